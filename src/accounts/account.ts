@@ -1,0 +1,25 @@
+// Accounts and their keys as the rest of the gateway sees them, and the store that keeps them.
+
+import type { ApiKey } from './api-key.ts'
+
+export interface Account {
+  readonly id: string
+  readonly email: string
+  readonly createdAt: number
+  readonly suspended: boolean
+}
+
+export interface AccountStore {
+  /** Throws GatewayError `invalid_request` when the address is taken. */
+  createAccount(email: string): Account
+  /** By id or by e-mail address. */
+  findAccount(idOrEmail: string): Account | undefined
+  listAccounts(): readonly Account[]
+  insertKey(key: ApiKey): void
+  findKey(id: string): ApiKey | undefined
+  listKeys(account: string): readonly ApiKey[]
+  /** Effective at once here, within a second in every other process. False when there is no such key. */
+  revokeKey(id: string, at: number): boolean
+  /** Moves the expiry of a key (rotation with overlap). */
+  expireKey(id: string, at: number): boolean
+}

@@ -1,0 +1,51 @@
+// A model as the gateway sells it: one id, its facts, and the offers that can serve it.
+
+import type { Pico } from '../credits/money.ts'
+import type { Price } from '../credits/price.ts'
+
+export interface Model {
+  /** `<provider>/<model_name>`, split at the first slash. */
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  /** Seconds since 1970 of its release; 0 where unknown. */
+  readonly created: number
+  readonly ownedBy: string
+  readonly contextLength: number | undefined
+  readonly maxOutputTokens: number | undefined
+  readonly inputModalities: readonly Modality[]
+  readonly outputModalities: readonly Modality[]
+  readonly supportedParameters: readonly string[]
+  readonly reasoning: boolean
+  /** Open only to accounts with purchased credit. */
+  readonly premium: boolean
+  /** At most 0.50 USD per million input and 2.50 USD per million output tokens: the daily allowance pays for it. */
+  readonly flashClass: boolean
+  readonly deprecation: Deprecation | undefined
+  readonly priceSource: string
+  /** ISO date of the price. */
+  readonly priceDate: string
+  /** In order of preference; never empty. */
+  readonly offers: readonly Offer[]
+}
+
+export type Modality = 'text' | 'image' | 'audio' | 'video' | 'file'
+
+/** One provider that serves the model, under its own name and price. */
+export interface Offer {
+  readonly provider: string
+  readonly upstream: string
+  readonly price: Price
+}
+
+export interface Deprecation {
+  /** ISO date after which the provider no longer serves it. */
+  readonly retiresOn: string
+  readonly successor: string | undefined
+}
+
+/** Flash class is judged on the rates that apply: at most these, in picodollars per token. */
+export const flashLimits: { readonly input: Pico; readonly output: Pico } = { input: 500_000n, output: 2_500_000n }
+
+/** Output at this rate or above makes a model premium unless configuration says otherwise: 25 USD per million. */
+export const premiumOutputRate: Pico = 25_000_000n

@@ -1,0 +1,267 @@
+// The one internal stream event, and what a whole answer is once its events are collected.
+
+import type { Json, ReasoningDetail } from './request.ts'
+import type { Usage } from './usage.ts'
+
+/**
+ * What a provider's answer is made of, in order. Exactly one terminal event (`finish` or `error`) ends every
+ * stream. `choice` counts from 0; `call` numbers the tool calls of a choice from 0 without gaps.
+ */
+export type ChatEvent =
+  | { readonly kind: 'message-start'; readonly id: string | undefined; readonly model: string | undefined }
+  | { readonly kind: 'text-delta'; readonly choice: number; readonly text: string }
+  | { readonly kind: 'refusal-delta'; readonly choice: number; readonly text: string }
+  | { readonly kind: 'reasoning-delta'; readonly choice: number; readonly detail: ReasoningDetail }
+  | {
+      readonly kind: 'tool-call-start'
+      readonly choice: number
+      readonly call: number
+      readonly id: string
+      readonly name: string
+      readonly thoughtSignature: string | undefined
+    }
+  | { readonly kind: 'tool-call-delta'; readonly choice: number; readonly call: number; readonly arguments: string }
+  | { readonly kind: 'annotation'; readonly choice: number; readonly annotation: Annotation }
+  | { readonly kind: 'logprobs'; readonly choice: number; readonly content: readonly Json[]; readonly refusal: readonly Json[] }
+  | { readonly kind: 'audio-delta'; readonly choice: number; readonly audio: AudioDelta }
+  | { readonly kind: 'image'; readonly choice: number; readonly mediaType: string; readonly data: string }
+  /** Cumulative: the last one holds. May come before or after the finish reason. */
+  | { readonly kind: 'usage'; readonly usage: Usage }
+  | { readonly kind: 'choice-finish'; readonly choice: number; readonly reason: FinishReason; readonly native: string }
+  | { readonly kind: 'finish' }
+  | { readonly kind: 'error'; readonly fault: Fault }
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
+
+/** A source for a stretch of the text; offsets count UTF-16 code units of the choice's whole text. */
+export interface Annotation {
+  readonly kind: 'url-citation'
+  readonly url: string
+  readonly title: string
+  readonly start: number
+  readonly end: number
+}
+
+export interface AudioDelta {
+  readonly id?: string
+  readonly data?: string
+  readonly transcript?: string
+  readonly expiresAt?: number
+}
+
+/** Why a provider did not answer, or stopped answering. `message` is the provider's own text: mask it on 5xx. */
+export interface Fault {
+  readonly kind: FaultKind
+  readonly message: string
+  readonly param: string | undefined
+  /** The provider's own error code or type, where it gave one. */
+  readonly providerCode: string | undefined
+  /** The HTTP status, where there was one. */
+  readonly status: number | undefined
+  /** How long the provider asks us to wait. */
+  readonly retryAfterMs: number | undefined
+}
+
+export type FaultKind =
+  /** The request is wrong and will be wrong everywhere. */
+  | 'invalid-request'
+  | 'context-length'
+  | 'content-filter'
+  /** The provider does not know the model. */
+  | 'not-found'
+  /** Our key at the provider is bad: never the caller's fault. */
+  | 'credentials'
+  /** Our account at the provider has run out (402, usage limit). */
+  | 'quota'
+  | 'rate-limited'
+  | 'overloaded'
+  /** 5xx, or an answer that is not the protocol (HTML, invalid JSON, an empty body). */
+  | 'broken'
+  /** The connection could not be made, or broke before the answer ended. */
+  | 'cut'
+  | 'timeout'
+
+export interface ChatResult {
+  readonly id: string | undefined
+  readonly model: string | undefined
+  readonly choices: readonly Choice[]
+  /** What the provider counted; undefined where it counted nothing. */
+  readonly usage: Usage | undefined
+  readonly fault: Fault | undefined
+}
+
+export interface Choice {
+  readonly index: number
+  /** null when the answer has no text. */
+  readonly text: string | null
+  readonly refusal: string | null
+  readonly reasoning: readonly ReasoningDetail[]
+  readonly toolCalls: readonly CollectedCall[]
+  readonly annotations: readonly Annotation[]
+  readonly logprobs: { content: Json[]; refusal: Json[] } | null
+  readonly audio: AudioDelta | null
+  readonly images: readonly { mediaType: string; data: string }[]
+  /** undefined when the stream broke off before this choice ended. */
+  readonly finish: FinishReason | undefined
+  readonly nativeFinish: string | undefined
+}
+
+export interface CollectedCall {
+  readonly id: string
+  readonly name: string
+  readonly arguments: string
+  readonly thoughtSignature: string | undefined
+}
+
+interface Draft {
+  text: string | null
+  refusal: string | null
+  reasoning: Map<number, ReasoningDetail>
+  calls: Map<number, { id: string; name: string; arguments: string; thoughtSignature: string | undefined }>
+  annotations: Annotation[]
+  logprobs: { content: Json[]; refusal: Json[] } | null
+  audio: AudioDelta | null
+  images: { mediaType: string; data: string }[]
+  finish: FinishReason | undefined
+  nativeFinish: string | undefined
+}
+
+/** Joins the events of one answer into the whole it describes. Takes any iterable; reads it once, to the end. */
+export function collect(events: Iterable<ChatEvent>): ChatResult {
+  let id: string | undefined
+  let model: string | undefined
+  let usage: Usage | undefined
+  let fault: Fault | undefined
+  const drafts = new Map<number, Draft>()
+  const draftOf = (choice: number): Draft => {
+    const known = drafts.get(choice)
+    if (known) return known
+    const fresh = emptyDraft()
+    drafts.set(choice, fresh)
+    return fresh
+  }
+
+  for (const event of events) {
+    switch (event.kind) {
+      case 'message-start':
+        id = event.id ?? id
+        model = event.model ?? model
+        break
+      case 'usage':
+        usage = event.usage
+        break
+      case 'error':
+        fault = event.fault
+        break
+      case 'finish':
+        break
+      default:
+        add(draftOf(event.choice), event)
+    }
+  }
+
+  const choices = [...drafts.entries()]
+    .sort(([a], [b]) => a - b)
+    .map(([index, draft]) => ({
+      ...draft,
+      index,
+      reasoning: [...draft.reasoning.values()].sort((a, b) => a.index - b.index),
+      toolCalls: [...draft.calls.entries()]
+        .sort(([a], [b]) => a - b)
+        .map(([, call]) => ({ ...call, arguments: call.arguments === '' ? '{}' : call.arguments })),
+    }))
+  return { id, model, choices, usage, fault }
+}
+
+function emptyDraft(): Draft {
+  return {
+    text: null,
+    refusal: null,
+    reasoning: new Map(),
+    calls: new Map(),
+    annotations: [],
+    logprobs: null,
+    audio: null,
+    images: [],
+    finish: undefined,
+    nativeFinish: undefined,
+  }
+}
+
+type ChoiceEvent = Extract<ChatEvent, { choice: number }>
+
+function add(draft: Draft, event: ChoiceEvent): void {
+  switch (event.kind) {
+    case 'text-delta':
+      draft.text = (draft.text ?? '') + event.text
+      return
+    case 'refusal-delta':
+      draft.refusal = (draft.refusal ?? '') + event.text
+      return
+    case 'reasoning-delta':
+      draft.reasoning.set(event.detail.index, joinReasoning(draft.reasoning.get(event.detail.index), event.detail))
+      return
+    case 'tool-call-start':
+      draft.calls.set(event.call, {
+        id: event.id,
+        name: event.name,
+        arguments: '',
+        thoughtSignature: event.thoughtSignature,
+      })
+      return
+    case 'tool-call-delta': {
+      const call = draft.calls.get(event.call)
+      if (call) call.arguments += event.arguments
+      return
+    }
+    case 'annotation':
+      draft.annotations.push(event.annotation)
+      return
+    case 'logprobs': {
+      draft.logprobs ??= { content: [], refusal: [] }
+      draft.logprobs.content.push(...event.content)
+      draft.logprobs.refusal.push(...event.refusal)
+      return
+    }
+    case 'audio-delta':
+      draft.audio = {
+        ...draft.audio,
+        ...event.audio,
+        data: (draft.audio?.data ?? '') + (event.audio.data ?? ''),
+        transcript: (draft.audio?.transcript ?? '') + (event.audio.transcript ?? ''),
+      }
+      return
+    case 'image':
+      draft.images.push({ mediaType: event.mediaType, data: event.data })
+      return
+    case 'choice-finish':
+      draft.finish = event.reason
+      draft.nativeFinish = event.native
+      return
+    default:
+      return event satisfies never
+  }
+}
+
+/** Joins a reasoning delta to what came before it under the same index. */
+export function joinReasoning(before: ReasoningDetail | undefined, delta: ReasoningDetail): ReasoningDetail {
+  if (!before) return delta
+  const joined = (a: string | null | undefined, b: string | null | undefined) =>
+    a == null && b == null ? undefined : (a ?? '') + (b ?? '')
+  const text = joined(before.text, delta.text)
+  const summary = joined(before.summary, delta.summary)
+  const data = joined(before.data, delta.data)
+  const signature = delta.signature ?? before.signature
+  const id = delta.id ?? before.id
+  return {
+    type: before.type,
+    format: before.format ?? delta.format,
+    index: before.index,
+    ...(id == null ? {} : { id }),
+    ...(text === undefined ? {} : { text }),
+    ...(summary === undefined ? {} : { summary }),
+    ...(signature == null ? {} : { signature }),
+    ...(data === undefined ? {} : { data }),
+  }
+}
+

@@ -1,0 +1,169 @@
+// A chat request in the words every protocol shares: inbounds make it, outbounds lower it.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
+
+export interface ChatRequest {
+  readonly messages: readonly Message[]
+  readonly tools: readonly FunctionTool[]
+  readonly toolChoice: ToolChoice | undefined
+  readonly parallelToolCalls: boolean | undefined
+  /** The most tokens the answer may have, reasoning included; undefined where the client set no bound. */
+  readonly maxOutputTokens: number | undefined
+  readonly sampling: Sampling
+  readonly reasoning: Reasoning | undefined
+  readonly responseFormat: ResponseFormat | undefined
+  readonly stream: boolean
+  /** Names the caller's end user or conversation to the provider (`user`, `safety_identifier`, `prompt_cache_key`, `service_tier`, `metadata`, `store`, `verbosity`). */
+  readonly labels: Labels
+  /** Fields of the client's body that this type has no word for, by their name in the client's protocol. */
+  readonly rest: JsonObject
+}
+
+export interface Sampling {
+  readonly temperature?: number
+  readonly topP?: number
+  readonly topK?: number
+  readonly minP?: number
+  readonly frequencyPenalty?: number
+  readonly presencePenalty?: number
+  readonly repetitionPenalty?: number
+  readonly seed?: number
+  readonly stop?: readonly string[]
+  readonly logitBias?: Readonly<Record<string, number>>
+  readonly logprobs?: boolean
+  readonly topLogprobs?: number
+  /** How many answers; 1 unless the client asks for more. */
+  readonly n?: number
+}
+
+export interface Labels {
+  readonly user?: string
+  readonly safetyIdentifier?: string
+  readonly promptCacheKey?: string
+  readonly serviceTier?: string
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly store?: boolean
+  readonly verbosity?: string
+}
+
+/** How hard the model may think: a named effort, or a budget in tokens, or a plain switch. */
+export interface Reasoning {
+  readonly effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+  /** Tokens the model may spend on reasoning. */
+  readonly maxTokens?: number
+  readonly enabled?: boolean
+  /** Think, but do not send the reasoning back. */
+  readonly exclude?: boolean
+}
+
+export type ResponseFormat =
+  | { readonly kind: 'text' }
+  | { readonly kind: 'json-object' }
+  | {
+      readonly kind: 'json-schema'
+      readonly name: string
+      readonly description: string | undefined
+      readonly schema: JsonObject
+      readonly strict: boolean | undefined
+    }
+
+export interface FunctionTool {
+  readonly name: string
+  readonly description: string | undefined
+  /** JSON Schema of the arguments; undefined for a function that takes none. */
+  readonly parameters: JsonObject | undefined
+  readonly strict: boolean | undefined
+  readonly cache: CacheMark | undefined
+}
+
+export type ToolChoice =
+  | { readonly kind: 'auto' }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'required' }
+  | { readonly kind: 'function'; readonly name: string }
+  | { readonly kind: 'allowed'; readonly mode: 'auto' | 'required'; readonly names: readonly string[] }
+
+/** "Cache the prompt up to here": Anthropic's `cache_control`, kept where the client put it. */
+export interface CacheMark {
+  readonly ttl: '5m' | '1h'
+}
+
+export type Message =
+  | { readonly role: 'system' | 'developer'; readonly content: readonly ContentPart[]; readonly name?: string }
+  | { readonly role: 'user'; readonly content: readonly ContentPart[]; readonly name?: string }
+  | AssistantMessage
+  | ToolMessage
+
+export interface AssistantMessage {
+  readonly role: 'assistant'
+  readonly content: readonly ContentPart[]
+  /** Ordered, opaque: goes back to the provider that made it, unchanged. */
+  readonly reasoning: readonly ReasoningDetail[]
+  readonly toolCalls: readonly ToolCall[]
+  readonly name?: string
+}
+
+export interface ToolMessage {
+  readonly role: 'tool'
+  readonly toolCallId: string
+  readonly content: readonly ContentPart[]
+  readonly isError: boolean
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  /** JSON text as the model wrote it; `{}` for a call without arguments, never empty. */
+  readonly arguments: string
+  /** Gemini's thought signature of this call, where there is one. */
+  readonly thoughtSignature: string | undefined
+}
+
+export type ContentPart =
+  | { readonly kind: 'text'; readonly text: string; readonly cache: CacheMark | undefined }
+  | { readonly kind: 'refusal'; readonly text: string }
+  | {
+      readonly kind: 'image'
+      readonly source: MediaSource
+      readonly detail: 'auto' | 'low' | 'high' | 'original' | undefined
+      readonly cache: CacheMark | undefined
+    }
+  | { readonly kind: 'audio'; readonly format: string; readonly data: string }
+  | {
+      readonly kind: 'file'
+      readonly source: MediaSource
+      readonly filename: string | undefined
+      readonly cache: CacheMark | undefined
+    }
+  | { readonly kind: 'video'; readonly source: MediaSource }
+
+export type MediaSource =
+  | { readonly kind: 'url'; readonly url: string }
+  | { readonly kind: 'base64'; readonly mediaType: string; readonly data: string }
+  /** A file the client has put at the provider before. */
+  | { readonly kind: 'provider-file'; readonly id: string }
+
+/**
+ * One piece of reasoning, in the shape that clients of OpenRouter already parse and send back.
+ * Deltas of a stream with the same `index` belong together: `text`, `summary` and `data` are joined,
+ * the last `signature` holds.
+ */
+export interface ReasoningDetail {
+  readonly type: 'reasoning.text' | 'reasoning.summary' | 'reasoning.encrypted'
+  readonly format: ReasoningFormat | null
+  readonly index: number
+  readonly id?: string | null
+  readonly text?: string | null
+  readonly summary?: string
+  readonly signature?: string | null
+  readonly data?: string
+}
+
+export type ReasoningFormat =
+  | 'anthropic-claude-v1'
+  | 'google-gemini-v1'
+  | 'openai-responses-v1'
+  | 'xai-responses-v1'
+  | 'unknown'
+  | (string & {})

@@ -1,0 +1,145 @@
+// What a call consumed, in disjoint buckets: no token is counted in two of them, so a price is a plain sum.
+
+/** Tokens of one call, each in exactly one bucket, and the tool calls a provider charges for apart. */
+export interface Usage {
+  /** Prompt tokens read fresh: neither from a cache nor written to one. */
+  readonly input: number
+  /** Prompt tokens served from the provider's cache. */
+  readonly cacheRead: number
+  /** Prompt tokens written to a cache that lives 5 minutes (or whose lifetime the provider does not name). */
+  readonly cacheWrite5m: number
+  /** Prompt tokens written to a cache that lives one hour. */
+  readonly cacheWrite1h: number
+  /** Visible completion tokens. */
+  readonly output: number
+  /** Completion tokens spent on reasoning, whether shown or not. */
+  readonly reasoning: number
+  /** Prompt tokens of audio, where the provider counts them apart. */
+  readonly inputAudio: number
+  /** Completion tokens of audio. */
+  readonly outputAudio: number
+  /** Prompt tokens of images, where the provider counts them apart. */
+  readonly inputImage: number
+  /** Completion tokens of images. */
+  readonly outputImage: number
+  /** Calls of tools that the provider itself ran and bills by the call, by name (`web_search`). */
+  readonly toolCalls: Readonly<Record<string, number>>
+  /** What the provider says the call cost, US dollars as a decimal string; undefined where it says nothing. */
+  readonly reportedCost: string | undefined
+}
+
+/** The names of the token buckets, in the order a receipt lists them. */
+export const tokenBuckets = [
+  'input',
+  'cacheRead',
+  'cacheWrite5m',
+  'cacheWrite1h',
+  'output',
+  'reasoning',
+  'inputAudio',
+  'outputAudio',
+  'inputImage',
+  'outputImage',
+] as const
+
+export type TokenBucket = (typeof tokenBuckets)[number]
+
+export const noUsage: Usage = {
+  input: 0,
+  cacheRead: 0,
+  cacheWrite5m: 0,
+  cacheWrite1h: 0,
+  output: 0,
+  reasoning: 0,
+  inputAudio: 0,
+  outputAudio: 0,
+  inputImage: 0,
+  outputImage: 0,
+  toolCalls: {},
+  reportedCost: undefined,
+}
+
+/** All tokens of the prompt, cached or not. */
+export function promptTokens(usage: Usage): number {
+  return (
+    usage.input +
+    usage.cacheRead +
+    usage.cacheWrite5m +
+    usage.cacheWrite1h +
+    usage.inputAudio +
+    usage.inputImage
+  )
+}
+
+/** All tokens of the completion, reasoning included. */
+export function completionTokens(usage: Usage): number {
+  return usage.output + usage.reasoning + usage.outputAudio + usage.outputImage
+}
+
+/** The counters as one provider reports them: inclusive totals and the parts that may lie inside or beside them. */
+export interface ReportedUsage {
+  prompt: number
+  completion: number
+  /** What `prompt` already contains. */
+  cacheRead?: number
+  cacheWrite5m?: number
+  cacheWrite1h?: number
+  inputAudio?: number
+  inputImage?: number
+  /** What `completion` already contains. */
+  reasoning?: number
+  outputAudio?: number
+  outputImage?: number
+  toolCalls?: Record<string, number>
+  reportedCost?: string
+}
+
+/**
+ * Splits inclusive counters (the OpenAI convention) into disjoint buckets.
+ * Parts larger than their whole are clamped to it: some providers report more cached tokens than prompt tokens
+ * (Grok on Azure Foundry, 32 of 42 recordings), and a negative count must not be possible.
+ */
+export function disjoint(reported: ReportedUsage): Usage {
+  const prompt = partition(count(reported.prompt), [
+    reported.cacheRead,
+    reported.cacheWrite1h,
+    reported.cacheWrite5m,
+    reported.inputAudio,
+    reported.inputImage,
+  ])
+  const completion = partition(count(reported.completion), [
+    reported.reasoning,
+    reported.outputAudio,
+    reported.outputImage,
+  ])
+  return {
+    input: prompt.rest,
+    cacheRead: prompt.parts[0]!,
+    cacheWrite1h: prompt.parts[1]!,
+    cacheWrite5m: prompt.parts[2]!,
+    inputAudio: prompt.parts[3]!,
+    inputImage: prompt.parts[4]!,
+    output: completion.rest,
+    reasoning: completion.parts[0]!,
+    outputAudio: completion.parts[1]!,
+    outputImage: completion.parts[2]!,
+    toolCalls: reported.toolCalls ?? {},
+    reportedCost: reported.reportedCost,
+  }
+}
+
+function partition(whole: number, wanted: (number | undefined)[]): { parts: number[]; rest: number } {
+  let rest = whole
+  const parts = wanted.map((part) => {
+    const taken = Math.min(count(part), rest)
+    rest -= taken
+    return taken
+  })
+  return { parts, rest }
+}
+
+/** A counter as a whole, non-negative, safe number; anything else a provider may send counts as zero. */
+export function count(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) return 0
+  return Math.min(Math.floor(value), Number.MAX_SAFE_INTEGER)
+}

@@ -1,0 +1,213 @@
+// The ledger's words and its one door. Every figure is in picodollars, every time in milliseconds since 1970.
+//
+// decide() (below the types) is pure and synchronous; a store loads, decides and appends in its own way.
+
+import type { Usage } from '../conversation/usage.ts'
+import type { Pico } from './money.ts'
+import type { Pool } from './pool.ts'
+import type { CostLine } from './price.ts'
+
+export interface LotBalance {
+  readonly id: string
+  readonly pool: Pool
+  readonly granted: Pico
+  /** What is left of it, holds included. */
+  readonly remaining: Pico
+  /** The part of `remaining` that calls in flight have set aside. */
+  readonly pinned: Pico
+  readonly grantedAt: number
+  /** null for credit that does not expire. */
+  readonly expiresAt: number | null
+}
+
+/** An account's credit at one moment. Expired lots are not in it, unless a hold still pins a part of them. */
+export interface Balance {
+  readonly account: string
+  readonly lots: readonly LotBalance[]
+  /** What a refund took beyond the credit there was; the next top-up repays it first. */
+  readonly debt: Pico
+}
+
+/** Set credit aside for a call. Nothing may be sent to a provider before this is durable. */
+export interface HoldCommand {
+  readonly call: string
+  readonly account: string
+  /** The API key that made the call; null for the app. */
+  readonly key: string | null
+  /** Pools that may pay, in order of spending. */
+  readonly funding: readonly Pool[]
+  /** What the call may cost at the most, and the least that lets it start at all. */
+  readonly want: Pico
+  readonly least: Pico
+  readonly keyLimit: KeyLimit | null
+  readonly model: string
+  readonly priceVersion: string
+  /** The process that owns the call; only it, or recovery after the lease, may end it. */
+  readonly owner: string
+  readonly leaseUntil: number
+}
+
+/** A key's spend limit in the window that is open now. */
+export interface KeyLimit {
+  readonly limit: Pico
+  readonly windowStart: number
+}
+
+export type HoldResult =
+  | { readonly kind: 'held'; readonly amount: Pico }
+  | { readonly kind: 'refused'; readonly reason: HoldRefusal; readonly available: Pico; readonly held: Pico }
+
+export type HoldRefusal =
+  /** The credit that may pay is below `least`, even without any hold. */
+  | 'insufficient'
+  /** Only holds of calls in flight stand in the way. */
+  | 'reserved'
+  | 'key-limit'
+
+/** Post what a call really cost and return the rest of its hold. */
+export interface SettleCommand {
+  readonly call: string
+  readonly owner: string
+  readonly cost: Pico
+  readonly usage: Usage
+  readonly lines: readonly CostLine[]
+  /** The usage was not reported by the provider but counted here from what was delivered. */
+  readonly estimated: boolean
+  readonly ending: Ending
+  readonly served: Served
+}
+
+/** How a call ended, for ever. */
+export type Ending =
+  | 'finished'
+  /** The client left; the answer was cut off or drained. */
+  | 'client-gone'
+  /** The provider broke off after it had delivered something. */
+  | 'provider-cut'
+  /** The gateway stopped it: a deadline, max_cost, a shutdown. */
+  | 'stopped'
+  /** The process died; recovery settled it at the last checkpoint. */
+  | 'recovered'
+
+/** Who served the call and how long it took: the receipt's facts. */
+export interface Served {
+  readonly provider: string
+  readonly upstreamModel: string
+  readonly upstreamId: string | null
+  readonly priceVersion: string
+  readonly stream: boolean
+  readonly attempts: readonly Attempt[]
+  /** Milliseconds from the request's arrival to the first byte sent, and to the end. */
+  readonly firstByteMs: number | null
+  readonly totalMs: number
+  readonly finishReason: string | null
+}
+
+export interface Attempt {
+  readonly provider: string
+  readonly outcome: 'served' | 'failed'
+  /** Our error code for a failed attempt. */
+  readonly code: string | null
+  readonly upstreamId: string | null
+  readonly ms: number
+}
+
+export type SettleResult =
+  /** `charged` is what the account paid; `absorbed` what the hold and the free credit did not cover. */
+  | { readonly kind: 'settled'; readonly charged: Pico; readonly absorbed: Pico }
+  /** The call had ended before, or belongs to another owner: nothing is charged now. */
+  | { readonly kind: 'already-ended' }
+
+/** Return the whole hold: nothing was served. */
+export interface ReleaseCommand {
+  readonly call: string
+  readonly owner: string
+  readonly reason: string
+  readonly attempts: readonly Attempt[]
+}
+
+/** What has been delivered so far, durable every 2 s or 1,000 tokens: recovery charges this much. */
+export interface CheckpointCommand {
+  readonly call: string
+  readonly owner: string
+  readonly usage: Usage
+  readonly cost: Pico
+  readonly leaseUntil: number
+}
+
+export interface GrantCommand {
+  /** The caller's idempotency key: the same source never grants twice. */
+  readonly source: string
+  readonly account: string
+  readonly pool: Pool
+  readonly amount: Pico
+  readonly expiresAt: number | null
+  /** The journal account that the credit comes from: `grant`, `cash:<processor>`. */
+  readonly from: string
+}
+
+export interface GrantResult {
+  readonly lot: string
+  /** False when this source had granted before and nothing was added. */
+  readonly granted: boolean
+}
+
+/** One call with everything a receipt tells. */
+export interface CallRecord {
+  readonly call: string
+  readonly account: string
+  readonly key: string | null
+  readonly model: string
+  readonly state: 'open' | 'settled' | 'voided'
+  readonly priceVersion: string
+  readonly hold: Pico
+  readonly openedAt: number
+  readonly endedAt: number | null
+  readonly cost: Pico
+  readonly charged: Pico
+  readonly absorbed: Pico
+  readonly estimated: boolean
+  readonly usage: Usage | null
+  readonly lines: readonly CostLine[]
+  readonly ending: Ending | null
+  readonly served: Served | null
+  /** What each lot paid. */
+  readonly drawn: readonly { readonly lot: string; readonly pool: Pool; readonly amount: Pico }[]
+}
+
+export interface AuditReport {
+  readonly ok: boolean
+  readonly journalEntries: number
+  readonly headHash: string
+  /** Each invariant with the first thing that breaks it, if any. */
+  readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
+}
+
+/**
+ * The one door to the money. Promises resolve when the change is durable. They reject with GatewayError
+ * `store_unavailable` when the database cannot be written; a settle that was accepted is never dropped.
+ */
+export interface LedgerStore {
+  hold(command: HoldCommand): Promise<HoldResult>
+  /** Enlarges an open hold by `more`; false (and nothing changes) when the credit is not there. */
+  extend(call: string, owner: string, more: Pico): Promise<boolean>
+  checkpoint(command: CheckpointCommand): Promise<void>
+  settle(command: SettleCommand): Promise<SettleResult>
+  release(command: ReleaseCommand): Promise<SettleResult>
+  grant(command: GrantCommand): Promise<GrantResult>
+  /** The balance now, read from what is durable. Synchronous: admission reads it on every call. */
+  balance(account: string): Balance
+  /** Sum of what the key has spent or holds since `windowStart`. */
+  keySpend(key: string, windowStart: number): Pico
+  totals(account: string): { readonly purchased: Pico; readonly used: Pico }
+  /** By our call id or by the id the provider gave its answer; undefined for another account's. */
+  call(account: string, id: string): CallRecord | undefined
+  /** Makes the price a permanent, dated record, once per version. */
+  recordPrice(version: string, model: string, price: string): void
+  /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
+  recover(now: number): Promise<number>
+  audit(): AuditReport
+  /** Whether the store can be written at this moment. */
+  writable(): boolean
+  close(): Promise<void>
+}

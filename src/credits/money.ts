@@ -1,0 +1,63 @@
+// Money: whole picodollars in a bigint. 1 USD = 1 credit = 10^12 picodollars; no float ever holds an amount.
+
+/** An amount of money in picodollars (10^-12 US dollars). */
+export type Pico = bigint
+
+export const picoPerUsd: Pico = 1_000_000_000_000n
+
+/** The largest amount one lot may hold, and the largest balance; both far inside a signed 64-bit integer. */
+export const largestLot: Pico = 1_000_000n * picoPerUsd
+export const largestBalance: Pico = 4_000_000n * picoPerUsd
+
+const decimal = /^(-?)(\d{1,12})(?:\.(\d{1,24}))?$/
+
+/**
+ * Reads a decimal string of US dollars. Returns undefined for what is not one, and for an amount that is not a
+ * whole number of picodollars: money is never rounded silently.
+ */
+export function parseUsd(text: string): Pico | undefined {
+  const match = decimal.exec(text)
+  if (!match) return undefined
+  const fraction = (match[3] ?? '').replace(/0+$/, '')
+  if (fraction.length > 12) return undefined
+  const amount = BigInt(match[2]!) * picoPerUsd + BigInt(fraction.padEnd(12, '0'))
+  return match[1] === '-' ? -amount : amount
+}
+
+/** A literal amount in code and tests. Throws RangeError for what is not a whole number of picodollars. */
+export function usd(amount: number | string): Pico {
+  const parsed = parseUsd(String(amount))
+  if (parsed === undefined) throw new RangeError(`not a whole number of picodollars: ${amount}`)
+  return parsed
+}
+
+/** An amount as a decimal string of US dollars, exact, without trailing zeros (`0.0000025`, `0`, `-1.5`). */
+export function formatUsd(amount: Pico): string {
+  const sign = amount < 0n ? '-' : ''
+  const positive = amount < 0n ? -amount : amount
+  const whole = positive / picoPerUsd
+  const fraction = (positive % picoPerUsd).toString().padStart(12, '0').replace(/0+$/, '')
+  return fraction === '' ? `${sign}${whole}` : `${sign}${whole}.${fraction}`
+}
+
+/**
+ * A price in USD per million tokens as picodollars per token ($1 per million is exactly 10^6). Returns undefined
+ * for a negative price and for one that is not a whole number of picodollars per token.
+ */
+export function parseUsdPerMillion(text: string): Pico | undefined {
+  const perMillion = parseUsd(text)
+  if (perMillion === undefined || perMillion < 0n || perMillion % 1_000_000n !== 0n) return undefined
+  return perMillion / 1_000_000n
+}
+
+export function formatUsdPerMillion(perToken: Pico): string {
+  return formatUsd(perToken * 1_000_000n)
+}
+
+export function smaller(a: Pico, b: Pico): Pico {
+  return a < b ? a : b
+}
+
+export function larger(a: Pico, b: Pico): Pico {
+  return a > b ? a : b
+}

@@ -1,0 +1,16 @@
+// The four pools and who may spend them, in which order.
+
+export const pools = ['purchased', 'welcome', 'daily', 'subscription'] as const
+export type Pool = (typeof pools)[number]
+
+/** How a call came in: with an API key, or from the app of a signed-in account. */
+export type Channel = 'api' | 'app'
+
+/**
+ * The pools that may pay for a call, in the order they are spent. An API call spends purchased credit and nothing
+ * else; an app call spends daily (flash-class chat models only), subscription, welcome, purchased.
+ */
+export function fundingOf(channel: Channel, flashClass: boolean): readonly Pool[] {
+  if (channel === 'api') return ['purchased']
+  return flashClass ? ['daily', 'subscription', 'welcome', 'purchased'] : ['subscription', 'welcome', 'purchased']
+}

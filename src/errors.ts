@@ -1,0 +1,368 @@
+// Every error a client can see: one table, one class, one rendering. The error reference is made from the table.
+
+export type ErrorType =
+  | 'invalid_request_error'
+  | 'authentication_error'
+  | 'billing_error'
+  | 'permission_error'
+  | 'not_found_error'
+  | 'conflict_error'
+  | 'rate_limit_error'
+  | 'server_error'
+  | 'provider_error'
+
+export interface ErrorRow {
+  readonly status: number
+  readonly type: ErrorType
+  /** Whether the same request may succeed later without anybody changing it. */
+  readonly retryable: boolean
+  readonly means: string
+  readonly remedy: string
+}
+
+const rows = {
+  invalid_request: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The request is malformed: its JSON cannot be read, or a field is missing or has a wrong value.',
+    remedy: 'Correct the field that `param` names.',
+  },
+  invalid_model_id: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The model id is not of the form `provider/model_name`.',
+    remedy: 'Take an id from GET /v1/models.',
+  },
+  unsupported_parameter: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The model or its provider cannot honour a parameter that must not be dropped.',
+    remedy: 'Remove the parameter that `param` names, or choose a model that lists it in supported_parameters.',
+  },
+  context_length_exceeded: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: "The messages and the requested output do not fit into the model's context window.",
+    remedy: 'Shorten the messages, lower max_tokens, or choose a model with a larger context.',
+  },
+  wrong_endpoint: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The body is meant for another endpoint, or the model does not serve this one.',
+    remedy: 'Send the body to the endpoint that the message names.',
+  },
+  url_not_allowed: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'A URL in the request points where the gateway must not go: a private address or another scheme.',
+    remedy: 'Use a public http or https address, or send the content inline; operators can allow hosts.',
+  },
+  content_filtered: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: "The provider's content policy refused the prompt.",
+    remedy: 'Change the prompt, or choose another model.',
+  },
+  missing_api_key: {
+    status: 401,
+    type: 'authentication_error',
+    retryable: false,
+    means: 'The request carries no API key.',
+    remedy: 'Send the header Authorization: Bearer <key>.',
+  },
+  invalid_api_key: {
+    status: 401,
+    type: 'authentication_error',
+    retryable: false,
+    means: 'The API key is not one of this gateway, or is mistyped.',
+    remedy: 'Check the key for a missing character, or create a new one.',
+  },
+  api_key_revoked: {
+    status: 401,
+    type: 'authentication_error',
+    retryable: false,
+    means: 'The API key has been revoked.',
+    remedy: 'Create a new key.',
+  },
+  api_key_expired: {
+    status: 401,
+    type: 'authentication_error',
+    retryable: false,
+    means: 'The API key has passed its expiry date.',
+    remedy: 'Create a new key.',
+  },
+  purchased_credits_required: {
+    status: 402,
+    type: 'billing_error',
+    retryable: false,
+    means: 'The account has no purchased credit; API calls are paid from purchased credit alone.',
+    remedy: 'Top up the account.',
+  },
+  insufficient_credits: {
+    status: 402,
+    type: 'billing_error',
+    retryable: false,
+    means: 'The credit that may pay for this call does not cover its prompt and one token of output.',
+    remedy: 'Top up, shorten the prompt, or choose a cheaper model.',
+  },
+  credits_reserved: {
+    status: 402,
+    type: 'billing_error',
+    retryable: true,
+    means: 'The credit is there, but calls in flight have reserved it.',
+    remedy: 'Wait for them to finish and try again after Retry-After seconds.',
+  },
+  plan_required: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'The model is a premium model, open to accounts with purchased credit (in the app: or a subscription).',
+    remedy: 'Top up the account, or choose a model whose access is open.',
+  },
+  key_limit_exceeded: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'The spend limit of this API key is reached.',
+    remedy: 'Wait until `resets_at`, or raise the limit of the key.',
+  },
+  model_not_allowed: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'This API key may not use this model.',
+    remedy: "Use a model from the key's list, or another key.",
+  },
+  account_suspended: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'The account is suspended.',
+    remedy: 'Ask the operator of this gateway.',
+  },
+  model_not_found: {
+    status: 404,
+    type: 'not_found_error',
+    retryable: false,
+    means: 'No model has this id, or it has no price and is therefore not sold.',
+    remedy: 'Choose one of the ids that the message names, or see GET /v1/models.',
+  },
+  model_retired: {
+    status: 404,
+    type: 'not_found_error',
+    retryable: false,
+    means: 'The provider has retired this model.',
+    remedy: 'Use the successor that the message names.',
+  },
+  not_found: {
+    status: 404,
+    type: 'not_found_error',
+    retryable: false,
+    means: 'Nothing is here: no such route, or no such object for this account.',
+    remedy: 'Check the path and the id.',
+  },
+  idempotency_conflict: {
+    status: 409,
+    type: 'conflict_error',
+    retryable: false,
+    means: 'The Idempotency-Key was used before with another body.',
+    remedy: 'Use a new key for a new request.',
+  },
+  idempotency_in_progress: {
+    status: 409,
+    type: 'conflict_error',
+    retryable: true,
+    means: 'The first request with this Idempotency-Key is still running.',
+    remedy: 'Try again after Retry-After seconds to receive its answer.',
+  },
+  payload_too_large: {
+    status: 413,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The body is larger than this gateway accepts.',
+    remedy: 'Send less, or have the operator raise server.max_body_bytes.',
+  },
+  unsupported_media_type: {
+    status: 415,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The body is not plain JSON: another content type, or compressed.',
+    remedy: 'Send Content-Type: application/json without Content-Encoding.',
+  },
+  headers_too_large: {
+    status: 431,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The request headers are larger than this gateway accepts.',
+    remedy: 'Send smaller headers.',
+  },
+  rate_limit_exceeded: {
+    status: 429,
+    type: 'rate_limit_error',
+    retryable: true,
+    means: 'Too many requests from this key or account.',
+    remedy: 'Slow down; try again after Retry-After seconds.',
+  },
+  upstream_rate_limited: {
+    status: 429,
+    type: 'rate_limit_error',
+    retryable: true,
+    means: 'Every provider that serves this model is limiting our rate.',
+    remedy: 'Try again after Retry-After seconds, or name fallbacks in models[].',
+  },
+  internal_error: {
+    status: 500,
+    type: 'server_error',
+    retryable: true,
+    means: 'The gateway failed. Nothing is charged for an answer that was not delivered.',
+    remedy: 'Try again; report the request id if it persists.',
+  },
+  upstream_error: {
+    status: 502,
+    type: 'provider_error',
+    retryable: true,
+    means: 'The provider failed, or its answer could not be understood or broke off.',
+    remedy: 'Try again, or name fallbacks in models[].',
+  },
+  upstream_refused_credentials: {
+    status: 502,
+    type: 'provider_error',
+    retryable: false,
+    means: "The provider refused the gateway's own key or account: not the caller's fault.",
+    remedy: 'The operator checks the provider key (weir doctor).',
+  },
+  no_provider_available: {
+    status: 503,
+    type: 'provider_error',
+    retryable: true,
+    means: 'No provider that serves this model has a key here or can be reached now.',
+    remedy: 'Try again, or choose another model; the operator checks weir doctor.',
+  },
+  overloaded: {
+    status: 503,
+    type: 'server_error',
+    retryable: true,
+    means: 'The gateway or the provider is at its limit, or the gateway is shutting down.',
+    remedy: 'Try again after Retry-After seconds.',
+  },
+  store_unavailable: {
+    status: 503,
+    type: 'server_error',
+    retryable: true,
+    means: 'The database cannot be written, so no call can be paid for. No credit is touched.',
+    remedy: 'Try again after Retry-After seconds; the operator checks disk and database.',
+  },
+  upstream_timeout: {
+    status: 504,
+    type: 'provider_error',
+    retryable: true,
+    means: 'The provider did not answer in time.',
+    remedy: 'Try again, or name fallbacks in models[].',
+  },
+} as const satisfies Record<string, ErrorRow>
+
+export type ErrorCode = keyof typeof rows
+export const errorTable: Readonly<Record<ErrorCode, ErrorRow>> = rows
+
+export interface ErrorDetails {
+  /** What is wrong this time; the row's `means` when absent. Never holds a secret or a provider's 5xx text. */
+  readonly message?: string
+  /** The field of the request that is at fault. */
+  readonly param?: string
+  readonly source?: 'gateway' | 'provider'
+  readonly provider?: string
+  readonly retryAfterMs?: number
+  /** More facts for `metadata`: plain JSON values. */
+  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly cause?: unknown
+}
+
+/** An error a client can see. Throw codes, not sentences: the table holds the words. */
+export class GatewayError extends Error {
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}) {
+    super(details.message ?? rows[code].means, { cause: details.cause })
+    this.name = 'GatewayError'
+    this.code = code
+    this.details = details
+  }
+
+  get status(): number {
+    return rows[this.code].status
+  }
+}
+
+/** Any thrown thing as a GatewayError: what is not one already becomes `internal_error` with its cause kept. */
+export function asGatewayError(thrown: unknown): GatewayError {
+  return thrown instanceof GatewayError ? thrown : new GatewayError('internal_error', { cause: thrown })
+}
+
+export interface RenderedError {
+  readonly error: {
+    readonly message: string
+    readonly type: ErrorType
+    readonly param: string | null
+    readonly code: ErrorCode
+    readonly metadata: Readonly<Record<string, unknown>>
+  }
+}
+
+/**
+ * The one error shape of the wire contract: OpenAI's four keys, always all of them, and our `metadata`.
+ * Takes the error and the id of the request it belongs to.
+ */
+export function renderError(error: GatewayError, requestId: string): RenderedError {
+  const row = errorTable[error.code]
+  const { param, source, provider, retryAfterMs, metadata } = error.details
+  return {
+    error: {
+      message: error.message,
+      type: row.type,
+      param: param ?? null,
+      code: error.code,
+      metadata: {
+        source: source ?? 'gateway',
+        ...(provider === undefined ? {} : { provider }),
+        request_id: requestId,
+        retryable: row.retryable,
+        ...(retryAfterMs === undefined ? {} : { retry_after: Math.ceil(retryAfterMs / 1000) }),
+        docs_url: `/docs/errors#${error.code}`,
+        ...metadata,
+      },
+    },
+  }
+}
+
+/** The headers that tell a client library whether and when to retry; they obey them in this order. */
+export function retryHeaders(error: GatewayError): Record<string, string> {
+  const row = errorTable[error.code]
+  const headers: Record<string, string> = { 'x-should-retry': String(row.retryable) }
+  const wait = error.details.retryAfterMs ?? (row.retryable && row.status !== 500 ? 1000 : undefined)
+  if (row.retryable && wait !== undefined) {
+    headers['retry-after-ms'] = String(Math.ceil(wait))
+    headers['retry-after'] = String(Math.ceil(wait / 1000))
+  }
+  return headers
+}
+
+/** The error reference as data: `GET /v1/errors` and the documentation page are both made from it. */
+export function errorReference() {
+  return Object.entries(errorTable).map(([code, row]) => ({
+    code,
+    status: row.status,
+    type: row.type,
+    retryable: row.retryable,
+    means: row.means,
+    remedy: row.remedy,
+    docs_url: `/docs/errors#${code}`,
+  }))
+}

@@ -1,0 +1,165 @@
+// The two interfaces every wire protocol implements: inbound (clients speak it to us), outbound (we speak it to providers).
+
+import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
+import type { ChatRequest, JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { RenderedError } from '../errors.ts'
+import type { Frame } from './sse.ts'
+
+export type ProtocolId =
+  | 'openai-chat'
+  | 'openai-responses'
+  | 'anthropic-messages'
+  | 'gemini'
+  | 'bedrock-converse'
+  | 'cohere'
+  | 'ollama'
+
+/** Something the client asked for and will not get: named, never silent. */
+export interface Warning {
+  readonly param: string
+  readonly message: string
+}
+
+// ---- outbound ---------------------------------------------------------------------------------------------
+
+/** Where one request goes, as far as the protocol needs to know. Quirks are the provider row's data. */
+export interface Target<Quirks = unknown> {
+  /** The model's name at the provider. */
+  readonly model: string
+  readonly provider: string
+  readonly quirks: Quirks
+  /** The most output tokens the model can make; undefined where the catalog does not know. */
+  readonly maxOutputTokens: number | undefined
+  /** Whether the catalog says that the model reasons. */
+  readonly reasoning: boolean
+  /** The thought signature remembered for a tool call whose client dropped it. */
+  readonly rememberedSignature: (toolCallId: string) => string | undefined
+}
+
+/** One request as the provider wants it. `path` is appended to the provider's base URL. */
+export interface LoweredRequest {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: JsonObject
+  readonly warnings: readonly Warning[]
+}
+
+/**
+ * A stream parser as a pure state machine. `step` never changes the state it is given. Over a whole stream
+ * (every `step`, then one `end`) it yields exactly one terminal event and nothing after it; `end` on a stream
+ * that has not finished yields an `error` of kind `cut`.
+ */
+export interface StreamParser<State = unknown> {
+  initial(): State
+  step(state: State, frame: Frame): readonly [State, readonly ChatEvent[]]
+  end(state: State): readonly ChatEvent[]
+}
+
+export interface Outbound<Quirks = unknown> {
+  readonly id: ProtocolId
+  /** How the provider frames a streamed answer. */
+  readonly framing: 'sse' | 'ndjson' | 'aws-event-stream'
+  /** The quirks a row may set, all at their defaults. */
+  readonly defaultQuirks: Quirks
+  /**
+   * Whether an image or file given by URL must be fetched and inlined before `lower`: the protocol takes bytes only.
+   */
+  readonly inlinesUrls: boolean
+  /**
+   * The provider's request for ours. Throws GatewayError `unsupported_parameter` for what must not be dropped
+   * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.
+   */
+  lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest
+  /** A whole JSON answer (already parsed) as events, exactly one of them terminal. Never throws. */
+  whole(body: unknown, target: Target<Quirks>): readonly ChatEvent[]
+  parser(target: Target<Quirks>): StreamParser
+  /** What an answer with an error status means. `body` is raw text and may be HTML or empty. Never throws. */
+  fault(status: number, headers: Headers, body: string, target: Target<Quirks>): Fault
+}
+
+// ---- inbound ----------------------------------------------------------------------------------------------
+
+/** What the gateway itself reads of a client's request, whatever its protocol. */
+export interface Envelope {
+  readonly model: string
+  /** Further models to try, in order, when the first cannot be reached. */
+  readonly fallbacks: readonly string[]
+  readonly stream: boolean
+  /** Whether the client asked for the usage at the end of the stream. */
+  readonly includeUsage: boolean
+  readonly maxOutputTokens: number | undefined
+  readonly n: number
+  readonly routing: Routing
+  /** The most this call may cost, US dollars as a decimal string. */
+  readonly maxCost: string | undefined
+  readonly sessionId: string | undefined
+  /** Refuse what cannot be honoured instead of dropping it with a warning. */
+  readonly strict: boolean
+  readonly onDisconnect: 'cancel' | 'finish' | undefined
+}
+
+/** `provider{…}` of the request: which offers may serve it. Prices are USD per million tokens, decimal strings. */
+export interface Routing {
+  readonly order: readonly string[]
+  readonly only: readonly string[]
+  readonly ignore: readonly string[]
+  readonly allowFallbacks: boolean
+  readonly maxPrice: { readonly input: string | undefined; readonly output: string | undefined }
+}
+
+/** A client's request, validated: the envelope is read, the translation is made only when somebody asks. */
+export interface InboundRequest {
+  readonly envelope: Envelope
+  /** The client's body with every field it sent. */
+  readonly body: JsonObject
+  toChatRequest(): ChatRequest
+}
+
+/** The figures an answer carries beside what the provider said. Amounts are decimal strings in US dollars. */
+export interface Bill {
+  readonly cost: string
+  readonly lines: {
+    readonly input: string
+    readonly cache_read: string
+    readonly cache_write: string
+    readonly output: string
+    readonly reasoning: string
+    readonly tools: string
+  }
+}
+
+/** What stays the same over all frames of one answer. */
+export interface AnswerContext {
+  readonly id: string
+  /** The id the client asked for, or the fallback's that answered. */
+  readonly model: string
+  /** Seconds since 1970. */
+  readonly created: number
+  readonly includeUsage: boolean
+  readonly warnings: readonly Warning[]
+  /** Fields we add to the answer, already in wire shape (`mode: "test"`, `metadata`). */
+  readonly extra: JsonObject
+}
+
+/**
+ * Writes one streamed answer in the client's protocol. Call `start` once, `event` for each event that is not
+ * terminal and not `usage`, then exactly one of `finish` and `fail`. Stateful: one per answer.
+ */
+export interface StreamEncoder {
+  start(): readonly Frame[]
+  event(event: ChatEvent): readonly Frame[]
+  /** After the charge is durable: what is left open is closed, the usage is told, the stream ends. */
+  finish(usage: Usage, bill: Bill): readonly Frame[]
+  /** The stream ends with an error the client library will throw, never with an invented finish. */
+  fail(error: RenderedError): readonly Frame[]
+}
+
+export interface Inbound {
+  readonly id: ProtocolId
+  /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param` for what the protocol forbids. */
+  parse(body: unknown): InboundRequest
+  /** A whole answer in the client's protocol. */
+  whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject
+  encoder(context: AnswerContext): StreamEncoder
+}

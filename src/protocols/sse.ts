@@ -1,0 +1,48 @@
+// Bytes ⇄ server-sent event frames.
+
+import { createParser } from 'eventsource-parser'
+
+/** One event of a stream: its name, where it had one, and its data, joined by newlines. */
+export interface Frame {
+  readonly event: string | undefined
+  readonly data: string
+}
+
+/** One event may not be longer than this many characters: a line without end must not fill the memory. */
+export const maxFrameCharacters = 8 * 1024 * 1024
+
+/** Turns the bytes of an SSE body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
+export class SseDecoder {
+  readonly #decoder = new TextDecoder('utf-8')
+  #frames: Frame[] = []
+  readonly #parser = createParser({
+    onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
+    maxBufferSize: maxFrameCharacters,
+  })
+
+  /** The frames completed by these bytes. Throws when one event outgrows `maxFrameCharacters`. */
+  push(bytes: Uint8Array): Frame[] {
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    return this.#take()
+  }
+
+  /** The frames that the end of the body completes: a last event without its blank line still counts. */
+  end(): Frame[] {
+    this.#parser.feed(this.#decoder.decode())
+    // Two newlines close whatever line and event the body left open; on a clean end they are blank lines.
+    this.#parser.feed('\n\n')
+    return this.#take()
+  }
+
+  #take(): Frame[] {
+    const frames = this.#frames
+    this.#frames = []
+    return frames
+  }
+}
+
+/** One frame as text. Only `data:` unless the protocol names its events. */
+export function encodeFrame(frame: Frame): string {
+  const name = frame.event === undefined ? '' : `event: ${frame.event}\n`
+  return `${name}data: ${frame.data}\n\n`
+}

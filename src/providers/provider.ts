@@ -1,0 +1,46 @@
+// A provider is a row of data: where, with which credential, with which quirks of a protocol it shares.
+
+import type { ProtocolId } from '../protocols/protocol.ts'
+
+export interface Provider {
+  /** The first part of its model ids. */
+  readonly id: string
+  readonly name: string
+  readonly protocol: ProtocolId
+  /** Up to and including the version segment; the protocol appends the rest. */
+  readonly baseUrl: string
+  readonly auth: Auth
+  /** What deviates from the protocol's `defaultQuirks`. */
+  readonly quirks: Readonly<Record<string, unknown>>
+  /**
+   * What to do when the client leaves a stream: `cancel` aborts the provider and charges what was delivered,
+   * `drain` reads on for the exact usage, `free` aborts and charges nothing.
+   */
+  readonly onDisconnect: 'cancel' | 'drain' | 'free'
+  /** `rates`: tokens times catalog rates. `reported`: the provider's own `usage.cost` is the price. */
+  readonly costFrom: 'rates' | 'reported'
+  /**
+   * For a client that speaks the same protocol: `verbatim` forwards frames as they are (proven by recordings to
+   * meet the wire contract), `repair` mends each frame and keeps unknown fields.
+   */
+  readonly passthrough: 'verbatim' | 'repair'
+  /** `builtin` is answered inside this process, over the same path. */
+  readonly transport: 'http' | 'builtin'
+  /** A server that may run on this machine: asked at start whether it answers, free of charge by default. */
+  readonly local: boolean
+  /** Fixed headers the provider needs. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export type Auth =
+  /** `Authorization: Bearer <key>`. */
+  | { readonly kind: 'bearer'; readonly env: readonly string[] }
+  | { readonly kind: 'header'; readonly header: string; readonly env: readonly string[] }
+  | { readonly kind: 'none' }
+
+/** A provider ready to be called: the row, the operator's overrides applied, its keys in order. */
+export interface ConfiguredProvider extends Provider {
+  /** One entry per key; a single `undefined` where the provider needs none. Empty: not usable. */
+  readonly keys: readonly (string | undefined)[]
+  readonly custom: boolean
+}
