@@ -1,6 +1,5 @@
 // API keys: `sk-weir-<live|test>-<id>-<secret><checksum>`. The secret is shown once; only its hash is stored.
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 export type KeyMode = 'live' | 'test'
 
