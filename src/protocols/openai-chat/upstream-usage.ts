@@ -1,0 +1,140 @@
+// The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { count, disjoint, type Usage } from '../../conversation/usage.ts'
+import type { OpenAIChatQuirks } from './quirks.ts'
+
+/** The quirks that decide how counters are read. */
+export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorrects' | 'reportedCost'>
+
+/**
+ * The usage that one body or chunk carries: `usage`, Groq's `x_groq.usage`, or Moonshot's on a choice.
+ * Undefined where it carries none. Counters are cumulative in every dialect: the last one read holds.
+ */
+export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefined {
+  const found = usageOf(chunk.usage, quirks) ?? usageOf(object(chunk.x_groq)?.usage, quirks)
+  if (found || !Array.isArray(chunk.choices)) return found
+  for (const choice of chunk.choices) {
+    const usage = usageOf(object(choice)?.usage, quirks)
+    if (usage) return usage
+  }
+  return undefined
+}
+
+/**
+ * A `usage` object as disjoint buckets. An explicit zero is zero; undefined when `raw` counts nothing at all
+ * (null, not an object, or without a token counter).
+ */
+export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
+  const usage = object(raw)
+  if (!usage) return undefined
+  if (![usage.prompt_tokens, usage.completion_tokens, usage.total_tokens].some(isCounter)) return undefined
+
+  const promptParts = object(usage.prompt_tokens_details) ?? {}
+  const completionParts = object(usage.completion_tokens_details) ?? {}
+  const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
+  const { prompt, completion } = totals(usage, reasoning, quirks)
+  return disjoint({
+    prompt,
+    completion,
+    cacheRead: count(
+      promptParts.cached_tokens ??
+        usage.prompt_cache_hit_tokens ??
+        usage.cached_tokens ??
+        usage.num_cached_tokens ??
+        usage.cache_read_input_tokens,
+    ),
+    cacheWrite5m: count(promptParts.cache_write_tokens ?? usage.cache_creation_input_tokens),
+    inputAudio: count(promptParts.audio_tokens),
+    inputImage: count(promptParts.image_tokens),
+    reasoning,
+    outputAudio: count(completionParts.audio_tokens),
+    outputImage: count(completionParts.image_tokens),
+    toolCalls: toolCalls(usage),
+    reportedCost: reportedCost(usage, quirks),
+  })
+}
+
+/** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */
+function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
+  const total = isCounter(usage.total_tokens) ? count(usage.total_tokens) : undefined
+  let prompt = isCounter(usage.prompt_tokens) ? count(usage.prompt_tokens) : undefined
+  let completion = isCounter(usage.completion_tokens) ? count(usage.completion_tokens) : undefined
+
+  if (completion !== undefined && reasoning > 0 && liesBeside(completion, reasoning, prompt, total, quirks)) {
+    completion += reasoning
+  }
+  // One counter alone and a total give the other: a bill must not lose a side that the provider left out.
+  prompt ??= completion === undefined ? (total ?? 0) : Math.max(0, (total ?? completion) - completion)
+  completion ??= Math.max(0, (total ?? prompt) - prompt)
+  if (total !== undefined && total > prompt + completion) {
+    if (quirks.totalCorrects === 'prompt') prompt = total - completion
+    if (quirks.totalCorrects === 'completion') completion = total - prompt
+  }
+  return { prompt, completion }
+}
+
+function liesBeside(
+  completion: number,
+  reasoning: number,
+  prompt: number | undefined,
+  total: number | undefined,
+  quirks: UsageQuirks,
+): boolean {
+  switch (quirks.reasoningTokens) {
+    case 'inside':
+      return false
+    case 'beside':
+      // A total that is the plain sum says that this model counts its reasoning inside after all; but a
+      // completion smaller than its own reasoning cannot be.
+      return reasoning > completion || total === undefined || total !== (prompt ?? 0) + completion
+    case 'inside-unless-larger':
+      return reasoning > completion
+  }
+}
+
+/** Calls of tools that the provider ran and bills by the call. */
+function toolCalls(usage: JsonObject): Record<string, number> {
+  const details = object(usage.server_tool_use_details) ?? object(usage.server_tool_use)
+  const searches = count(details?.web_search_requests)
+  return searches > 0 ? { web_search: searches } : {}
+}
+
+/** A tick is a ten-billionth of a dollar. Checked against the list prices of xAI's recorded calls. */
+const ticksPerUsd = 1e10
+
+function reportedCost(usage: JsonObject, quirks: UsageQuirks): string | undefined {
+  switch (quirks.reportedCost) {
+    case 'none':
+      return undefined
+    case 'usage.cost_in_usd_ticks':
+      return dollars(usage.cost_in_usd_ticks, ticksPerUsd)
+    case 'usage.cost': {
+      // Perplexity itemises its cost; OpenRouter and Vercel give one number.
+      const parts = object(usage.cost)
+      if (parts) return dollars(parts.total_cost)
+      // With the operator's own key at the provider behind, `cost` is only the fee of the reseller.
+      const behind = usage.is_byok === true ? object(usage.cost_details)?.upstream_inference_cost : undefined
+      if (typeof usage.cost === 'number' && typeof behind === 'number') return dollars(usage.cost + behind)
+      return dollars(usage.cost)
+    }
+  }
+}
+
+/** An amount as a decimal string without an exponent, to the picodollar; undefined when it is not an amount. */
+function dollars(amount: Json | undefined, perUsd = 1): string | undefined {
+  if (typeof amount !== 'number' || !Number.isFinite(amount) || amount < 0) return undefined
+  const fixed = (amount / perUsd).toFixed(12)
+  // toFixed falls back to an exponent from 1e21 on; no call costs that.
+  return fixed.includes('e') ? undefined : fixed.replace(/\.?0+$/, '')
+}
+
+function isCounter(value: Json | undefined): boolean {
+  return typeof value === 'number' && Number.isFinite(value)
+}
+
+function object(value: unknown): JsonObject | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as JsonObject)
+    : undefined
+}
