@@ -1,0 +1,39 @@
+// How the simulated provider counts: a prompt by its bytes, an answer by the pieces it is streamed in.
+
+/** Tokens that a message costs beside its text: role and separators. */
+const perMessage = 3
+const bytesPerToken = 4
+
+/** Tokens of an image, by the `detail` the client asked for. */
+const imageTokens: Readonly<Record<string, number>> = { low: 85, auto: 255, high: 765, original: 1105 }
+
+/** Tokens of a text that is read: a quarter of its UTF-8 bytes, rounded up. */
+export function textTokens(text: string): number {
+  return Math.ceil(Buffer.byteLength(text, 'utf8') / bytesPerToken)
+}
+
+export function messageTokens(text: string): number {
+  return textTokens(text) + perMessage
+}
+
+export function imageTokensOf(detail: string | undefined): number {
+  return imageTokens[detail ?? 'auto'] ?? imageTokens['auto']!
+}
+
+/** Tokens of inlined media, given as base64: one for each 64 bytes it stands for. */
+export function mediaTokens(base64: string): number {
+  return Math.ceil((base64.length * 3) / 4 / 64)
+}
+
+/**
+ * A text as the pieces it is streamed in, each of which counts as one token: words with the white space before
+ * them, words longer than 16 characters cut. Joined, the pieces are the text again.
+ */
+export function wordPieces(text: string): readonly string[] {
+  return text.match(/\s*\S{1,16}|\s+/gu) ?? []
+}
+
+/** JSON text as pieces of 12 characters: arguments arrive cut at places that mean nothing. */
+export function jsonPieces(json: string): readonly string[] {
+  return json.match(/[^]{1,12}/gu) ?? []
+}
