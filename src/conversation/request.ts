@@ -118,6 +118,8 @@ export interface ToolCall {
   readonly arguments: string
   /** Gemini's thought signature of this call, where there is one. */
   readonly thoughtSignature: string | undefined
+  /** Anthropic's clients may mark a call of the history as the end of the cached prompt. */
+  readonly cache?: CacheMark
 }
 
 export type ContentPart =

@@ -1,0 +1,154 @@
+// What an error of this protocol means: by HTTP status, by error type, by the provider's words.
+
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+
+const kindOfType: Readonly<Record<string, FaultKind>> = {
+  invalid_request_error: 'invalid-request',
+  authentication_error: 'credentials',
+  permission_error: 'credentials',
+  billing_error: 'quota',
+  not_found_error: 'not-found',
+  request_too_large: 'invalid-request',
+  rate_limit_error: 'rate-limited',
+  timeout_error: 'timeout',
+  api_error: 'broken',
+  overloaded_error: 'overloaded',
+}
+
+const kindOfStatus: Readonly<Record<number, FaultKind>> = {
+  401: 'credentials',
+  402: 'quota',
+  403: 'credentials',
+  404: 'not-found',
+  408: 'timeout',
+  429: 'rate-limited',
+  503: 'overloaded',
+  504: 'timeout',
+  529: 'overloaded',
+}
+
+/** Words that tell more than status and type do. All but the first are documented or reported, not recorded. */
+const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
+  [
+    /prompt is too long|exceeds? (the )?context (limit|window)|input is too long|too many total text bytes/i,
+    'context-length',
+  ],
+  [/credit balance is too low|usage limits?\b|spend(ing)? limit/i, 'quota'],
+  [/content filtering policy|blocked by .*polic/i, 'content-filter'],
+]
+
+/** An answer with an error status. `body` is raw text; it may be HTML, empty, or another cloud's envelope. */
+export function faultOf(status: number, headers: Headers, body: string): Fault {
+  const told = envelopeOf(body)
+  const retryAfterMs = retryAfterOf(headers)
+  if (told === undefined) {
+    const message = body.trim() === '' ? 'an empty error body' : 'an error body that is not JSON'
+    // A page in place of JSON comes from something before the provider, so its 401 or 404 is not the provider's.
+    const kind = status === 429 ? 'rate-limited' : status >= 500 ? kindOf(status, undefined, '') : 'broken'
+    return {
+      kind,
+      message: `HTTP ${status} with ${message}`,
+      param: undefined,
+      providerCode: undefined,
+      status,
+      retryAfterMs,
+    }
+  }
+  const kind = kindOf(status, told.type, told.message)
+  return {
+    kind,
+    message: told.message,
+    param: kind === 'invalid-request' ? paramOf(told.message) : undefined,
+    providerCode: told.type,
+    status,
+    retryAfterMs,
+  }
+}
+
+/** An `error` event inside a stream whose status was 200. */
+export function faultOfEvent(type: string | undefined, message: string | undefined): Fault {
+  const words = message ?? 'the provider reported an error'
+  return {
+    kind: wordsKind(words) ?? (type === undefined ? undefined : kindOfType[type]) ?? 'broken',
+    message: words,
+    param: undefined,
+    providerCode: type,
+    status: undefined,
+    retryAfterMs: undefined,
+  }
+}
+
+/** An answer that is not this protocol, or that ended too early. */
+export function brokenAnswer(kind: 'broken' | 'cut', message: string): Fault {
+  return {
+    kind,
+    message,
+    param: undefined,
+    providerCode: undefined,
+    status: undefined,
+    retryAfterMs: undefined,
+  }
+}
+
+function kindOf(status: number, type: string | undefined, message: string): FaultKind {
+  const byWords = status < 500 && status !== 401 && status !== 404 ? wordsKind(message) : undefined
+  const byStatus = kindOfStatus[status]
+  if (byWords !== undefined) return byWords
+  if (byStatus !== undefined) return byStatus
+  const byType = type === undefined ? undefined : kindOfType[type]
+  if (status >= 500) return byType === 'overloaded' || byType === 'timeout' ? byType : 'broken'
+  return byType ?? 'invalid-request'
+}
+
+function wordsKind(message: string): FaultKind | undefined {
+  return kindOfWords.find(([pattern]) => pattern.test(message))?.[1]
+}
+
+interface Told {
+  readonly type: string | undefined
+  readonly message: string
+}
+
+/** Anthropic's `{error:{type,message}}`, Google's `{error:{status,message}}` (Vertex), Amazon's `{message}`. */
+function envelopeOf(body: string): Told | undefined {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(body)
+  } catch {
+    return undefined
+  }
+  const outer = record(Array.isArray(parsed) ? parsed[0] : parsed)
+  if (outer === undefined) return undefined
+  const inner = record(outer.error) ?? outer
+  const message = [inner.message, outer.message, outer.error].find(isText)
+  const type = [inner.type, inner.status].find((value) => isText(value) && value !== 'error')
+  return { type: isText(type) ? type : undefined, message: message ?? 'an error without a message' }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function record(value: unknown): Record<string, unknown> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined
+}
+
+/** The field at fault: Anthropic's messages open with its path ("messages.0.content: …"). */
+function paramOf(message: string): string | undefined {
+  return /^([a-z_]+(?:\.[a-z0-9_]+)*): /.exec(message)?.[1]
+}
+
+/** Milliseconds the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. */
+function retryAfterOf(headers: Headers): number | undefined {
+  const millis = Number(headers.get('retry-after-ms') ?? Number.NaN)
+  if (Number.isFinite(millis) && millis > 0) return millis
+  const after = headers.get('retry-after')
+  if (after === null) return undefined
+  const seconds = Number(after)
+  if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : undefined
+  // The provider's own clock, not ours, is what its date is relative to.
+  const wait = Date.parse(after) - Date.parse(headers.get('date') ?? '')
+  return Number.isFinite(wait) ? Math.max(0, wait) : undefined
+}

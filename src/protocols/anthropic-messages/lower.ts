@@ -1,0 +1,239 @@
+// A chat request as a request of Anthropic's Messages API.
+
+import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { isBlank } from './content.ts'
+import { type ModelTraits, traitsOf } from './models.ts'
+import { type AnthropicQuirks, defaultQuirks, type Warn } from './schema.ts'
+import { type Thinking, thinkingOf } from './thinking.ts'
+import { toolingOf } from './tools.ts'
+import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
+
+/**
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that
+ * Claude cannot take, `invalid_request` for a conversation the API would refuse. What is dropped or changed is
+ * named in `warnings`.
+ */
+export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): LoweredRequest {
+  refuse(request)
+  const warnings: Warning[] = []
+  const warn: Warn = (param, message) => warnings.push({ param, message })
+  const quirks = { ...defaultQuirks, ...target.quirks }
+  const traits = traitsOf(target.model, target.reasoning, quirks.traits)
+  const { rest } = request
+
+  const { system, turns } = conversationOf(request.messages, 'context_management' in rest, warn)
+  const tooling = toolingOf(request, turns, traits, warn)
+  const maxTokens = maxTokensOf(request, target, quirks, warn)
+  const thinking = thinkingOf({
+    reasoning: request.reasoning,
+    native: rest.thinking,
+    traits,
+    maxTokens,
+    forced: tooling.forced,
+    lost: lostItsThinking(turns),
+    warn,
+  })
+  const path = request.stream ? quirks.streamPath : quirks.path
+  const modelInPath = path.includes('{model}')
+  const body: JsonObject = {
+    ...passedOn(rest, warn),
+    ...(modelInPath ? {} : { model: target.model }),
+    ...(quirks.versionIn === 'body' ? { anthropic_version: quirks.version } : {}),
+    max_tokens: maxTokens,
+    ...(system === undefined ? {} : { system }),
+    messages: turns.map(({ role, content }) => ({ role, content })),
+    ...(tooling.tools.length === 0 ? {} : { tools: [...tooling.tools] }),
+    ...(tooling.choice === undefined ? {} : { tool_choice: tooling.choice }),
+    ...(thinking.field === undefined ? {} : { thinking: thinking.field }),
+    ...outputConfig(rest.output_config, tooling.format, thinking.effort),
+    ...samplingOf(request, traits, thinking, warn),
+    ...labelsOf(request, rest, warn),
+    ...(request.stream ? { stream: true } : {}),
+  }
+  return {
+    path: path.replaceAll('{model}', encodeURIComponent(target.model)),
+    headers: headersOf(quirks, rest, turns),
+    body,
+    warnings,
+  }
+}
+
+/** What must not be dropped, because the answer would be another than the one asked for. */
+function refuse({ sampling }: ChatRequest): void {
+  const refusals = [
+    ['n', (sampling.n ?? 1) > 1],
+    ['logprobs', sampling.logprobs === true],
+    ['top_logprobs', (sampling.topLogprobs ?? 0) > 0],
+  ] as const
+  const param = refusals.find(([, asked]) => asked)?.[0]
+  if (param !== undefined) throw new GatewayError('unsupported_parameter', { param })
+}
+
+/** The protocol demands a number: the client's, else the model's own maximum, else one every model can write. */
+function maxTokensOf(
+  request: ChatRequest,
+  target: Target<AnthropicQuirks>,
+  quirks: AnthropicQuirks,
+  warn: Warn,
+): number {
+  const asked = request.maxOutputTokens
+  const most = target.maxOutputTokens
+  if (asked === undefined) {
+    if (most !== undefined) return most
+    const budget = request.reasoning?.maxTokens ?? 0
+    warn(
+      'max_tokens',
+      `The provider demands a limit and none is known: ${budget + quirks.defaultMaxTokens} is sent.`,
+    )
+    return budget + quirks.defaultMaxTokens
+  }
+  if (most === undefined || asked <= most) return asked
+  warn('max_tokens', `The model writes at most ${most} tokens.`)
+  return most
+}
+
+// ---- sampling and labels ----------------------------------------------------------------------------------
+
+function samplingOf(request: ChatRequest, traits: ModelTraits, thinking: Thinking, warn: Warn): JsonObject {
+  const { sampling } = request
+  const unknown = {
+    seed: sampling.seed,
+    frequency_penalty: sampling.frequencyPenalty || undefined,
+    presence_penalty: sampling.presencePenalty || undefined,
+    repetition_penalty: sampling.repetitionPenalty,
+    logit_bias: sampling.logitBias,
+    min_p: sampling.minP,
+  }
+  for (const [param, value] of Object.entries(unknown)) {
+    if (value !== undefined) warn(param, "This model's provider does not know it.")
+  }
+  return { ...distribution(request, traits, thinking, warn), ...stopsOf(request, warn) }
+}
+
+function distribution(request: ChatRequest, traits: ModelTraits, thinking: Thinking, warn: Warn): JsonObject {
+  const { temperature, topP, topK } = request.sampling
+  const clamped = temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), 1)
+  const asked: Record<string, number | undefined> = { temperature: clamped, top_p: topP, top_k: topK }
+  const drop = (param: string, message: string) => {
+    if (asked[param] !== undefined) warn(param, message)
+    asked[param] = undefined
+  }
+  if (traits.sampling === 'neither') {
+    for (const param of Object.keys(asked)) drop(param, 'This model takes no sampling parameters.')
+  } else if (thinking.on) {
+    const message = 'The model cannot be given this while it thinks.'
+    if (clamped !== 1) drop('temperature', message)
+    if (topP !== undefined && topP < 0.95) drop('top_p', message)
+    drop('top_k', message)
+  }
+  if (traits.sampling === 'one' && asked.temperature !== undefined) {
+    drop('top_p', 'This model takes temperature or top_p, not both.')
+  }
+  if (asked.temperature !== undefined && clamped !== temperature) {
+    warn('temperature', `The provider takes 0 to 1; ${clamped} is sent.`)
+  }
+  return defined(asked)
+}
+
+function stopsOf(request: ChatRequest, warn: Warn): JsonObject {
+  const stops = request.sampling.stop ?? []
+  const fit = stops.filter((stop) => !isBlank(stop))
+  if (fit.length < stops.length)
+    warn('stop', 'The provider refuses stop sequences of white space; they are left out.')
+  return fit.length === 0 ? {} : { stop_sequences: fit }
+}
+
+/** OpenAI's service tiers in Anthropic's words. */
+const serviceTiers: Readonly<Record<string, string>> = {
+  auto: 'auto',
+  default: 'standard_only',
+  standard_only: 'standard_only',
+}
+
+function labelsOf(request: ChatRequest, rest: JsonObject, warn: Warn): JsonObject {
+  const { user, safetyIdentifier, serviceTier, verbosity } = request.labels
+  if (verbosity !== undefined) warn('verbosity', "This model's provider does not know it.")
+  const tier = serviceTier === undefined ? undefined : serviceTiers[serviceTier]
+  if (serviceTier !== undefined && tier === undefined) warn('service_tier', 'The provider has no such tier.')
+  const userId = user ?? safetyIdentifier
+  return {
+    ...(userId === undefined || 'metadata' in rest ? {} : { metadata: { user_id: userId } }),
+    ...(tier === undefined ? {} : { service_tier: tier }),
+  }
+}
+
+// ---- Anthropic's own fields -------------------------------------------------------------------------------
+
+/** Fields of the API that no other protocol has; a client that sends them means them. */
+const passedFields = new Set([
+  'cache_control',
+  'container',
+  'context_management',
+  'diagnostics',
+  'fallbacks',
+  'inference_geo',
+  'mcp_servers',
+  'metadata',
+  'speed',
+  'user_profile_id',
+])
+/** Fields of the client's that are read elsewhere in this file, or by the gateway. */
+const readFields = new Set(['thinking', 'output_config', 'tools', 'betas'])
+
+function passedOn(rest: JsonObject, warn: Warn): JsonObject {
+  const passed: JsonObject = {}
+  for (const [field, value] of Object.entries(rest)) {
+    if (passedFields.has(field)) passed[field] = value
+    else if (!readFields.has(field)) warn(field, "This model's provider does not know it.")
+  }
+  return passed
+}
+
+function outputConfig(
+  native: Json | undefined,
+  format: JsonObject | undefined,
+  effort: string | undefined,
+): JsonObject {
+  const own = isObject(native) ? native : {}
+  const config: JsonObject = {
+    ...(format === undefined ? {} : { format }),
+    ...(effort === undefined ? {} : { effort }),
+    ...own,
+  }
+  return Object.keys(config).length === 0 ? {} : { output_config: config }
+}
+
+function headersOf(
+  quirks: AnthropicQuirks,
+  rest: JsonObject,
+  turns: readonly Turn[],
+): Record<string, string> {
+  const asked = Array.isArray(rest.betas) ? rest.betas.filter((beta) => typeof beta === 'string') : []
+  const files = usesFiles(turns) ? ['files-api-2025-04-14'] : []
+  const betas = [...new Set([...quirks.betas, ...asked, ...files])]
+  return {
+    ...(quirks.versionIn === 'header' ? { 'anthropic-version': quirks.version } : {}),
+    ...(betas.length === 0 ? {} : { 'anthropic-beta': betas.join(',') }),
+  }
+}
+
+/** Whether a block, or one inside a tool's result, names a file that was put at the provider before. */
+function usesFiles(turns: readonly Turn[]): boolean {
+  const isFile = (block: Json): boolean =>
+    isObject(block) &&
+    ((isObject(block.source) && block.source.type === 'file') ||
+      (Array.isArray(block.content) && block.content.some(isFile)))
+  return turns.some((turn) => turn.content.some(isFile))
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function defined(fields: Readonly<Record<string, number | undefined>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).filter((entry): entry is [string, number] => entry[1] !== undefined),
+  )
+}

@@ -1,0 +1,143 @@
+// What Anthropic's Messages protocol looks like on the wire, and what a provider that speaks it may vary.
+
+import { z } from 'zod'
+import type { CacheMark, JsonObject } from '../../conversation/request.ts'
+import type { ModelTraits } from './models.ts'
+
+/** How a host of Claude deviates from Anthropic's own API. */
+export interface AnthropicQuirks {
+  /** Appended to the base URL; `{model}` stands for the model's name, which then is not in the body. */
+  readonly path: string
+  /** The same for streamed answers, where the host has another address for them. */
+  readonly streamPath: string
+  /** The version of the protocol: `2023-06-01`, `vertex-2023-10-16`, `bedrock-2023-05-31`. */
+  readonly version: string
+  /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
+  readonly versionIn: 'header' | 'body'
+  /** Beta features to ask for with every request. */
+  readonly betas: readonly string[]
+  /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
+  readonly defaultMaxTokens: number
+  /** What this host's models do otherwise than their names say. */
+  readonly traits: Partial<ModelTraits>
+}
+
+export const defaultQuirks: AnthropicQuirks = {
+  path: '/messages',
+  streamPath: '/messages',
+  version: '2023-06-01',
+  versionIn: 'header',
+  betas: [],
+  // What every model of this protocol can write, the oldest included.
+  defaultMaxTokens: 4096,
+  traits: {},
+}
+
+/** Names to the client, once, what it asked for and will not get. */
+export type Warn = (param: string, message: string) => void
+
+/** The format name of reasoning details that only this protocol can take back. */
+export const reasoningFormat = 'anthropic-claude-v1'
+
+/** The id that marks a `reasoning.summary` detail as a compaction block, to be rebuilt as one. */
+export const compactionId = 'compaction'
+
+/**
+ * The tool that carries an answer of a given JSON schema on models without native structured output. The parser
+ * knows only the answer, not the request: a call of a tool with this name is the answer's text.
+ */
+export const answerTool = 'weir_structured_answer'
+
+/** A cache mark as the wire writes it; five minutes is the protocol's default and needs no word. */
+export function cacheControl(mark: CacheMark | undefined): JsonObject {
+  if (mark === undefined) return {}
+  return { cache_control: mark.ttl === '1h' ? { type: 'ephemeral', ttl: '1h' } : { type: 'ephemeral' } }
+}
+
+// ---- answers ----------------------------------------------------------------------------------------------
+// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer.
+
+const counter = z.number().nullish().catch(undefined)
+
+const countersSchema = z.object({
+  input_tokens: counter,
+  output_tokens: counter,
+  cache_read_input_tokens: counter,
+  cache_creation_input_tokens: counter,
+  cache_creation: z
+    .object({ ephemeral_5m_input_tokens: counter, ephemeral_1h_input_tokens: counter })
+    .nullish()
+    .catch(undefined),
+  output_tokens_details: z.object({ thinking_tokens: counter }).nullish().catch(undefined),
+})
+
+const usageSchema = countersSchema.extend({
+  server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
+  iterations: z.array(countersSchema).nullish().catch(undefined),
+})
+
+export type WireUsage = z.infer<typeof usageSchema>
+export type WireCounters = z.infer<typeof countersSchema>
+
+const text = z.string().catch('')
+const usage = usageSchema.nullish().catch(undefined)
+
+/** One block of content. `type` decides which of the fields matter. */
+const blockSchema = z.object({
+  type: z.string(),
+  text,
+  thinking: text,
+  signature: text,
+  data: text,
+  id: text,
+  name: text,
+  input: z.unknown().optional(),
+  content: z.unknown().optional(),
+  citations: z.array(z.unknown()).nullish().catch(undefined),
+})
+
+export type WireBlock = z.infer<typeof blockSchema>
+
+const deltaSchema = z.object({
+  type: z.string(),
+  text,
+  thinking: text,
+  signature: text,
+  partial_json: text,
+  citation: z.unknown().optional(),
+  content: z.unknown().optional(),
+})
+
+export type WireDelta = z.infer<typeof deltaSchema>
+
+export const citationSchema = z.object({
+  type: z.string(),
+  url: z.string().nullish().catch(undefined),
+  source: z.string().nullish().catch(undefined),
+  title: z.string().nullish().catch(undefined),
+})
+
+export const messageSchema = z.object({
+  type: z.literal('message').optional(),
+  id: z.string().optional().catch(undefined),
+  model: z.string().optional().catch(undefined),
+  content: z.array(z.unknown()),
+  stop_reason: z.string().nullish().catch(undefined),
+  usage,
+})
+
+const name = z.string().optional().catch(undefined)
+
+/** The events of a stream, by type. An event of another type is ignored, as the protocol asks. */
+export const eventSchemas = {
+  message_start: z.object({ message: z.object({ id: name, model: name, usage }) }),
+  content_block_start: z.object({ index: z.number(), content_block: blockSchema }),
+  content_block_delta: z.object({ index: z.number(), delta: deltaSchema }),
+  content_block_stop: z.object({ index: z.number() }),
+  message_delta: z.object({
+    delta: z.object({ stop_reason: z.string().nullish().catch(undefined) }).catch({ stop_reason: undefined }),
+    usage,
+  }),
+  message_stop: z.object({}),
+  error: z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
+} as const

@@ -1,0 +1,135 @@
+// How hard the model thinks: a token budget for older models, an effort for newer ones.
+
+import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
+import type { Effort, ModelTraits } from './models.ts'
+import type { Warn } from './schema.ts'
+
+export interface ThinkingQuestion {
+  readonly reasoning: Reasoning | undefined
+  /** Anthropic's own `thinking` field, from a client that knows it. */
+  readonly native: Json | undefined
+  readonly traits: ModelTraits
+  readonly maxTokens: number
+  /** Whether the client makes the model call a tool, which the API does not allow while it thinks. */
+  readonly forced: boolean
+  /** Whether the turn to continue from has lost its thinking blocks. */
+  readonly lost: boolean
+  readonly warn: Warn
+}
+
+export interface Thinking {
+  /** The `thinking` field, or nothing to send. */
+  readonly field: Json | undefined
+  readonly effort: Effort | undefined
+  /** Whether the model will think, asked or by its own default. */
+  readonly on: boolean
+}
+
+/** Tokens to think with, for models that want a number. A choice of ours: the effort words have no official one. */
+const budgets: Readonly<Record<string, number>> = {
+  minimal: 1024,
+  low: 4096,
+  medium: 8192,
+  high: 16_384,
+  xhigh: 32_768,
+  max: 65_536,
+}
+const smallestBudget = 1024
+
+/** What to send so that the model thinks as asked, as far as it can; what cannot be had is named. */
+export function thinkingOf(question: ThinkingQuestion): Thinking {
+  const wanted = wantedThinking(question)
+  const conflict = conflictOf(question, wanted)
+  if (conflict === undefined) return wanted
+  if (asksToThink(question)) question.warn(question.native === undefined ? 'reasoning' : 'thinking', conflict)
+  return off(question.traits)
+}
+
+/** Why the model may not think on this request, although it would. */
+function conflictOf(question: ThinkingQuestion, wanted: Thinking): string | undefined {
+  if (!wanted.on || question.traits.thinkingOff === 'never') return undefined
+  if (question.forced) return 'The model cannot think and be made to call a tool at once; it does not think.'
+  // Only a budget brings the check: adaptive thinking takes histories as they are.
+  if (question.lost && isRecord(wanted.field) && wanted.field.type === 'enabled') {
+    return 'The assistant message before the tool results came back without its reasoning_details; the model does not think.'
+  }
+  return undefined
+}
+
+function asksToThink(question: ThinkingQuestion): boolean {
+  return question.reasoning !== undefined || question.native !== undefined
+}
+
+function wantedThinking(question: ThinkingQuestion): Thinking {
+  const { native, reasoning, traits, warn } = question
+  if (native !== undefined && native !== null) {
+    return { field: native, effort: undefined, on: isRecord(native) && native.type !== 'disabled' }
+  }
+  if (reasoning === undefined)
+    return { field: undefined, effort: undefined, on: traits.thinkingOff !== 'omit' }
+  if (reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0) {
+    if (traits.thinkingOff === 'never') warn('reasoning', 'This model always thinks.')
+    return off(traits)
+  }
+  if (traits.thinking === 'none') {
+    warn('reasoning', 'This model does not think.')
+    return off(traits)
+  }
+  const byBudget = traits.thinking === 'budget' || (traits.takesBudget && reasoning.maxTokens !== undefined)
+  return byBudget ? budgeted(question, reasoning) : adaptive(question, reasoning)
+}
+
+function off(traits: ModelTraits): Thinking {
+  const field = traits.thinkingOff === 'disabled' ? { type: 'disabled' } : undefined
+  return { field, effort: undefined, on: traits.thinkingOff === 'never' }
+}
+
+function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thinking {
+  if (reasoning.maxTokens !== undefined) {
+    warn('reasoning.max_tokens', 'This model takes no budget; it decides by itself how much to think.')
+  }
+  // Newer models show nothing of their thinking unless asked to.
+  const display: JsonObject = traits.display
+    ? { display: reasoning.exclude === true ? 'omitted' : 'summarized' }
+    : {}
+  return { field: { type: 'adaptive', ...display }, effort: effortOf(reasoning, traits, warn), on: true }
+}
+
+/** The level itself, or the strongest one the model knows below it. */
+function effortOf(reasoning: Reasoning, traits: ModelTraits, warn: Warn): Effort | undefined {
+  const asked = reasoning.effort
+  if (asked === undefined || asked === 'none' || traits.efforts.length === 0) return undefined
+  const scale = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+  const rank = scale.indexOf(asked)
+  const granted = traits.efforts.findLast((level) => scale.indexOf(level) <= rank) ?? traits.efforts[0]!
+  if (granted !== asked)
+    warn('reasoning.effort', `This model has no effort "${asked}"; it gets "${granted}".`)
+  return granted
+}
+
+function budgeted({ traits, maxTokens, warn }: ThinkingQuestion, reasoning: Reasoning): Thinking {
+  // The budget lies inside max_tokens and must be smaller, so a short answer leaves no room to think.
+  if (maxTokens <= smallestBudget) {
+    warn('reasoning', `Thinking needs max_tokens above ${smallestBudget}; the model does not think.`)
+    return off(traits)
+  }
+  const asked = reasoning.maxTokens
+  const wanted = asked ?? budgets[reasoning.effort ?? 'medium']!
+  // Without a number of the client's own, a fifth of the tokens is kept for the answer.
+  const most = asked === undefined ? Math.max(smallestBudget, Math.floor(maxTokens * 0.8)) : maxTokens - 1
+  const budget = Math.min(Math.max(Math.floor(wanted), smallestBudget), most)
+  if (asked !== undefined && budget !== asked) {
+    warn(
+      'reasoning.max_tokens',
+      `The budget must be at least ${smallestBudget} and below max_tokens: it is ${budget}.`,
+    )
+  }
+  const hidden = reasoning.exclude === true
+  if (hidden && !traits.display) warn('reasoning.exclude', 'This model always shows its thinking.')
+  const display: JsonObject = hidden && traits.display ? { display: 'omitted' } : {}
+  return { field: { type: 'enabled', budget_tokens: budget, ...display }, effort: undefined, on: true }
+}
+
+function isRecord(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

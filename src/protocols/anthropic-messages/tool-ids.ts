@@ -1,0 +1,43 @@
+// Tool call ids that the API accepts, the same on the call and on its result.
+
+import type { Message, ToolCall } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+
+const allowed = /^[a-zA-Z0-9_-]+$/
+
+/**
+ * Gives every call of a conversation an id of its own. An id that is already fit is kept at its first use; others
+ * (Kimi's `functions.x:0`, or Bedrock Mantle's `call_0`, used again in each turn) get one that nothing else has.
+ */
+export class ToolIds {
+  readonly #taken: Set<string>
+  readonly #used = new Set<string>()
+
+  constructor(messages: readonly Message[]) {
+    const ids = messages.flatMap((message) =>
+      message.role === 'assistant' ? message.toolCalls.map((call) => call.id) : [],
+    )
+    this.#taken = new Set(ids.filter((id) => allowed.test(id)))
+  }
+
+  /** The ids of one turn's calls: from the client's id to the wire's. Throws when two calls share one. */
+  rename(calls: readonly ToolCall[], param: string): Map<string, string> {
+    if (new Set(calls.map((call) => call.id)).size < calls.length) {
+      throw new GatewayError('invalid_request', {
+        message: 'Two tool calls of one message have the same id.',
+        param,
+      })
+    }
+    return new Map(calls.map((call) => [call.id, this.#fresh(call.id)]))
+  }
+
+  #fresh(id: string): string {
+    const keeps = allowed.test(id) && !this.#used.has(id)
+    const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
+    let fresh = keeps ? id : stem
+    for (let copy = 2; !keeps && this.#taken.has(fresh); copy += 1) fresh = `${stem}_${copy}`
+    this.#taken.add(fresh)
+    this.#used.add(fresh)
+    return fresh
+  }
+}
