@@ -68,6 +68,8 @@ export interface OpenAIChatQuirks {
   readonly jsonSchema: boolean
   /** Whether `cache_control` marks are understood; else they are left out. */
   readonly cacheControl: boolean
+  /** Whether a tool call may carry `extra_content` with Gemini's thought signature (Google's own endpoint). */
+  readonly thoughtSignatures: boolean
   /** Whether a refusal goes back as a part of its own kind; else as text. */
   readonly refusalParts: boolean
   /** How a file is carried; `none` refuses it. */
@@ -123,6 +125,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   streamOptions: true,
   jsonSchema: true,
   cacheControl: false,
+  thoughtSignatures: false,
   refusalParts: false,
   fileParts: 'file',
   drops: openaiOnly,

@@ -3,6 +3,7 @@
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { count, disjoint, type Usage } from '../../conversation/usage.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
+import { isObject } from './upstream-json.ts'
 
 /** The quirks that decide how counters are read. */
 export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorrects' | 'reportedCost'>
@@ -134,7 +135,5 @@ function isCounter(value: Json | undefined): boolean {
 }
 
 function object(value: unknown): JsonObject | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as JsonObject)
-    : undefined
+  return isObject(value) ? value : undefined
 }

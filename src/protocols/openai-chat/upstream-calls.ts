@@ -1,0 +1,143 @@
+// Tool calls as providers stream them, numbered from 0 without gaps, each started once and never twice.
+
+import type { ChatEvent } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject, parseJson } from './upstream-json.ts'
+
+/** One tool call of a choice, as far as it has come. */
+export interface CallState {
+  /** The provider's index, where it gave one. */
+  readonly index: number | undefined
+  readonly id: string
+  readonly name: string
+  readonly arguments: string
+  readonly thoughtSignature: string | undefined
+  /** Our number, once it has been started; it starts as soon as its name is known. */
+  readonly call: number | undefined
+}
+
+export interface CallsState {
+  readonly calls: readonly CallState[]
+  /** The position of the call that a nameless delta continues. */
+  readonly open: number
+}
+
+export const noCalls: CallsState = { calls: [], open: -1 }
+
+/** What starting a call needs to know: which choice, and ids for calls that the provider left without one. */
+export interface CallContext {
+  readonly choice: number
+  readonly mintId: (call: number) => string
+}
+
+/**
+ * Takes one entry of `tool_calls`, of a delta or of a whole message. Copes with whole calls in one delta, a missing
+ * index, several calls under one index, ids and names repeated on every delta, and a call repeated whole.
+ */
+export function takeCall(
+  state: CallsState,
+  entry: JsonObject,
+  context: CallContext,
+): readonly [CallsState, readonly ChatEvent[]] {
+  const fn = isObject(entry.function) ? entry.function : {}
+  const index = typeof entry.index === 'number' ? entry.index : undefined
+  const id = typeof entry.id === 'string' ? entry.id : ''
+  const name = typeof fn.name === 'string' ? fn.name : ''
+  const piece = argumentText(fn.arguments)
+
+  const found = findCall(state, index, id, name)
+  const before = found < 0 ? undefined : state.calls[found]
+  if (before && name !== '' && isRepetition(before, piece)) return [state, []]
+
+  const position = before ? found : state.calls.length
+  const known: CallState = {
+    index: before?.index ?? index,
+    // Ids and names come once; where a server repeats them on every delta, the first holds.
+    id: before?.id || id,
+    name: before?.name || name,
+    arguments: (before?.arguments ?? '') + piece,
+    thoughtSignature: before?.thoughtSignature ?? signatureOf(entry),
+    call: before?.call,
+  }
+  const events: ChatEvent[] = []
+  let next = known
+  if (next.call === undefined && next.name !== '') {
+    const call = state.calls.filter((other) => other.call !== undefined).length
+    // Servers that count their ids anew for each call would make two calls one.
+    const taken = next.id === '' || state.calls.some((other) => other !== before && other.id === next.id)
+    next = { ...next, call, id: taken ? context.mintId(call) : next.id }
+    events.push({
+      kind: 'tool-call-start',
+      choice: context.choice,
+      call,
+      id: next.id,
+      name: next.name,
+      thoughtSignature: next.thoughtSignature,
+    })
+    // What came before the name was known is told now.
+    if (next.arguments !== '') events.push(argumentDelta(context.choice, call, next.arguments))
+  } else if (next.call !== undefined && piece !== '') {
+    events.push(argumentDelta(context.choice, next.call, piece))
+  }
+  const calls = [...state.calls.slice(0, position), next, ...state.calls.slice(position + 1)]
+  return [{ calls, open: position }, events]
+}
+
+/** The events that complete calls which never had an argument: `{}`, for a client that parses must not get "". */
+export function completeCalls(state: CallsState, choice: number): readonly ChatEvent[] {
+  return state.calls.flatMap((call) =>
+    call.call !== undefined && call.arguments === '' ? [argumentDelta(choice, call.call, '{}')] : [],
+  )
+}
+
+/** Whether every call has arguments that parse: a call that a token limit cut off must not be executed. */
+export function callsAreWhole(state: CallsState): boolean {
+  return state.calls.every((call) => call.arguments === '' || isJsonObject(call.arguments))
+}
+
+/** Whether a call came without the name of its function. */
+export function hasNamelessCall(state: CallsState): boolean {
+  return state.calls.some((call) => call.call === undefined)
+}
+
+function argumentDelta(choice: number, call: number, text: string): ChatEvent {
+  return { kind: 'tool-call-delta', choice, call, arguments: text }
+}
+
+/** The position of the call that an entry continues, -1 when it opens a new one. */
+function findCall(state: CallsState, index: number | undefined, id: string, name: string): number {
+  if (id !== '') {
+    const sameId = state.calls.findLastIndex(
+      (call) => call.id === id && (index === undefined || call.index === index),
+    )
+    if (sameId >= 0) return sameId
+  }
+  if (index === undefined) return id === '' && name === '' ? state.open : -1
+  const sameIndex = state.calls.findLastIndex((call) => call.index === index)
+  if (sameIndex < 0) return -1
+  // Some servers number every parallel call 0: another id with a name of its own is another call.
+  const known = state.calls[sameIndex]!
+  const another = id !== '' && known.id !== '' && known.id !== id && name !== ''
+  return another ? -1 : sameIndex
+}
+
+function isRepetition(before: CallState, piece: string): boolean {
+  return piece !== '' && before.arguments === piece && isJsonObject(piece)
+}
+
+/** Arguments are JSON text; a few servers send the object itself, or `null` for none. */
+function argumentText(value: Json | undefined): string {
+  if (typeof value === 'string') return value === 'null' ? '' : value
+  return isObject(value) ? JSON.stringify(value) : ''
+}
+
+/** Google's compatible endpoint: the signature that must go back with the call. */
+function signatureOf(entry: JsonObject): string | undefined {
+  const extra = isObject(entry.extra_content) ? entry.extra_content : {}
+  const google = isObject(extra.google) ? extra.google : {}
+  return typeof google.thought_signature === 'string' ? google.thought_signature : undefined
+}
+
+function isJsonObject(text: string): boolean {
+  return isObject(parseJson(text))
+}

@@ -1,0 +1,240 @@
+// What a chat-completions provider's error means: every envelope in use, read into one fault.
+
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { retryAfterMs } from './upstream-retry.ts'
+import { isObject, parseJson } from './upstream-json.ts'
+
+/** A provider's own words about an error, whatever envelope they came in. */
+interface Envelope {
+  readonly message: string
+  readonly code: string | undefined
+  readonly type: string | undefined
+  readonly param: string | undefined
+  /** A status told inside the body: streams have no other. */
+  readonly status: number | undefined
+  /** All texts that may say what happened, for the rules that go by wording. */
+  readonly wording: string
+}
+
+/** No provider's message is longer in earnest; a page of HTML or an echoed prompt is. */
+const longestMessage = 2000
+
+/**
+ * The fault that an answer with an error status means.
+ * Takes the HTTP status, its headers, and the body as text, which may be JSON of any shape, HTML, or empty.
+ */
+export function faultOf(status: number, headers: Headers, body: string): Fault {
+  const envelope = envelopeOf(parseJson(body))
+  if (!envelope) {
+    return {
+      kind: kindOfBareStatus(status),
+      message: `HTTP ${status} without an error in JSON`,
+      param: undefined,
+      providerCode: undefined,
+      status,
+      retryAfterMs: retryAfterMs(headers),
+    }
+  }
+  return { ...faultIn(envelope, status), retryAfterMs: retryAfterMs(headers) }
+}
+
+/** The fault in a body or chunk that came with status 200; undefined when it carries none. */
+export function faultInside(body: unknown): Fault | undefined {
+  if (!isObject(body)) return undefined
+  const carriesError =
+    (body.error !== undefined && body.error !== null && body.error !== false) || body.object === 'error'
+  if (!carriesError) return undefined
+  const envelope = envelopeOf(body)
+  return envelope
+    ? faultIn(envelope, envelope.status)
+    : brokenFault('The provider sent an error without words.')
+}
+
+/** The fault of an `event: error` frame, whose data may be the bare error. */
+export function faultOfErrorEvent(body: unknown): Fault {
+  const envelope = envelopeOf(body)
+  return envelope
+    ? faultIn(envelope, envelope.status)
+    : brokenFault('The provider sent an error without words.')
+}
+
+/** An answer that is not the protocol. */
+export function brokenFault(message: string): Fault {
+  return bareFault('broken', message)
+}
+
+/** A stream that ended before its answer did. */
+export function cutFault(message: string): Fault {
+  return bareFault('cut', message)
+}
+
+function bareFault(kind: FaultKind, message: string): Fault {
+  return {
+    kind,
+    message,
+    param: undefined,
+    providerCode: undefined,
+    status: undefined,
+    retryAfterMs: undefined,
+  }
+}
+
+function faultIn(envelope: Envelope, status: number | undefined): Fault {
+  return {
+    kind: kindOf(envelope, status),
+    message: envelope.message,
+    param: envelope.param,
+    providerCode: envelope.code ?? envelope.type,
+    status,
+    retryAfterMs: undefined,
+  }
+}
+
+// ---- envelopes --------------------------------------------------------------------------------------------
+
+function envelopeOf(body: unknown): Envelope | undefined {
+  // Google's compatible endpoint wraps its error in an array.
+  const outer = Array.isArray(body) ? body[0] : body
+  if (typeof outer === 'string' && outer !== '') return envelope({ message: outer })
+  if (!isObject(outer)) return undefined
+  if (typeof outer.error === 'string') return envelope({ ...outer, message: outer.error })
+  if (isObject(outer.error)) return envelope(outer.error)
+  if (Array.isArray(outer.errors)) return envelopeOf(outer.errors[0])
+  if (outer.detail !== undefined) return validationEnvelope(outer)
+  if (typeof outer.message === 'string') return envelope(outer)
+  return undefined
+}
+
+/** FastAPI's envelope: `detail` is a sentence, or a list of what is wrong where (Mistral, vLLM). */
+function validationEnvelope(body: JsonObject): Envelope | undefined {
+  const { detail } = body
+  if (typeof detail === 'string') return envelope({ ...body, message: detail })
+  if (isObject(detail)) return envelope(detail)
+  if (!Array.isArray(detail)) return undefined
+  const found = detail.filter(isObject)
+  const path = Array.isArray(found[0]?.loc)
+    ? found[0].loc.filter((step) => step !== 'body').join('.')
+    : undefined
+  return envelope({ message: found.map((item) => String(item.msg ?? '')).join('; '), param: path ?? null })
+}
+
+function envelope(error: JsonObject): Envelope {
+  const metadata = isObject(error.metadata) ? error.metadata : {}
+  const inner = isObject(error.innererror) ? error.innererror : {}
+  const said = text(error.message) ?? text(error.details) ?? text(error.error_message) ?? ''
+  // OpenRouter keeps the words of the provider behind it apart and says only that there was an error.
+  const behind = text(metadata.raw)
+  const message = behind !== undefined && /^provider returned error$/i.test(said) ? behind : said
+  const code = text(inner.code) ?? text(error.code) ?? text(error.error_code)
+  return {
+    message: message.slice(0, longestMessage) || 'The provider gave no reason.',
+    code: code !== undefined && !/^\d{3}$/.test(code) ? code : undefined,
+    type: text(error.type) ?? text(error.status),
+    param: text(error.param),
+    status: statusCode(error.status_code) ?? statusCode(error.code) ?? statusCode(error.status),
+    wording: `${said}\n${behind ?? ''}`.slice(0, 2 * longestMessage),
+  }
+}
+
+function statusCode(value: unknown): number | undefined {
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && number >= 400 && number <= 599 ? number : undefined
+}
+
+function text(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value)
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+// ---- meaning ----------------------------------------------------------------------------------------------
+
+/**
+ * What an error is, told by its code or by its words, whatever its status: providers disagree about statuses
+ * (a full context is 400, 413 or 429; an empty account 400, 402, 403 or 429). The first rule that holds decides.
+ */
+const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
+  {
+    kind: 'context-length',
+    codes: /^(context_length_exceeded|too_many_prompt_tokens|exceed_context_size_error|3051|1261)$/i,
+    words:
+      /maximum (context|prompt) length|max(imum)? context length|context (length|window) (is )?(exceeded|limit)|exceeds? (the |this model'?s )?(available |maximum )?context|prompt (is )?too long|total length of all messages is too long|exceeded model token limit|range of input length|current length is \d+ while limit|input tokens exceed/i,
+  },
+  {
+    kind: 'content-filter',
+    codes:
+      /^(content_filter|content_policy_violation|ResponsibleAIPolicyViolation|data_inspection_failed|DataInspectionFailed|moderation_blocked|1301)$/i,
+    words:
+      /content exists risk|violates (our |the )?(usage|content) (guidelines|policy)|flagged (by|for) moderation|content management policy/i,
+  },
+  {
+    kind: 'quota',
+    codes:
+      /^(insufficient_quota|billing_hard_limit_reached|billing_not_active|exceeded_current_quota_error|insufficient_balance|insufficient_credits|usage_limit_reached|Arrearage|1113)$/i,
+    words:
+      /exceeded your current quota|insufficient (balance|credits?|funds)|credit balance is too low|(used|exhausted) all available credits|billing hard limit|monthly spending limit|requires more credits/i,
+  },
+  {
+    kind: 'credentials',
+    codes: /^(invalid_api_key|invalid_authentication(_error)?|authentication_error|unauthorized|1000|1002)$/i,
+    words: /(incorrect|invalid) api key/i,
+  },
+  {
+    kind: 'not-found',
+    codes: /^(model_not_found|DeploymentNotFound|unknown_model|ModelNotFound|model_not_exist|1211)$/i,
+    words:
+      /model [`'"]?[^\s]+ (does not exist|not found)|not a valid model id|no such model|model_not_found/i,
+  },
+  {
+    // Not the caller's fault: the model wrote a call or a document that the provider itself rejects.
+    kind: 'broken',
+    codes: /^(tool_use_failed|json_validate_failed|output_parse_failed)$/i,
+  },
+  {
+    kind: 'rate-limited',
+    codes:
+      /^(rate_limit_exceeded|rate_limit_error|RateLimitReached|rate_limit_reached_error|too_many_requests|1302|1303|3505)$/i,
+    words: /rate limit (reached|exceeded)|too many requests/i,
+  },
+  {
+    kind: 'overloaded',
+    codes: /^(overloaded|overloaded_error|engine_overloaded_error|server_overloaded|1305|3500)$/i,
+    words: /(is|are|currently) (temporarily )?overloaded/i,
+  },
+]
+
+function kindOf(error: Envelope, status: number | undefined): FaultKind {
+  const names = [error.code, error.type].filter((name) => name !== undefined)
+  const ruled = rules.find((rule) => names.some((name) => rule.codes.test(name)))
+  if (ruled) return ruled.kind
+  // A 5xx may quote anything; its words do not make it the caller's fault.
+  const worded =
+    status === undefined || status < 500 ? rules.find((rule) => rule.words?.test(error.wording)) : undefined
+  if (worded) return worded.kind
+  if (status !== undefined) return kindOfStatus(status)
+  return names.some((name) => /^(invalid_request_error|bad_?request(_?error)?)$/i.test(name))
+    ? 'invalid-request'
+    : 'broken'
+}
+
+const kindsOfStatus: Readonly<Record<number, FaultKind>> = {
+  401: 'credentials',
+  402: 'quota',
+  403: 'credentials',
+  404: 'not-found',
+  408: 'timeout',
+  429: 'rate-limited',
+  503: 'overloaded',
+  504: 'timeout',
+  524: 'timeout',
+  529: 'overloaded',
+}
+
+function kindOfStatus(status: number): FaultKind {
+  return kindsOfStatus[status] ?? (status >= 400 && status < 500 ? 'invalid-request' : 'broken')
+}
+
+/** Without the provider's envelope only the status speaks, and a 4xx from a box in between blames nobody. */
+function kindOfBareStatus(status: number): FaultKind {
+  return kindsOfStatus[status] ?? 'broken'
+}

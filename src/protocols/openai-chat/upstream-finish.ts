@@ -1,0 +1,50 @@
+// Why an answer ended, from the words providers use to the four that clients know.
+
+import type { FaultKind, FinishReason } from '../../conversation/event.ts'
+
+/** Every reason in use that is not one of the four already. */
+const reasons: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  content_filter: 'content_filter',
+  function_call: 'tool_calls',
+  tool_use: 'tool_calls',
+  eos: 'stop',
+  eos_token: 'stop',
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  complete: 'stop',
+  completed: 'stop',
+  max_tokens: 'length',
+  max_length: 'length',
+  model_length: 'length',
+  model_context_window_exceeded: 'length',
+  sensitive: 'content_filter',
+  safety: 'content_filter',
+  refusal: 'content_filter',
+}
+
+/** Reasons that are failures: the answer is not whole and must not look finished. */
+const failures: Readonly<Record<string, FaultKind>> = {
+  error: 'broken',
+  abort: 'broken',
+  network_error: 'broken',
+  insufficient_system_resource: 'overloaded',
+}
+
+/** The kind of failure that a provider's finish reason stands for, if it stands for one. */
+export function failureOf(native: string): FaultKind | undefined {
+  return failures[native.toLowerCase()]
+}
+
+/**
+ * The reason a client is told. Calls that are whole make it `tool_calls` whatever the provider said, and without
+ * calls it never is; an answer cut off in the middle of a call keeps the provider's reason.
+ */
+export function finishReasonOf(native: string, calls: 'none' | 'whole' | 'partial'): FinishReason {
+  const told = reasons[native.toLowerCase()] ?? 'stop'
+  if (calls === 'none') return told === 'tool_calls' ? 'stop' : told
+  if (told === 'content_filter') return told
+  return calls === 'partial' && told === 'length' ? told : 'tool_calls'
+}
