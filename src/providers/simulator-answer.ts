@@ -138,16 +138,15 @@ function cutToLimits(plan: Plan, request: SimRequest) {
   }
   const reasoning = take(wordPieces(plan.reasoning))
   const content = plan.text === null ? null : take(wordPieces(stopped(plan.text, request.stop)))
+  // A call is made whole or not at all: half of its arguments would be of no use to anybody.
   const calls: { name: string; pieces: readonly string[] }[] = []
   for (const call of plan.calls) {
     const pieces = jsonPieces(call.arguments)
-    if (left === 0) {
-      short = true
-      break
-    }
+    short ||= pieces.length > left
+    if (short) break
     calls.push({ name: call.name, pieces: take(pieces) })
   }
-  const finish: AnswerChoice['finish'] = short ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop'
+  const finish: AnswerChoice['finish'] = calls.length > 0 ? 'tool_calls' : short ? 'length' : 'stop'
   return { reasoning, content, calls, finish }
 }
 

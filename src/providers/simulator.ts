@@ -24,7 +24,7 @@ interface SimFault {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export interface Behaviour {
+interface Behaviour {
   readonly compose: (request: SimRequest) => Plan
   readonly delivery: Delivery
 }
@@ -83,7 +83,7 @@ const adaptations: readonly { fits: (request: SimRequest) => boolean; behaviour:
  * What answers this request. With a test key every model of the catalog is answered here, so an unknown name is a
  * model too: it calls tools when it must, writes JSON when that is asked for, and repeats the prompt otherwise.
  */
-export function behaviourOf(request: SimRequest): Behaviour {
+function behaviourOf(request: SimRequest): Behaviour {
   if (Object.hasOwn(behaviours, request.model)) return behaviours[request.model]!
   return adaptations.find(({ fits }) => fits(request))!.behaviour
 }

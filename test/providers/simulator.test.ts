@@ -200,6 +200,18 @@ describe('models', () => {
     }
   })
 
+  test('tools makes no call that its limit would cut', async () => {
+    const calls = async (limit: number) => {
+      const request = { model: 'tools', messages: user('go'), tools: [clock, weather], max_tokens: limit }
+      const { message, finish_reason } = (await whole(request)).choices[0]!
+      return [message.tool_calls?.length ?? 0, finish_reason]
+    }
+    expect(await calls(1)).toEqual([1, 'tool_calls'])
+    expect(await calls(100)).toEqual([2, 'tool_calls'])
+    const request = { model: 'tools', messages: user('go'), tools: [weather], max_tokens: 1 }
+    expect((await whole(request)).choices[0]?.finish_reason).toBe('length')
+  })
+
   test('tools sums up the results, by the names of the calls', async () => {
     const call = (id: string, name: string) => ({ id, type: 'function', function: { name, arguments: '{}' } })
     const body = await whole({
