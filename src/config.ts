@@ -1,0 +1,39 @@
+// Every setting: this is the entrance, and the only file of the gateway that looks at the process's environment.
+
+import { readFileSync } from 'node:fs'
+import type { KnownProvider } from './config/environment.ts'
+import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
+
+export type { ConfigFault, ConfigWarning, Origin } from './config/draft.ts'
+export { printedOrigin } from './config/draft.ts'
+export { type Environment, type KnownProvider } from './config/environment.ts'
+export { renderFaults } from './config/faults.ts'
+export type { ConfigInputs, LoadedConfig } from './config/load.ts'
+export type { Config, ProviderSettings } from './config/schema.ts'
+export { type Setting, settings } from './config/settings.ts'
+export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'
+
+/** The process's environment, for everybody who must be given one. */
+export function readEnvironment(): Readonly<Record<string, string | undefined>> {
+  return process.env
+}
+
+/** The text of a file; undefined when there is none. Throws when it is there and cannot be read. */
+export function readTextFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return undefined
+    throw thrown
+  }
+}
+
+/**
+ * The configuration: flags over environment over weir.yaml over defaults, with the origin of every value, or all
+ * faults at once. Pure but for `readFile`. `providers` are the rows of the registry unless a test says otherwise.
+ */
+export function loadConfig(
+  inputs: Omit<ConfigInputs, 'providers'> & { readonly providers?: readonly KnownProvider[] },
+): LoadedConfig {
+  return loadFrom({ ...inputs, providers: inputs.providers ?? [] })
+}

@@ -1,0 +1,67 @@
+// Rules between settings, beyond what each can be asked by itself. They look at the draft, not at the checked
+// configuration, so that they speak up beside every other fault.
+
+import type { KnownProvider } from './environment.ts'
+import { type Draft, isTree } from './draft.ts'
+import { nearest } from './nearest.ts'
+import { settingAt } from './settings.ts'
+
+/** Notes every combination of settings that cannot work. */
+export function checkTogether(draft: Draft, known: readonly KnownProvider[]): void {
+  checkProviders(draft, known)
+  checkSearch(draft)
+  const lease = numberAt(draft, ['ledger', 'lease_ms'])
+  const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
+  // A lease is renewed by checkpoints: shorter than a few of them, recovery would end calls that are alive.
+  if (lease < 3 * checkpoint) {
+    draft.fault(
+      ['ledger', 'lease_ms'],
+      `must be at least three times stream.checkpoint_ms (${3 * checkpoint})`,
+    )
+  }
+}
+
+function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
+  const providers = draft.get(['providers'])
+  const ids = known.map(({ id }) => id)
+  for (const [id, settings] of isTree(providers) ? Object.entries(providers) : []) {
+    if (!isTree(settings)) continue
+    if (typeof settings['base_url'] === 'string' && isOwnAddress(draft, settings['base_url'])) {
+      draft.fault(['providers', id, 'base_url'], 'is the address of this gateway: it would call itself')
+    }
+    if (ids.includes(id)) continue
+    const missing = ['protocol', 'base_url'].filter((key) => settings[key] === undefined)
+    if (missing.length > 0) {
+      const problem = `is not a known provider, so it needs ${missing.join(' and ')}`
+      draft.fault(['providers', id], problem, nearest(id, ids))
+    }
+  }
+}
+
+function checkSearch(draft: Draft): void {
+  const backend = draft.get(['search', 'backend'])
+  if (backend === 'searxng' && draft.get(['search', 'base_url']) === undefined) {
+    draft.fault(['search', 'base_url'], 'is missing: searxng has no public address')
+  }
+  if (needsKey.has(String(backend)) && draft.get(['search', 'api_key']) === undefined) {
+    draft.fault(['search', 'api_key'], `is missing: ${String(backend)} needs one`)
+  }
+}
+
+const needsKey: ReadonlySet<string> = new Set(['tavily', 'brave', 'exa'])
+
+const thisMachine = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0|\[::\])$/
+
+function isOwnAddress(draft: Draft, address: string): boolean {
+  const url = URL.parse(address)
+  if (!url) return false
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+  if (port !== numberAt(draft, ['server', 'port'])) return false
+  const host = draft.get(['server', 'host'])
+  return thisMachine.test(url.hostname) || url.hostname === host
+}
+
+/** A number as it will be: the draft's, else the default. */
+function numberAt(draft: Draft, path: readonly string[]): number {
+  return Number(draft.get(path) ?? settingAt(path)?.fallback)
+}

@@ -1,0 +1,107 @@
+// A configuration while it is being put together: the values so far, where each came from, what is wrong.
+
+/** Where a value came from. */
+export type Origin =
+  | { readonly kind: 'flag'; readonly name: string }
+  | { readonly kind: 'environment'; readonly name: string }
+  | { readonly kind: 'file'; readonly file: string; readonly line: number | undefined }
+  | { readonly kind: 'default' }
+
+/** One thing that is wrong. `path` is a setting's path or, for what has none, the name of the variable or file. */
+export interface ConfigFault {
+  readonly path: string
+  readonly problem: string
+  readonly nearest: string | undefined
+  readonly origin: Origin | undefined
+}
+
+/** Something odd that does not keep the gateway from starting. */
+export interface ConfigWarning {
+  readonly name: string
+  readonly problem: string
+}
+
+export type Path = readonly (string | number)[]
+
+export type Tree = { [key: string]: unknown }
+
+export class Draft {
+  readonly tree: Tree = {}
+  readonly faults: ConfigFault[] = []
+  readonly warnings: ConfigWarning[] = []
+  readonly #origins = new Map<string, Origin>()
+
+  /** Puts a value in its place. What stands in the way is left alone: the schema names it as the fault it is. */
+  set(path: Path, value: unknown, origin: Origin): void {
+    let at: Tree = this.tree
+    for (const part of path.slice(0, -1)) {
+      at[part] ??= {}
+      const below = at[part]
+      if (!isTree(below)) return
+      at = below
+    }
+    at[path.at(-1)!] = value
+    this.mark(path, origin)
+  }
+
+  get(path: Path): unknown {
+    let at: unknown = this.tree
+    for (const part of path) at = isTree(at) || Array.isArray(at) ? Reflect.get(at, part) : undefined
+    return at
+  }
+
+  mark(path: Path, origin: Origin): void {
+    this.#origins.set(printed(path), origin)
+  }
+
+  /** Takes back that a value came from anywhere: it turned out not to be given. */
+  unmark(path: Path): void {
+    this.#origins.delete(printed(path))
+  }
+
+  /** Where the value at exactly this path came from; the default where nobody gave one. */
+  valueOrigin(path: Path): Origin {
+    return this.#origins.get(printed(path)) ?? { kind: 'default' }
+  }
+
+  /** The place to look for a fault: the origin of the value, or of the nearest thing around it that has one. */
+  #placeOf(path: Path): Origin | undefined {
+    for (let length = path.length; length > 0; length--) {
+      const origin = this.#origins.get(printed(path.slice(0, length)))
+      if (origin) return origin
+    }
+    return undefined
+  }
+
+  fault(path: Path, problem: string, nearest?: string): void {
+    this.faults.push({ path: printed(path), problem, nearest, origin: this.#placeOf(path) })
+  }
+
+  warn(name: string, problem: string): void {
+    this.warnings.push({ name, problem })
+  }
+}
+
+export function isTree(value: unknown): value is Tree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** `models[0].price.input`: a path as people write it. */
+export function printed(path: Path): string {
+  return path
+    .map((part, at) => (typeof part === 'number' ? `[${part}]` : at === 0 ? part : `.${part}`))
+    .join('')
+}
+
+/** `--port`, `WEIR_PORT`, `weir.yaml:3`, `default`. */
+export function printedOrigin(origin: Origin): string {
+  switch (origin.kind) {
+    case 'flag':
+    case 'environment':
+      return origin.name
+    case 'file':
+      return origin.line === undefined ? origin.file : `${origin.file}:${origin.line}`
+    case 'default':
+      return 'default'
+  }
+}

@@ -1,0 +1,139 @@
+// Settings from the environment: derived names, everyday names, `*_FILE`, and the key names providers' users know.
+
+import type { Auth } from '../providers/provider.ts'
+import { type Draft, isTree, type Path } from './draft.ts'
+import { nearest } from './nearest.ts'
+import { readSecretFile, type ReadFile, secretProblem } from './secrets.ts'
+import { environmentName, type Setting, settings } from './settings.ts'
+import { coerced } from './text-value.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What the loader must know of a provider: its id and the variables its users keep its key in. */
+export interface KnownProvider {
+  readonly id: string
+  readonly auth: Auth
+}
+
+/** Names that begin like settings but are read elsewhere: the configuration file itself, the key of `weir chat`. */
+const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY'])
+
+/** A cluster puts these in every container beside a service called `weir`; they are nobody's settings. */
+const serviceLink = /^WEIR_(SERVICE_|PORT_\d)/
+
+/** Overlays every `WEIR_…` variable. An empty variable is as good as none. */
+export function readVariables(
+  draft: Draft,
+  env: Environment,
+  providers: readonly KnownProvider[],
+  read: ReadFile,
+): void {
+  const ids = providerIds(draft, providers)
+  const given = new Map<string, { name: string; value: string }>()
+  for (const [name, value] of Object.entries(env).sort()) {
+    if (!name.startsWith('WEIR_') || !value || otherNames.has(name) || serviceLink.test(name)) continue
+    // The same cluster sets WEIR_PORT=tcp://10.0.0.1:8787.
+    if (name === 'WEIR_PORT' && value.includes('://')) continue
+    const direct = settingNamed(name, ids)
+    const fromFile = direct ? undefined : secretNamed(name, ids)
+    const found = direct ?? fromFile
+    if (!found) {
+      const close = nearest(name, variableNames(ids))
+      draft.warn(name, `is not a setting and is ignored${close ? `; did you mean ${close}?` : ''}`)
+      continue
+    }
+    const { path, setting } = found
+    const before = given.get(path.join('.'))
+    if (before && before.value !== value)
+      draft.fault(path, `is set by ${before.name} and by ${name}: keep one of them`)
+    given.set(path.join('.'), { name, value })
+    const text = fromFile ? readSecretFile(draft, path, value, read) : value
+    if (text === undefined) continue
+    draft.set(path, coerced(setting.kind, text), { kind: 'environment', name })
+  }
+}
+
+/** Takes the key of each known provider that has none yet from the variables of its own, `OPENAI_API_KEY` and so on. */
+export function readProviderKeys(
+  draft: Draft,
+  env: Environment,
+  providers: readonly KnownProvider[],
+  read: ReadFile,
+): void {
+  for (const { id, auth } of providers) {
+    if (auth.kind === 'none' || draft.get(['providers', id, 'api_key']) !== undefined) continue
+    for (const name of auth.env) {
+      const file = env[`${name}_FILE`]
+      const source = env[name] ? name : `${name}_FILE`
+      const path = ['providers', id, 'api_key']
+      const key = env[name] || (file ? readSecretFile(draft, path, file, read) : undefined)
+      if (!key) continue
+      // These variables are shared with other programs, so a bad one is no reason not to start.
+      const problem = secretProblem(key.trim())
+      if (problem) draft.warn(source, `${problem}; it is not used, ${id} has no key`)
+      else draft.set(path, key.trim(), { kind: 'environment', name: source })
+      break
+    }
+  }
+}
+
+interface Match {
+  readonly path: readonly string[]
+  readonly setting: Setting
+}
+
+function settingNamed(name: string, ids: readonly string[]): Match | undefined {
+  const fixed = settings().find((setting) => setting.env === name || setting.aliases.includes(name))
+  if (fixed) return { path: fixed.path, setting: fixed }
+  if (!name.startsWith('WEIR_PROVIDERS_')) return undefined
+  for (const setting of providerSettings()) {
+    const id = ids.find((known) => environmentName(withId(setting, known)) === name)
+    if (id) return { path: withId(setting, id), setting }
+  }
+  return undeclaredProvider(name)
+}
+
+/** `WEIR_PROVIDERS_LAB_BASE_URL` may declare a provider that nothing else names. */
+function undeclaredProvider(name: string): Match | undefined {
+  const matches = providerSettings().filter((setting) => name.endsWith(environmentTail(setting)))
+  const setting = matches.sort((a, b) => b.env.length - a.env.length)[0]
+  if (!setting) return undefined
+  const id = name
+    .slice('WEIR_PROVIDERS_'.length, -environmentTail(setting).length)
+    .toLowerCase()
+    .replaceAll('_', '-')
+  return id ? { path: withId(setting, id), setting } : undefined
+}
+
+function secretNamed(name: string, ids: readonly string[]): Match | undefined {
+  if (!name.endsWith('_FILE')) return undefined
+  const match = settingNamed(name.slice(0, -'_FILE'.length), ids)
+  return match?.setting.secret ? match : undefined
+}
+
+function variableNames(ids: readonly string[]): string[] {
+  const fixed = settings().filter((setting) => !setting.path.includes('*'))
+  return [
+    ...fixed.flatMap((setting) => [setting.env, ...setting.aliases]),
+    ...providerSettings().flatMap((setting) => ids.map((id) => environmentName(withId(setting, id)))),
+    ...otherNames,
+  ]
+}
+
+function providerSettings(): Setting[] {
+  return settings().filter((setting) => setting.path[1] === '*')
+}
+
+function withId(setting: Setting, id: string): string[] {
+  return setting.path.map((part) => (part === '*' ? id : part))
+}
+
+function environmentTail(setting: Setting): string {
+  return environmentName(['', ...setting.path.slice(2)]).slice('WEIR_'.length)
+}
+
+function providerIds(draft: Draft, providers: readonly KnownProvider[]): string[] {
+  const written: Path = ['providers']
+  const declared = draft.get(written)
+  return [...new Set([...providers.map(({ id }) => id), ...(isTree(declared) ? Object.keys(declared) : [])])]
+}

@@ -1,0 +1,106 @@
+// From flags, environment, weir.yaml and defaults to one checked configuration, or to every fault at once.
+
+import { basename, resolve } from 'node:path'
+import { checkTogether } from './checks.ts'
+import { type ConfigFault, type ConfigWarning, Draft, type Origin } from './draft.ts'
+import { type Environment, type KnownProvider, readProviderKeys, readVariables } from './environment.ts'
+import { noteIssues } from './faults.ts'
+import { type Config, configSchema } from './schema.ts'
+import { type ReadFile, reasonOf, resolveSecrets } from './secrets.ts'
+import { settingAt } from './settings.ts'
+import { coerced } from './text-value.ts'
+import { readYaml } from './yaml-file.ts'
+
+export interface ConfigInputs {
+  /** By the path of the setting, as typed; `config` names the file. Undefined where the flag was not given. */
+  readonly flags: Readonly<Record<string, string | undefined>>
+  readonly env: Environment
+  /** What relative paths are relative to, wherever they are written. */
+  readonly cwd: string
+  readonly readFile: ReadFile
+  readonly providers: readonly KnownProvider[]
+}
+
+export type LoadedConfig =
+  | {
+      readonly kind: 'loaded'
+      readonly config: Config
+      readonly origins: Origins
+      readonly warnings: readonly ConfigWarning[]
+      /** The configuration file that was read, absolute; undefined when there is none. */
+      readonly file: string | undefined
+    }
+  | {
+      readonly kind: 'faulty'
+      readonly faults: readonly ConfigFault[]
+      readonly warnings: readonly ConfigWarning[]
+    }
+
+/** Tells where the value of a setting came from. */
+export type Origins = (path: readonly string[]) => Origin
+
+/**
+ * Loads the configuration: flags over environment over file over defaults. Pure but for `readFile`.
+ * Every fault of every source is in the answer, not only the first.
+ */
+export function loadFrom(inputs: ConfigInputs): LoadedConfig {
+  const { flags, env, cwd, providers } = inputs
+  const draft = new Draft()
+  const file = readConfigFile(draft, inputs)
+  const readFile: ReadFile = (path) => inputs.readFile(resolve(cwd, path))
+  readVariables(draft, env, providers, readFile)
+  readFlags(draft, flags)
+  readProviderKeys(draft, env, providers, readFile)
+  resolveSecrets(draft, cwd, inputs.readFile)
+  checkTogether(draft, providers)
+  const parsed = configSchema.safeParse(draft.tree)
+  if (!parsed.success) noteIssues(draft, parsed.error.issues)
+  if (!parsed.success || draft.faults.length > 0) {
+    return { kind: 'faulty', faults: withoutRepeats(draft.faults), warnings: draft.warnings }
+  }
+  return {
+    kind: 'loaded',
+    config: { ...parsed.data, data_dir: resolve(cwd, parsed.data.data_dir) },
+    origins: (path) => draft.valueOrigin(path),
+    warnings: draft.warnings,
+    file,
+  }
+}
+
+const usualFile = 'weir.yaml'
+
+/** Reads the file that the flag or the environment names, or weir.yaml where there is one. */
+function readConfigFile(draft: Draft, { flags, env, cwd, readFile }: ConfigInputs): string | undefined {
+  const named = flags['config'] || env['WEIR_CONFIG'] || undefined
+  const file = resolve(cwd, named ?? usualFile)
+  const fault = (problem: string) =>
+    draft.faults.push({ path: named ?? usualFile, problem, nearest: undefined, origin: undefined })
+  try {
+    const text = readFile(file)
+    if (text !== undefined) {
+      readYaml(draft, basename(file), text, env)
+      return file
+    }
+    if (named !== undefined) fault('does not exist')
+  } catch (thrown) {
+    fault(`cannot be read: ${reasonOf(thrown)}`)
+  }
+  return undefined
+}
+
+function readFlags(draft: Draft, flags: Readonly<Record<string, string | undefined>>): void {
+  for (const [name, text] of Object.entries(flags)) {
+    const path = name.split('.')
+    const setting = settingAt(path)
+    if (text === undefined || !setting) continue
+    draft.set(path, coerced(setting.kind, text), {
+      kind: 'flag',
+      name: `--${path.at(-1)!.replaceAll('_', '-')}`,
+    })
+  }
+}
+
+/** A placeholder in a list is found where it is written and again by the schema's rules: once is enough. */
+function withoutRepeats(faults: readonly ConfigFault[]): ConfigFault[] {
+  return [...new Map(faults.map((fault) => [`${fault.path}\0${fault.problem}`, fault])).values()]
+}

@@ -1,0 +1,321 @@
+// Every setting with its default, its bounds and its description: the one schema that configuration is checked by,
+// that environment names are derived from, and that `config show` and the reference are made from.
+
+import { z } from 'zod'
+import { parseUsd } from '../credits/money.ts'
+import type { ProtocolId } from '../protocols/protocol.ts'
+import { modelSettings } from './models.ts'
+
+/** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
+export interface SettingMeta {
+  readonly description: string
+  readonly secret?: boolean
+  /** Everyday names of the environment beside the derived one. */
+  readonly aliases?: readonly string[]
+}
+
+const day = 86_400_000
+
+function note<S extends z.ZodType>(
+  schema: S,
+  description: string,
+  more: Omit<SettingMeta, 'description'> = {},
+): S {
+  return schema.meta({ description, ...more })
+}
+
+function whole(
+  description: string,
+  fallback: number,
+  least: number,
+  most: number,
+  aliases?: readonly string[],
+) {
+  return note(z.int().min(least).max(most).default(fallback), description, aliases ? { aliases } : {})
+}
+
+function milliseconds(description: string, fallback: number, least = 1, most = day) {
+  return whole(`${description}, milliseconds`, fallback, least, most)
+}
+
+function usdAmount(description: string, fallback: string) {
+  const amount = z
+    .string('must be written as a string, "0.10"')
+    .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
+      error: 'must be a decimal string of US dollars, not negative, with at most 12 decimals',
+    })
+  return note(amount.default(fallback), description)
+}
+
+const secret = z.string().min(1)
+
+/** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
+const baseUrl = z
+  .string()
+  .refine((text) => baseUrlFault(text) === undefined, { error: (issue) => baseUrlFault(String(issue.input)) })
+  .transform((text) => text.replace(/\/+$/, ''))
+
+function baseUrlFault(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (!url) return 'must be a full address such as https://host/v1'
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must begin with http:// or https://'
+  if (url.username || url.password) return 'must not hold credentials: use api_key or headers'
+  if (url.search || url.hash) return 'must not have a query or a fragment'
+  return undefined
+}
+
+const protocols = [
+  'openai-chat',
+  'openai-responses',
+  'anthropic-messages',
+  'gemini',
+  'bedrock-converse',
+  'cohere',
+  'ollama',
+] as const satisfies readonly ProtocolId[]
+
+const providerTimeouts = {
+  connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
+  first_byte_ms: note(z.int().min(1).max(day), 'Overrides timeouts.first_byte_ms for this provider'),
+  first_byte_reasoning_ms: note(
+    z.int().min(1).max(day),
+    'Overrides timeouts.first_byte_reasoning_ms for this provider',
+  ),
+  gap_ms: note(z.int().min(1).max(day), 'Overrides timeouts.gap_ms for this provider'),
+  total_ms: note(z.int().min(1).max(day), 'Overrides timeouts.total_ms for this provider'),
+}
+
+export const providerSchema = z.strictObject({
+  name: note(z.string().min(1).optional(), 'What people call it'),
+  protocol: note(
+    z.enum(protocols).optional(),
+    'The wire protocol it speaks; the registry knows that of known providers',
+  ),
+  base_url: note(
+    baseUrl.optional(),
+    'Its address up to and including the version segment; the protocol appends the rest',
+  ),
+  api_key: note(
+    z.union([secret.transform((key) => [key]), z.array(secret)]).default([]),
+    'Its key, or a list of keys used in turn: text, ${ENVIRONMENT_NAME} or file:/path',
+    { secret: true },
+  ),
+  headers: note(
+    z.record(z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/), z.string().regex(/^[^\r\n\0]*$/)).default({}),
+    'Fixed headers sent with every request to it',
+    { secret: true },
+  ),
+  quirks: note(z.record(z.string(), z.unknown()).default({}), "What deviates from the protocol's defaults"),
+  timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
+  price: note(
+    z.literal('free').optional(),
+    '`free` sells its models without a price of their own for nothing, on purpose',
+  ),
+  disabled: note(z.boolean().default(false), 'Takes the provider out of service'),
+})
+
+export const configSchema = z.strictObject({
+  server: z
+    .strictObject({
+      host: note(z.string().min(1).default('127.0.0.1'), 'The address to listen on', {
+        aliases: ['WEIR_HOST'],
+      }),
+      port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
+      max_body_bytes: whole('The largest request body', 10 * 1024 * 1024, 1024, 1024 ** 3),
+      max_header_bytes: whole('The most all headers of a request may measure', 16_384, 1024, 1024 ** 2),
+      // Bun counts idleness in whole seconds and takes at most 255 of them.
+      idle_timeout_ms: milliseconds(
+        'A connection that sends nothing for so long is closed',
+        10_000,
+        1000,
+        255_000,
+      ),
+    })
+    .prefault({}),
+  data_dir: note(z.string().min(1).default('./weir-data'), 'Where the database and all state live'),
+  bootstrap: z
+    .strictObject({
+      credit_usd: usdAmount(
+        'Purchased credit that the first run grants to the owner account, US dollars',
+        '100',
+      ),
+    })
+    .prefault({}),
+  providers: z
+    .record(
+      z
+        .string()
+        .regex(
+          /^[a-z0-9][a-z0-9._-]{0,63}$/,
+          'a provider id is lower case letters, digits, dot, dash, underscore',
+        ),
+      providerSchema,
+    )
+    .default({}),
+  models: note(z.array(modelSettings).default([]), 'Adds to, or overrides, the bundled catalog'),
+  premium: z
+    .strictObject({
+      output_usd_per_million: usdAmount('A model whose output costs at least this much is premium', '25'),
+      models: note(
+        z.array(z.string().min(1)).default([]),
+        'Ids of models that are premium whatever they cost',
+      ),
+      open: note(
+        z.array(z.string().min(1)).default([]),
+        'Ids of models that are not premium whatever they cost',
+      ),
+    })
+    .prefault({}),
+  search: z
+    .strictObject({
+      backend: note(
+        z.enum(['none', 'searxng', 'tavily', 'brave', 'exa']).default('none'),
+        'What answers web searches of models whose provider has none of its own',
+      ),
+      base_url: note(baseUrl.optional(), 'Its address, where it is not the public one'),
+      api_key: note(secret.optional(), 'Its key: text, ${ENVIRONMENT_NAME} or file:/path', { secret: true }),
+      price_per_call: usdAmount('What one executed search costs the account, US dollars', '0'),
+      timeout_ms: milliseconds('How long one search may take', 10_000, 1, 300_000),
+      max_results: whole('The most results handed to the model', 5, 1, 50),
+    })
+    .prefault({}),
+  egress: z
+    .strictObject({
+      allow_hosts: note(
+        z
+          .array(
+            z.string().regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$/, 'must be host or host:port'),
+          )
+          .default([]),
+        "Private addresses that users' requests may reach (MCP servers, images), as host or host:port",
+      ),
+    })
+    .prefault({}),
+  timeouts: z
+    .strictObject({
+      connect_ms: milliseconds('Reaching a provider', 5_000),
+      first_byte_ms: milliseconds("A provider's first byte", 60_000),
+      first_byte_reasoning_ms: milliseconds('The first byte of a model that reasons', 600_000),
+      gap_ms: milliseconds("Silence within a provider's answer", 60_000),
+      total_ms: milliseconds('A whole call', 1_800_000),
+      client_stall_ms: milliseconds('A client that takes no byte of its answer', 60_000),
+      drain_ms: milliseconds('Reading a stream on for its exact usage after the client has left', 60_000),
+      shutdown_ms: milliseconds('Waiting for calls in flight when the gateway stops', 600_000, 0),
+    })
+    .prefault({}),
+  stream: z
+    .strictObject({
+      keepalive_ms: milliseconds(
+        'Silence after which a streaming client gets a keep-alive comment',
+        15_000,
+        100,
+        300_000,
+      ),
+      buffer_bytes: whole(
+        'The most that is buffered for a client that reads slowly',
+        262_144,
+        4096,
+        64 * 1024 ** 2,
+      ),
+      checkpoint_ms: milliseconds('How often the progress of a stream is made durable', 2_000, 50, 60_000),
+      checkpoint_tokens: whole(
+        'The output tokens after which the progress of a stream is made durable',
+        1_000,
+        1,
+        1_000_000,
+      ),
+    })
+    .prefault({}),
+  limits: z
+    .strictObject({
+      // Bun's fetch stops at 65,336 concurrent requests whatever it is told.
+      max_connections_upstream: whole('Requests to providers at one time', 4_096, 1, 65_336),
+      requests_in_flight: whole(
+        'Charged requests at one time; more are refused with 503',
+        4_096,
+        1,
+        1_000_000,
+      ),
+      requests_in_flight_per_account: whole(
+        'Charged requests of one account at one time',
+        1_024,
+        1,
+        1_000_000,
+      ),
+      json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
+      sse_event_bytes: whole(
+        'The largest single event of a provider stream',
+        1_048_576,
+        4096,
+        64 * 1024 ** 2,
+      ),
+      upstream_body_bytes: whole('The largest whole answer of a provider', 20 * 1024 * 1024, 4096, 1024 ** 3),
+    })
+    .prefault({}),
+  rate_limits: z
+    .strictObject({
+      key_requests_per_minute: whole('Requests of one key in a minute; 0 is no limit', 0, 0, 10_000_000),
+      key_tokens_per_minute: whole('Tokens of one key in a minute; 0 is no limit', 0, 0, 1_000_000_000),
+      account_requests_per_minute: whole(
+        'Requests of one account in a minute; 0 is no limit',
+        0,
+        0,
+        10_000_000,
+      ),
+    })
+    .prefault({}),
+  ledger: z
+    .strictObject({
+      hold_default_output_tokens: whole(
+        'Output tokens held for a request that names no maximum',
+        4_096,
+        1,
+        10_000_000,
+      ),
+      lease_ms: milliseconds(
+        'How long a call belongs to the process that runs it without a sign of life',
+        60_000,
+        1000,
+      ),
+      group_max: whole('The most ledger commands that share one commit', 64, 1, 10_000),
+      group_wait_ms: milliseconds(
+        'The longest a ledger command waits for others to commit with',
+        2,
+        0,
+        1_000,
+      ),
+      queue_max: whole(
+        'Ledger commands that may wait; beyond it new calls are refused with 503',
+        10_000,
+        1,
+        10_000_000,
+      ),
+    })
+    .prefault({}),
+  log: z
+    .strictObject({
+      level: note(
+        z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+        'The least important lines to write',
+      ),
+      format: note(
+        z.enum(['auto', 'json', 'pretty']).default('auto'),
+        '`auto` is pretty in a terminal and JSON lines everywhere else',
+      ),
+      prompts: note(
+        z.boolean().default(false),
+        'Whether the words of requests and answers may appear in the log',
+      ),
+    })
+    .prefault({}),
+  local_servers: z
+    .strictObject({
+      discover: note(z.boolean().default(true), 'Look at start for inference servers on this machine'),
+      timeout_ms: milliseconds('How long each of them may take to answer', 500, 10, 30_000),
+    })
+    .prefault({}),
+})
+
+/** Everything the gateway can be told, checked and complete. Names are those of weir.yaml. */
+export type Config = z.output<typeof configSchema>
+export type ProviderSettings = z.output<typeof providerSchema>

@@ -1,0 +1,91 @@
+// Secrets in the configuration: `file:/path` is read, placeholders are refused, what is shown is masked.
+
+import { resolve } from 'node:path'
+import { type Draft, isTree, type Path } from './draft.ts'
+
+/** Gives the text of a file, undefined when there is none; throws when it cannot be read. */
+export type ReadFile = (path: string) => string | undefined
+
+/** The text of a secret's file without the line break editors leave at its end; undefined when it is of no use. */
+export function readSecretFile(draft: Draft, path: Path, file: string, read: ReadFile): string | undefined {
+  try {
+    const text = read(file)?.trim()
+    if (text) return text
+    draft.fault(
+      path,
+      text === undefined
+        ? `names the file ${file}, which does not exist`
+        : `names the file ${file}, which is empty`,
+    )
+  } catch (thrown) {
+    draft.fault(path, `names the file ${file}, which cannot be read: ${reasonOf(thrown)}`)
+  }
+  return undefined
+}
+
+/** Replaces `file:/path` by the file's text in every secret, and notes the secrets that cannot be real. */
+export function resolveSecrets(draft: Draft, cwd: string, read: ReadFile): void {
+  const readBeside: ReadFile = (file) => read(resolve(cwd, file))
+  const providers = draft.get(['providers'])
+  for (const id of isTree(providers) ? Object.keys(providers) : []) {
+    const path = ['providers', id, 'api_key']
+    const keys = draft.get(path)
+    if (typeof keys === 'string') replace(draft, path, keys, readBeside)
+    if (Array.isArray(keys)) for (const at of keys.keys()) replaceItem(draft, path, keys, at, readBeside)
+    const headers = draft.get(['providers', id, 'headers'])
+    for (const [name, value] of isTree(headers) ? Object.entries(headers) : []) {
+      if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, readBeside)
+    }
+  }
+  const searchKey = draft.get(['search', 'api_key'])
+  if (typeof searchKey === 'string') replace(draft, ['search', 'api_key'], searchKey, readBeside)
+}
+
+function replace(draft: Draft, path: Path, written: string, read: ReadFile): void {
+  const text = fetched(draft, path, written, read)
+  const parent = draft.get(path.slice(0, -1))
+  if (isTree(parent)) parent[path.at(-1)!] = text
+}
+
+function replaceItem(draft: Draft, path: Path, keys: unknown[], at: number, read: ReadFile): void {
+  const written: unknown = keys[at]
+  if (typeof written === 'string') keys[at] = fetched(draft, [...path, at], written, read)
+}
+
+/** The secret itself. One that is of no use stays as it was written: its fault has been noted. */
+function fetched(draft: Draft, path: Path, written: string, read: ReadFile): string {
+  const text = written.startsWith('file:')
+    ? readSecretFile(draft, path, written.slice('file:'.length), read)
+    : written
+  if (text === undefined) return written
+  const isHeader = path[2] === 'headers'
+  const problem = isHeader ? placeholderProblem(text) : secretProblem(text)
+  if (problem) draft.fault(path, problem)
+  return text
+}
+
+/** What is wrong with a key, in words that do not hold it; undefined when nothing is. */
+export function secretProblem(text: string): string | undefined {
+  if (/[\s\p{Cc}]/u.test(text)) return 'holds a space or a line break, which no key does'
+  return placeholderProblem(text)
+}
+
+const placeholder =
+  /^(change[-_ ]?(me|this|it)|replace[-_ ]?(me|this|it)|(your|insert)[-_ ].*|(sk-)?your[a-z_-]*key.*|placeholder|todo|(sk-)?[x*.…]{3,})$/i
+
+function placeholderProblem(text: string): string | undefined {
+  const unfilled =
+    placeholder.test(text) || text.includes('...') || text.includes('…') || /^<[^>]*>$/.test(text)
+  return unfilled ? 'is a placeholder, not a secret: put the real one in, or leave it out' : undefined
+}
+
+/** A secret as it may be shown: its last four characters when it is long enough to spare them. */
+export function masked(secret: string): string {
+  return secret.length >= 20 ? `****${secret.slice(-4)}` : '****'
+}
+
+/** The operating system's reason, without the path that the caller has named already. */
+export function reasonOf(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown)
+  return 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.message
+}

@@ -1,0 +1,93 @@
+// The configuration as people and scripts read it: every setting, its value with secrets masked, its origin.
+
+import { printed, printedOrigin } from './draft.ts'
+import type { LoadedConfig } from './load.ts'
+import type { Config } from './schema.ts'
+import { masked } from './secrets.ts'
+import { environmentName, type Setting, settings } from './settings.ts'
+
+export interface ShownSetting {
+  readonly path: string
+  /** A secret is masked; null where a setting without a default is not set. */
+  readonly value: unknown
+  readonly origin: string
+  readonly env: string
+}
+
+/** Every setting of a loaded configuration in the order of the schema, then what each provider was told. */
+export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownSetting[] {
+  const [ofProviders, general] = [
+    settings().filter(isOfProvider),
+    settings().filter((setting) => !isOfProvider(setting)),
+  ]
+  const told = Object.keys(loaded.config.providers).flatMap((id) =>
+    ofProviders
+      .map((setting) =>
+        shown(
+          loaded,
+          setting,
+          setting.path.map((part) => (part === '*' ? id : part)),
+        ),
+      )
+      .filter(({ origin }) => origin !== 'default'),
+  )
+  return [...general.map((setting) => shown(loaded, setting, setting.path)), ...told]
+}
+
+function isOfProvider(setting: Setting): boolean {
+  return setting.path[1] === '*'
+}
+
+function shown(
+  { config, origins }: LoadedConfig & { kind: 'loaded' },
+  setting: Setting,
+  path: readonly string[],
+) {
+  const value = valueAt(config, path)
+  return {
+    path: printed(path),
+    value: value === undefined ? null : setting.secret ? hidden(value) : value,
+    origin: printedOrigin(origins(path)),
+    env: environmentName(path),
+  }
+}
+
+/** The shown settings as aligned lines for a terminal. */
+export function renderSettings(shown: readonly ShownSetting[]): string {
+  const rows = shown.map(
+    ({ path, value, origin }) => [path, value === null ? '-' : printedValue(value), origin] as const,
+  )
+  const width = (column: 0 | 1) => Math.min(48, Math.max(...rows.map((row) => row[column].length)))
+  const [first, second] = [width(0), width(1)]
+  return rows
+    .map(([path, value, origin]) => `${path.padEnd(first)}  ${value.padEnd(second)}  ${origin}`)
+    .join('\n')
+}
+
+/** Every secret of the configuration as plain text, for the log to recognise. */
+export function secretsOf(config: Config): string[] {
+  const ofProviders = Object.values(config.providers).flatMap(({ api_key, headers }) => [
+    ...api_key,
+    ...Object.values(headers),
+  ])
+  return [...ofProviders, ...(config.search.api_key === undefined ? [] : [config.search.api_key])]
+}
+
+function valueAt(config: Config, path: readonly string[]): unknown {
+  let at: unknown = config
+  for (const part of path) at = typeof at === 'object' && at !== null ? Reflect.get(at, part) : undefined
+  return at
+}
+
+function hidden(value: unknown): unknown {
+  if (typeof value === 'string') return masked(value)
+  if (Array.isArray(value)) return value.map(hidden)
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, hidden(inner)]))
+  }
+  return value
+}
+
+function printedValue(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}

@@ -1,0 +1,145 @@
+// Secrets do not reach the log: by the name of their field, by their form, and by being known. One bounded pass.
+
+/** What stands where a secret stood. */
+export const redactedText = '[redacted]'
+
+/** Fields that hold a secret whatever it looks like. `max_tokens`, `cache_key` and the like are not among them. */
+const secretField =
+  /^(x-)?(proxy-)?(authorization|api[-_]?keys?|(set-)?cookies?|credentials?|signature|session[-_]?id|otp|csrf)$|(secret|passw(or)?d|passphrase|private[-_]?key|bearer)|(access|refresh|id|auth|session|csrf|security)[-_]?token$|^token$|[-_](api|access|secret|auth)[-_]?key$|^[a-z]+(Secret|ApiKey|Password)$|^goog[-_]api[-_]key$|^x-goog-api-key$/i
+
+/** Fields that hold the words of requests and answers. */
+const promptField =
+  /^(prompts?|messages|contents?|input|instructions|system|systemInstruction|body|completion|arguments|(input_|output_|raw_?)?text|tool_?(input|output|result))$/i
+
+/** Forms that keys of this gateway, of providers, clouds and payment services are known by. */
+const secretForms = new RegExp(
+  [
+    String.raw`\b(?:sk|rk|pk|whsec|pplx|gsk|xai|csk|nvapi|hf|tvly|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|rzp|key|napi|jina|voyage|pa|sess|ak)[-_][A-Za-z0-9_\-.]{12,}`,
+    String.raw`\b(?:Bearer|Basic|Token|ApiKey)\s+[A-Za-z0-9+/=_\-.~]{6,}`,
+    String.raw`\bAIza[A-Za-z0-9_\-]{20,}`,
+    String.raw`\bya29\.[A-Za-z0-9_\-.]{10,}`,
+    String.raw`\b(?:AKIA|ASIA|ABIA)[A-Z0-9]{12,}`,
+    String.raw`\bBSA[A-Za-z0-9_\-]{20,}`,
+    String.raw`\bxox[a-z]-[A-Za-z0-9\-]{10,}`,
+    // JSON web tokens, and the private half of a key pair.
+    String.raw`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)?`,
+    String.raw`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
+  ].join('|'),
+  'g',
+)
+
+/** `api_key=…`, `"x-api-key": "…"`, `?token=…`, `Cookie: …` inside running text. */
+const secretAssignment =
+  /((?:x-|x_|proxy-|set-)?(?:authorization|api[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\,;&<>(){}]{4,}(?:;\s?[^\s"'\\,;&<>(){}=]{1,64}=[^\s"'\\,;&<>(){}]+)*)/gi
+
+/** `https://user:password@host` */
+const addressCredentials = /(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,256}@/gi
+
+/** Beyond these a value is cut: a log line is never larger than its event deserves. */
+const maxDepth = 6
+const maxEntries = 64
+const maxText = 8_192
+const longestSecret = 2_048
+
+export interface Redaction {
+  /** Secrets that this process holds, exactly. */
+  readonly secrets: readonly string[]
+  /** Whether the words of requests and answers may be written. */
+  readonly prompts: boolean
+}
+
+export interface Redactor {
+  text(value: string): string
+  /** A JSON-safe copy of a value with nothing secret in it. Never throws. */
+  value(value: unknown): unknown
+}
+
+/** Makes a redactor; the pattern for the known secrets is built once. */
+export function createRedactor({ secrets, prompts }: Redaction): Redactor {
+  const known = knownSecrets(secrets)
+
+  function text(value: string): string {
+    if (value.length <= maxText) return replaced(value)
+    // The cut may halve a secret out of recognition, so what lies just before it goes too.
+    return `${replaced(value.slice(0, maxText)).slice(0, -longestSecret)}…`
+  }
+
+  function replaced(value: string): string {
+    return (known ? value.replace(known, redactedText) : value)
+      .replace(secretForms, redactedText)
+      .replace(addressCredentials, `$1${redactedText}@`)
+      .replace(secretAssignment, `$1${redactedText}`)
+  }
+
+  function plain(value: unknown, depth: number, seen: readonly object[]): unknown {
+    if (typeof value === 'string') return text(value)
+    if (typeof value === 'bigint') return value.toString()
+    if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+    if (typeof value === 'boolean' || value === null || value === undefined) return value
+    if (typeof value !== 'object') return `[${typeof value}]`
+    if (seen.includes(value)) return '[circular]'
+    if (depth >= maxDepth) return '[deeper]'
+    return structure(value, depth + 1, [...seen, value])
+  }
+
+  function structure(value: object, depth: number, seen: readonly object[]): unknown {
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString()
+    if (value instanceof URL) return text(value.href)
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
+    if (Array.isArray(value)) return value.slice(0, maxEntries).map((item) => plain(item, depth, seen))
+    if (value instanceof Set) return structure([...value].slice(0, maxEntries), depth, seen)
+    if (value instanceof Map || value instanceof Headers) return fields([...value.entries()], depth, seen)
+    if (value instanceof Error) return errorFields(value, depth, seen)
+    return fields(Object.entries(value), depth, seen)
+  }
+
+  function fields(entries: readonly (readonly [unknown, unknown])[], depth: number, seen: readonly object[]) {
+    const result: Record<string, unknown> = {}
+    for (const [key, value] of entries.slice(0, maxEntries)) {
+      const name = String(key)
+      const hide = secretField.test(name) || (!prompts && promptField.test(name))
+      result[text(name)] = hide && holdsWords(value) ? redactedText : plain(value, depth, seen)
+    }
+    return result
+  }
+
+  function errorFields(error: Error, depth: number, seen: readonly object[]) {
+    const own = Object.entries(error).filter(
+      ([key]) => key !== 'stack' && key !== 'message' && key !== 'cause',
+    )
+    const { name, message, stack, cause } = error
+    return {
+      name: text(name),
+      message: text(message),
+      ...fields(own, depth, seen),
+      ...(cause === undefined ? {} : { cause: plain(cause, depth, seen) }),
+      ...(stack === undefined ? {} : { stack: text(stack) }),
+    }
+  }
+
+  return {
+    text,
+    value(value) {
+      try {
+        return plain(value, 0, [])
+      } catch {
+        // A getter that throws must not turn a log line into a failed request.
+        return '[unreadable]'
+      }
+    },
+  }
+}
+
+/** Counts and switches are no secrets, whatever their field is called. */
+function holdsWords(value: unknown): boolean {
+  return typeof value === 'string' || (typeof value === 'object' && value !== null)
+}
+
+/** Short secrets are left out: replacing `a` everywhere would hide the log and tell the secret. */
+function knownSecrets(secrets: readonly string[]): RegExp | undefined {
+  const long = [...new Set(secrets)]
+    .filter((secret) => secret.length >= 6)
+    .sort((a, b) => b.length - a.length)
+  if (long.length === 0) return undefined
+  return new RegExp(long.map((secret) => RegExp.escape(secret)).join('|'), 'g')
+}
