@@ -1,0 +1,146 @@
+// Clients speak chat completions to us: the body is checked here, the answers are written by encode.ts and whole.ts.
+
+import type { JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
+import { ChunkEncoder } from './encode.ts'
+import { invalidRequest } from './invalid-param.ts'
+import { isObject } from './json.ts'
+import { maxOutputTokens, readRequest } from './read-request.ts'
+import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
+import { wholeAnswer } from './whole.ts'
+
+export const inbound: Inbound = {
+  id: 'openai-chat',
+  parse,
+  whole: wholeAnswer,
+  encoder: (context) => new ChunkEncoder(context),
+}
+
+function parse(body: unknown): InboundRequest {
+  if (!isObject(body)) {
+    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+  }
+  refuseOtherEndpoints(body)
+  refuseUnservedTools(body)
+  const checked = chatCompletionRequest.safeParse(body)
+  if (!checked.success) throw invalidRequest(checked.error)
+  // The client's own object goes on, not zod's copy: the schema transforms nothing.
+  const request = withoutPrototypeKey(body) as ChatCompletionRequest
+  refuseContradictions(request)
+  return {
+    envelope: readEnvelope(request),
+    body: request as JsonObject,
+    toChatRequest: () => readRequest(request),
+  }
+}
+
+/** JSON may spell out `__proto__`; whoever later assigns the fields one by one must not change a prototype by it. */
+function withoutPrototypeKey(body: JsonObject): JsonObject {
+  if (!Object.hasOwn(body, '__proto__')) return body
+  return Object.fromEntries(Object.entries(body).filter(([field]) => field !== '__proto__'))
+}
+
+const elsewhere: Readonly<Record<string, string>> = {
+  input:
+    'A body with `input` belongs to POST /v1/responses (or /v1/embeddings); chat completions take `messages`.',
+  prompt:
+    'Text completions (`prompt`) are not served; send the prompt as a message to POST /v1/chat/completions.',
+  contents: 'A body with `contents` is of another API; chat completions take `messages`.',
+}
+
+function refuseOtherEndpoints(body: JsonObject): void {
+  if (Object.hasOwn(body, 'messages')) return
+  for (const [field, message] of Object.entries(elsewhere)) {
+    if (Object.hasOwn(body, field)) throw new GatewayError('wrong_endpoint', { message, param: field })
+  }
+}
+
+/** Tools that are not functions are named before the schema would call them merely invalid. */
+function refuseUnservedTools(body: JsonObject): void {
+  if (Array.isArray(body['tools'])) {
+    for (const [i, tool] of body['tools'].entries()) {
+      const type = isObject(tool) ? tool['type'] : undefined
+      if (typeof type === 'string' && type !== 'function')
+        throw unsupported(`tools[${i}].type`, 'Only function tools are served.')
+    }
+  }
+  if (body['web_search_options'] != null) throw unsupported('web_search_options', 'Web search is not served.')
+}
+
+function unsupported(param: string, message: string): GatewayError {
+  return new GatewayError('unsupported_parameter', {
+    message: `'${param}' cannot be honoured: ${message}`,
+    param,
+  })
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
+}
+
+/** What no single field shows: results without a call, choices of tools that are not there. */
+function refuseContradictions(request: ChatCompletionRequest): void {
+  let calls: Set<string> | undefined
+  for (const [i, message] of request.messages.entries()) {
+    if (message.role === 'assistant') {
+      // The audio of an earlier answer can only be named to the provider that made it, and we may ask another.
+      if (message['audio'] != null)
+        throw unsupported(`messages[${i}].audio`, 'send its transcript as content.')
+      if (message.tool_calls == null) continue
+      calls ??= new Set()
+      for (const call of message.tool_calls) calls.add(call.id)
+    } else if (message.role === 'tool' && calls?.has(message.tool_call_id) !== true) {
+      throw invalid(`messages[${i}].tool_call_id`, 'no tool call before this message has that id.')
+    }
+  }
+  const choice = request.tool_choice
+  if (choice == null || choice === 'auto' || choice === 'none') return
+  const names = new Set([...(request.tools ?? []), ...legacyTools(request)].map((tool) => tool.function.name))
+  if (choice === 'required') {
+    if (names.size === 0) throw invalid('tool_choice', "'required' needs tools to choose from.")
+  } else if (choice.type === 'function') {
+    if (!names.has(choice.function.name)) throw invalid('tool_choice.function.name', 'no tool has that name.')
+  }
+}
+
+function legacyTools(request: ChatCompletionRequest): { function: { name: string } }[] {
+  return (request.functions ?? []).map((definition) => ({ function: definition }))
+}
+
+function readEnvelope(request: ChatCompletionRequest): Envelope {
+  return {
+    model: request.model,
+    fallbacks: request.models ?? [],
+    stream: request.stream === true,
+    includeUsage: request.stream_options?.include_usage === true || request.usage?.include === true,
+    maxOutputTokens: maxOutputTokens(request),
+    n: request.n ?? 1,
+    routing: readRouting(request.provider),
+    maxCost: request.max_cost ?? undefined,
+    sessionId: request.session_id ?? undefined,
+    strict: request.strict === true || request.provider?.require_parameters === true,
+    onDisconnect: request.on_disconnect ?? undefined,
+  }
+}
+
+function readRouting(routing: ChatCompletionRequest['provider']): Routing {
+  const { input, output } = routing?.max_price ?? {}
+  return {
+    order: routing?.order ?? [],
+    only: routing?.only ?? [],
+    ignore: routing?.ignore ?? [],
+    allowFallbacks: routing?.allow_fallbacks ?? true,
+    maxPrice: {
+      input: input == null ? undefined : decimalString(input, 'provider.max_price.input'),
+      output: output == null ? undefined : decimalString(output, 'provider.max_price.output'),
+    },
+  }
+}
+
+/** A price cap may come as a number; one so small that JavaScript would write an exponent must be a string. */
+function decimalString(amount: string | number, param: string): string {
+  const text = String(amount)
+  if (!/^\d+(\.\d+)?$/.test(text)) throw invalid(param, 'write it as a decimal string.')
+  return text
+}

@@ -1,0 +1,56 @@
+// The pieces that whole answers and stream chunks share: each as it stands on the wire.
+
+import type { Annotation, AudioDelta, FinishReason } from '../../conversation/event.ts'
+import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+
+export function wireAnnotation(annotation: Annotation): JsonObject {
+  const { url, title, start, end } = annotation
+  return { type: 'url_citation', url_citation: { url, title, start_index: start, end_index: end } }
+}
+
+export function wireImage(image: { readonly mediaType: string; readonly data: string }): JsonObject {
+  return { type: 'image_url', image_url: { url: `data:${image.mediaType};base64,${image.data}` } }
+}
+
+export function wireAudio(audio: AudioDelta): JsonObject {
+  return {
+    ...(audio.id === undefined ? {} : { id: audio.id }),
+    ...(audio.data === undefined ? {} : { data: audio.data }),
+    ...(audio.transcript === undefined ? {} : { transcript: audio.transcript }),
+    ...(audio.expiresAt === undefined ? {} : { expires_at: audio.expiresAt }),
+  }
+}
+
+/** Log probabilities; a list nobody filled is null, as OpenAI writes it. */
+export function wireLogprobs(logprobs: {
+  readonly content: readonly Json[]
+  readonly refusal: readonly Json[]
+}): JsonObject {
+  const list = (entries: readonly Json[]) => (entries.length === 0 ? null : [...entries])
+  return { content: list(logprobs.content), refusal: list(logprobs.refusal) }
+}
+
+/** The part of a detail that a person can read: what `reasoning_content` is made of. */
+export function readableReasoning(detail: ReasoningDetail): string {
+  return detail.type === 'reasoning.summary' ? (detail.summary ?? '') : (detail.text ?? '')
+}
+
+export function wireDetail(detail: ReasoningDetail): JsonObject {
+  return { ...detail } as JsonObject
+}
+
+/** Gemini's thought signature where Google's own chat-completions endpoint puts it; nothing where there is none. */
+export function wireSignature(signature: string | undefined): JsonObject {
+  return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }
+}
+
+/** Clients run the tools only when told so, and providers forget to say it: calls made decide, whatever was said. */
+export function wireFinish(reason: FinishReason, callsMade: boolean): FinishReason {
+  return callsMade ? 'tool_calls' : reason
+}
+
+export function wireWarnings(
+  warnings: readonly { readonly param: string; readonly message: string }[],
+): JsonObject {
+  return warnings.length === 0 ? {} : { warnings: warnings.map(({ param, message }) => ({ param, message })) }
+}

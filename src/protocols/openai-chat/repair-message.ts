@@ -1,0 +1,110 @@
+// The parts of a provider's message or delta that deviate from the wire contract, mended. Unknown fields stay.
+
+import type { FinishReason } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from './json.ts'
+
+/** Finish reasons seen in place of the four; what is in neither list ended by itself and is a `stop`. */
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  length: 'length',
+  max_tokens: 'length',
+  max_output_tokens: 'length',
+  model_length: 'length',
+  tool_calls: 'tool_calls',
+  tool_use: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+  safety: 'content_filter',
+  refusal: 'content_filter',
+}
+
+/** Words for an answer that did not end well: shown as `stop` they would pass a fragment off as the whole. */
+const failures: ReadonlySet<string> = new Set([
+  'error',
+  'abort',
+  'cancelled',
+  'network_error',
+  'insufficient_system_resource',
+])
+
+/** Whether a finish reason says that the provider broke off. */
+export function isFailure(native: string): boolean {
+  return failures.has(native.toLowerCase())
+}
+
+export function finishReasonOf(native: string): FinishReason {
+  const reason = native.toLowerCase()
+  return Object.hasOwn(finishReasons, reason) ? finishReasons[reason]! : 'stop'
+}
+
+/** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
+export interface Mended {
+  readonly text: string
+  readonly refusal: string
+  readonly reasoning: string
+  readonly details: readonly Json[]
+  readonly toolCalls: readonly Json[]
+  /** Everything else that is set, unknown fields included. */
+  readonly fields: JsonObject
+}
+
+/**
+ * Takes a message or delta apart. Reasoning under `reasoning` and in content parts becomes `reasoning`; reasoning
+ * without details gets one, and details without text give theirs, so that clients of either find it.
+ */
+export function mend(message: JsonObject): Mended {
+  const { role: _role, content, refusal, tool_calls, function_call, ...others } = message
+  const { reasoning, reasoning_content, reasoning_details, ...fields } = others
+  const split = splitContent(content)
+  const given = text(reasoning_content) || text(reasoning) || split.reasoning
+  const details = Array.isArray(reasoning_details) ? reasoning_details : []
+  return {
+    text: split.text,
+    refusal: text(refusal),
+    reasoning: given || details.map(readable).join(''),
+    details:
+      details.length === 0 && given !== ''
+        ? [{ type: 'reasoning.text', format: null, index: 0, text: given }]
+        : details,
+    toolCalls: [
+      ...(Array.isArray(tool_calls) ? tool_calls : []),
+      ...(isObject(function_call) ? [{ index: 0, function: function_call }] : []),
+    ],
+    fields: {
+      ...withoutNulls(fields),
+      // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
+      ...(isObject(reasoning) ? { reasoning } : {}),
+      ...(split.others.length === 0 ? {} : { content_parts: split.others }),
+    },
+  }
+}
+
+/** Content is text; Mistral sends lists in which thinking and references stand beside it. */
+function splitContent(content: Json | undefined): { text: string; reasoning: string; others: Json[] } {
+  if (!Array.isArray(content)) return { text: text(content), reasoning: '', others: [] }
+  const split = { text: '', reasoning: '', others: [] as Json[] }
+  for (const part of content) {
+    if (typeof part === 'string') split.text += part
+    else if (isObject(part) && part['type'] === 'text') split.text += text(part['text'])
+    else if (isObject(part) && part['type'] === 'thinking') split.reasoning += thinkingText(part['thinking'])
+    else split.others.push(part)
+  }
+  return split
+}
+
+function thinkingText(thinking: Json | undefined): string {
+  if (!Array.isArray(thinking)) return text(thinking)
+  return thinking.map((part) => (isObject(part) ? text(part['text']) : text(part))).join('')
+}
+
+function readable(detail: Json): string {
+  return isObject(detail) ? text(detail['text']) || text(detail['summary']) : ''
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function withoutNulls(fields: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null))
+}

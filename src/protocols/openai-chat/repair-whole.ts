@@ -1,0 +1,90 @@
+// A provider's whole chat.completion, mended to the wire contract; every unknown field stays.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import { GatewayError } from '../../errors.ts'
+import type { AnswerContext, Bill } from '../protocol.ts'
+import { wireFinish, wireWarnings } from './message-fields.ts'
+import { isObject } from './json.ts'
+import { argumentText } from './repair-calls.ts'
+import { finishReasonOf, mend } from './repair-message.ts'
+import { wireUsage } from './usage.ts'
+
+/**
+ * The provider's answer under our id and model, with our usage and every required key. Throws `upstream_error`
+ * for a body without choices: that is not an answer.
+ */
+export function repairWhole(body: JsonObject, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
+  const {
+    id: _id,
+    object: _object,
+    created: _created,
+    model: _model,
+    choices,
+    usage: _usage,
+    ...unknown
+  } = body
+  if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isObject)) {
+    throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
+  }
+  return {
+    id: context.id,
+    object: 'chat.completion',
+    created: context.created,
+    model: context.model,
+    choices: choices.map((choice, i) => repairChoice(choice, i, context)),
+    ...unknown,
+    usage: wireUsage(usage, bill),
+    ...wireWarnings(context.warnings),
+    ...context.extra,
+  }
+}
+
+function repairChoice(choice: JsonObject, position: number, context: AnswerContext): JsonObject {
+  const { index: given, message, finish_reason, logprobs, ...unknown } = choice
+  const index = typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+  const mended = repairMessage(isObject(message) ? message : {}, index, context)
+  // A document that arrived whole has ended; only its word for it may be missing.
+  const native = typeof finish_reason === 'string' ? finish_reason : 'stop'
+  return {
+    index,
+    message: mended,
+    logprobs: logprobs ?? null,
+    finish_reason: wireFinish(finishReasonOf(native), mended['tool_calls'] !== undefined),
+    ...unknown,
+  }
+}
+
+function repairMessage(message: JsonObject, choice: number, context: AnswerContext): JsonObject {
+  const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
+  const { annotations, ...others } = fields
+  const stem = context.id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
+  const calls = toolCalls.filter(isObject).map((call, i) => repairCall(call, `call_${stem}_${choice}_${i}`))
+  const hasText = text !== '' || (message['content'] != null && calls.length === 0 && refusal === '')
+  return {
+    role: 'assistant',
+    content: hasText ? text : null,
+    refusal: refusal === '' ? null : refusal,
+    annotations: Array.isArray(annotations) ? annotations : [],
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...others,
+  }
+}
+
+function repairCall(call: JsonObject, mintedId: string): JsonObject {
+  // In a whole message the position is the number: `index` belongs to deltas.
+  const { index: _index, id, type: _type, function: definition, ...unknown } = call
+  const { name, arguments: args, ...more } = isObject(definition) ? definition : {}
+  return {
+    id: typeof id === 'string' && id !== '' ? id : mintedId,
+    type: 'function',
+    function: { name: nameText(name), arguments: argumentText(args) || '{}', ...more },
+    ...unknown,
+  }
+}
+
+function nameText(name: Json | undefined): string {
+  return typeof name === 'string' ? name : ''
+}

@@ -1,0 +1,222 @@
+// Client and provider both speak chat completions, but the provider's frames deviate from the wire contract:
+// each frame is mended, every unknown field stays, and the finish and the usage wait for the charge.
+
+import type { FinishReason } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import type { RenderedError } from '../../errors.ts'
+import type { AnswerContext, Bill } from '../protocol.ts'
+import type { Frame } from '../sse.ts'
+import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
+import { wireFinish } from './message-fields.ts'
+import { type Meter, reportedUsage } from './meter.ts'
+import { CallRepair } from './repair-calls.ts'
+import { isObject, parseObject } from './json.ts'
+import { finishReasonOf, isFailure, mend } from './repair-message.ts'
+
+interface OpenChoice {
+  readonly calls: CallRepair
+  ending:
+    { reason: FinishReason; logprobs: Json; choiceFields: JsonObject; chunkFields: JsonObject } | undefined
+}
+
+/**
+ * Mends one stream. Feed it every frame of the provider, then end with `finish` when `finished`, else with `fail`.
+ * It withholds usage, finish reasons and `[DONE]` until then, and reports as a meter what has passed.
+ */
+export class FrameRepair implements Meter {
+  usage: JsonObject | undefined
+  error: Json | undefined
+  done = false
+  deltas = 0
+  characters = 0
+
+  readonly #context: AnswerContext
+  readonly #choices = new Map<number, OpenChoice>()
+  /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
+  #carried: JsonObject
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+    this.#carried = { ...context.extra }
+  }
+
+  get started(): boolean {
+    return this.deltas > 0
+  }
+
+  get finished(): boolean {
+    if (this.error !== undefined || this.#choices.size === 0) return false
+    return [...this.#choices.values()].every((choice) => choice.ending !== undefined)
+  }
+
+  /** The mended frames of one upstream frame. After an error or `[DONE]` nothing more is taken. */
+  push(frame: Frame): Frame[] {
+    if (this.done || this.error !== undefined) return []
+    if (frame.data === '[DONE]') {
+      this.done = true
+      return []
+    }
+    const chunk = parseObject(frame.data)
+    if (chunk === undefined) {
+      this.error = { message: 'The provider sent a frame that is not a JSON object.' }
+      return []
+    }
+    if (chunk['error'] != null && chunk['error'] !== false) {
+      this.error = chunk['error']
+      return []
+    }
+    return this.#chunk(chunk)
+  }
+
+  /** What is left open is closed: empty calls, the finish of each choice, the usage if asked for, `[DONE]`. */
+  finish(usage: Usage, bill: Bill): Frame[] {
+    const frames: Frame[] = []
+    for (const [index, choice] of [...this.#choices].sort(([a], [b]) => a - b)) {
+      for (const call of choice.calls.withoutArguments())
+        frames.push(this.#frame(index, argumentsDelta(call, '{}')))
+      const { reason, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
+      this.#carry(chunkFields)
+      const finish = wireFinish(reason, choice.calls.made)
+      frames.push(this.#frame(index, {}, { ...choiceFields, logprobs, finish_reason: finish }))
+    }
+    return [...frames, ...closingFrames(this.#context, usage, bill, this.#carried)]
+  }
+
+  fail(error: RenderedError): Frame[] {
+    return failingFrames(
+      this.#context,
+      error,
+      [...this.#choices.keys()].sort((a, b) => a - b),
+    )
+  }
+
+  #chunk(chunk: JsonObject): Frame[] {
+    const {
+      id: _id,
+      object: _object,
+      created: _created,
+      model: _model,
+      choices,
+      usage: _usage,
+      ...unknown
+    } = chunk
+    const counted = reportedUsage(chunk)
+    // Some providers count on every chunk, cumulatively: the last count holds.
+    if (counted) this.usage = counted
+    this.#carry(unknown)
+    if (!Array.isArray(choices)) return []
+    return choices.flatMap((choice, position) => (isObject(choice) ? this.#choice(choice, position) : []))
+  }
+
+  #choice(raw: JsonObject, position: number): Frame[] {
+    // `message` repeats the whole text so far at Perplexity; clients that merge choices would see it twice.
+    const { index: given, delta, finish_reason, logprobs = null, message: _message, ...choiceFields } = raw
+    const index = typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+    const mended = mend(isObject(delta) ? delta : {})
+    const known = this.#choices.get(index)
+    const choice = known ?? this.#open(index)
+
+    const deltas = this.#deltasOf(mended, choice)
+    const frames: Frame[] = []
+    // The role chunk goes alone when content follows at once; otherwise it takes the fields that came with it.
+    if (!known) {
+      const role = { role: 'assistant', content: '' }
+      const fields = deltas.length === 0 && !isReason(finish_reason) ? { ...choiceFields, logprobs } : {}
+      frames.push(this.#frame(index, role, fields))
+    }
+    for (const [i, piece] of deltas.entries()) {
+      frames.push(this.#frame(index, piece, i === 0 ? { ...choiceFields, logprobs } : {}))
+    }
+    this.deltas += deltas.length
+    if (isReason(finish_reason))
+      this.#end(
+        choice,
+        finish_reason,
+        frames.length > 0 && deltas.length > 0 ? {} : { choiceFields, logprobs },
+      )
+    else if (frames.length === 0 && (logprobs !== null || Object.keys(choiceFields).length > 0)) {
+      frames.push(this.#frame(index, { content: '' }, { ...choiceFields, logprobs }))
+    }
+    return frames
+  }
+
+  #open(index: number): OpenChoice {
+    const stem = this.#context.id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
+    const choice = { calls: new CallRepair((call) => `call_${stem}_${index}_${call}`), ending: undefined }
+    this.#choices.set(index, choice)
+    return choice
+  }
+
+  #end(choice: OpenChoice, native: string, fields: { choiceFields?: JsonObject; logprobs?: Json }): void {
+    if (isFailure(native)) {
+      this.error = fields.choiceFields?.['error'] ?? {
+        message: `The provider ended the answer with '${native}'.`,
+      }
+      return
+    }
+    // The fields of the chunk that finishes go with the finish, not with whatever chunk comes before it.
+    const chunkFields = this.#carried
+    this.#carried = {}
+    choice.ending = {
+      reason: finishReasonOf(native),
+      logprobs: fields.logprobs ?? null,
+      choiceFields: fields.choiceFields ?? {},
+      chunkFields,
+    }
+  }
+
+  /** The deltas to send for one upstream delta: the message's fields in one, each entry of a call in its own. */
+  #deltasOf(mended: ReturnType<typeof mend>, choice: OpenChoice): JsonObject[] {
+    const { text, refusal, reasoning, details, fields } = mended
+    const message: JsonObject = {
+      ...(text === '' ? {} : { content: text }),
+      ...(refusal === '' ? {} : { refusal }),
+      ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+      ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
+      ...fields,
+    }
+    const calls = choice.calls.step(mended.toolCalls)
+    this.characters += text.length + refusal.length + reasoning.length + argumentLength(calls)
+    const pieces = calls.map((call): JsonObject => ({ tool_calls: [call] }))
+    return Object.keys(message).length === 0 ? pieces : [message, ...pieces]
+  }
+
+  #carry(fields: JsonObject): void {
+    if (Object.keys(fields).length > 0) this.#carried = { ...this.#carried, ...fields }
+  }
+
+  #frame(index: number, delta: JsonObject, fields: JsonObject = {}): Frame {
+    const carried = this.#carried
+    this.#carried = {}
+    const chunk = {
+      ...chunkHead(this.#context),
+      choices: [{ index, delta, logprobs: null, finish_reason: null, ...fields }],
+      ...(this.#context.includeUsage ? { usage: null } : {}),
+      ...carried,
+    }
+    return { event: undefined, data: JSON.stringify(chunk) }
+  }
+}
+
+const plainStop: NonNullable<OpenChoice['ending']> = {
+  reason: 'stop',
+  logprobs: null,
+  choiceFields: {},
+  chunkFields: {},
+}
+
+/** Providers that have not finished yet write null, nothing, or an empty string. */
+function isReason(value: Json | undefined): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+function argumentLength(calls: readonly JsonObject[]): number {
+  let length = 0
+  for (const { function: piece } of calls) {
+    if (!isObject(piece)) continue
+    const { name = '', arguments: args } = piece
+    length += String(name).length + String(args).length
+  }
+  return length
+}
