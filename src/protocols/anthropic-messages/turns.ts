@@ -176,8 +176,7 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
       param: `${param}.content`,
     })
   }
-  return [
-    ...reasoningBlocks(message.reasoning, context),
+  const said = [
     ...blocksOf(message.content, `${param}.content`),
     ...message.toolCalls.map((call) => ({
       type: 'tool_use',
@@ -187,6 +186,11 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
       ...cacheControl(call.cache),
     })),
   ]
+  const thought = reasoningBlocks(message.reasoning, context)
+  if (said.length > 0 || thought.length === 0) return [...thought, ...said]
+  // The API refuses a turn that ends in thinking.
+  warn(param, 'The message has nothing but reasoning and is left out.')
+  return []
 }
 
 function reasoningBlocks(details: readonly ReasoningDetail[], context: AssistantContext): JsonObject[] {
