@@ -29,7 +29,8 @@ export interface Model {
   readonly offers: readonly Offer[]
 }
 
-export type Modality = 'text' | 'image' | 'audio' | 'video' | 'file'
+/** `embeddings` comes out of the models that POST /v1/embeddings serves, and those give nothing else. */
+export type Modality = 'text' | 'image' | 'audio' | 'video' | 'file' | 'embeddings'
 
 /** One provider that serves the model, under its own name and price. */
 export interface Offer {
@@ -45,7 +46,10 @@ export interface Deprecation {
 }
 
 /** Flash class is judged on the rates that apply: at most these, in picodollars per token. */
-export const flashLimits: { readonly input: Pico; readonly output: Pico } = { input: 500_000n, output: 2_500_000n }
+export const flashLimits: { readonly input: Pico; readonly output: Pico } = {
+  input: 500_000n,
+  output: 2_500_000n,
+}
 
 /** Output at this rate or above makes a model premium unless configuration says otherwise: 25 USD per million. */
 export const premiumOutputRate: Pico = 25_000_000n

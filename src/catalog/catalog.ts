@@ -1,0 +1,237 @@
+// The catalog: from an id to the model that is sold under it, or to the reason why none is.
+
+import type { Pico } from '../credits/money.ts'
+import { larger } from '../credits/money.ts'
+import type { Price } from '../credits/price.ts'
+import { GatewayError } from '../errors.ts'
+import { nearestIds, parseModelId, quoted, suggestion } from './model-id.ts'
+import { flashLimits, premiumOutputRate, type Model, type Offer } from './model.ts'
+import { overridden, type ModelOverride } from './overrides.ts'
+import { parametersOf } from './parameters.ts'
+import { buildPrice, PriceRefused, type PriceSpec } from './price-spec.ts'
+import type { CatalogRow, UnpricedModel } from './row.ts'
+
+export interface PremiumRule {
+  /** A model whose output costs at least this many picodollars per token is premium. */
+  readonly outputAtLeast: Pico
+}
+
+export const defaultPremiumRule: PremiumRule = { outputAtLeast: premiumOutputRate }
+
+export interface CatalogInput {
+  /** Later rows with the same id replace earlier ones. */
+  readonly rows: readonly CatalogRow[]
+  /** Known without a price, by the sources; doctor lists them. */
+  readonly unpriced?: readonly UnpricedModel[]
+  readonly overrides?: readonly ModelOverride[]
+  readonly premiumRule?: PremiumRule
+  /** Only what these serve is sold. */
+  readonly providersKnown: ReadonlySet<string>
+  /** The UTC day as an ISO date; asked at every resolution, for a model may retire while the process runs. */
+  readonly today: () => string
+  /** The ISO date of the prices. */
+  readonly date: string
+}
+
+export interface ModelFilter {
+  /** Words that the id or the name must contain, all of them, in any case. */
+  readonly q?: string
+  readonly provider?: string
+  readonly access?: 'open' | 'premium'
+  /** The most that an input token and an output token may cost, in picodollars, at the highest rates. */
+  readonly maxPrice?: Pico
+  readonly supportedParameters?: readonly string[]
+}
+
+export interface Catalog {
+  readonly date: string
+  /**
+   * The model of an id. Throws GatewayError `invalid_model_id`, `model_retired` (with the successor) or
+   * `model_not_found` (with the nearest ids, or the reason why a known model is not sold).
+   */
+  resolve(id: string): Model
+  /** The model, retired or not; undefined for one that is not sold. */
+  find(id: string): Model | undefined
+  /** The models that can be called today, by id. */
+  list(filter?: ModelFilter): readonly Model[]
+  /** Known but not sold, with the reason. */
+  readonly unpriced: readonly UnpricedModel[]
+}
+
+/** Indexes the rows; the models themselves are built when they are first asked for, so that starting stays fast. */
+export function buildCatalog(input: CatalogInput): Catalog {
+  const { providersKnown, today, premiumRule = defaultPremiumRule } = input
+  const rows = new Map<string, CatalogRow>()
+  for (const row of input.rows)
+    if (providersKnown.has(providerOf(row.id)) || row.offers) rows.set(row.id, row)
+  for (const override of input.overrides ?? []) {
+    rows.set(override.id, overridden(rows.get(override.id), override, today()))
+  }
+  const unpriced = new Map<string, UnpricedModel>()
+  for (const entry of input.unpriced ?? []) {
+    if (providersKnown.has(providerOf(entry.id)) && !rows.has(entry.id)) unpriced.set(entry.id, entry)
+  }
+  const models = new Map<string, Model>()
+  const refuse = (id: string, reason: string) => {
+    unpriced.set(id, { id, reason })
+    rows.delete(id)
+  }
+  for (const row of rows.values()) {
+    const problem = whyUnsold(row, providersKnown)
+    if (problem !== undefined) refuse(row.id, problem)
+  }
+
+  const find = (id: string): Model | undefined => {
+    const known = models.get(id)
+    if (known) return known
+    const row = rows.get(id)
+    if (!row) return undefined
+    try {
+      const model = buildModel(row, premiumRule, providersKnown)
+      models.set(id, model)
+      return model
+    } catch (problem) {
+      if (!(problem instanceof PriceRefused)) throw problem
+      refuse(id, problem.message)
+      return undefined
+    }
+  }
+  const current = () => {
+    const day = today()
+    return [...rows.values()].filter((row) => !retired(row, day)).map((row) => row.id)
+  }
+
+  return {
+    date: input.date,
+    find,
+    resolve(id) {
+      const row = rows.get(id)
+      const model = row && find(id)
+      if (!model) throw notFound(id, current(), unpriced.get(id)?.reason)
+      if (retired(row, today())) throw retiredError(model)
+      return model
+    },
+    list(filter = {}) {
+      const found = current()
+        .map(find)
+        .filter((model) => model !== undefined)
+      return found.filter((model) => matches(model, filter)).sort((a, b) => (a.id < b.id ? -1 : 1))
+    },
+    get unpriced() {
+      // A price that cannot be charged exactly shows only when it is built.
+      for (const id of [...rows.keys()]) find(id)
+      return [...unpriced.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+    },
+  }
+}
+
+function providerOf(id: string): string {
+  return id.slice(0, Math.max(id.indexOf('/'), 0))
+}
+
+function whyUnsold(row: CatalogRow, providersKnown: ReadonlySet<string>): string | undefined {
+  const provider = providerOf(row.id)
+  const offers = row.offers ?? [{ provider, price: row.price }]
+  const reachable = offers.filter((offer) => providersKnown.has(offer.provider))
+  if (reachable.length === 0) return `no provider named ${offers.map((offer) => offer.provider).join(', ')}`
+  return reachable.every((offer) => (offer.price ?? row.price) !== undefined) ? undefined : 'it has no price'
+}
+
+function retired(row: CatalogRow | undefined, day: string): boolean {
+  return row?.retires_on !== undefined && day > row.retires_on
+}
+
+function notFound(id: string, known: readonly string[], reason: string | undefined): GatewayError {
+  parseModelId(id, known)
+  const nearest = nearestIds(id, known)
+  const what =
+    reason === undefined ? `There is no model ${quoted(id)}.` : `${quoted(id)} is not sold: ${reason}.`
+  return new GatewayError('model_not_found', {
+    message: `${what}${suggestion(nearest)}`,
+    param: 'model',
+    metadata: { nearest, ...(reason === undefined ? {} : { reason }) },
+  })
+}
+
+function retiredError(model: Model): GatewayError {
+  const { retiresOn, successor } = model.deprecation ?? { retiresOn: '', successor: undefined }
+  const instead = successor === undefined ? '' : ` Use ${successor} instead.`
+  return new GatewayError('model_retired', {
+    message: `The provider of ${quoted(model.id)} stopped serving it after ${retiresOn}.${instead}`,
+    param: 'model',
+    metadata: { retired_on: retiresOn, successor: successor ?? null },
+  })
+}
+
+function buildModel(row: CatalogRow, rule: PremiumRule, providersKnown: ReadonlySet<string>): Model {
+  const provider = providerOf(row.id)
+  const name = row.id.slice(provider.length + 1)
+  const written = row.offers ?? [{ provider, upstream: row.upstream ?? name, price: row.price }]
+  const offers = written
+    .filter((offer) => providersKnown.has(offer.provider))
+    .map((offer): Offer => ({
+      provider: offer.provider,
+      upstream: offer.upstream,
+      price: buildPrice(priceIn(offer.price ?? row.price)),
+    }))
+  const inputModalities = row.input ?? ['text']
+  const outputModalities = row.output ?? ['text']
+  const output = offers[0]?.price.rates.output ?? 0n
+  return {
+    id: row.id,
+    name: row.name ?? name,
+    description: row.description ?? '',
+    created: row.created ?? 0,
+    ownedBy: row.owned_by ?? provider,
+    contextLength: row.context_length,
+    maxOutputTokens: row.max_output_tokens,
+    inputModalities,
+    outputModalities,
+    supportedParameters: parametersOf(row.parameters),
+    reasoning: row.reasoning ?? false,
+    premium: row.premium ?? output >= rule.outputAtLeast,
+    flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price)),
+    deprecation:
+      row.retires_on === undefined ? undefined : { retiresOn: row.retires_on, successor: row.successor },
+    priceSource: row.source,
+    priceDate: row.date,
+    offers,
+  }
+}
+
+function priceIn(spec: PriceSpec | undefined): PriceSpec {
+  if (spec === undefined) throw new PriceRefused('it has no price')
+  return spec
+}
+
+/** The highest rates of fresh input and of output that any prompt length leads to. */
+export function highestBaseRates(price: Price): { input: Pico; output: Pico } {
+  const all = [price.rates, ...price.tiers.map((tier) => tier.rates)]
+  return {
+    input: all.map((rates) => rates.input).reduce(larger),
+    output: all.map((rates) => larger(rates.output, rates.reasoning)).reduce(larger),
+  }
+}
+
+/** Judged on the highest rates, so that the daily allowance never pays above its limits, however long the prompt. */
+function isFlash(price: Price): boolean {
+  const highest = highestBaseRates(price)
+  return highest.input <= flashLimits.input && highest.output <= flashLimits.output
+}
+
+function matches(model: Model, filter: ModelFilter): boolean {
+  if (filter.provider !== undefined && !model.offers.some((offer) => offer.provider === filter.provider))
+    return false
+  if (filter.access !== undefined && filter.access !== (model.premium ? 'premium' : 'open')) return false
+  if (!(filter.supportedParameters ?? []).every((name) => model.supportedParameters.includes(name)))
+    return false
+  const words = (filter.q ?? '')
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  const text = `${model.id} ${model.name}`.toLowerCase()
+  if (!words.every((word) => text.includes(word))) return false
+  if (filter.maxPrice === undefined) return true
+  const highest = highestBaseRates(model.offers[0]!.price)
+  return larger(highest.input, highest.output) <= filter.maxPrice
+}

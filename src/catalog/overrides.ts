@@ -1,0 +1,95 @@
+// Models from the configuration and from servers on this machine, in the shape of catalog rows.
+
+import { z } from 'zod'
+import { freePrice, priceSpecSchema, type PriceSpec } from './price-spec.ts'
+import { modalities, type CatalogRow } from './row.ts'
+
+const shorthand = priceSpecSchema.shape.cache_read
+
+/** A price in weir.yaml: USD per million tokens as strings, or the word `free`. `audio` and `image` set both ways. */
+const priceSchema = z
+  .union([z.literal('free'), priceSpecSchema.extend({ audio: shorthand, image: shorthand })], {
+    error: 'give at least input and output as strings of USD per million tokens, or the word free',
+  })
+  .transform((written): PriceSpec => {
+    if (written === 'free') return freePrice
+    const { audio, image, ...spec } = written
+    return {
+      ...(audio === undefined ? {} : { input_audio: audio, output_audio: audio }),
+      ...(image === undefined ? {} : { input_image: image, output_image: image }),
+      ...spec,
+    }
+  })
+
+const offerSchema = z.strictObject({
+  provider: z.string().min(1).describe('A provider of this configuration or of the registry.'),
+  upstream: z.string().min(1).describe('The name that this provider knows the model by.'),
+  price: priceSchema.optional().describe("What this provider charges; the model's price when absent."),
+})
+
+/**
+ * One entry of `models:` in weir.yaml. It adds a model or overrides the fields it names of a bundled one; a price is
+ * replaced as a whole, because half of an old price and half of a new one is nobody's price.
+ */
+export const modelOverrideSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*\/\S+$/, 'a model id has the form provider/model_name')
+    .describe('The id that clients send: provider/model_name.'),
+  upstream: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The name the provider knows; the part after the first slash.'),
+  name: z.string().min(1).optional().describe('A name for people.'),
+  description: z.string().optional().describe('One line on what it is good for.'),
+  owned_by: z.string().min(1).optional().describe('Who made it.'),
+  price: priceSchema.optional().describe('USD per million tokens as decimal strings, or the word free.'),
+  context_length: z.int().positive().optional().describe('Tokens of prompt and output together.'),
+  max_output_tokens: z.int().positive().optional().describe('The most it writes in one answer.'),
+  input_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it reads; text.'),
+  output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
+  supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
+  reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
+  premium: z
+    .boolean()
+    .optional()
+    .describe('Open only to accounts with purchased credit; else the price decides.'),
+  retires_on: z.iso.date().optional().describe('The last day on which the provider serves it.'),
+  successor: z.string().optional().describe('The id to use afterwards.'),
+  offers: z.array(offerSchema).min(1).optional().describe('Who serves it, in order of preference.'),
+})
+
+export type ModelOverride = z.infer<typeof modelOverrideSchema>
+
+/**
+ * The row that an override makes of a bundled one, or of nothing. Naming a retired model in the configuration brings
+ * it back: the operator knows of a server that still has it.
+ */
+export function overridden(row: CatalogRow | undefined, override: ModelOverride, today: string): CatalogRow {
+  const { input_modalities, output_modalities, supported_parameters, price, ...same } = override
+  const { retires_on: _retiresOn, successor: _successor, ...kept } = row ?? {}
+  return {
+    source: 'configuration',
+    date: today,
+    ...kept,
+    ...same,
+    ...(input_modalities === undefined ? {} : { input: input_modalities }),
+    ...(output_modalities === undefined ? {} : { output: output_modalities }),
+    ...(supported_parameters === undefined ? {} : { parameters: supported_parameters }),
+    ...(price === undefined ? {} : { price, source: 'configuration', date: today }),
+  }
+}
+
+/**
+ * Rows for the models that a server on this machine or in the next rack lists, under the names it gives them. Free
+ * unless `price` says otherwise: their tokens are paid for with electricity.
+ */
+export function localModels(
+  provider: string,
+  names: readonly string[],
+  today: string,
+  price: PriceSpec = freePrice,
+): CatalogRow[] {
+  return names.map((name) => ({ id: `${provider}/${name}`, price, source: 'local server', date: today }))
+}

@@ -1,0 +1,153 @@
+// Which providers the bundled catalog covers, what each source calls them, and what holds for all models of one.
+
+export interface CoveredProvider {
+  readonly id: string
+  /** Its name in @pydantic/genai-prices and in @earendil-works/pi-ai; '' where that source does not cover it. */
+  readonly genai: string
+  readonly pi: string
+  /**
+   * Whether models are sold that only genai-prices lists. It keeps prices for historical usage, so for hosts of open
+   * models, which come and go within months, only what the younger source still lists is sold.
+   */
+  readonly sellsGenaiOnly: boolean
+  /** Names of genai-prices that are no model of a chat or embeddings API, or not of this provider. */
+  readonly skip: RegExp | undefined
+  /** Models whose one-hour cache write costs twice their input, where no source states it. */
+  readonly doubleHourWrite: RegExp | undefined
+  /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
+  readonly fees: Readonly<Record<string, string>> | undefined
+  /** The parameter set of its models, and of the ones that reason. */
+  readonly parameters: string
+  readonly reasoningParameters: string
+}
+
+const plain = {
+  genai: '',
+  pi: '',
+  sellsGenaiOnly: false,
+  skip: undefined,
+  doubleHourWrite: undefined,
+  fees: undefined,
+  parameters: 'openai-compatible',
+  reasoningParameters: 'openai-compatible-reasoning',
+} as const
+
+// Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.
+const otherApis =
+  /realtime|transcribe|whisper|tts|image|moderation|ocr|voice|live|native-audio|omni|^ft[:.]|\.ft-|:|\*/
+
+export const coveredProviders: readonly CoveredProvider[] = [
+  {
+    ...plain,
+    id: 'openai',
+    genai: 'openai',
+    pi: 'openai',
+    sellsGenaiOnly: true,
+    // Completion-only and open-weight models, and effort levels that other gateways write as names.
+    skip: new RegExp(
+      `${otherApis.source}|^(ada|babbage|curie|davinci|text-(ada|curie|davinci).*)$|instruct|gpt-oss|35-|-high$|^gpt-3.5-0301$|^computer-use$|^codex-mini$|deep-research`,
+    ),
+    fees: { web_search: '0.01', file_search: '0.0025' },
+    parameters: 'openai',
+    reasoningParameters: 'openai-reasoning',
+  },
+  {
+    ...plain,
+    id: 'azure',
+    genai: 'azure',
+    pi: 'azure',
+    parameters: 'openai',
+    reasoningParameters: 'openai-reasoning',
+  },
+  {
+    ...plain,
+    id: 'anthropic',
+    genai: 'anthropic',
+    pi: 'anthropic',
+    sellsGenaiOnly: true,
+    skip: /^claude-v1$|^claude-2|^claude-3-(5-sonnet|sonnet|haiku)$/,
+    doubleHourWrite: /./,
+    fees: { web_search: '0.01' },
+    parameters: 'anthropic',
+    reasoningParameters: 'anthropic-reasoning',
+  },
+  {
+    ...plain,
+    id: 'gemini',
+    genai: 'google',
+    pi: 'google',
+    sellsGenaiOnly: true,
+    skip: new RegExp(
+      `${otherApis.source}|^claude|^anthropic|^gemini-(flash|pro)-1|^gemini-(pro|1\\.)|-maas$|^gemma`,
+    ),
+    parameters: 'gemini',
+    reasoningParameters: 'gemini-reasoning',
+  },
+  {
+    ...plain,
+    id: 'vertex',
+    genai: 'google',
+    pi: 'google-vertex',
+    parameters: 'gemini',
+    reasoningParameters: 'gemini-reasoning',
+  },
+  {
+    ...plain,
+    id: 'mistral',
+    genai: 'mistral',
+    pi: 'mistral',
+    sellsGenaiOnly: true,
+    skip: new RegExp(
+      `${otherApis.source}|^(codestral|devstral-small|mixtral|mistral-(7b|large|small-(24b|3)|nemo|saba|tiny|medium-2312)|ministral-[38]b$|magistral-(small|medium)$|pixtral)`,
+    ),
+  },
+  {
+    ...plain,
+    id: 'xai',
+    genai: 'x-ai',
+    pi: 'xai',
+    sellsGenaiOnly: true,
+    skip: /\/|voice|^grok-2|^grok-beta/,
+  },
+  { ...plain, id: 'deepseek', genai: 'deepseek', pi: 'deepseek' },
+  {
+    ...plain,
+    id: 'cohere',
+    genai: 'cohere',
+    sellsGenaiOnly: true,
+    skip: /^command(-light|-r|-r-plus|-a|-r7b)?$/,
+    parameters: 'cohere',
+    reasoningParameters: 'cohere',
+  },
+  {
+    ...plain,
+    id: 'perplexity',
+    genai: 'perplexity',
+    sellsGenaiOnly: true,
+    skip: /^llama|^r1-|sonar-pro-search/,
+  },
+  { ...plain, id: 'moonshot', genai: 'moonshotai', pi: 'moonshotai', sellsGenaiOnly: true },
+  { ...plain, id: 'groq', genai: 'groq', pi: 'groq' },
+  { ...plain, id: 'cerebras', genai: 'cerebras', pi: 'cerebras' },
+  { ...plain, id: 'together', genai: 'together', pi: 'together' },
+  { ...plain, id: 'fireworks', genai: 'fireworks', pi: 'fireworks' },
+  { ...plain, id: 'zai', genai: 'zai', pi: 'zai' },
+  // The router's price is that of whichever host serves the call; genai-prices lists the hosts, not the router.
+  { ...plain, id: 'huggingface', pi: 'huggingface' },
+  // Only free trials are listed, none of them with a price.
+  { ...plain, id: 'nvidia', pi: 'nvidia' },
+  {
+    ...plain,
+    id: 'bedrock',
+    genai: 'aws',
+    pi: 'amazon-bedrock',
+    doubleHourWrite: /anthropic\.claude/,
+    parameters: 'bedrock',
+    reasoningParameters: 'bedrock',
+  },
+  // It charges what it reports with each answer; the rates serve holds and estimates, so the younger source is enough.
+  { ...plain, id: 'openrouter', pi: 'openrouter' },
+]
+
+// Served over sessions or for speech only, whatever list they are in.
+export const notForChat = /realtime|-live-|transcribe|-tts/

@@ -1,0 +1,182 @@
+import { describe, expect, test } from 'bun:test'
+import { findProvider } from '@pydantic/genai-prices'
+import { bundledCatalog, bundledRows } from '../../src/catalog/bundled.ts'
+import { buildCatalog } from '../../src/catalog/catalog.ts'
+import { canonicalPrice } from '../../src/catalog/price-spec.ts'
+import { catalogFileSchema, rowSchema } from '../../src/catalog/row.ts'
+import { simModels } from '../../src/catalog/sim-models.ts'
+import { acknowledgementsSchema } from '../../src/catalog/sources/merge.ts'
+import { coveredProviders } from '../../src/catalog/sources/providers.ts'
+
+const file = bundledCatalog()
+const providersKnown = new Set(['sim', ...coveredProviders.map((provider) => provider.id)])
+const build = (today = file.date) =>
+  buildCatalog({
+    rows: bundledRows(file),
+    unpriced: file.unpriced,
+    providersKnown,
+    today: () => today,
+    date: file.date,
+  })
+const catalog = build('2024-01-01')
+
+/** USD per million tokens, as numbers a person can compare with a price page. */
+function perMillion(id: string) {
+  const { rates, tiers, perCall } = catalog.resolve(id).offers[0]!.price
+  const plain = (pico: bigint) => Number(pico) / 1e6
+  return {
+    input: plain(rates.input),
+    cacheRead: plain(rates.cacheRead),
+    write5m: plain(rates.cacheWrite5m),
+    write1h: plain(rates.cacheWrite1h),
+    output: plain(rates.output),
+    tiers: tiers.map((tier) => [tier.abovePromptTokens, plain(tier.rates.input), plain(tier.rates.output)]),
+    search: Number(perCall.web_search ?? 0n) / 1e12,
+  }
+}
+
+describe('the committed catalog', () => {
+  test('has the shape of its schema, and so have the simulator models', () => {
+    expect(() => catalogFileSchema.parse(file)).not.toThrow()
+    for (const model of simModels) expect(() => rowSchema.parse(model)).not.toThrow()
+  })
+
+  test('sells every row: each builds with whole picodollar rates, input and output above zero unless :free', () => {
+    const models = catalog.list()
+    expect(models).toHaveLength(file.models.length + simModels.length)
+    expect(models.length).toBeGreaterThan(800)
+    for (const model of models) {
+      const { rates, version } = model.offers[0]!.price
+      expect(version).toMatch(/^pv_[0-9a-f]{12}$/)
+      expect(rates.input > 0n || model.id.endsWith(':free')).toBe(true)
+      expect(
+        rates.output > 0n || model.id.endsWith(':free') || model.outputModalities[0] === 'embeddings',
+      ).toBe(true)
+      // A per-thousand or per-token figure taken for a per-million one would land outside these bounds.
+      expect(rates.input <= 500_000_000n && rates.output <= 2_000_000_000n).toBe(true)
+      expect(rates.cacheRead <= rates.input).toBe(true)
+    }
+  })
+
+  test('has each id once, in order within its provider', () => {
+    const ids = file.models.map((model) => model.id)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const provider of providersKnown) {
+      const own = ids.filter((id) => id.startsWith(`${provider}/`))
+      expect(own).toEqual([...own].sort())
+    }
+  })
+
+  test('never sells what it lists as unpriced', () => {
+    const sold = new Set(file.models.map((model) => model.id))
+    expect(file.unpriced.length).toBeGreaterThan(0)
+    for (const { id } of file.unpriced) {
+      expect(sold.has(id)).toBe(false)
+      expect(() => catalog.resolve(id)).toThrow('is not sold')
+    }
+  })
+
+  test('names only successors that are for sale when they are needed', () => {
+    const later = build('2026-11-21')
+    for (const { successor } of file.models) {
+      if (successor !== undefined) expect(later.resolve(successor).id).toBe(successor)
+    }
+  })
+
+  test('has a reason for every disagreement that somebody decided', async () => {
+    const decided = acknowledgementsSchema.parse(
+      await Bun.file(`${import.meta.dir}/../../src/catalog/acknowledged.json`).json(),
+    )
+    const sold = new Set(file.models.map((model) => model.id))
+    for (const entry of decided) {
+      expect(sold.has(entry.model)).toBe(true)
+      expect(Object.keys(entry.differs).length).toBeGreaterThan(0)
+    }
+  })
+
+  test('two prices share a version only when they are the same price', () => {
+    const byVersion = new Map<string, string>()
+    for (const model of catalog.list()) {
+      const { price } = model.offers[0]!
+      const canonical = canonicalPrice(price)
+      expect(byVersion.get(price.version) ?? canonical).toBe(canonical)
+      byVersion.set(price.version, canonical)
+    }
+  })
+})
+
+// Figures both sources state; read from each of them by hand when the catalog was generated.
+describe('known prices, USD per million tokens', () => {
+  const none: unknown[] = []
+  test.each([
+    // id                            input cache  5m     1h     output tiers
+    ['openai/gpt-4o', 2.5, 1.25, 2.5, 2.5, 10, none],
+    ['openai/gpt-4o-mini', 0.15, 0.075, 0.15, 0.15, 0.6, none],
+    ['openai/gpt-4.1', 2, 0.5, 2, 2, 8, none],
+    ['openai/gpt-5', 1.25, 0.125, 1.25, 1.25, 10, none],
+    ['openai/o3', 2, 0.5, 2, 2, 8, none],
+    ['openai/gpt-5.6-luna', 0.2, 0.02, 0.25, 0.25, 1.2, [[271_999, 0.4, 1.8]]],
+    ['anthropic/claude-haiku-4-5', 1, 0.1, 1.25, 2, 5, none],
+    ['anthropic/claude-opus-4-5', 5, 0.5, 6.25, 10, 25, none],
+    ['anthropic/claude-sonnet-4-6', 3, 0.3, 3.75, 6, 15, none],
+    ['anthropic/claude-opus-5-5', 4, 0.2, 5, 8, 20, none],
+    ['gemini/gemini-2.5-flash', 0.3, 0.03, 0.3, 0.3, 2.5, none],
+    ['gemini/gemini-2.5-pro', 1.25, 0.125, 1.25, 1.25, 10, [[200_000, 2.5, 15]]],
+    ['groq/llama-3.3-70b-versatile', 0.59, 0.59, 0.59, 0.59, 0.79, none],
+  ] as const)('%s', (id, input, cacheRead, write5m, write1h, output, tiers) => {
+    expect(perMillion(id)).toMatchObject({
+      input,
+      cacheRead,
+      write5m,
+      write1h,
+      output,
+      tiers: tiers as never,
+    })
+  })
+
+  test('a web search costs a cent at OpenAI and Anthropic', () => {
+    for (const id of ['openai/gpt-5', 'anthropic/claude-haiku-4-5', 'anthropic/claude-haiku-4-5-20251001']) {
+      expect(perMillion(id).search).toBe(0.01)
+    }
+  })
+
+  test('agree with the installed genai-prices where it has one flat price for the id', () => {
+    const models = findProvider({ providerId: 'openai' })?.models ?? []
+    const flat = models.filter(({ id, prices }) => catalog.find(`openai/${id}`) && !Array.isArray(prices))
+    expect(flat.length).toBeGreaterThan(30)
+    for (const { id, prices } of flat) {
+      const input = Array.isArray(prices) ? undefined : prices.input_mtok
+      expect(perMillion(`openai/${id}`).input).toBe(
+        (typeof input === 'object' ? input.base : input) ?? Number.NaN,
+      )
+    }
+  })
+
+  test('the dated price that has begun is taken, not the first in the history', () => {
+    // o3 started at 10 and 40 and fell on 2025-06-10; Sol fell from 5 and 30 on 2026-08-21.
+    expect(perMillion('openai/o3').input).toBe(2)
+    expect(perMillion('openai/gpt-5.6-sol')).toMatchObject({ input: 4, output: 20 })
+  })
+})
+
+describe('the simulator models', () => {
+  test('are flash class and open, so that every pool can pay; premium is premium', () => {
+    for (const { id } of simModels) {
+      expect(catalog.resolve(id)).toMatchObject({
+        premium: id === 'sim/premium',
+        flashClass: id !== 'sim/premium',
+      })
+    }
+  })
+})
+
+test('parsing and building the whole catalog fits into the start of the process', () => {
+  const once = () => {
+    const start = performance.now()
+    const parsed = bundledCatalog()
+    buildCatalog({ rows: bundledRows(parsed), providersKnown, today: () => file.date, date: parsed.date })
+    return performance.now() - start
+  }
+  once()
+  expect(Math.min(once(), once(), once(), once(), once())).toBeLessThan(15)
+})

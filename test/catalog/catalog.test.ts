@@ -1,0 +1,288 @@
+import { describe, expect, test } from 'bun:test'
+import { localModels } from '../../src/catalog/overrides.ts'
+import { asGatewayError } from '../../src/errors.ts'
+import { catalogOf, override, row } from './support.ts'
+
+function refusal(act: () => unknown) {
+  try {
+    act()
+  } catch (thrown) {
+    const error = asGatewayError(thrown)
+    return { code: error.code, message: error.message, metadata: error.details.metadata }
+  }
+  return undefined
+}
+
+describe('resolving', () => {
+  test('gives the model with the part after the first slash as its upstream name', () => {
+    const model = catalogOf([row('a/x/y')]).resolve('a/x/y')
+    expect(model.offers).toMatchObject([{ provider: 'a', upstream: 'x/y' }])
+  })
+
+  test('is exact: no other case, no prefix', () => {
+    const catalog = catalogOf([row('a/gpt-4o')])
+    expect(refusal(() => catalog.resolve('a/GPT-4o'))?.code).toBe('model_not_found')
+    expect(refusal(() => catalog.resolve('a/gpt-4o-2024'))?.metadata?.nearest).toEqual(['a/gpt-4o'])
+    expect(refusal(() => catalog.resolve('gpt-4o'))?.code).toBe('invalid_model_id')
+  })
+
+  test.each([
+    // retires on    on the day before, on it, after it (the day is 2026-06-15)
+    ['2026-06-16', undefined],
+    ['2026-06-15', undefined],
+    ['2026-06-14', 'model_retired'],
+  ])('a model that retires on %s answers %p', (retires_on, code) => {
+    const catalog = catalogOf([row('a/old', { retires_on, successor: 'a/new' }), row('a/new')])
+    expect(refusal(() => catalog.resolve('a/old'))?.code).toBe(code as never)
+    expect(catalog.list().some((model) => model.id === 'a/old')).toBe(code === undefined)
+  })
+
+  test('a retired model names its successor', () => {
+    const catalog = catalogOf([row('a/old', { retires_on: '2026-01-01', successor: 'a/new' }), row('a/new')])
+    const refused = refusal(() => catalog.resolve('a/old'))
+    expect(refused?.message).toContain('Use a/new instead.')
+    expect(refused?.metadata).toEqual({ retired_on: '2026-01-01', successor: 'a/new' })
+  })
+
+  test('a model retires while the process runs', () => {
+    let day = '2026-06-15'
+    const catalog = catalogOf([row('a/old', { retires_on: '2026-06-15' })], { today: () => day })
+    expect(catalog.resolve('a/old').id).toBe('a/old')
+    day = '2026-06-16'
+    expect(refusal(() => catalog.resolve('a/old'))?.code).toBe('model_retired')
+  })
+})
+
+describe('a model without a price', () => {
+  const catalog = catalogOf(
+    [row('a/unpriced', { price: undefined }), row('a/half', { price: { input: '1' } as never })],
+    {
+      unpriced: [
+        { id: 'b/known', reason: 'no source states a price' },
+        { id: 'elsewhere/known', reason: 'no source states a price' },
+      ],
+    },
+  )
+
+  test.each(['a/unpriced', 'a/half', 'b/known'])('%s is not sold, and the error says why', (id) => {
+    expect(catalog.find(id)).toBeUndefined()
+    const refused = refusal(() => catalog.resolve(id))
+    expect(refused?.code).toBe('model_not_found')
+    expect(refused?.message).toContain('is not sold')
+    expect(catalog.list()).toEqual([])
+  })
+
+  test('is listed for the operator, where its provider is known', () => {
+    expect(catalog.unpriced.map(({ id }) => id)).toEqual(['a/half', 'a/unpriced', 'b/known'])
+  })
+
+  test('is sold once the configuration prices it', () => {
+    const priced = catalogOf([row('a/x', { price: undefined })], {
+      overrides: [override({ id: 'a/x', price: { input: '1', output: '1' } })],
+    })
+    expect(priced.resolve('a/x').priceSource).toBe('configuration')
+    expect(priced.unpriced).toEqual([])
+  })
+})
+
+describe('an override', () => {
+  const base = row('a/x', {
+    name: 'X',
+    context_length: 1000,
+    retires_on: '2026-01-01',
+    price: {
+      input: '1',
+      cache_read: '0.1',
+      output: '2',
+      tiers: [{ above_prompt_tokens: 10, input: '9', output: '9' }],
+    },
+  })
+  const withOverride = (written: object) =>
+    catalogOf([base], { overrides: [override({ id: 'a/x', ...written })] })
+
+  test('replaces the fields it names and keeps the rest', () => {
+    const model = withOverride({ context_length: 5 }).resolve('a/x')
+    expect(model).toMatchObject({ name: 'X', contextLength: 5, priceSource: 'test', priceDate: '2026-01-01' })
+    expect(model.offers[0]?.price.rates.input).toBe(1_000_000n)
+  })
+
+  test('replaces a price as a whole, tiers and cache rates included', () => {
+    const { price } = withOverride({ price: { input: '3', output: '4' } }).resolve('a/x').offers[0]!
+    expect(price.rates).toMatchObject({ input: 3_000_000n, cacheRead: 3_000_000n, output: 4_000_000n })
+    expect(price.tiers).toEqual([])
+  })
+
+  test('brings a retired model back', () => {
+    expect(refusal(() => catalogOf([base]).resolve('a/x'))?.code).toBe('model_retired')
+    expect(withOverride({}).resolve('a/x').deprecation).toBeUndefined()
+  })
+
+  test('adds a model of a provider that the configuration defines', () => {
+    const written = {
+      id: 'lab/qwen3',
+      upstream: 'Qwen/Qwen3-32B',
+      price: {
+        input: '0.10',
+        cache_read: '0.01',
+        cache_write: '0.125',
+        cache_write_1h: '0.20',
+        output: '0.40',
+      },
+      context_length: 131072,
+      max_output_tokens: 8192,
+      premium: false,
+    }
+    const model = catalogOf([], {
+      overrides: [override(written)],
+      providersKnown: new Set(['lab']),
+    }).resolve('lab/qwen3')
+    expect(model).toMatchObject({
+      contextLength: 131072,
+      maxOutputTokens: 8192,
+      premium: false,
+      flashClass: true,
+    })
+    expect(model.offers).toMatchObject([
+      {
+        provider: 'lab',
+        upstream: 'Qwen/Qwen3-32B',
+        price: { rates: { cacheRead: 10_000n, cacheWrite5m: 125_000n, cacheWrite1h: 200_000n } },
+      },
+    ])
+  })
+
+  test('with offers is served by them in their order, at their own prices', () => {
+    const model = withOverride({
+      price: { input: '1', output: '2' },
+      offers: [
+        { provider: 'b', upstream: 'X-large', price: { input: '0.5', output: '1' } },
+        { provider: 'nowhere', upstream: 'x' },
+        { provider: 'a', upstream: 'x' },
+      ],
+    }).resolve('a/x')
+    const offers = model.offers.map(({ provider, upstream, price }) => [
+      provider,
+      upstream,
+      price.rates.input,
+    ])
+    expect(offers).toEqual([
+      ['b', 'X-large', 500_000n],
+      ['a', 'x', 1_000_000n],
+    ])
+  })
+
+  test('is free only where it says so', () => {
+    const free = withOverride({ price: 'free' }).resolve('a/x').offers[0]!.price
+    expect(Object.values(free.rates).every((rate) => rate === 0n)).toBe(true)
+    expect(catalogOf([], { overrides: [override({ id: 'a/new' })] }).unpriced).toEqual([
+      { id: 'a/new', reason: 'it has no price' },
+    ])
+  })
+
+  test('sets audio both ways in one word, and each way where it says so', () => {
+    const price = { input: '1', output: '2', audio: '8', output_audio: '16' }
+    const { rates } = withOverride({ price }).resolve('a/x').offers[0]!.price
+    expect([rates.inputAudio, rates.outputAudio]).toEqual([8_000_000n, 16_000_000n])
+  })
+
+  test.each([
+    [{ id: 'a/x', price: { input: '1' } }, 'half a price'],
+    [{ id: 'a/x', price: { input: '1', output: 2 } }, 'a number'],
+    [{ id: 'a/x', price: { input: '1', output: '2', outputs: '2' } }, 'a misspelt rate'],
+    [{ id: 'a/x', price: 'cheap' }, 'another word'],
+    [{ id: 'a/x', context: 5 }, 'a misspelt field'],
+    [{ id: 'x' }, 'an id without a provider'],
+    [{ id: 'a/x', offers: [] }, 'no offer at all'],
+  ])('%p is refused: %s', (written) => {
+    expect(() => override(written)).toThrow()
+  })
+})
+
+describe('access', () => {
+  const access = (price: object, more: object = {}) =>
+    catalogOf([row('a/x', { price: price as never, ...more })]).resolve('a/x')
+
+  test.each([
+    // input  output   premium  flash class
+    ['0.50', '2.50', false, true],
+    ['0.500001', '2.50', false, false],
+    ['0.50', '2.500001', false, false],
+    ['1', '24.999999', false, false],
+    ['1', '25', true, false],
+  ])('input %s, output %s: premium %p, flash class %p', (input, output, premium, flashClass) => {
+    expect(access({ input, output })).toMatchObject({ premium, flashClass })
+  })
+
+  test('a tier above the limits takes a model out of flash class, for the allowance might pay for it', () => {
+    const tiers = [{ above_prompt_tokens: 200_000, input: '0.6', output: '1' }]
+    expect(access({ input: '0.1', output: '1', tiers }).flashClass).toBe(false)
+  })
+
+  test('dear reasoning is dear output', () => {
+    expect(access({ input: '0.1', output: '1', reasoning: '3' }).flashClass).toBe(false)
+  })
+
+  test('the row says premium before the rule does', () => {
+    expect(access({ input: '1', output: '30' }, { premium: false }).premium).toBe(false)
+    expect(access({ input: '1', output: '1' }, { premium: true }).premium).toBe(true)
+  })
+
+  test('the rule is a setting', () => {
+    const premiumRule = { outputAtLeast: 2_000_000n }
+    expect(catalogOf([row('a/x')], { premiumRule }).resolve('a/x').premium).toBe(true)
+  })
+
+  test('an embeddings model is cheap but not a chat model: the daily allowance does not pay for it', () => {
+    expect(access({ input: '0.02', output: '0' }, { output: ['embeddings'] }).flashClass).toBe(false)
+  })
+})
+
+describe('listing', () => {
+  const catalog = catalogOf([
+    row('b/zeta', { name: 'Zeta Large', price: { input: '5', output: '30' }, parameters: ['tools', 'seed'] }),
+    row('a/alpha', { parameters: ['tools'] }),
+    row('a/beta', { price: { input: '0.1', output: '0.2' }, parameters: [] }),
+    row('unknown/x'),
+  ])
+  const ids = (filter: Parameters<typeof catalog.list>[0]) => catalog.list(filter).map((model) => model.id)
+
+  test('is by id, and only of providers that are known', () => {
+    expect(ids({})).toEqual(['a/alpha', 'a/beta', 'b/zeta'])
+  })
+
+  test.each([
+    [{ q: 'LARGE zeta' }, ['b/zeta']],
+    [{ q: 'large alpha' }, []],
+    [{ provider: 'a' }, ['a/alpha', 'a/beta']],
+    [{ access: 'premium' as const }, ['b/zeta']],
+    [{ access: 'open' as const }, ['a/alpha', 'a/beta']],
+    [{ maxPrice: 2_000_000n }, ['a/alpha', 'a/beta']],
+    [{ maxPrice: 200_000n }, ['a/beta']],
+    [{ supportedParameters: ['tools'] }, ['a/alpha', 'b/zeta']],
+    [{ supportedParameters: ['tools', 'seed'] }, ['b/zeta']],
+  ])('%p gives %p', (filter, expected) => {
+    expect(ids(filter)).toEqual(expected)
+  })
+})
+
+describe('models of local servers', () => {
+  const catalog = (price?: { input: string; output: string }) =>
+    catalogOf(localModels('ollama', ['llama3.2:latest', 'hf.co/x/y'], '2026-06-15', price), {
+      providersKnown: new Set(['ollama']),
+    })
+
+  test('are free, because servers on this machine are', () => {
+    const model = catalog().resolve('ollama/hf.co/x/y')
+    expect(model.offers[0]).toMatchObject({
+      provider: 'ollama',
+      upstream: 'hf.co/x/y',
+      price: { rates: { output: 0n } },
+    })
+    expect(model.flashClass).toBe(true)
+  })
+
+  test('cost what the configuration says', () => {
+    const { rates } = catalog({ input: '1', output: '2' }).resolve('ollama/llama3.2:latest').offers[0]!.price
+    expect(rates.output).toBe(2_000_000n)
+  })
+})

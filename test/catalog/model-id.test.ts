@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'bun:test'
+import { bundledCatalog } from '../../src/catalog/bundled.ts'
+import { nearestIds, parseModelId } from '../../src/catalog/model-id.ts'
+import { asGatewayError } from '../../src/errors.ts'
+
+function codeOf(act: () => unknown) {
+  try {
+    act()
+  } catch (thrown) {
+    return asGatewayError(thrown)
+  }
+  return undefined
+}
+
+describe('a model id', () => {
+  test.each([
+    ['openai/gpt-4o', 'openai', 'gpt-4o'],
+    ['openrouter/meta-llama/llama-4', 'openrouter', 'meta-llama/llama-4'],
+    ['bedrock/anthropic.claude-opus-4-5-20251101-v1:0', 'bedrock', 'anthropic.claude-opus-4-5-20251101-v1:0'],
+    ['cf/@cf/meta/llama', 'cf', '@cf/meta/llama'],
+    ['my-lab.2/x', 'my-lab.2', 'x'],
+  ])('%s is split at the first slash', (id, provider, name) => {
+    expect(parseModelId(id)).toEqual({ provider, name })
+  })
+
+  test.each([
+    '',
+    'gpt-4o',
+    '/gpt-4o',
+    'openai/',
+    '/',
+    'open ai/x',
+    'openai/gpt 4',
+    'openai/a\nb',
+    'openai/a\u0000',
+    ' openai/x',
+    '../x',
+    `openai/${'x'.repeat(300)}`,
+  ])('%p is refused as malformed', (id) => {
+    const error = codeOf(() => parseModelId(id))
+    expect(error?.code).toBe('invalid_model_id')
+    expect(error?.details.param).toBe('model')
+  })
+
+  test('without its provider is answered with the whole id', () => {
+    const error = codeOf(() => parseModelId('gpt-4o', ['openai/gpt-4o', 'mistral/codestral']))
+    expect(error?.message).toContain('Did you mean openai/gpt-4o?')
+    expect(error?.details.metadata?.nearest).toEqual(['openai/gpt-4o'])
+  })
+})
+
+describe('nearest ids', () => {
+  const known = bundledCatalog().models.map((model) => model.id)
+
+  test.each([
+    ['openai/gpt4o-mini', 'openai/gpt-4o-mini'],
+    ['openai/gpt-4o-mni', 'openai/gpt-4o-mini'],
+    ['OpenAI/GPT-4o', 'openai/gpt-4o'],
+    ['anthropic/claude-haiku-4.5', 'anthropic/claude-haiku-4-5'],
+    ['google/gemini-2.5-pro', 'gemini/gemini-2.5-pro'],
+    ['groq/llama-3.3-70b', 'groq/llama-3.3-70b-versatile'],
+  ])('of %s include %s', (wanted, id) => {
+    expect(nearestIds(wanted, known)).toContain(id)
+  })
+
+  test('are none for what resembles nothing', () => {
+    expect(nearestIds('qqq/zzzzzzzzzz', known)).toEqual([])
+    expect(nearestIds('', known)).toEqual([])
+  })
+
+  test('take a bounded time, however long the id and hostile its letters', () => {
+    const hostile = 'openai/' + '-4'.repeat(50_000)
+    nearestIds('openai/warm-up', known)
+    const took = [1, 2, 3, 4, 5].map(() => {
+      const start = performance.now()
+      nearestIds(hostile, known)
+      return performance.now() - start
+    })
+    // 5 ms is the aim on an idle core; the bound leaves room for a busy machine.
+    expect(Math.min(...took)).toBeLessThan(20)
+  })
+})

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { decimalOf, shiftDecimal } from '../../src/catalog/decimal.ts'
+import { buildPrice, PriceRefused, priceSpecSchema, specOf } from '../../src/catalog/price-spec.ts'
+import { formatUsdPerMillion } from '../../src/credits/money.ts'
+
+describe('decimals out of floats', () => {
+  test.each([
+    [1.5e-7, '0.00000015'],
+    [2.5e-6, '0.0000025'],
+    [0.0028, '0.0028'],
+    [1e21, '1000000000000000000000'],
+    [0, '0'],
+    [-0.5, '-0.5'],
+    [30, '30'],
+  ])('%p is %s', (value, text) => {
+    expect(decimalOf(value)).toBe(text)
+  })
+
+  test.each([
+    ['1.5e-07', 6, '0.15'],
+    ['0.0000025', 6, '2.5'],
+    ['10', -3, '0.01'],
+    ['2.5', -6, '0.0000025'],
+    ['0', 6, '0'],
+  ])('%s moved by %p is %s', (text, places, moved) => {
+    expect(shiftDecimal(text, places)).toBe(moved)
+  })
+
+  test('what is no number is refused', () => {
+    for (const text of ['', '1,5', '0x10', 'NaN', '1e999']) expect(shiftDecimal(text, 0)).toBeUndefined()
+    expect(decimalOf(Number.NaN)).toBeUndefined()
+  })
+
+  test('shifting there and back gives the same digits', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: 0n, max: 10n ** 12n }), (perToken) => {
+        const text = formatUsdPerMillion(perToken)
+        expect(shiftDecimal(shiftDecimal(text, -6) ?? '', 6)).toBe(text)
+      }),
+    )
+  })
+})
+
+describe('a price', () => {
+  test('is exact: USD per million tokens are picodollars per token times a million', () => {
+    const price = buildPrice({ input: '0.15', cache_read: '0.0028', output: '0.60' })
+    expect(price.rates).toMatchObject({
+      input: 150_000n,
+      cacheRead: 2_800n,
+      output: 600_000n,
+      reasoning: 600_000n,
+    })
+  })
+
+  test('without cache rates charges cached tokens like fresh ones, never nothing', () => {
+    const { rates } = buildPrice({ input: '1', output: '2' })
+    expect([rates.cacheRead, rates.cacheWrite5m, rates.cacheWrite1h]).toEqual([
+      1_000_000n,
+      1_000_000n,
+      1_000_000n,
+    ])
+  })
+
+  test('has its tiers in ascending order', () => {
+    const tier = (above: number) => ({ above_prompt_tokens: above, input: '2', output: '3' })
+    const { tiers } = buildPrice({ input: '1', output: '2', tiers: [tier(272_000), tier(128_000)] })
+    expect(tiers.map((each) => each.abovePromptTokens)).toEqual([128_000, 272_000])
+  })
+
+  test.each(['0.0000001', '-1', '', 'free', '1e-3', '1,5', ' 1'])(
+    'of %p is refused, not rounded',
+    (input) => {
+      expect(() => buildPrice({ input, output: '1' })).toThrow(PriceRefused)
+      expect(priceSpecSchema.safeParse({ input, output: '1' }).success).toBe(false)
+    },
+  )
+
+  test('must be a string: a YAML number has been a float already', () => {
+    const refused = priceSpecSchema.safeParse({ input: 0.1, output: '1' })
+    expect(refused.error?.issues[0]?.message).toContain('as a string')
+  })
+
+  const rate = fc.bigInt({ min: 0n, max: 10n ** 10n }).map(formatUsdPerMillion)
+  const rates = fc.record(
+    { input: rate, output: rate, cache_read: rate, cache_write: rate, cache_write_1h: rate, reasoning: rate },
+    { requiredKeys: ['input', 'output'] },
+  )
+
+  test('written out in full has the same version; another rate has another', () => {
+    fc.assert(
+      fc.property(rates, (spec) => {
+        const price = buildPrice(spec)
+        expect(price.version).toMatch(/^pv_[0-9a-f]{12}$/)
+        expect(buildPrice(specOf(price))).toEqual(price)
+        const dearer = buildPrice({ ...specOf(price), output: formatUsdPerMillion(price.rates.output + 1n) })
+        expect(dearer.version).not.toBe(price.version)
+      }),
+    )
+  })
+})

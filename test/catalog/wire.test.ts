@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'bun:test'
+import { z } from 'zod'
+import { bundledCatalog, bundledRows } from '../../src/catalog/bundled.ts'
+import { buildCatalog } from '../../src/catalog/catalog.ts'
+import { etagMatches, etagOf, modelList, modelListSchema, modelObject } from '../../src/catalog/wire.ts'
+import { catalogOf, row } from './support.ts'
+
+describe('the model object', () => {
+  const object = modelObject(
+    catalogOf([
+      row('a/x', {
+        name: 'X',
+        context_length: 1000,
+        max_output_tokens: 100,
+        created: 1_700_000_000,
+        input: ['text', 'image'],
+        parameters: ['tools'],
+        retires_on: '2027-01-01',
+        price: {
+          input: '0.15',
+          cache_read: '0.0028',
+          output: '0.60',
+          reasoning: '1',
+          per_call: { web_search: '0.01' },
+          tiers: [{ above_prompt_tokens: 200_000, input: '0.30', output: '1.20' }],
+        },
+      }),
+    ]).resolve('a/x'),
+  )
+
+  test('is to the letter of the contract, prices exact and per token', () => {
+    expect(object).toEqual({
+      id: 'a/x',
+      object: 'model',
+      created: 1_700_000_000,
+      owned_by: 'a',
+      name: 'X',
+      description: 'X by a: text, image in, text out within 1,000 tokens.',
+      context_length: 1000,
+      context_window: 1000,
+      max_model_len: 1000,
+      max_output_tokens: 100,
+      architecture: { input_modalities: ['text', 'image'], output_modalities: ['text'] },
+      pricing: {
+        prompt: '0.00000015',
+        completion: '0.0000006',
+        input_cache_read: '0.0000000028',
+        input_cache_write: '0.00000015',
+        input_cache_write_1h: '0.00000015',
+        internal_reasoning: '0.000001',
+        web_search: '0.01',
+        tiers: [
+          {
+            above_prompt_tokens: 200_000,
+            prompt: '0.0000003',
+            completion: '0.0000012',
+            input_cache_read: '0.0000003',
+            input_cache_write: '0.0000003',
+            input_cache_write_1h: '0.0000003',
+          },
+        ],
+      },
+      supported_parameters: ['tools'],
+      access: 'open',
+      flash_class: true,
+      pools: ['daily', 'subscription', 'welcome', 'purchased'],
+      price_source: 'test',
+      price_date: '2026-01-01',
+      deprecation: { retires_on: '2027-01-01', successor: null },
+    })
+  })
+
+  test('says null where a limit is unknown, never a guess', () => {
+    const unknown = modelObject(catalogOf([row('a/x')]).resolve('a/x'))
+    expect(unknown).toMatchObject({
+      context_length: null,
+      max_model_len: null,
+      max_output_tokens: null,
+      created: 0,
+    })
+    expect(unknown.pricing.web_search).toBeNull()
+  })
+
+  test('the pools of a model outside flash class leave the daily allowance out', () => {
+    const dear = modelObject(catalogOf([row('a/x', { price: { input: '1', output: '30' } })]).resolve('a/x'))
+    expect(dear).toMatchObject({
+      access: 'premium',
+      flash_class: false,
+      pools: ['subscription', 'welcome', 'purchased'],
+    })
+  })
+})
+
+describe('the list', () => {
+  const file = bundledCatalog()
+  const providersKnown = new Set(file.models.map(({ id }) => id.slice(0, id.indexOf('/'))))
+  const list = modelList(
+    buildCatalog({
+      rows: bundledRows(file),
+      providersKnown,
+      today: () => '2026-11-21',
+      date: file.date,
+    }).list(),
+  )
+
+  test('of the whole catalog has the documented shape', () => {
+    expect(() => modelListSchema.parse(list)).not.toThrow()
+    expect(list.data.length).toBeGreaterThan(800)
+  })
+
+  test('can be documented', () => {
+    expect(z.toJSONSchema(modelListSchema)).toMatchObject({ type: 'object' })
+  })
+
+  test('has a tag that changes with its content and only with it', () => {
+    const body = JSON.stringify(list)
+    expect(etagOf(body)).toBe(etagOf(JSON.stringify(list)))
+    expect(etagOf(body)).not.toBe(etagOf(`${body} `))
+    expect(etagOf(body)).toMatch(/^"[\w-]{22}"$/)
+  })
+})
+
+test.each([
+  ['"abc"', true],
+  ['W/"abc"', true],
+  ['"x", "abc"', true],
+  ['*', true],
+  ['"x"', false],
+  ['abc', false],
+  ['', false],
+  [undefined, false],
+  [null, false],
+])('If-None-Match %p for the tag "abc" matches: %p', (header, expected) => {
+  expect(etagMatches(header, '"abc"')).toBe(expected)
+})
