@@ -66,6 +66,8 @@ export interface Outbound<Quirks = unknown> {
    * Whether an image or file given by URL must be fetched and inlined before `lower`: the protocol takes bytes only.
    */
   readonly inlinesUrls: boolean
+  /** Which addresses go to `lower` as they are although `inlinesUrls`: the provider reads them itself. None by default. */
+  readsUrl?(url: string, target: Target<Quirks>): boolean
   /**
    * The provider's request for ours. Throws GatewayError `unsupported_parameter` for what must not be dropped
    * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.

@@ -1,0 +1,162 @@
+// Sampling, limits, formats and thinking as Gemini's generationConfig.
+
+import type { ChatRequest, Json, JsonObject, Reasoning } from '../../conversation/request.ts'
+import type { Warning } from '../protocol.ts'
+import { toSubset } from './schema-subset.ts'
+import type { ThinkingLevel, Traits } from './traits.ts'
+
+/** The most stop sequences Gemini takes. */
+const maxStopSequences = 5
+
+/** The generationConfig of a request; what Gemini has no setting for is named in `warnings`. */
+export function generationConfigOf(
+  request: ChatRequest,
+  traits: Traits,
+  reasons: boolean,
+  warnings: Warning[],
+): JsonObject {
+  const { sampling } = request
+  const settings: Record<string, Json | undefined> = {
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK,
+    seed: sampling.seed,
+    stopSequences: stopSequencesOf(sampling.stop, warnings),
+    maxOutputTokens: request.maxOutputTokens,
+    candidateCount: sampling.n === undefined || sampling.n === 1 ? undefined : sampling.n,
+    presencePenalty: sampling.presencePenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    responseLogprobs: sampling.logprobs === true ? true : undefined,
+    logprobs: sampling.logprobs === true ? sampling.topLogprobs : undefined,
+    thinkingConfig: thinkingOf(request.reasoning, traits, reasons, warnings),
+    responseModalities: modalitiesOf(request.rest['modalities']),
+    speechConfig: speechOf(request.rest['audio']),
+    ...formatOf(request, traits, warnings),
+  }
+  return Object.fromEntries(
+    Object.entries(settings).filter((entry): entry is [string, Json] => entry[1] !== undefined),
+  )
+}
+
+function stopSequencesOf(stop: readonly string[] | undefined, warnings: Warning[]): string[] | undefined {
+  if (stop === undefined || stop.length === 0) return undefined
+  if (stop.length > maxStopSequences) {
+    warnings.push({
+      param: 'stop',
+      message: `The provider takes ${maxStopSequences} stop sequences; the others were dropped.`,
+    })
+  }
+  return stop.slice(0, maxStopSequences)
+}
+
+function formatOf(request: ChatRequest, traits: Traits, warnings: Warning[]): JsonObject {
+  const format = request.responseFormat
+  if (format === undefined || format.kind === 'text') return {}
+  if (format.kind === 'json-object') return { responseMimeType: 'application/json' }
+  if (traits.schema === 'json-schema') {
+    return { responseMimeType: 'application/json', responseJsonSchema: format.schema }
+  }
+  const { schema, dropped } = toSubset(format.schema)
+  warnings.push(...schemaWarning('response_format', dropped))
+  return { responseMimeType: 'application/json', responseSchema: schema }
+}
+
+/** The warning about keywords that an older model's schema cannot hold, if there were any. */
+export function schemaWarning(param: string, dropped: readonly string[]): Warning[] {
+  if (dropped.length === 0) return []
+  return [{ param, message: `The model's schema has no ${dropped.join(', ')}; dropped.` }]
+}
+
+// ---- thinking -----------------------------------------------------------------------------------------------
+
+type Effort = NonNullable<Reasoning['effort']>
+
+/** Tokens for an effort, as Google's own chat-completions endpoint sets them for 2.5. */
+const budgets: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 1024,
+  low: 1024,
+  medium: 8192,
+  high: 24_576,
+  xhigh: 32_768,
+  max: 32_768,
+}
+
+const levels: Readonly<Record<Effort, ThinkingLevel>> = {
+  none: 'minimal',
+  minimal: 'minimal',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+
+const levelOrder: readonly ThinkingLevel[] = ['minimal', 'low', 'medium', 'high']
+
+function thinkingOf(
+  reasoning: Reasoning | undefined,
+  traits: Traits,
+  reasons: boolean,
+  warnings: Warning[],
+): JsonObject | undefined {
+  if (reasoning === undefined) return undefined
+  const effort = reasoning.enabled === false ? 'none' : reasoning.effort
+  const off = effort === 'none' || reasoning.maxTokens === 0
+  if (traits.thinking === 'none' || !reasons) {
+    if (!off) warnings.push({ param: 'reasoning', message: 'The model does not reason; dropped.' })
+    return undefined
+  }
+  const includeThoughts = !off && reasoning.exclude !== true
+  return {
+    ...(includeThoughts ? { includeThoughts } : {}),
+    ...(traits.thinking === 'level' && reasoning.maxTokens === undefined
+      ? levelOf(effort, traits, warnings)
+      : budgetOf(reasoning.maxTokens, effort, traits, warnings)),
+  }
+}
+
+function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]): JsonObject {
+  if (effort === undefined) return {}
+  const wanted = levelOrder.indexOf(levels[effort])
+  // The next level up, so that nobody gets less thought than was asked for.
+  const level = levelOrder.find((each, rank) => rank >= wanted && traits.levels.includes(each)) ?? 'high'
+  if (effort === 'none') warnings.push(cannotStop(`its level is ${level}`))
+  return { thinkingLevel: level }
+}
+
+function budgetOf(
+  maxTokens: number | undefined,
+  effort: Effort | undefined,
+  traits: Traits,
+  warnings: Warning[],
+): JsonObject {
+  // A plain switch leaves the budget to the model (-1): some of the small ones do not think by themselves.
+  if (maxTokens === undefined && effort === undefined) return { thinkingBudget: -1 }
+  const wanted = maxTokens ?? budgets[effort ?? 'medium']
+  const { least, most } = traits.budget
+  const budget = Math.min(Math.max(wanted, least), most)
+  if (wanted === 0 && budget > 0) warnings.push(cannotStop(`its budget is ${budget} tokens`))
+  return { thinkingBudget: budget }
+}
+
+function cannotStop(instead: string): Warning {
+  return { param: 'reasoning', message: `The model cannot stop reasoning; ${instead}.` }
+}
+
+// ---- what the answer is made of -----------------------------------------------------------------------------
+
+/** `modalities: ["text", "image"]`: which kinds of output the client wants. */
+function modalitiesOf(value: Json | undefined): string[] | undefined {
+  if (!Array.isArray(value)) return undefined
+  const named = value.filter((each) => typeof each === 'string').map((each) => each.toUpperCase())
+  return named.length === 0 ? undefined : named
+}
+
+/** `audio: {voice}`: the voice of a spoken answer. Its format is not Gemini's to choose: it speaks 24 kHz PCM. */
+function speechOf(value: Json | undefined): JsonObject | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const { voice } = value
+  if (typeof voice !== 'string') return undefined
+  return { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } }
+}

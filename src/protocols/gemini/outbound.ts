@@ -1,0 +1,128 @@
+// Speaking generateContent to Gemini and Vertex: how a request is lowered, and the three ways an answer is read.
+
+import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
+import { faultOf } from './fault.ts'
+import { generationConfigOf, schemaWarning } from './generation-config.ts'
+import { readsUrl } from './media.ts'
+import { parserOf, wholeAnswer } from './parse.ts'
+import { toSubset } from './schema-subset.ts'
+import { defaultQuirks, type GeminiQuirks, type Traits, traitsOf } from './traits.ts'
+import { turnsOf } from './turns.ts'
+
+export type { GeminiQuirks } from './traits.ts'
+
+export const outbound: Outbound<GeminiQuirks> = {
+  id: 'gemini',
+  framing: 'sse',
+  defaultQuirks,
+  inlinesUrls: true,
+  readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
+  lower,
+  whole: (body, target) => wholeAnswer(body, traitsFor(target)),
+  parser: (target) => parserOf(traitsFor(target)),
+  fault: (status, headers, body) => faultOf(status, headers, body),
+}
+
+function traitsFor(target: Target<GeminiQuirks>): Traits {
+  return traitsOf(target.model, target.quirks)
+}
+
+function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
+  const warnings: Warning[] = []
+  const traits = traitsFor(target)
+  const { quirks, rememberedSignature } = target
+  const { systemInstruction, contents } = turnsOf(request.messages, { traits, quirks, rememberedSignature })
+  const config = generationConfigOf(request, traits, target.reasoning, warnings)
+  const body: JsonObject = {
+    contents,
+    ...(systemInstruction === undefined ? {} : { systemInstruction }),
+    ...toolsOf(request, traits, warnings),
+    ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
+  }
+  warnings.push(...unheard(request))
+  const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  const model = encodeURIComponent(target.model.replace(/^models\//, ''))
+  return { path: `/models/${model}:${method}`, headers: {}, body, warnings }
+}
+
+// ---- tools --------------------------------------------------------------------------------------------------
+
+function toolsOf(request: ChatRequest, traits: Traits, warnings: Warning[]): JsonObject {
+  const choice = request.toolChoice
+  // Gemini restricts names only where it forces a call; where the model may choose, the others are not declared.
+  const declared =
+    choice?.kind === 'allowed' && choice.mode === 'auto'
+      ? request.tools.filter((tool) => choice.names.includes(tool.name))
+      : request.tools
+  if (declared.length === 0) return {}
+  if (declared.some((tool) => tool.strict === true)) {
+    warnings.push({
+      param: 'tools.strict',
+      message: 'The provider does not enforce schemas of tools; dropped.',
+    })
+  }
+  const functionDeclarations = declared.map((tool) => declarationOf(tool, traits, warnings))
+  const mode = callingMode(request)
+  return {
+    tools: [{ functionDeclarations }],
+    ...(mode === undefined ? {} : { toolConfig: { functionCallingConfig: mode } }),
+  }
+}
+
+function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]): JsonObject {
+  const declaration = {
+    name: tool.name,
+    ...(tool.description === undefined ? {} : { description: tool.description }),
+  }
+  if (tool.parameters === undefined) return declaration
+  if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
+  const { schema, dropped } = toSubset(tool.parameters)
+  warnings.push(...schemaWarning(`tools.${tool.name}.parameters`, dropped))
+  return { ...declaration, parameters: schema }
+}
+
+function callingMode(request: ChatRequest): JsonObject | undefined {
+  const choice = request.toolChoice
+  switch (choice?.kind) {
+    case undefined:
+    case 'auto':
+      return undefined
+    case 'none':
+      return { mode: 'NONE' }
+    case 'required':
+      return { mode: 'ANY' }
+    case 'function':
+      return { mode: 'ANY', allowedFunctionNames: [choice.name] }
+    case 'allowed':
+      return choice.mode === 'required' ? { mode: 'ANY', allowedFunctionNames: [...choice.names] } : undefined
+  }
+}
+
+// ---- what the provider has no word for ------------------------------------------------------------------------
+
+/** Fields of the client's body that are used after all. */
+const heardOfRest: readonly string[] = ['modalities', 'audio']
+
+function unheard(request: ChatRequest): Warning[] {
+  const { sampling, labels } = request
+  const names: Readonly<Record<string, boolean>> = {
+    min_p: sampling.minP !== undefined,
+    repetition_penalty: sampling.repetitionPenalty !== undefined,
+    logit_bias: sampling.logitBias !== undefined && Object.keys(sampling.logitBias).length > 0,
+    // Gemini always may call several functions at once.
+    parallel_tool_calls: request.parallelToolCalls === false && request.tools.length > 0,
+    service_tier: labels.serviceTier !== undefined && !['auto', 'default'].includes(labels.serviceTier),
+    verbosity: labels.verbosity !== undefined,
+    store: labels.store === true,
+    metadata: labels.metadata !== undefined,
+    ...Object.fromEntries(
+      Object.keys(request.rest)
+        .filter((name) => !heardOfRest.includes(name))
+        .map((name) => [name, true]),
+    ),
+  }
+  return Object.entries(names)
+    .filter(([, asked]) => asked)
+    .map(([param]) => ({ param, message: 'The provider has no such parameter; dropped.' }))
+}

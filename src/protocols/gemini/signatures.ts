@@ -1,0 +1,108 @@
+// How thought signatures and the parts only Gemini understands travel through a conversation and back.
+//
+// A signature belongs to one part and must come back on that part. A function call keeps its own
+// (`ToolCall.thoughtSignature`), and a thought keeps it in its `reasoning.text` detail. Every other carrier becomes
+// a `reasoning.encrypted` detail whose `data` is opaque. The `id` of the detail says where the part stood:
+//
+//   gemini:text:<start>:<end>:<calls>      data is the signature of the text from start to end (UTF-16 code units
+//                                          of the answer's whole text; equal for an empty text part)
+//   gemini:image<n>:<start>:<end>:<calls>  data is the signature of the answer's image number n
+//   gemini:thought:<start>:<end>:<calls>   on a `reasoning.text` detail, whose `signature` it is
+//   gemini:part:<start>:<end>:<calls>      data is a whole part as JSON: code that Google ran and its result, calls
+//                                          of Google's own tools and their results, each with its signature
+//
+// <calls> counts the function calls that came before the part.
+
+import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+
+export const signatureFormat = 'google-gemini-v1'
+
+/** Google's documented stand-in for a signature that was lost; the validator lets it pass. */
+export const skippedSignature = 'skip_thought_signature_validator'
+
+/** Parts that are no business of the client: they go back to Google as they came. */
+export const opaqueParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse'] as const
+
+export interface Place {
+  /** Where in the answer's text the part stood. */
+  readonly start: number
+  readonly end: number
+  /** How many function calls came before it. */
+  readonly calls: number
+}
+
+export type Carried =
+  | (Place & { readonly kind: 'text'; readonly signature: string })
+  | (Place & { readonly kind: 'image'; readonly image: number; readonly signature: string })
+  | (Place & { readonly kind: 'part'; readonly part: JsonObject })
+
+/** The id of a signed thought's detail. */
+export function thoughtId(place: Place): string {
+  return `gemini:thought:${place.start}:${place.end}:${place.calls}`
+}
+
+/** The detail that carries this part or signature. */
+export function carry(index: number, carried: Carried): ReasoningDetail {
+  const carrier = carried.kind === 'image' ? `image${carried.image}` : carried.kind
+  return {
+    type: 'reasoning.encrypted',
+    format: signatureFormat,
+    index,
+    id: `gemini:${carrier}:${carried.start}:${carried.end}:${carried.calls}`,
+    data: carried.kind === 'part' ? JSON.stringify(carried.part) : carried.signature,
+  }
+}
+
+/** What a detail that a client sent back carries; undefined for any other detail. */
+export function carriedBy(detail: ReasoningDetail): Carried | undefined {
+  const match = /^gemini:(thought|text|part|image(\d{1,6})):(\d{1,12}):(\d{1,12}):(\d{1,6})$/.exec(
+    detail.id ?? '',
+  )
+  if (detail.type === 'reasoning.text') return thought(detail, match)
+  if (match === null || detail.type !== 'reasoning.encrypted' || !detail.data) return undefined
+  const place = placeIn(match)
+  if (match[2] !== undefined) {
+    return { ...place, kind: 'image', image: Number(match[2]), signature: detail.data }
+  }
+  if (match[1] === 'text') return { ...place, kind: 'text', signature: detail.data }
+  const part = opaquePart(detail.data)
+  return part === undefined ? undefined : { ...place, kind: 'part', part }
+}
+
+/** A signed thought goes back whole. Made elsewhere, it may come without a place: then it stands at the front. */
+function thought(detail: ReasoningDetail, match: RegExpExecArray | null): Carried | undefined {
+  if (!detail.signature) return undefined
+  const place = match === null ? { start: 0, end: 0, calls: 0 } : placeIn(match)
+  return {
+    ...place,
+    kind: 'part',
+    part: { text: detail.text ?? '', thought: true, thoughtSignature: detail.signature },
+  }
+}
+
+function placeIn(match: RegExpExecArray): Place {
+  return { start: Number(match[3]), end: Number(match[4]), calls: Number(match[5]) }
+}
+
+/** Only the kinds of part that answers have: a client may not smuggle in others under this name. */
+function opaquePart(data: string): JsonObject | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(data)
+  } catch {
+    return undefined
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const part = value as JsonObject
+  const kept = [...opaqueParts, 'thoughtSignature'].filter((key) => Object.hasOwn(part, key))
+  if (!kept.some((key) => key !== 'thoughtSignature')) return undefined
+  return Object.fromEntries(kept.map((key) => [key, part[key] ?? null]))
+}
+
+/** A call's signature that came back as a detail naming the call, the way OpenRouter writes it. */
+export function signatureOfCall(details: readonly ReasoningDetail[], callId: string): string | undefined {
+  const detail = details.find(
+    (each) => each.format === signatureFormat && each.type === 'reasoning.encrypted' && each.id === callId,
+  )
+  return detail?.data
+}

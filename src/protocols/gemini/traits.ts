@@ -1,0 +1,72 @@
+// What a Gemini model of which generation takes. Read from the model's name, and overruled by the provider's row.
+
+/** What a provider row may set; `by-model` decides by the generation in the model's name. */
+export interface GeminiQuirks {
+  /** Whether tools and formats take JSON Schema, or only the older OpenAPI subset. */
+  readonly schema: 'by-model' | 'json-schema' | 'subset'
+  /** How the model is told how hard to think. */
+  readonly thinking: 'by-model' | 'level' | 'budget' | 'none'
+  /** Whether a replayed function call without its thought signature is refused. */
+  readonly signatures: 'by-model' | 'required' | 'optional'
+  /** Whether function calls and their results carry ids. */
+  readonly callIds: 'by-model' | 'sent' | 'omitted'
+  /** What an address of an image or file may be: `own` (Google's storage and YouTube), or `any` the provider fetches. */
+  readonly readsUrls: 'own' | 'any'
+}
+
+export const defaultQuirks: GeminiQuirks = {
+  schema: 'by-model',
+  thinking: 'by-model',
+  signatures: 'by-model',
+  callIds: 'by-model',
+  readsUrls: 'own',
+}
+
+export interface Traits {
+  readonly schema: 'json-schema' | 'subset'
+  readonly thinking: 'level' | 'budget' | 'none'
+  /** The least and most thinking the model can be set to. */
+  readonly budget: { readonly least: number; readonly most: number }
+  readonly levels: readonly ThinkingLevel[]
+  readonly signaturesRequired: boolean
+  readonly sendsCallIds: boolean
+  /** Whether a function's result may hold images and files. */
+  readonly mediaInResults: boolean
+  /** Whether Google bills each search query (3 and later) or each prompt that was grounded (before). */
+  readonly searchBilledPer: 'query' | 'prompt'
+}
+
+export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high'
+
+/**
+ * The traits of a model by its name at the provider. A name without a version (`gemini-flash-latest`) is taken for
+ * the newest generation, for that is what such names point to.
+ */
+export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
+  const generation = generationOf(model)
+  const pro = /\bpro\b/.test(model)
+  const byGeneration = generation >= 3 ? 'level' : generation >= 2.5 ? 'budget' : 'none'
+  return {
+    schema: quirks.schema === 'by-model' ? (generation >= 2.5 ? 'json-schema' : 'subset') : quirks.schema,
+    thinking: quirks.thinking === 'by-model' ? byGeneration : quirks.thinking,
+    budget: pro ? { least: 128, most: 32_768 } : { least: 0, most: 24_576 },
+    levels: levelsOf(generation, pro),
+    signaturesRequired: quirks.signatures === 'by-model' ? generation >= 3 : quirks.signatures === 'required',
+    sendsCallIds: quirks.callIds === 'by-model' ? generation >= 3 : quirks.callIds === 'sent',
+    mediaInResults: generation >= 3,
+    searchBilledPer: generation >= 3 ? 'query' : 'prompt',
+  }
+}
+
+function levelsOf(generation: number, pro: boolean): readonly ThinkingLevel[] {
+  if (!pro) return ['minimal', 'low', 'medium', 'high']
+  // The first Pro of generation 3 knows two levels; 3.1 added the middle one.
+  return generation > 3 ? ['low', 'medium', 'high'] : ['low', 'high']
+}
+
+function generationOf(model: string): number {
+  const version = /gemini-(?:[a-z]+-)*(\d+(?:\.\d+)?)/.exec(model)?.[1]
+  if (version !== undefined) return Number(version)
+  // Gemma shares the protocol but has neither JSON Schema nor a thinking setting.
+  return /gemma|learnlm/.test(model) ? 0 : Number.POSITIVE_INFINITY
+}
