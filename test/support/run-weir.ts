@@ -1,6 +1,6 @@
 // Starts the gateway as its users do, in a process and a data directory of its own, and takes it down again.
 
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { tempDir } from './tmp.ts'
 
@@ -32,6 +32,8 @@ export interface RunningWeir {
   readonly port: number
   readonly pid: number
   readonly dataDir: string
+  /** From the start of the process to its first answer, in milliseconds. */
+  readonly startMs: number
   /** The key that the first run printed; empty when the data directory was not new. */
   readonly key: string
   /** All it has printed so far, on both streams. */
@@ -60,11 +62,13 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
   const dataDir = options.dataDir ?? home.join('data')
   const config = home.join('weir.yaml')
   mkdirSync(dataDir, { recursive: true })
+  const isNew = readdirSync(dataDir).length === 0
   writeFileSync(config, options.config ?? '')
   const port = await freePort()
   const shared = ['--data-dir', dataDir, '--config', config]
   const env = environment(home.path, options.env)
 
+  const started = performance.now()
   const child = Bun.spawn(
     [
       ...(options.prefix ?? []),
@@ -97,9 +101,10 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
   }
 
   const origin = `http://127.0.0.1:${port}`
+  let startMs = 0
   try {
     await answering(origin, child)
-    const isNew = options.dataDir === undefined
+    startMs = performance.now() - started
     if (isNew) await until(() => keyIn(printed.text) !== undefined, child)
   } catch (cause) {
     await kill()
@@ -112,6 +117,7 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
     port,
     pid: child.pid,
     dataDir,
+    startMs,
     key: keyIn(printed.text) ?? '',
     output: () => printed.text,
     command: (...args) => runWeir([...args, ...shared], { cwd: home.path, env }),
@@ -192,6 +198,6 @@ async function until(holds: () => boolean | Promise<boolean>, child: Bun.Subproc
   while (!(await holds())) {
     if (child.exitCode !== null) throw new Error(`it exited with ${child.exitCode}`)
     if (performance.now() > deadline) throw new Error('it did not answer in time')
-    await Bun.sleep(10)
+    await Bun.sleep(1)
   }
 }

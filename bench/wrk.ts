@@ -1,0 +1,79 @@
+// Drives one address with `wrk` and reads its figures.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { otherCore } from './processes.ts'
+
+export interface Load {
+  readonly url: string
+  readonly key: string
+  readonly body: object
+  readonly connections: number
+  readonly seconds: number
+  /** Pause of each connection before a request; 0 drives as fast as it goes. */
+  readonly pauseMs: number
+}
+
+export interface Figures {
+  readonly perSecond: number
+  readonly p50: number
+  readonly p99: number
+  /** Answers that were not 200, and requests without one. */
+  readonly failures: number
+}
+
+/** Runs the load, pinned away from the gateway. Latencies are in milliseconds. */
+export async function drive(load: Load): Promise<Figures> {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-wrk-'))
+  try {
+    const script = join(folder, 'load.lua')
+    writeFileSync(script, scriptOf(load))
+    const child = Bun.spawn(
+      [
+        'taskset',
+        '-c',
+        otherCore,
+        'wrk',
+        '-t1',
+        `-c${load.connections}`,
+        `-d${load.seconds}s`,
+        '--timeout',
+        '10s',
+        '-s',
+        script,
+        load.url,
+      ],
+      { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' },
+    )
+    const text = await new Response(child.stdout).text()
+    const line = text.split('\n').find((each) => each.startsWith('FIGURES '))
+    if (line === undefined) throw new Error(`wrk gave no figures:\n${text}`)
+    const [requests, micros, p50, p99, failures] = line.slice(8).split(' ').map(Number) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+    ]
+    return { perSecond: (requests / micros) * 1e6, p50: p50 / 1000, p99: p99 / 1000, failures }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function scriptOf(load: Load): string {
+  // wrk counts a status above 399 as an error by itself, and nothing else.
+  return `
+wrk.method = "POST"
+wrk.body = ${JSON.stringify(JSON.stringify(load.body))}
+wrk.headers["content-type"] = "application/json"
+wrk.headers["authorization"] = ${JSON.stringify(`Bearer ${load.key}`)}
+${load.pauseMs > 0 ? `function delay() return ${load.pauseMs} end` : ''}
+function done(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format("FIGURES %d %d %d %d %d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout))
+end
+`
+}
