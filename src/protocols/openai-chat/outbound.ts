@@ -52,7 +52,7 @@ function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredR
     path: '/chat/completions',
     headers: {},
     // A field that nobody here has a word for goes on as the client wrote it, but never over one of ours.
-    body: { ...request.rest, ...ours },
+    body: { ...quirks.bodyExtras, ...request.rest, ...ours },
     warnings: [...sampling.warnings, ...reasoning.warnings, ...format.warnings],
   }
 }

@@ -1,5 +1,7 @@
 // What providers that speak chat completions do differently, as data: a provider row sets what deviates.
 
+import type { JsonObject } from '../../conversation/request.ts'
+
 /** Optional request fields that a provider may not know. They are named as the client knows them. */
 export type OptionalField =
   | 'temperature'
@@ -39,8 +41,8 @@ export interface OpenAIChatQuirks {
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens'
   /** Whether the role `developer` is known; else it becomes `system`. */
   readonly developerRole: boolean
-  /** Whether models that reason refuse sampling parameters (OpenAI's do, with a 400). */
-  readonly reasoningRefusesSampling: boolean
+  /** What models that reason refuse (OpenAI's with a 400): dropped with a warning, `logprobs` refused. */
+  readonly refusedWhileReasoning: readonly (OptionalField | 'logprobs')[]
   readonly effortFields: readonly EffortField[]
   /** The named efforts that are understood, weakest first; another is replaced by the nearest. */
   readonly efforts: readonly string[]
@@ -76,6 +78,8 @@ export interface OpenAIChatQuirks {
   readonly fileParts: 'file' | 'file-or-url' | 'document_url' | 'file_url' | 'none'
   /** Fields that are dropped with a warning. */
   readonly drops: readonly OptionalField[]
+  /** Fields of the body that every request to this provider needs. */
+  readonly bodyExtras: JsonObject
   /** Fields without which the answer would not be what was asked for: refused with `unsupported_parameter`. */
   readonly refuses: readonly ('n' | 'logprobs')[]
 
@@ -98,7 +102,7 @@ export interface OpenAIChatQuirks {
 }
 
 /** OpenAI's own extras, which other providers refuse as unknown fields. */
-const openaiOnly = [
+export const openaiOnly = [
   'safety_identifier',
   'prompt_cache_key',
   'service_tier',
@@ -111,7 +115,7 @@ const openaiOnly = [
 export const defaultQuirks: OpenAIChatQuirks = {
   maxTokensField: 'max_tokens',
   developerRole: false,
-  reasoningRefusesSampling: false,
+  refusedWhileReasoning: [],
   effortFields: ['reasoning_effort'],
   efforts: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'],
   reasoningEcho: 'none',
@@ -129,6 +133,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   refusalParts: false,
   fileParts: 'file',
   drops: openaiOnly,
+  bodyExtras: {},
   refuses: [],
   thinkTags: false,
   numberedCitations: false,

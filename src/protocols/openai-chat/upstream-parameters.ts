@@ -29,8 +29,8 @@ export function refuseUnsupported(request: ChatRequest, target: ChatTarget): voi
     logprobs: sampling.logprobs === true || sampling.topLogprobs !== undefined,
   }
   const refused = target.quirks.refuses.find((field) => asked[field])
-  const unreasonable = asked.logprobs && refusesSampling(request, target) ? 'logprobs' : undefined
-  const param = refused ?? unreasonable
+  const unreasonable = asked.logprobs && refusedByModel(request, target).includes('logprobs')
+  const param = refused ?? (unreasonable ? 'logprobs' : undefined)
   if (param === undefined) return
   throw new GatewayError('unsupported_parameter', {
     message: `The model ${target.model} at ${target.provider} does not support '${param}'.`,
@@ -64,14 +64,14 @@ export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered
     store: labels.store,
     verbosity: labels.verbosity,
   }
-  const strict = refusesSampling(request, target)
+  const refused = refusedByModel(request, target)
   const fields: JsonObject = {}
   const warnings: Warning[] = []
   for (const [name, value] of Object.entries(optional) as [OptionalField, Json | undefined][]) {
     if (value === undefined) continue
-    const refusedByModel = strict && refusedWhileReasoning.has(name) && value !== 1
-    if (quirks.drops.includes(name) || refusedByModel) {
-      const who = refusedByModel ? `the model ${target.model}` : `the provider ${target.provider}`
+    const byModel = refused.includes(name) && value !== 1
+    if (quirks.drops.includes(name) || byModel) {
+      const who = byModel ? `the model ${target.model}` : `the provider ${target.provider}`
       warnings.push({ param: name, message: `'${name}' was left out: ${who} does not support it.` })
     } else fields[name === 'seed' ? quirks.seedField : name] = value
   }
@@ -81,19 +81,9 @@ export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered
   return { fields, warnings }
 }
 
-/** What OpenAI's reasoning models answer with a 400. */
-const refusedWhileReasoning: ReadonlySet<OptionalField> = new Set([
-  'temperature',
-  'top_p',
-  'frequency_penalty',
-  'presence_penalty',
-  'logit_bias',
-  'stop',
-])
-
 /** With reasoning switched off such a model samples like any other. */
-function refusesSampling(request: ChatRequest, target: ChatTarget): boolean {
-  return target.reasoning && target.quirks.reasoningRefusesSampling && request.reasoning?.effort !== 'none'
+function refusedByModel(request: ChatRequest, target: ChatTarget): readonly (OptionalField | 'logprobs')[] {
+  return target.reasoning && request.reasoning?.effort !== 'none' ? target.quirks.refusedWhileReasoning : []
 }
 
 // ---- reasoning --------------------------------------------------------------------------------------------

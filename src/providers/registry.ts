@@ -1,0 +1,47 @@
+// Every provider this gateway knows by name. A provider is a row of data; how to talk to it is its protocol's matter.
+
+import { keyHeader } from './openai-compatible.ts'
+import type { Provider } from './provider.ts'
+import { hostedProviders } from './rows-hosted.ts'
+import { localProviders } from './rows-local.ts'
+
+const anthropic: Provider = {
+  id: 'anthropic',
+  name: 'Anthropic',
+  protocol: 'anthropic-messages',
+  baseUrl: 'https://api.anthropic.com/v1',
+  auth: keyHeader('x-api-key', 'ANTHROPIC_API_KEY'),
+  quirks: {},
+  onDisconnect: 'cancel',
+  costFrom: 'rates',
+  passthrough: 'repair',
+  transport: 'http',
+  local: false,
+  headers: { 'anthropic-version': '2023-06-01' },
+}
+
+const gemini: Provider = {
+  id: 'gemini',
+  name: 'Google Gemini',
+  protocol: 'gemini',
+  baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+  auth: keyHeader('x-goog-api-key', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'),
+  quirks: {},
+  // Google goes on generating, and billing, after its client has left.
+  onDisconnect: 'drain',
+  costFrom: 'rates',
+  passthrough: 'repair',
+  transport: 'http',
+  local: false,
+  headers: {},
+}
+
+/** All of them, hosted ones first. Ids are unique; a test says so. */
+export const providers: readonly Provider[] = [anthropic, gemini, ...hostedProviders, ...localProviders]
+
+const byId = new Map(providers.map((provider) => [provider.id, provider]))
+
+/** The provider of this id; undefined for one that only an operator's configuration can know. */
+export function providerById(id: string): Provider | undefined {
+  return byId.get(id)
+}

@@ -1,0 +1,78 @@
+// Inference servers that an operator runs, and the simulated provider inside this executable.
+
+import { alsoDrops, bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+
+const ollama = openaiCompatible({
+  id: 'ollama',
+  name: 'Ollama',
+  baseUrl: 'http://127.0.0.1:11434/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: {
+    efforts: ['none', 'low', 'medium', 'high'],
+    reasoningEcho: 'reasoning',
+    thinkTags: true,
+    fileParts: 'none',
+    drops: alsoDrops('top_k', 'min_p', 'repetition_penalty', 'logit_bias', 'parallel_tool_calls', 'user'),
+    refuses: ['n'],
+  },
+})
+
+const llamacpp = openaiCompatible({
+  id: 'llamacpp',
+  name: 'llama.cpp server',
+  baseUrl: 'http://127.0.0.1:8080/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: {
+    effortFields: ['reasoning_effort', 'chat_template_kwargs'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const vllm = openaiCompatible({
+  id: 'vllm',
+  name: 'vLLM',
+  baseUrl: 'http://127.0.0.1:8000/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: {
+    effortFields: ['reasoning_effort', 'chat_template_kwargs'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const lmstudio = openaiCompatible({
+  id: 'lmstudio',
+  name: 'LM Studio',
+  baseUrl: 'http://127.0.0.1:1234/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: { thinkTags: true },
+})
+
+const gpustack = openaiCompatible({
+  id: 'gpustack',
+  name: 'GPUStack',
+  // http://<server>/v1
+  baseUrl: toBeConfigured,
+  auth: bearer('GPUSTACK_API_KEY'),
+  quirks: {
+    effortFields: ['reasoning_effort', 'enable_thinking'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const sim = openaiCompatible({
+  id: 'sim',
+  name: 'Simulator',
+  baseUrl: 'builtin:sim',
+  auth: { kind: 'none' },
+  transport: 'builtin',
+  passthrough: 'verbatim',
+})
+
+export const localProviders = [ollama, llamacpp, vllm, lmstudio, gpustack, sim]
