@@ -7,15 +7,16 @@ import type { RenderedError } from '../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import {
+  callsState,
   readableReasoning,
   wireAnnotation,
   wireAudio,
   wireDetail,
-  wireFinish,
   wireImage,
   wireLogprobs,
   wireSignature,
 } from './message-fields.ts'
+import { finishReasonOf } from './upstream-finish.ts'
 import { wireUsage } from './usage.ts'
 
 export const doneFrame: Frame = { event: undefined, data: '[DONE]' }
@@ -65,8 +66,8 @@ export function chunkHead(context: AnswerContext): JsonObject {
 
 interface OpenChoice {
   finish: FinishReason | undefined
-  /** For each tool call, whether any of its arguments have been sent. */
-  readonly calls: Map<number, boolean>
+  /** The arguments sent so far of each tool call. */
+  readonly calls: Map<number, string>
 }
 
 /**
@@ -106,12 +107,17 @@ export class ChunkEncoder implements StreamEncoder {
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const frames: Frame[] = []
     for (const [index, choice] of [...this.#choices].sort(([a], [b]) => a - b)) {
-      for (const [call, hasArguments] of choice.calls) {
-        if (!hasArguments) frames.push(this.#delta(index, argumentsDelta(call, '{}')))
+      for (const [call, json] of choice.calls) {
+        if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
       }
       // Events that end in `finish` name a reason for each choice; one without any text or call merely stopped.
       frames.push(
-        this.#chunk(index, '{}', 'null', wireFinish(choice.finish ?? 'stop', choice.calls.size > 0)),
+        this.#chunk(
+          index,
+          '{}',
+          'null',
+          finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()])),
+        ),
       )
     }
     frames.push(...closingFrames(this.#context, usage, bill))
@@ -151,7 +157,7 @@ export class ChunkEncoder implements StreamEncoder {
         ]
       }
       case 'tool-call-start': {
-        choice.calls.set(event.call, false)
+        choice.calls.set(event.call, '')
         const call = {
           index: event.call,
           id: event.id,
@@ -163,7 +169,7 @@ export class ChunkEncoder implements StreamEncoder {
       }
       case 'tool-call-delta':
         if (event.arguments === '') return []
-        choice.calls.set(event.call, true)
+        choice.calls.set(event.call, (choice.calls.get(event.call) ?? '') + event.arguments)
         return [this.#delta(index, argumentsDelta(event.call, event.arguments))]
       case 'annotation':
         return [this.#delta(index, { annotations: [wireAnnotation(event.annotation)] })]

@@ -1,6 +1,6 @@
 // The pieces that whole answers and stream chunks share: each as it stands on the wire.
 
-import type { Annotation, AudioDelta, FinishReason } from '../../conversation/event.ts'
+import type { Annotation, AudioDelta } from '../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
 
 export function wireAnnotation(annotation: Annotation): JsonObject {
@@ -44,9 +44,19 @@ export function wireSignature(signature: string | undefined): JsonObject {
   return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }
 }
 
-/** Clients run the tools only when told so, and providers forget to say it: calls made decide, whatever was said. */
-export function wireFinish(reason: FinishReason, callsMade: boolean): FinishReason {
-  return callsMade ? 'tool_calls' : reason
+/** Whether there are calls, and whether the arguments of all are whole: what the finish reason depends on. */
+export function callsState(calls: readonly string[]): 'none' | 'whole' | 'partial' {
+  if (calls.length === 0) return 'none'
+  return calls.every((json) => json === '' || isJson(json)) ? 'whole' : 'partial'
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 export function wireWarnings(

@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { maxFrameCharacters } from '../sse.ts'
-import { isObject, parseObject } from './json.ts'
+import { isObject, parseJson } from './upstream-json.ts'
 
 /** What a passthrough has seen of its stream so far. */
 export interface Meter {
@@ -116,7 +116,7 @@ export class VerbatimFilter implements Meter {
     this.#held = []
     this.#heldLength = 0
     if (this.done || this.error !== undefined || rest.trim() === '') return nothing
-    if (parseObject(utf8(dataOf(rest))) === undefined && dataOf(rest) !== '[DONE]') return nothing
+    if (!isObject(parseJson(utf8(dataOf(rest)))) && dataOf(rest) !== '[DONE]') return nothing
     return Buffer.from(this.#frame(rest), 'latin1')
   }
 
@@ -218,8 +218,8 @@ export class VerbatimFilter implements Meter {
       this.done = true
       return ''
     }
-    const chunk = parseObject(utf8(data))
-    if (chunk === undefined) {
+    const chunk = parseJson(utf8(data))
+    if (!isObject(chunk)) {
       this.error = { message: 'The provider sent a frame that is not a JSON object.' }
       return ''
     }

@@ -2,7 +2,8 @@
 // then arguments alone.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject } from './json.ts'
+import { callsState, isJson } from './message-fields.ts'
+import { isObject } from './upstream-json.ts'
 
 interface Call {
   readonly index: number
@@ -23,8 +24,8 @@ export class CallRepair {
     this.#mintId = mintId
   }
 
-  get made(): boolean {
-    return this.#calls.length > 0
+  get state(): ReturnType<typeof callsState> {
+    return callsState(this.#calls.map((call) => call.arguments))
   }
 
   /** The calls that ended without arguments; each still needs its `{}`. */
@@ -103,13 +104,4 @@ function sameIndex(a: number | undefined, b: number | undefined): boolean {
 export function argumentText(args: Json | undefined): string {
   if (args == null) return ''
   return typeof args === 'string' ? args : JSON.stringify(args)
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }

@@ -1,41 +1,7 @@
 // The parts of a provider's message or delta that deviate from the wire contract, mended. Unknown fields stay.
 
-import type { FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject } from './json.ts'
-
-/** Finish reasons seen in place of the four; what is in neither list ended by itself and is a `stop`. */
-const finishReasons: Readonly<Record<string, FinishReason>> = {
-  length: 'length',
-  max_tokens: 'length',
-  max_output_tokens: 'length',
-  model_length: 'length',
-  tool_calls: 'tool_calls',
-  tool_use: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  safety: 'content_filter',
-  refusal: 'content_filter',
-}
-
-/** Words for an answer that did not end well: shown as `stop` they would pass a fragment off as the whole. */
-const failures: ReadonlySet<string> = new Set([
-  'error',
-  'abort',
-  'cancelled',
-  'network_error',
-  'insufficient_system_resource',
-])
-
-/** Whether a finish reason says that the provider broke off. */
-export function isFailure(native: string): boolean {
-  return failures.has(native.toLowerCase())
-}
-
-export function finishReasonOf(native: string): FinishReason {
-  const reason = native.toLowerCase()
-  return Object.hasOwn(finishReasons, reason) ? finishReasons[reason]! : 'stop'
-}
+import { isObject } from './upstream-json.ts'
 
 /** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
 export interface Mended {

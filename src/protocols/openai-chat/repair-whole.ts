@@ -4,10 +4,11 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
-import { wireFinish, wireWarnings } from './message-fields.ts'
-import { isObject } from './json.ts'
+import { callsState, wireWarnings } from './message-fields.ts'
+import { finishReasonOf } from './upstream-finish.ts'
+import { isObject } from './upstream-json.ts'
 import { argumentText } from './repair-calls.ts'
-import { finishReasonOf, mend } from './repair-message.ts'
+import { mend } from './repair-message.ts'
 import { wireUsage } from './usage.ts'
 
 /**
@@ -50,7 +51,7 @@ function repairChoice(choice: JsonObject, position: number, context: AnswerConte
     index,
     message: mended,
     logprobs: logprobs ?? null,
-    finish_reason: wireFinish(finishReasonOf(native), mended['tool_calls'] !== undefined),
+    finish_reason: finishReasonOf(native, callsState(argumentsOf(mended['tool_calls']))),
     ...unknown,
   }
 }
@@ -83,6 +84,13 @@ function repairCall(call: JsonObject, mintedId: string): JsonObject {
     function: { name: nameText(name), arguments: argumentText(args) || '{}', ...more },
     ...unknown,
   }
+}
+
+function argumentsOf(calls: Json | undefined): string[] {
+  if (!Array.isArray(calls)) return []
+  return calls.map((call) =>
+    isObject(call) && isObject(call.function) ? argumentText(call.function.arguments) : '',
+  )
 }
 
 function nameText(name: Json | undefined): string {

@@ -1,23 +1,21 @@
 // Client and provider both speak chat completions, but the provider's frames deviate from the wire contract:
 // each frame is mended, every unknown field stays, and the finish and the usage wait for the charge.
 
-import type { FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
-import { wireFinish } from './message-fields.ts'
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
-import { isObject, parseObject } from './json.ts'
-import { finishReasonOf, isFailure, mend } from './repair-message.ts'
+import { failureOf, finishReasonOf } from './upstream-finish.ts'
+import { isObject, parseJson } from './upstream-json.ts'
+import { mend } from './repair-message.ts'
 
 interface OpenChoice {
   readonly calls: CallRepair
-  ending:
-    { reason: FinishReason; logprobs: Json; choiceFields: JsonObject; chunkFields: JsonObject } | undefined
+  ending: { native: string; logprobs: Json; choiceFields: JsonObject; chunkFields: JsonObject } | undefined
 }
 
 /**
@@ -57,8 +55,8 @@ export class FrameRepair implements Meter {
       this.done = true
       return []
     }
-    const chunk = parseObject(frame.data)
-    if (chunk === undefined) {
+    const chunk = parseJson(frame.data)
+    if (!isObject(chunk)) {
       this.error = { message: 'The provider sent a frame that is not a JSON object.' }
       return []
     }
@@ -75,9 +73,9 @@ export class FrameRepair implements Meter {
     for (const [index, choice] of [...this.#choices].sort(([a], [b]) => a - b)) {
       for (const call of choice.calls.withoutArguments())
         frames.push(this.#frame(index, argumentsDelta(call, '{}')))
-      const { reason, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
+      const { native, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
       this.#carry(chunkFields)
-      const finish = wireFinish(reason, choice.calls.made)
+      const finish = finishReasonOf(native, choice.calls.state)
       frames.push(this.#frame(index, {}, { ...choiceFields, logprobs, finish_reason: finish }))
     }
     return [...frames, ...closingFrames(this.#context, usage, bill, this.#carried)]
@@ -149,7 +147,7 @@ export class FrameRepair implements Meter {
   }
 
   #end(choice: OpenChoice, native: string, fields: { choiceFields?: JsonObject; logprobs?: Json }): void {
-    if (isFailure(native)) {
+    if (failureOf(native) !== undefined) {
       this.error = fields.choiceFields?.['error'] ?? {
         message: `The provider ended the answer with '${native}'.`,
       }
@@ -159,7 +157,7 @@ export class FrameRepair implements Meter {
     const chunkFields = this.#carried
     this.#carried = {}
     choice.ending = {
-      reason: finishReasonOf(native),
+      native,
       logprobs: fields.logprobs ?? null,
       choiceFields: fields.choiceFields ?? {},
       chunkFields,
@@ -200,7 +198,7 @@ export class FrameRepair implements Meter {
 }
 
 const plainStop: NonNullable<OpenChoice['ending']> = {
-  reason: 'stop',
+  native: 'stop',
   logprobs: null,
   choiceFields: {},
   chunkFields: {},

@@ -265,6 +265,9 @@ const urlCitation = z.looseObject({
   url_citation: z.looseObject({ url: text, title: text, start_index: tokens, end_index: tokens }),
 })
 
+/** Providers have annotations of their own besides (files read); they pass as they are. */
+const annotation = z.union([urlCitation, z.looseObject({ type: text })])
+
 const logprobs = z
   .looseObject({ content: z.array(json).nullable(), refusal: z.array(json).nullable() })
   .nullable()
@@ -287,7 +290,7 @@ export const chatCompletion = z.looseObject({
         role: z.literal('assistant'),
         content: text.nullable(),
         refusal: text.nullable(),
-        annotations: z.array(urlCitation),
+        annotations: z.array(annotation),
         tool_calls: z.array(toolCall).optional(),
         ...additions,
       }),
@@ -309,9 +312,9 @@ export const chatCompletionChunk = z.looseObject({
       index: tokens,
       delta: z.looseObject({
         role: z.literal('assistant').optional(),
-        content: text.optional(),
-        refusal: text.optional(),
-        annotations: z.array(urlCitation).optional(),
+        content: text.nullish(),
+        refusal: text.nullish(),
+        annotations: z.array(annotation).optional(),
         tool_calls: z
           .array(
             z.looseObject({

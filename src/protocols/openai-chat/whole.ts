@@ -6,16 +6,17 @@ import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import {
+  callsState,
   readableReasoning,
   wireAnnotation,
   wireAudio,
   wireDetail,
-  wireFinish,
   wireImage,
   wireLogprobs,
   wireSignature,
   wireWarnings,
 } from './message-fields.ts'
+import { finishReasonOf } from './upstream-finish.ts'
 import { wireUsage } from './usage.ts'
 
 /**
@@ -48,7 +49,7 @@ function wireChoice(choice: Choice): JsonObject {
     index: choice.index,
     message: wireMessage(choice),
     logprobs: choice.logprobs === null ? null : wireLogprobs(choice.logprobs),
-    finish_reason: wireFinish(choice.finish, choice.toolCalls.length > 0),
+    finish_reason: finishReasonOf(choice.finish, callsState(choice.toolCalls.map((call) => call.arguments))),
   }
 }
 

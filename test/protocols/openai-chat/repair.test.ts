@@ -1,0 +1,363 @@
+import { describe, expect, test } from 'bun:test'
+import { collect } from '../../../src/conversation/event.ts'
+import type { JsonObject } from '../../../src/conversation/request.ts'
+import { GatewayError, renderError } from '../../../src/errors.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
+import { FrameRepair } from '../../../src/protocols/openai-chat/repair.ts'
+import { repairWhole } from '../../../src/protocols/openai-chat/repair-whole.ts'
+import { chatCompletion } from '../../../src/protocols/openai-chat/schema.ts'
+import type { Frame } from '../../../src/protocols/sse.ts'
+import { cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { bill, context, expectContract, readByOpenAI, usage } from './wire-contract.ts'
+
+const providers = [
+  'alibaba',
+  'azure-chat',
+  'cerebras',
+  'deepseek',
+  'fireworks',
+  'gemini-openai-compat',
+  'gpustack',
+  'groq',
+  'huggingface-router',
+  'llamacpp',
+  'mistral',
+  'ollama-openai',
+  'openai-chat',
+  'openrouter',
+  'perplexity',
+  'together',
+  'vercel-gateway',
+  'vllm',
+  'xai-chat',
+  'zai',
+]
+
+const recorded = providers.flatMap((provider) => cases(provider)).filter((one) => one.status === 200)
+const streams = recorded.filter((one) => one.streamed)
+const wholes = recorded.filter((one) => !one.streamed)
+
+const target = {
+  model: 'm',
+  provider: 'p',
+  quirks: outbound.defaultQuirks,
+  maxOutputTokens: undefined,
+  reasoning: true,
+  rememberedSignature: () => undefined,
+}
+
+const frame = (chunk: JsonObject): Frame => ({ event: undefined, data: JSON.stringify(chunk) })
+const done: Frame = { event: undefined, data: '[DONE]' }
+const delta = (fields: JsonObject, choice: JsonObject = {}): Frame =>
+  frame({ id: 'x', choices: [{ index: 0, delta: fields, ...choice }] })
+
+/** Everything a stream becomes, its end included. */
+function repaired(frames: readonly Frame[], over = context): { frames: Frame[]; repair: FrameRepair } {
+  const repair = new FrameRepair(over)
+  const out = frames.flatMap((one) => repair.push(one))
+  return { frames: [...out, ...repair.finish(usage, bill)], repair }
+}
+
+const deltasOf = (frames: readonly Frame[]): JsonObject[] =>
+  frames
+    .filter((one) => one.data !== '[DONE]')
+    .flatMap((one) => JSON.parse(one.data).choices.map((choice: { delta: JsonObject }) => choice.delta))
+
+const said = (frames: readonly Frame[]) =>
+  collect(parseFrames(outbound.parser(target), frames)).choices.map((choice) => ({
+    text: choice.text ?? '',
+    refusal: choice.refusal,
+    reasoning: choice.reasoning.map((detail) => detail.text ?? detail.summary ?? '').join(''),
+    calls: choice.toolCalls.map(({ name, arguments: args }) => ({ name, arguments: args })),
+  }))
+
+describe('every recorded stream, mended', () => {
+  test('there are recordings', () => {
+    expect(streams.length).toBeGreaterThan(50)
+    expect(wholes.length).toBeGreaterThan(20)
+  })
+
+  test.each(streams.map((one) => [`${one.provider}/${one.id}`, one] as const))(
+    '%s meets the wire contract, reads in the official client, and says what it said',
+    async (_, one) => {
+      const upstream = framesOf([one.stream()])
+      const { frames, repair } = repaired(upstream)
+      if (repair.error !== undefined || !repair.finished) {
+        // Broken recordings must be told from finished ones: the same verdict as the translating parser's.
+        expect(collect(parseFrames(outbound.parser(target), upstream)).fault).toBeDefined()
+        return
+      }
+      expectContract(frames, context)
+      expect(said(frames)).toEqual(said(upstream))
+      const answer = await readByOpenAI(frames)
+      expect(answer.usage?.total_tokens).toBe(207)
+      expect(repair.usage === undefined).toBe(
+        collect(parseFrames(outbound.parser(target), upstream)).usage === undefined,
+      )
+    },
+  )
+})
+
+describe('every recorded whole answer, mended', () => {
+  test.each(wholes.map((one) => [`${one.provider}/${one.id}`, one] as const))(
+    '%s has every required key and our usage',
+    (_, one) => {
+      const body = one.response() as JsonObject
+      if (!Array.isArray(body['choices'])) return
+      const mended = repairWhole(body, usage, bill, context)
+      expect(chatCompletion.safeParse(mended).error).toBeUndefined()
+      expect(mended).toMatchObject({ id: 'gen-1', model: 'lab/test-model', usage: { cost: 0.0031 } })
+    },
+  )
+})
+
+describe('a mended stream', () => {
+  test('keeps fields that nobody here has heard of', () => {
+    const { frames } = repaired([
+      frame({ choices: [], prompt_filter_results: [1] }),
+      frame({
+        system_fingerprint: 'fp',
+        choices: [{ index: 0, seed: 3, delta: { content: 'a', token_id: 7 } }],
+      }),
+      frame({
+        timings: { n: 1 },
+        choices: [{ index: 0, delta: {}, finish_reason: 'stop', stop_reason: 128 }],
+      }),
+      done,
+    ])
+    const chunks = frames.slice(0, -1).map((one) => JSON.parse(one.data))
+    expect(chunks[0]).toMatchObject({ prompt_filter_results: [1] })
+    expect(chunks[1]).toMatchObject({ choices: [{ seed: 3, delta: { content: 'a', token_id: 7 } }] })
+    expect(chunks[2]).toMatchObject({
+      timings: { n: 1 },
+      choices: [{ stop_reason: 128, finish_reason: 'stop' }],
+    })
+  })
+
+  test.each([
+    [
+      'a call repeated whole',
+      [
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
+      ],
+      [['f', '{"x":1}']],
+    ],
+    [
+      'arguments repeated from their beginning',
+      [
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":' } },
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
+      ],
+      [['f', '{"x":1}']],
+    ],
+    [
+      'id and name repeated with each piece',
+      [
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":' } },
+        { index: 0, id: 'a', function: { name: 'f', arguments: '1}' } },
+      ],
+      [['f', '{"x":1}']],
+    ],
+    [
+      'calls without index',
+      [
+        { id: 'a', function: { name: 'f', arguments: '{}' } },
+        { id: 'b', function: { name: 'g', arguments: '{"y":2}' } },
+      ],
+      [
+        ['f', '{}'],
+        ['g', '{"y":2}'],
+      ],
+    ],
+    [
+      'parallel calls all numbered 0',
+      [
+        { index: 0, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
+        { index: 0, id: 'b', function: { name: 'f', arguments: '{"x":2}' } },
+      ],
+      [
+        ['f', '{"x":1}'],
+        ['f', '{"x":2}'],
+      ],
+    ],
+    [
+      'calls numbered with a gap',
+      [
+        { index: 1, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
+        { index: 3, id: 'b', function: { name: 'g', arguments: '' } },
+        { index: 3, function: { arguments: '{"y"' } },
+        { index: 3, function: { arguments: ':2}' } },
+      ],
+      [
+        ['f', '{"x":1}'],
+        ['g', '{"y":2}'],
+      ],
+    ],
+    [
+      'a call without arguments',
+      [{ index: 0, id: 'a', function: { name: 'f', arguments: '' } }],
+      [['f', '{}']],
+    ],
+    ['a call without id', [{ index: 0, function: { name: 'f', arguments: '{}' } }], [['f', '{}']]],
+    [
+      'arguments as an object',
+      [{ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } }],
+      [['f', '{"x":1}']],
+    ],
+  ] as [string, JsonObject[], [string, string][]][])('numbers and joins %s', (_, deltas, expected) => {
+    const { frames } = repaired([
+      ...deltas.map((one) => delta({ tool_calls: [one] })),
+      delta({}, { finish_reason: 'stop' }),
+      done,
+    ])
+    expectContract(frames, context)
+    const [choice] = said(frames)
+    expect(choice?.calls.map((call) => [call.name, call.arguments])).toEqual(expected)
+    expect(frames.at(-3)?.data).toContain('"finish_reason":"tool_calls"')
+  })
+
+  test('keeps the thought signature of a call', () => {
+    const extra_content = { google: { thought_signature: 'sig' } }
+    const { frames } = repaired([
+      delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{}' }, extra_content }] }),
+      delta({}, { finish_reason: 'stop' }),
+    ])
+    expect(deltasOf(frames)[1]).toMatchObject({ tool_calls: [{ extra_content }] })
+  })
+
+  test.each([
+    ['eos', 'stop'],
+    ['function_call', 'stop'],
+    ['max_tokens', 'length'],
+    ['content_filter', 'content_filter'],
+  ])('finish reason %s is told as %s', (native, told) => {
+    const { frames } = repaired([delta({ content: 'a' }), delta({}, { finish_reason: native })])
+    expect(frames.at(-3)?.data).toContain(`"finish_reason":"${told}"`)
+  })
+
+  test('tells a legacy function call as a tool call', () => {
+    const { frames } = repaired([
+      delta({ function_call: { name: 'f', arguments: '{"x"' } }),
+      delta({ function_call: { arguments: ':1}' } }),
+      delta({}, { finish_reason: 'function_call' }),
+    ])
+    expectContract(frames, context)
+    expect(said(frames)[0]?.calls).toEqual([{ name: 'f', arguments: '{"x":1}' }])
+  })
+
+  test('that ran out of tokens in the middle of a call says so', () => {
+    const { frames } = repaired([
+      delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{"x' } }] }),
+      delta({}, { finish_reason: 'length' }),
+    ])
+    expect(frames.at(-3)?.data).toContain('"finish_reason":"length"')
+  })
+
+  test.each(['error', 'insufficient_system_resource'])('finish reason %s is a failure', (native) => {
+    const repair = new FrameRepair(context)
+    for (const one of [delta({ content: 'a' }), delta({}, { finish_reason: native }), done]) repair.push(one)
+    expect(repair.finished).toBe(false)
+    expect(repair.error).toBeDefined()
+  })
+
+  test('tells reasoning under one name, with details, and leaves <think> in the text alone', () => {
+    const { frames } = repaired([
+      delta({ role: 'assistant', content: '', reasoning: 'hm' }),
+      delta({ role: 'assistant', content: '<think>a</think>b' }),
+      delta({}, { finish_reason: 'stop' }),
+    ])
+    expect(deltasOf(frames)).toEqual([
+      { role: 'assistant', content: '' },
+      {
+        reasoning_content: 'hm',
+        reasoning_details: [{ type: 'reasoning.text', format: null, index: 0, text: 'hm' }],
+      },
+      { content: '<think>a</think>b' },
+      {},
+    ])
+  })
+
+  test('holds the last of cumulative counts, and shows the client none of them', () => {
+    const counted = (n: number) =>
+      frame({ usage: { total_tokens: n }, choices: [{ index: 0, delta: { content: 'a' } }] })
+    const { frames, repair } = repaired([counted(1), counted(2), delta({}, { finish_reason: 'stop' })], {
+      ...context,
+      includeUsage: false,
+    })
+    expect(repair.usage).toEqual({ total_tokens: 2 })
+    expect(frames.some((one) => one.data.includes('usage'))).toBe(false)
+    expectContract(frames, { ...context, includeUsage: false })
+  })
+
+  test('that stops without a finish reason is not finished, whatever came before', () => {
+    const repair = new FrameRepair(context)
+    repair.push(delta({ content: 'a' }))
+    expect(repair).toMatchObject({ started: true, finished: false, deltas: 1, characters: 1 })
+    const failed = repair.fail(renderError(new GatewayError('upstream_error'), 'r'))
+    expect(failed[0]?.data).toContain('"finish_reason":"error"')
+  })
+
+  test.each([
+    ['an error', '{"error":{"message":"boom"}}', { message: 'boom' }],
+    ['what is not JSON', '<html>', { message: 'The provider sent a frame that is not a JSON object.' }],
+  ])('takes nothing more after %s', (_, data, error) => {
+    const repair = new FrameRepair(context)
+    repair.push(delta({ content: 'a' }))
+    expect(repair.push({ event: 'error', data })).toEqual([])
+    expect(repair.error).toEqual(error)
+    expect(repair.push(delta({}, { finish_reason: 'stop' }))).toEqual([])
+    expect(repair.finished).toBe(false)
+  })
+})
+
+describe('a mended whole answer', () => {
+  test('fills what is missing and keeps what is unknown', () => {
+    const body: JsonObject = {
+      id: 'theirs',
+      citations: ['u'],
+      choices: [
+        {
+          stop_reason: 7,
+          message: {
+            role: 'assistant',
+            content: '',
+            reasoning: 'hm',
+            weight: 1,
+            tool_calls: [{ index: 0, id: '', function: { name: 'f', arguments: '' } }],
+          },
+          finish_reason: 'stop',
+        },
+      ],
+      usage: { prompt_tokens: 1 },
+    }
+    expect(repairWhole(body, usage, bill, context)).toMatchObject({
+      id: 'gen-1',
+      object: 'chat.completion',
+      created: context.created,
+      citations: ['u'],
+      choices: [
+        {
+          index: 0,
+          stop_reason: 7,
+          logprobs: null,
+          finish_reason: 'tool_calls',
+          message: {
+            role: 'assistant',
+            content: null,
+            refusal: null,
+            annotations: [],
+            weight: 1,
+            reasoning_content: 'hm',
+            tool_calls: [{ id: 'call_gen1_0_0', type: 'function', function: { name: 'f', arguments: '{}' } }],
+          },
+        },
+      ],
+      usage: { prompt_tokens: 127 },
+    })
+  })
+
+  test('without choices is an error', () => {
+    expect(() => repairWhole({ choices: [] }, usage, bill, context)).toThrow(GatewayError)
+  })
+})
