@@ -141,6 +141,7 @@ export interface GrantCommand {
   readonly account: string
   readonly pool: Pool
   readonly amount: Pico
+  /** null for the life its pool gives it: purchased 12 months, daily the UTC day, welcome no end. */
   readonly expiresAt: number | null
   /** The journal account that the credit comes from: `grant`, `cash:<processor>`. */
   readonly from: string
@@ -150,6 +151,36 @@ export interface GrantResult {
   readonly lot: string
   /** False when this source had granted before and nothing was added. */
   readonly granted: boolean
+}
+
+/** Takes a payment back. The unspent rest of its lot goes first; what is spent becomes debt. */
+export interface RefundCommand {
+  /** The caller's idempotency key: the same id never refunds twice. */
+  readonly id: string
+  readonly account: string
+  readonly lot: string
+  readonly amount: Pico
+}
+
+export interface RefundResult {
+  readonly taken: Pico
+  readonly debt: Pico
+  /** False when this id had refunded before and nothing changed. */
+  readonly refunded: boolean
+}
+
+/** An operator's correction of one pool; negative takes free credit away. */
+export interface AdjustCommand {
+  /** The caller's idempotency key. */
+  readonly id: string
+  readonly account: string
+  readonly pool: Pool
+  readonly amount: Pico
+}
+
+export interface AdjustResult {
+  /** False when this id had adjusted before and nothing changed. */
+  readonly adjusted: boolean
 }
 
 /** One call with everything a receipt tells. */
@@ -210,4 +241,12 @@ export interface LedgerStore {
   /** Whether the store can be written at this moment. */
   writable(): boolean
   close(): Promise<void>
+}
+
+/** What operators, payments and the sweep do to the ledger; calls need none of it. */
+export interface LedgerUpkeep {
+  refund(command: RefundCommand): Promise<RefundResult>
+  adjust(command: AdjustCommand): Promise<AdjustResult>
+  /** Books the expiry of every lot whose time is over. Returns how many accounts lost credit. */
+  expire(now: number): Promise<number>
 }

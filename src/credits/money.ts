@@ -9,11 +9,14 @@ export const picoPerUsd: Pico = 1_000_000_000_000n
 export const largestLot: Pico = 1_000_000n * picoPerUsd
 export const largestBalance: Pico = 4_000_000n * picoPerUsd
 
+/** What a signed 64-bit integer can hold: databases wrap or refuse anything beyond. */
+const largestInteger = 2n ** 63n - 1n
+
 const decimal = /^(-?)(\d{1,12})(?:\.(\d{1,24}))?$/
 
 /**
- * Reads a decimal string of US dollars. Returns undefined for what is not one, and for an amount that is not a
- * whole number of picodollars: money is never rounded silently.
+ * Reads a decimal string of US dollars. Returns undefined for what is not one, for an amount that is not a whole
+ * number of picodollars (money is never rounded silently), and for one beyond a signed 64-bit integer.
  */
 export function parseUsd(text: string): Pico | undefined {
   const match = decimal.exec(text)
@@ -21,6 +24,7 @@ export function parseUsd(text: string): Pico | undefined {
   const fraction = (match[3] ?? '').replace(/0+$/, '')
   if (fraction.length > 12) return undefined
   const amount = BigInt(match[2]!) * picoPerUsd + BigInt(fraction.padEnd(12, '0'))
+  if (amount > largestInteger) return undefined
   return match[1] === '-' ? -amount : amount
 }
 

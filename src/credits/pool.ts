@@ -12,5 +12,7 @@ export type Channel = 'api' | 'app'
  */
 export function fundingOf(channel: Channel, flashClass: boolean): readonly Pool[] {
   if (channel === 'api') return ['purchased']
-  return flashClass ? ['daily', 'subscription', 'welcome', 'purchased'] : ['subscription', 'welcome', 'purchased']
+  return flashClass
+    ? ['daily', 'subscription', 'welcome', 'purchased']
+    : ['subscription', 'welcome', 'purchased']
 }

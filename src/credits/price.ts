@@ -55,16 +55,28 @@ export function costOf(usage: Usage, price: Price): Cost {
     total += amount
   }
   for (const bucket of tokenBuckets) add(bucket, usage[bucket], rates[bucket])
-  for (const [name, calls] of Object.entries(usage.toolCalls)) add(`call:${name}`, calls, price.perCall[name] ?? 0n)
+  for (const [name, calls] of Object.entries(usage.toolCalls))
+    add(`call:${name}`, calls, price.perCall[name] ?? 0n)
   if (price.perRequest > 0n) add('request', 1, price.perRequest)
   return { lines, total }
 }
 
-/** The most a prompt token and an output token can cost at this prompt length, whatever bucket they fall in. */
+/**
+ * The most a prompt token and an output token can cost in a call of at most `prompt` tokens, whatever bucket they
+ * fall in. The prompt may turn out shorter and land in a lower tier, which need not be the cheaper one.
+ */
 export function highestRates(price: Price, prompt: number): { input: Pico; output: Pico } {
-  const rates = ratesFor(price, prompt)
-  const input = [rates.input, rates.cacheWrite5m, rates.cacheWrite1h, rates.inputAudio, rates.inputImage]
-  const output = [rates.output, rates.reasoning, rates.outputAudio, rates.outputImage]
+  const tiers = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)
+  const all = [price.rates, ...tiers.map((tier) => tier.rates)]
+  const input = all.flatMap((rates) => [
+    rates.input,
+    rates.cacheRead,
+    rates.cacheWrite5m,
+    rates.cacheWrite1h,
+    rates.inputAudio,
+    rates.inputImage,
+  ])
+  const output = all.flatMap((rates) => [rates.output, rates.reasoning, rates.outputAudio, rates.outputImage])
   return { input: input.reduce(larger), output: output.reduce(larger) }
 }
 
@@ -81,7 +93,10 @@ export function ceilingOf(bound: Bound, price: Price): Pico {
   const rates = highestRates(price, bound.promptTokens)
   const tools = costOf({ ...noUsage, toolCalls: bound.toolCalls }, { ...price, perRequest: 0n }).total
   return (
-    BigInt(bound.promptTokens) * rates.input + BigInt(bound.outputTokens) * rates.output + tools + price.perRequest
+    BigInt(bound.promptTokens) * rates.input +
+    BigInt(bound.outputTokens) * rates.output +
+    tools +
+    price.perRequest
   )
 }
 

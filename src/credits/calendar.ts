@@ -1,0 +1,51 @@
+// The calendar of credit, in UTC: allowance days and the lives of lots.
+
+import type { GrantCommand } from './ledger.ts'
+import { usd, type Pico } from './money.ts'
+
+export const dayMs = 86_400_000
+
+/** 0.20 USD each UTC day, spent in the app on flash-class chat models; what is left at midnight is gone. */
+export const dailyAllowance: Pico = usd('0.2')
+/** 0.50 USD, once for each new account. */
+export const welcomeCredit: Pico = usd('0.5')
+
+/** The UTC midnight at which the day of `now` began. */
+export function startOfDay(now: number): number {
+  return Math.floor(now / dayMs) * dayMs
+}
+
+/** The same day and hour twelve months on; the last day of February after a 29th. */
+export function twelveMonthsAfter(at: number): number {
+  const date = new Date(at)
+  const month = date.getUTCMonth()
+  date.setUTCFullYear(date.getUTCFullYear() + 1)
+  if (date.getUTCMonth() !== month) date.setUTCDate(0)
+  return date.getTime()
+}
+
+const allowancePrefix = 'daily:'
+
+/** The grant of today's allowance: the same source all day, so asking twice grants once. */
+export function allowanceGrant(account: string, now: number, amount: Pico = dailyAllowance): GrantCommand {
+  const day = startOfDay(now)
+  const date = new Date(day).toISOString().slice(0, 10)
+  return {
+    source: `${allowancePrefix}${account}:${date}`,
+    account,
+    pool: 'daily',
+    amount,
+    expiresAt: day + dayMs,
+    from: 'grant',
+  }
+}
+
+/** Whether a grant is a day's allowance rather than an operator's present to the daily pool. */
+export function isAllowance(grant: { readonly pool: string; readonly source: string }): boolean {
+  return grant.pool === 'daily' && grant.source.startsWith(allowancePrefix)
+}
+
+/** The grant of the welcome credit: one source for each account, so it is granted once. */
+export function welcomeGrant(account: string, amount: Pico = welcomeCredit): GrantCommand {
+  return { source: `welcome:${account}`, account, pool: 'welcome', amount, expiresAt: null, from: 'grant' }
+}

@@ -1,0 +1,171 @@
+// The decisions that bring credit in or take it away: grants, expiry, refunds, corrections. Pure, like decide.ts.
+
+import { GatewayError } from '../errors.ts'
+import { isAllowance, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
+import type { Command, Decision } from './decide.ts'
+import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger.ts'
+import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
+import {
+  freeOf,
+  isExpired,
+  noChange,
+  type Change,
+  type Leg,
+  type Lot,
+  type LotChange,
+  type Wallet,
+} from './wallet.ts'
+
+type CommandOf<Kind extends Command['kind']> = Extract<Command, { kind: Kind }>
+
+/** Adds a lot, once for each source. A debt is repaid from purchased credit before any of it can be spent. */
+export function decideGrant(
+  wallet: Wallet,
+  { grant, lot: id, prior }: CommandOf<'grant'>,
+  now: number,
+): Decision<GrantResult> {
+  if (prior) {
+    if (prior.account === wallet.account && prior.pool === grant.pool) return grantedBefore(prior.lot)
+    throw new GatewayError('idempotency_conflict', {
+      message: 'This source has granted to another account or pool.',
+    })
+  }
+  const allowance = isAllowance(grant)
+  const expiresAt = expiryOf(grant, now)
+  // Today's allowance was there before if a later one was: the clock has gone back.
+  if (
+    allowance &&
+    wallet.lastAllowance &&
+    expiresAt !== null &&
+    expiresAt <= wallet.lastAllowance.expiresAt
+  ) {
+    return grantedBefore(wallet.lastAllowance.lot)
+  }
+  requireBounds(wallet, grant.amount)
+  if (expiresAt !== null && expiresAt <= now) throw invalid('The expiry date lies in the past.')
+  const repaid = grant.pool === 'purchased' ? smaller(wallet.debt, grant.amount) : 0n
+  const credit = `wallet:${wallet.account}:${grant.pool}`
+  const legs: Leg[] = [
+    { account: grant.from, lot: null, amount: -grant.amount },
+    { account: credit, lot: id, amount: grant.amount },
+  ]
+  if (repaid > 0n) {
+    legs.push({ account: credit, lot: id, amount: -repaid }, { account: credit, lot: null, amount: repaid })
+  }
+  const newLot: Lot = {
+    id,
+    pool: grant.pool,
+    granted: grant.amount,
+    remaining: grant.amount - repaid,
+    pinned: 0n,
+    expired: 0n,
+    refunded: repaid,
+    grantedAt: now,
+    expiresAt,
+  }
+  return {
+    result: { lot: id, granted: true },
+    change: {
+      ...noChange,
+      newLot,
+      debt: -repaid,
+      transaction: { kind: 'grant', legs },
+      lastAllowance: allowance && expiresAt !== null ? { lot: id, expiresAt } : null,
+    },
+  }
+}
+
+function grantedBefore(lot: string): Decision<GrantResult> {
+  return { result: { lot, granted: false }, change: null }
+}
+
+/** The life of a lot when the grant does not tell it: purchased 12 months, daily the UTC day, welcome for ever. */
+function expiryOf(grant: GrantCommand, now: number): number | null {
+  if (grant.expiresAt !== null) return grant.expiresAt
+  switch (grant.pool) {
+    case 'purchased':
+      return twelveMonthsAfter(now)
+    case 'daily':
+      return startOfDay(now) + dayMs
+    case 'welcome':
+      return null
+    case 'subscription':
+      throw invalid('Subscription credit needs the end of its period.')
+  }
+}
+
+function requireBounds(wallet: Wallet, amount: Pico): void {
+  if (amount <= 0n) throw invalid('The amount must be positive.')
+  if (amount > largestLot) throw invalid(`One grant is at most ${formatUsd(largestLot)} USD.`)
+  const posted = wallet.lots.reduce((sum, lot) => sum + lot.remaining, 0n)
+  if (posted + amount > largestBalance)
+    throw invalid(`A balance is at most ${formatUsd(largestBalance)} USD.`)
+}
+
+/** Books the free part of every lot whose time is over. What a call has pinned stays until the call ends. */
+export function decideExpiry(wallet: Wallet, _command: CommandOf<'expire'>, now: number): Decision<Pico> {
+  const lots: LotChange[] = []
+  const legs: Leg[] = []
+  let total = 0n
+  for (const lot of wallet.lots) {
+    const gone = lot.remaining - lot.pinned
+    if (!isExpired(lot, now) || gone === 0n) continue
+    lots.push({ lot: lot.id, remaining: -gone, pinned: 0n, expired: gone, refunded: 0n })
+    legs.push({ account: `wallet:${wallet.account}:${lot.pool}`, lot: lot.id, amount: -gone })
+    total += gone
+  }
+  if (total === 0n) return { result: 0n, change: null }
+  legs.push({ account: 'expired', lot: null, amount: total })
+  return { result: total, change: { ...noChange, lots, transaction: { kind: 'expire', legs } } }
+}
+
+/** Takes a payment back: the unspent rest of its lot first, the remainder becomes debt. */
+export function decideRefund(wallet: Wallet, { refund }: CommandOf<'refund'>): Decision<RefundResult> {
+  const lot = wallet.lots.find((other) => other.id === refund.lot)
+  if (!lot) throw new GatewayError('not_found', { message: 'This account has no such lot.' })
+  if (lot.pool !== 'purchased') throw invalid('Only purchased credit can be refunded.')
+  if (refund.amount <= 0n) throw invalid('The amount must be positive.')
+  if (refund.amount > lot.granted) throw invalid('A refund is at most what was paid.')
+  const taken = smaller(refund.amount, lot.remaining - lot.pinned)
+  const debt = refund.amount - taken
+  if (wallet.debt + debt > largestBalance)
+    throw invalid(`A debt is at most ${formatUsd(largestBalance)} USD.`)
+  const credit = `wallet:${wallet.account}:${lot.pool}`
+  const legs: Leg[] = []
+  if (taken > 0n) legs.push({ account: credit, lot: lot.id, amount: -taken })
+  if (debt > 0n) legs.push({ account: credit, lot: null, amount: -debt })
+  legs.push({ account: 'refund', lot: null, amount: refund.amount })
+  const lots = [{ lot: lot.id, remaining: -taken, pinned: 0n, expired: 0n, refunded: taken }]
+  const change: Change = { ...noChange, lots, debt, transaction: { kind: 'refund', legs } }
+  return { result: { taken, debt, refunded: true }, change }
+}
+
+/** An operator's correction: credit added as a lot of its own, or free credit of the pool taken away. */
+export function decideAdjust(
+  wallet: Wallet,
+  { adjust, lot }: CommandOf<'adjust'>,
+  now: number,
+): Decision<AdjustResult> {
+  if (adjust.amount >= 0n) {
+    const grant: GrantCommand = { ...adjust, source: adjust.id, expiresAt: null, from: 'grant' }
+    const { change } = decideGrant(wallet, { kind: 'grant', grant, lot, prior: null }, now)
+    return { result: { adjusted: true }, change }
+  }
+  const lots: LotChange[] = []
+  const legs: Leg[] = []
+  let rest = -adjust.amount
+  for (const held of wallet.lots) {
+    const part = held.pool === adjust.pool ? smaller(rest, freeOf(held, now)) : 0n
+    if (part === 0n) continue
+    rest -= part
+    lots.push({ lot: held.id, remaining: -part, pinned: 0n, expired: 0n, refunded: part })
+    legs.push({ account: `wallet:${wallet.account}:${adjust.pool}`, lot: held.id, amount: -part })
+  }
+  if (rest > 0n) throw invalid('There is not so much free credit in this pool.')
+  legs.push({ account: 'grant', lot: null, amount: -adjust.amount })
+  return { result: { adjusted: true }, change: { ...noChange, lots, transaction: { kind: 'adjust', legs } } }
+}
+
+function invalid(message: string): GatewayError {
+  return new GatewayError('invalid_request', { message })
+}

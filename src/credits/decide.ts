@@ -1,0 +1,329 @@
+// What a ledger command does to a wallet. Pure and synchronous: nothing is read, nothing is written, `now` is told.
+// A store loads the wallet, asks here, and writes the change whole; the rules live in no other place.
+
+import { GatewayError } from '../errors.ts'
+import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
+import type {
+  AdjustCommand,
+  AdjustResult,
+  CheckpointCommand,
+  GrantCommand,
+  GrantResult,
+  HoldCommand,
+  HoldResult,
+  RefundCommand,
+  RefundResult,
+  ReleaseCommand,
+  SettleCommand,
+  SettleResult,
+} from './ledger.ts'
+import { larger, largestLot, smaller, type Pico } from './money.ts'
+import type { Pool } from './pool.ts'
+import {
+  freeOf,
+  isExpired,
+  noChange,
+  type Change,
+  type Leg,
+  type LotChange,
+  type OpenCall,
+  type Pin,
+  type Wallet,
+} from './wallet.ts'
+
+/** What a store hands to decide(): the caller's command and the facts that lie outside the wallet. */
+export type Command =
+  /** `keySpend` is what the key has spent and holds in the window of its limit. */
+  | { readonly kind: 'hold'; readonly hold: HoldCommand; readonly keySpend: Pico }
+  | {
+      readonly kind: 'extend'
+      readonly call: string
+      readonly owner: string
+      readonly more: Pico
+      readonly keySpend: Pico
+    }
+  | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
+  | { readonly kind: 'settle'; readonly settle: Settlement }
+  | { readonly kind: 'release'; readonly release: Pick<ReleaseCommand, 'call' | 'owner'> }
+  /** `lot` names the new lot; `prior` is the lot of a grant with the same source. */
+  | {
+      readonly kind: 'grant'
+      readonly grant: GrantCommand
+      readonly lot: string
+      readonly prior: PriorGrant | null
+    }
+  | { readonly kind: 'expire' }
+  /** The lot is in the wallet, even when nothing is left of it. */
+  | { readonly kind: 'refund'; readonly refund: RefundCommand }
+  | { readonly kind: 'adjust'; readonly adjust: AdjustCommand; readonly lot: string }
+
+export type Settlement = Pick<SettleCommand, 'call' | 'owner' | 'cost' | 'estimated'> & {
+  readonly provider: string
+}
+
+export interface PriorGrant {
+  readonly lot: string
+  readonly account: string
+  readonly pool: Pool
+}
+
+interface Results {
+  hold: HoldResult
+  extend: boolean
+  checkpoint: boolean
+  settle: SettleResult
+  release: SettleResult
+  grant: GrantResult
+  expire: Pico
+  refund: RefundResult
+  adjust: AdjustResult
+}
+
+/** The answer to the caller, and what the store must write for it; null when nothing changes. */
+export interface Decision<Result> {
+  readonly result: Result
+  readonly change: Change | null
+}
+
+type CommandOf<Kind extends Command['kind']> = Extract<Command, { kind: Kind }>
+
+/**
+ * Decides one command. Refusals that callers expect are results; a command that breaks a bound (a lot or a balance
+ * too large, a negative amount) throws GatewayError `invalid_request`.
+ */
+export function decide<Kind extends Command['kind']>(
+  wallet: Wallet,
+  command: CommandOf<Kind>,
+  now: number,
+): Decision<Results[Kind]> {
+  const decider: (wallet: Wallet, command: CommandOf<Kind>, now: number) => Decision<Results[Kind]> =
+    deciders[command.kind as Kind]
+  return decider(wallet, command, now)
+}
+
+const deciders: {
+  readonly [Kind in Command['kind']]: (
+    wallet: Wallet,
+    command: CommandOf<Kind>,
+    now: number,
+  ) => Decision<Results[Kind]>
+} = {
+  hold: decideHold,
+  extend: decideExtend,
+  checkpoint: decideCheckpoint,
+  settle: decideSettle,
+  release: decideRelease,
+  grant: decideGrant,
+  expire: decideExpiry,
+  refund: decideRefund,
+  adjust: decideAdjust,
+}
+
+/** Sets aside as much of `want` as is free, but not less than `least`. */
+function decideHold(
+  wallet: Wallet,
+  { hold, keySpend }: CommandOf<'hold'>,
+  now: number,
+): Decision<HoldResult> {
+  if (hold.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot be negative' })
+  if (wallet.calls.has(hold.call)) throw new GatewayError('idempotency_in_progress')
+  const { free, held } = creditFor(wallet, hold.funding, now)
+  const room = hold.keyLimit ? larger(hold.keyLimit.limit - keySpend, 0n) : null
+  if (room !== null && room < hold.least) return refused('key-limit', room, held)
+  if (free < hold.least) return refused(free + held < hold.least ? 'insufficient' : 'reserved', free, held)
+  const wanted = larger(smaller(hold.want, largestLot), hold.least)
+  const amount = smaller(smaller(wanted, free), room ?? free)
+  const pins = take(wallet, hold.funding, amount, now)
+  const open: OpenCall = {
+    call: hold.call,
+    key: hold.key,
+    keyLimit: hold.keyLimit,
+    funding: hold.funding,
+    hold: amount,
+    pins,
+    owner: hold.owner,
+    leaseUntil: hold.leaseUntil,
+    progress: null,
+    model: hold.model,
+    priceVersion: hold.priceVersion,
+    openedAt: now,
+  }
+  return {
+    result: { kind: 'held', amount },
+    change: { ...noChange, lots: pins.map(pinning), call: { kind: 'opened', open } },
+  }
+}
+
+function refused(
+  reason: 'insufficient' | 'reserved' | 'key-limit',
+  available: Pico,
+  held: Pico,
+): Decision<HoldResult> {
+  return { result: { kind: 'refused', reason, available, held }, change: null }
+}
+
+/** All of `more` or nothing: from the call's own funding, within its key's limit. */
+function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number): Decision<boolean> {
+  const open = openCallOf(wallet, command.call, command.owner)
+  if (!open) return { result: false, change: null }
+  if (command.more < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot shrink' })
+  const overLimit = open.keyLimit !== null && command.keySpend + command.more > open.keyLimit.limit
+  if (overLimit || creditFor(wallet, open.funding, now).free < command.more)
+    return { result: false, change: null }
+  const added = take(wallet, open.funding, command.more, now)
+  const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, added) }
+  return {
+    result: true,
+    change: { ...noChange, lots: added.map(pinning), call: { kind: 'kept', open: extended } },
+  }
+}
+
+function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'>): Decision<boolean> {
+  const open = openCallOf(wallet, checkpoint.call, checkpoint.owner)
+  if (!open) return { result: false, change: null }
+  const progress = { usage: checkpoint.usage, cost: larger(checkpoint.cost, 0n) }
+  const kept: OpenCall = { ...open, leaseUntil: checkpoint.leaseUntil, progress }
+  return { result: true, change: { ...noChange, call: { kind: 'kept', open: kept } } }
+}
+
+/**
+ * Charges the cost to the lots the call has pinned, in their order, and unpins the rest. A cost above the hold takes
+ * free credit of the same funding, unless it is an estimate: that is charged up to the hold. What is left over is
+ * absorbed by the operator.
+ */
+function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: number): Decision<SettleResult> {
+  const open = openCallOf(wallet, settle.call, settle.owner)
+  if (!open) return { result: { kind: 'already-ended' }, change: null }
+  if (settle.cost < 0n) throw new GatewayError('internal_error', { message: 'a cost cannot be negative' })
+  // A provider that reports 10^15 tokens must not overflow the books; nobody can pay more than one lot for a call.
+  const cost = smaller(settle.cost, largestLot)
+  const changes = new Map<string, LotChange>()
+  let due = cost
+  for (const pin of open.pins) {
+    const paid = smaller(due, pin.amount)
+    due -= paid
+    changes.set(pin.lot, { lot: pin.lot, remaining: -paid, pinned: -pin.amount, expired: 0n, refunded: 0n })
+  }
+  if (due > 0n && !settle.estimated) {
+    for (const more of take(
+      wallet,
+      open.funding,
+      smaller(due, creditFor(wallet, open.funding, now).free),
+      now,
+    )) {
+      due -= more.amount
+      const before = changes.get(more.lot) ?? {
+        lot: more.lot,
+        remaining: 0n,
+        pinned: 0n,
+        expired: 0n,
+        refunded: 0n,
+      }
+      changes.set(more.lot, { ...before, remaining: before.remaining - more.amount })
+    }
+  }
+  const charged = cost - due
+  const lots = [...changes.values()]
+  return {
+    result: { kind: 'settled', charged, absorbed: due },
+    change: {
+      ...noChange,
+      lots,
+      call: { kind: 'ended', open, state: 'settled', cost, charged, absorbed: due },
+      transaction:
+        cost === 0n ? null : { kind: 'settle', legs: settleLegs(wallet, lots, cost, due, settle.provider) },
+    },
+  }
+}
+
+function settleLegs(
+  wallet: Wallet,
+  lots: readonly LotChange[],
+  cost: Pico,
+  absorbed: Pico,
+  provider: string,
+): Leg[] {
+  const legs: Leg[] = []
+  for (const { lot, remaining } of lots) {
+    if (remaining !== 0n) legs.push({ account: creditAccount(wallet, lot), lot, amount: remaining })
+  }
+  if (absorbed > 0n) legs.push({ account: 'absorbed', lot: null, amount: -absorbed })
+  legs.push({ account: `provider:${provider}`, lot: null, amount: cost })
+  return legs
+}
+
+function creditAccount(wallet: Wallet, lot: string): string {
+  const pool = wallet.lots.find((other) => other.id === lot)?.pool
+  if (!pool) throw new Error(`the lot ${lot} is not in the wallet`)
+  return `wallet:${wallet.account}:${pool}`
+}
+
+/** Returns the whole hold: nothing was served, nothing is charged. */
+function decideRelease(wallet: Wallet, { release }: CommandOf<'release'>): Decision<SettleResult> {
+  const open = openCallOf(wallet, release.call, release.owner)
+  if (!open) return { result: { kind: 'already-ended' }, change: null }
+  const lots = open.pins.map((pin) => ({
+    lot: pin.lot,
+    remaining: 0n,
+    pinned: -pin.amount,
+    expired: 0n,
+    refunded: 0n,
+  }))
+  return {
+    result: { kind: 'settled', charged: 0n, absorbed: 0n },
+    change: {
+      ...noChange,
+      lots,
+      call: { kind: 'ended', open, state: 'voided', cost: 0n, charged: 0n, absorbed: 0n },
+    },
+  }
+}
+
+/** The call while it is open and the owner's own: whoever lost it to recovery finds it ended. */
+function openCallOf(wallet: Wallet, call: string, owner: string): OpenCall | undefined {
+  const open = wallet.calls.get(call)
+  return open?.owner === owner ? open : undefined
+}
+
+/** The credit that these pools could pay with now, and what calls in flight have set aside of it. */
+function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): { free: Pico; held: Pico } {
+  let free = 0n
+  let held = 0n
+  for (const lot of wallet.lots) {
+    if (!funding.includes(lot.pool) || isExpired(lot, now)) continue
+    free += lot.remaining - lot.pinned
+    held += lot.pinned
+  }
+  return { free, held }
+}
+
+/** Picks `amount` of free credit: pool by pool in the order of funding, in each soonest expiry first, then oldest. */
+function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: number): Pin[] {
+  const pins: Pin[] = []
+  let rest = amount
+  for (const pool of funding) {
+    for (const lot of wallet.lots) {
+      if (rest === 0n) return pins
+      if (lot.pool !== pool) continue
+      const part = smaller(rest, freeOf(lot, now))
+      if (part <= 0n) continue
+      pins.push({ lot: lot.id, amount: part })
+      rest -= part
+    }
+  }
+  if (rest > 0n) throw new Error('the free credit was counted wrongly')
+  return pins
+}
+
+function pinning(pin: Pin): LotChange {
+  return { lot: pin.lot, remaining: 0n, pinned: pin.amount, expired: 0n, refunded: 0n }
+}
+
+/** One pin for each lot; an extension of a lot that is already pinned adds to it. */
+function merged(pins: readonly Pin[], added: readonly Pin[]): Pin[] {
+  const all = pins.map((pin) => ({
+    lot: pin.lot,
+    amount: pin.amount + (added.find((more) => more.lot === pin.lot)?.amount ?? 0n),
+  }))
+  return [...all, ...added.filter((more) => !pins.some((pin) => pin.lot === more.lot))]
+}

@@ -1,0 +1,196 @@
+// One account's credit as decide() sees it, and the one function that changes it. The same for every database.
+
+import type { Usage } from '../conversation/usage.ts'
+import type { Balance, KeyLimit } from './ledger.ts'
+import type { Pico } from './money.ts'
+import type { Pool } from './pool.ts'
+
+/** Credit with a source and an expiry. granted = remaining + consumed + expired + refunded, always. */
+export interface Lot {
+  readonly id: string
+  readonly pool: Pool
+  readonly granted: Pico
+  readonly remaining: Pico
+  /** The part of `remaining` that open calls have set aside. */
+  readonly pinned: Pico
+  readonly expired: Pico
+  /** Taken back: refunds, corrections, and the debt that the lot repaid when it was granted. */
+  readonly refunded: Pico
+  readonly grantedAt: number
+  readonly expiresAt: number | null
+}
+
+/** A part of a lot that a call has set aside. */
+export interface Pin {
+  readonly lot: string
+  readonly amount: Pico
+}
+
+/** What recovery charges when the owner of the call dies. */
+export interface Progress {
+  readonly usage: Usage
+  readonly cost: Pico
+}
+
+export interface OpenCall {
+  readonly call: string
+  readonly key: string | null
+  readonly keyLimit: KeyLimit | null
+  readonly funding: readonly Pool[]
+  /** The sum of the pins. */
+  readonly hold: Pico
+  /** In the order in which they are consumed. */
+  readonly pins: readonly Pin[]
+  readonly owner: string
+  readonly leaseUntil: number
+  readonly progress: Progress | null
+  readonly model: string
+  readonly priceVersion: string
+  readonly openedAt: number
+}
+
+export interface Wallet {
+  readonly account: string
+  /** Lots with something left, soonest expiry first, then oldest. */
+  readonly lots: Lot[]
+  readonly debt: Pico
+  readonly calls: Map<string, OpenCall>
+  /** The daily allowance that expires last, spent or not: a clock that goes back must not earn another. */
+  readonly lastAllowance: { readonly lot: string; readonly expiresAt: number } | null
+}
+
+export function emptyWallet(account: string): Wallet {
+  return { account, lots: [], debt: 0n, calls: new Map(), lastAllowance: null }
+}
+
+/** What one decision does to one lot: amounts to add. */
+export interface LotChange {
+  readonly lot: string
+  readonly remaining: Pico
+  readonly pinned: Pico
+  readonly expired: Pico
+  readonly refunded: Pico
+}
+
+/** One line of the journal. Positive is credit to the account that it names. */
+export interface Leg {
+  readonly account: string
+  /** The lot, where the line is an account's credit; null for debt and for every other account. */
+  readonly lot: string | null
+  readonly amount: Pico
+}
+
+export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust'
+
+export type CallChange =
+  | { readonly kind: 'opened'; readonly open: OpenCall }
+  /** Its hold, its lease or its progress changed. */
+  | { readonly kind: 'kept'; readonly open: OpenCall }
+  | {
+      readonly kind: 'ended'
+      readonly open: OpenCall
+      readonly state: 'settled' | 'voided'
+      readonly cost: Pico
+      readonly charged: Pico
+      readonly absorbed: Pico
+    }
+
+/** Everything that one accepted command changes. A store writes it whole or not at all. */
+export interface Change {
+  readonly lots: readonly LotChange[]
+  readonly newLot: Lot | null
+  readonly debt: Pico
+  readonly call: CallChange | null
+  /** Its legs sum to zero; null when no credit changed hands. */
+  readonly transaction: { readonly kind: TransactionKind; readonly legs: readonly Leg[] } | null
+  readonly lastAllowance: Wallet['lastAllowance']
+}
+
+export const noChange: Change = {
+  lots: [],
+  newLot: null,
+  debt: 0n,
+  call: null,
+  transaction: null,
+  lastAllowance: null,
+}
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** Carries a change out on the wallet, in place, and returns the lots it touched with their new figures. */
+export function apply(wallet: Wallet, change: Change): readonly Lot[] {
+  const target: Writable<Wallet> = wallet
+  const touched: Lot[] = []
+  for (const delta of change.lots) {
+    const at = target.lots.findIndex((lot) => lot.id === delta.lot)
+    const lot = target.lots[at]
+    if (!lot) throw new Error(`the change names the lot ${delta.lot}, which is not in the wallet`)
+    const next = changed(lot, delta)
+    if (next.remaining === 0n) target.lots.splice(at, 1)
+    else target.lots[at] = next
+    touched.push(next)
+  }
+  if (change.newLot) {
+    touched.push(change.newLot)
+    if (change.newLot.remaining > 0n) addLot(target.lots, change.newLot)
+  }
+  target.debt += change.debt
+  if (change.lastAllowance) target.lastAllowance = change.lastAllowance
+  if (change.call?.kind === 'ended') target.calls.delete(change.call.open.call)
+  else if (change.call) target.calls.set(change.call.open.call, change.call.open)
+  return touched
+}
+
+function changed(lot: Lot, delta: LotChange): Lot {
+  return {
+    id: lot.id,
+    pool: lot.pool,
+    granted: lot.granted,
+    remaining: lot.remaining + delta.remaining,
+    pinned: lot.pinned + delta.pinned,
+    expired: lot.expired + delta.expired,
+    refunded: lot.refunded + delta.refunded,
+    grantedAt: lot.grantedAt,
+    expiresAt: lot.expiresAt,
+  }
+}
+
+/** Inserts a lot where the order of consumption wants it. */
+export function addLot(lots: Lot[], lot: Lot): void {
+  const at = lots.findIndex((other) => consumedBefore(lot, other) < 0)
+  if (at < 0) lots.push(lot)
+  else lots.splice(at, 0, lot)
+}
+
+/** Soonest expiry first, then oldest; the id settles what is left, so that the order is the same everywhere. */
+export function consumedBefore(a: Lot, b: Lot): number {
+  const expiry = (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity)
+  if (a.expiresAt !== b.expiresAt && expiry !== 0) return expiry
+  if (a.grantedAt !== b.grantedAt) return a.grantedAt - b.grantedAt
+  return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
+}
+
+export function isExpired(lot: Lot, now: number): boolean {
+  return lot.expiresAt !== null && lot.expiresAt <= now
+}
+
+/** What of a lot a new hold may take at this moment. */
+export function freeOf(lot: Lot, now: number): Pico {
+  return isExpired(lot, now) ? 0n : lot.remaining - lot.pinned
+}
+
+/** The wallet as its owner sees it: of an expired lot only what calls in flight still pin. */
+export function balanceOf(wallet: Wallet, now: number): Balance {
+  const lots = wallet.lots
+    .map((lot) => ({
+      id: lot.id,
+      pool: lot.pool,
+      granted: lot.granted,
+      remaining: isExpired(lot, now) ? lot.pinned : lot.remaining,
+      pinned: lot.pinned,
+      grantedAt: lot.grantedAt,
+      expiresAt: lot.expiresAt,
+    }))
+    .filter((lot) => lot.remaining > 0n)
+  return { account: wallet.account, lots, debt: wallet.debt }
+}

@@ -1,0 +1,212 @@
+// Accounts and API keys on SQLite. Lookups are cached, and the cache is dropped when another process has written.
+
+import { randomBytes } from 'node:crypto'
+import type { Database, Statement } from 'bun:sqlite'
+import { LRUCache } from 'lru-cache'
+import type { Account, AccountStore } from '../../accounts/account.ts'
+import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
+import { GatewayError } from '../../errors.ts'
+import { isOutage, reading, sqliteCode, unavailable } from './outage.ts'
+
+const cachedRows = 10_000
+/** How old an answer from memory may be, at most, before the file is asked whether another process has written. */
+const trustMs = 250
+
+interface AccountRow {
+  readonly id: string
+  readonly email: string
+  readonly created_at: bigint
+  readonly suspended: bigint
+}
+
+interface KeyRow {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly mode: string
+  readonly hash: string
+  readonly last_four: string
+  readonly created_at: bigint
+  readonly expires_at: bigint | null
+  readonly revoked_at: bigint | null
+  readonly spend_limit: bigint | null
+  readonly limit_window: string
+  readonly allowed_models: string | null
+}
+
+/** A row, or the knowledge that there is none: strangers' ids must not cost a query each time. */
+interface Found<T> {
+  readonly row: T | undefined
+}
+
+export class SqliteAccounts implements AccountStore {
+  readonly #clock: () => number
+  readonly #sql: ReturnType<typeof statements>
+  readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
+  readonly #keys = new LRUCache<string, Found<ApiKey>>({ max: cachedRows })
+  #dataVersion: unknown
+  #checkedAt = -Infinity
+
+  constructor(database: Database, clock: () => number) {
+    this.#clock = clock
+    this.#sql = statements(database)
+  }
+
+  createAccount(email: string): Account {
+    const account = {
+      id: `acct_${randomBytes(9).toString('hex')}`,
+      email: normalized(email),
+      createdAt: this.#clock(),
+      suspended: false,
+    }
+    try {
+      writing(() => this.#sql.insertAccount.run(account.id, account.email, account.createdAt))
+    } catch (error) {
+      if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
+      throw new GatewayError('invalid_request', {
+        message: 'This e-mail address has an account.',
+        param: 'email',
+      })
+    }
+    this.#accounts.clear()
+    return account
+  }
+
+  findAccount(idOrEmail: string): Account | undefined {
+    return this.#cached(this.#accounts, idOrEmail, () => {
+      const row = this.#sql.accountById.get(idOrEmail) ?? this.#sql.accountByEmail.get(normalized(idOrEmail))
+      return row ? accountOf(row) : undefined
+    })
+  }
+
+  listAccounts(): readonly Account[] {
+    return reading(() => this.#sql.accounts.all()).map(accountOf)
+  }
+
+  insertKey(key: ApiKey): void {
+    writing(() =>
+      this.#sql.insertKey.run(
+        key.id,
+        key.account,
+        key.name,
+        key.mode,
+        key.hash,
+        key.lastFour,
+        key.createdAt,
+        key.expiresAt,
+        key.revokedAt,
+        key.spendLimit,
+        key.limitWindow,
+        key.allowedModels === null ? null : JSON.stringify(key.allowedModels),
+      ),
+    )
+    this.#keys.clear()
+  }
+
+  findKey(id: string): ApiKey | undefined {
+    return this.#cached(this.#keys, id, () => {
+      const row = this.#sql.keyById.get(id)
+      return row ? keyOf(row) : undefined
+    })
+  }
+
+  listKeys(account: string): readonly ApiKey[] {
+    return reading(() => this.#sql.keysOf.all(account)).map(keyOf)
+  }
+
+  revokeKey(id: string, at: number): boolean {
+    return this.#changeKey(this.#sql.revokeKey, id, at)
+  }
+
+  expireKey(id: string, at: number): boolean {
+    return this.#changeKey(this.#sql.expireKey, id, at)
+  }
+
+  #changeKey(update: Statement, id: string, at: number): boolean {
+    const { changes } = writing(() => update.run(at, id))
+    this.#keys.clear()
+    return Number(changes) === 1
+  }
+
+  #cached<T>(cache: LRUCache<string, Found<T>>, id: string, load: () => T | undefined): T | undefined {
+    return reading(() => {
+      this.#validate()
+      const found = cache.get(id)
+      if (found) return found.row
+      const row = load()
+      cache.set(id, { row })
+      return row
+    })
+  }
+
+  // When the file cannot be asked, the error goes up: an unreadable database is a 503, never a 401.
+  #validate(): void {
+    const now = performance.now()
+    if (now - this.#checkedAt < trustMs) return
+    const version = this.#sql.dataVersion.values()[0]?.[0]
+    this.#checkedAt = now
+    if (version === this.#dataVersion) return
+    this.#dataVersion = version
+    this.#accounts.clear()
+    this.#keys.clear()
+  }
+}
+
+function writing<T>(write: () => T): T {
+  try {
+    return write()
+  } catch (error) {
+    throw isOutage(error) ? unavailable(error) : error
+  }
+}
+
+function statements(database: Database) {
+  return {
+    dataVersion: database.prepare('PRAGMA data_version'),
+    insertAccount: database.prepare(
+      'INSERT INTO account (id, email, created_at, suspended) VALUES (?,?,?,0)',
+    ) as Statement,
+    accountById: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE id = ?'),
+    accountByEmail: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE email = ?'),
+    accounts: database.prepare<AccountRow, []>('SELECT * FROM account ORDER BY created_at, id'),
+    insertKey: database.prepare(
+      `INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit,
+       limit_window, allowed_models) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
+    ) as Statement,
+    keyById: database.prepare<KeyRow, [string]>('SELECT * FROM api_key WHERE id = ?'),
+    keysOf: database.prepare<KeyRow, [string]>(
+      'SELECT * FROM api_key WHERE account = ? ORDER BY created_at, id',
+    ),
+    // A key stays revoked at the moment it was first revoked.
+    revokeKey: database.prepare(
+      'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
+    ) as Statement,
+    expireKey: database.prepare('UPDATE api_key SET expires_at = ? WHERE id = ?') as Statement,
+  }
+}
+
+/** Addresses differ in nothing but case and blanks are the same address. */
+function normalized(email: string): string {
+  return email.trim().toLowerCase()
+}
+
+function accountOf(row: AccountRow): Account {
+  return { id: row.id, email: row.email, createdAt: Number(row.created_at), suspended: row.suspended === 1n }
+}
+
+function keyOf(row: KeyRow): ApiKey {
+  return {
+    id: row.id,
+    account: row.account,
+    name: row.name,
+    mode: row.mode as KeyMode,
+    hash: row.hash,
+    lastFour: row.last_four,
+    createdAt: Number(row.created_at),
+    expiresAt: row.expires_at === null ? null : Number(row.expires_at),
+    revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
+    spendLimit: row.spend_limit,
+    limitWindow: row.limit_window as LimitWindow,
+    allowedModels: row.allowed_models === null ? null : (JSON.parse(row.allowed_models) as string[]),
+  }
+}

@@ -1,0 +1,189 @@
+// Proves the ledger from its file alone: every invariant as a query, every hash again. Reads one moment of the file
+// in a transaction of its own connection, so it works beside a running server.
+
+import type { Database } from 'bun:sqlite'
+import type { AuditReport } from '../../credits/ledger.ts'
+import { openReader } from './connection.ts'
+import { genesis, hashOf, type JournalRow } from './journal.ts'
+
+/** A query that finds what breaks a promise: its first row names it in the column `broken`. */
+interface Check {
+  readonly name: string
+  readonly sql: string
+}
+
+/** Sums in two halves: SQLite's SUM throws when it passes 2^63, which a forged file could make it do. */
+const halves = (column: string) => `sum(${column} >> 32) AS hi, sum(${column} & 4294967295) AS lo`
+const whole = (hi: string, lo: string) => `(${hi} + (${lo} >> 32)) AS hi, (${lo} & 4294967295) AS lo`
+
+const checks: readonly Check[] = [
+  {
+    name: "every transaction's legs sum to zero",
+    sql: `SELECT 'transaction ' || tx AS broken FROM
+            (SELECT tx, ${whole('hi', 'lo')} FROM (SELECT tx, ${halves('amount')} FROM journal GROUP BY tx))
+          WHERE hi <> 0 OR lo <> 0 ORDER BY tx`,
+  },
+  {
+    name: 'transactions and legs are numbered without gaps',
+    sql: `SELECT 'transaction ' || tx || ' leg ' || leg AS broken FROM
+            (SELECT tx, leg, lag(tx, 1, 0) OVER win AS before, lag(leg, 1, -1) OVER win AS leg_before
+             FROM journal WINDOW win AS (ORDER BY tx, leg))
+          WHERE NOT ((tx = before AND leg = leg_before + 1) OR (tx = before + 1 AND leg = 0))`,
+  },
+  {
+    name: "a wallet's posted − debt is the sum of its journal legs",
+    sql: `SELECT 'wallet ' || name AS broken FROM (
+            SELECT name, ${whole('sum(hi)', 'sum(lo)')} FROM (
+              SELECT account AS name, amount >> 32 AS hi, amount & 4294967295 AS lo FROM journal WHERE account GLOB 'wallet:*'
+              UNION ALL
+              SELECT 'wallet:' || account || ':' || pool, (debt - posted) >> 32, (debt - posted) & 4294967295 FROM wallet
+            ) GROUP BY name)
+          WHERE hi <> 0 OR lo <> 0 ORDER BY name`,
+  },
+  {
+    name: "a wallet's posted and held are the sums over its lots",
+    sql: `SELECT 'wallet ' || account || ':' || pool AS broken FROM (
+            SELECT account, pool, sum(posted) AS posted, sum(held) AS held FROM (
+              SELECT account, pool, posted, held FROM wallet
+              UNION ALL SELECT account, pool, -remaining, -pinned FROM lot WHERE live = 1
+            ) GROUP BY account, pool)
+          WHERE posted <> 0 OR held <> 0`,
+  },
+  {
+    name: 'what lots have pinned is what open calls hold',
+    sql: `WITH pins AS (
+            SELECT call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
+            FROM call, json_each(call.pins) AS pin WHERE call.state = 'open')
+          SELECT 'lot ' || lot AS broken FROM (
+            SELECT lot, sum(amount) AS difference FROM (
+              SELECT lot, amount FROM pins UNION ALL SELECT id, -pinned FROM lot WHERE pinned <> 0
+            ) GROUP BY lot) WHERE difference <> 0
+          UNION ALL
+          SELECT 'call ' || call.id FROM call WHERE state = 'open'
+            AND hold <> coalesce((SELECT sum(amount) FROM pins WHERE pins.call = call.id), 0)`,
+  },
+  {
+    name: 'per lot: granted = remaining + consumed + expired + refunded',
+    sql: `WITH moved AS (
+            SELECT lot,
+              sum(iif(amount > 0, amount, 0)) AS granted,
+              -sum(iif(kind = 'settle', amount, 0)) AS consumed,
+              -sum(iif(kind = 'expire', amount, 0)) AS expired,
+              -sum(iif(kind IN ('refund', 'adjust', 'grant') AND amount < 0, amount, 0)) AS refunded
+            FROM journal WHERE lot IS NOT NULL GROUP BY lot)
+          SELECT 'lot ' || coalesce(lot.id, moved.lot) AS broken
+          FROM lot FULL JOIN moved ON moved.lot = lot.id
+          WHERE lot.id IS NULL OR moved.lot IS NULL OR lot.granted <> moved.granted
+            OR lot.expired <> moved.expired OR lot.refunded <> moved.refunded
+            OR lot.granted <> lot.remaining + moved.consumed + lot.expired + lot.refunded`,
+  },
+  {
+    name: 'no lot is consumed after its expiry unless pinned before',
+    sql: `SELECT 'call ' || call.id || ' lot ' || lot.id AS broken FROM journal
+          JOIN lot ON lot.id = journal.lot JOIN call ON call.settle_tx = journal.tx
+          WHERE journal.kind = 'settle' AND journal.at > lot.expires_at AND call.opened_at >= lot.expires_at`,
+  },
+  {
+    name: "a call is paid by its own account's pools; an API key's by purchased credit alone",
+    sql: `SELECT 'call ' || call.id AS broken FROM journal JOIN call ON call.settle_tx = journal.tx
+          JOIN lot ON lot.id = journal.lot
+          WHERE lot.account <> call.account OR journal.account <> 'wallet:' || call.account || ':' || lot.pool
+            OR instr(',' || call.funding || ',', ',' || lot.pool || ',') = 0
+            OR (call.key IS NOT NULL AND lot.pool <> 'purchased')`,
+  },
+  {
+    name: 'a call ends once: settled with one transaction of its cost, or voided with none',
+    sql: `SELECT 'call ' || id AS broken FROM call LEFT JOIN (
+            SELECT tx, -sum(iif(lot IS NOT NULL, amount, 0)) AS charged,
+              -sum(iif(account = 'absorbed', amount, 0)) AS absorbed, sum(iif(account GLOB 'provider:*', amount, 0)) AS cost
+            FROM journal WHERE kind = 'settle' GROUP BY tx) AS paid ON paid.tx = call.settle_tx
+          WHERE (state = 'settled' AND (call.cost IS NULL OR call.cost <> coalesce(paid.cost, 0)
+              OR call.charged <> coalesce(paid.charged, 0) OR call.absorbed <> coalesce(paid.absorbed, 0)))
+            OR (state <> 'settled' AND settle_tx IS NOT NULL)
+          UNION ALL
+          SELECT 'transaction ' || tx FROM journal WHERE kind = 'settle' AND leg = 0
+            AND tx NOT IN (SELECT settle_tx FROM call WHERE settle_tx IS NOT NULL)`,
+  },
+  {
+    name: "a key's spending is the sum of its calls",
+    sql: `SELECT 'key ' || key AS broken FROM (
+            SELECT key, ${whole('sum(hi)', 'sum(lo)')} FROM (
+              SELECT key, spent >> 32 AS hi, spent & 4294967295 AS lo FROM key_spend
+              UNION ALL
+              SELECT key, -charged >> 32, -charged & 4294967295 FROM call WHERE state = 'settled' AND key IS NOT NULL
+            ) GROUP BY key)
+          WHERE hi <> 0 OR lo <> 0`,
+  },
+  {
+    name: 'one Idempotency-Key is one call of its account',
+    sql: `SELECT 'key ' || idempotency.key AS broken FROM idempotency JOIN call ON call.id = idempotency.call
+          WHERE call.account <> idempotency.account`,
+  },
+  {
+    name: 'one payment is one credit',
+    sql: `SELECT 'payment ' || processor || ':' || order_id AS broken FROM payment
+          LEFT JOIN lot ON lot.source = 'payment:' || processor || ':' || order_id
+          WHERE (state = 'paid') <> (lot.id IS NOT NULL) OR lot.account <> payment.account`,
+  },
+  {
+    name: 'one allowance for each account and UTC day, one welcome for each account',
+    sql: `SELECT 'lot ' || id AS broken FROM lot
+          WHERE (source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 86400000 <> 0
+              OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
+            OR (source GLOB 'welcome:*' AND source <> 'welcome:' || account)`,
+  },
+]
+
+/** Checks every invariant of the ledger in one file. Throws only when the file cannot be read at all. */
+export function auditFile(path: string): AuditReport {
+  const database = openReader(path)
+  try {
+    database.run('BEGIN')
+    const chain = chainOf(database)
+    const found = checks.map(({ name, sql }) => result(name, firstBroken(database, sql)))
+    const damage = database.prepare<{ quick_check: string }, []>('PRAGMA quick_check(1)').get()?.quick_check
+    const all = [
+      result('the file is sound', damage === 'ok' ? null : (damage ?? 'no answer')),
+      result('the hash chain verifies', chain.broken),
+      ...found,
+    ]
+    return {
+      ok: all.every((check) => check.ok),
+      journalEntries: chain.entries,
+      headHash: Buffer.from(chain.head).toString('hex'),
+      checks: all,
+    }
+  } finally {
+    database.close()
+  }
+}
+
+function result(name: string, detail: string | null): AuditReport['checks'][number] {
+  return { name, ok: detail === null, detail }
+}
+
+function firstBroken(database: Database, sql: string): string | null {
+  try {
+    return database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null
+  } catch (error) {
+    // A forged figure can overflow a sum; that is an answer too.
+    return `the check could not be computed: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
+
+function chainOf(database: Database): { entries: number; head: Uint8Array; broken: string | null } {
+  let head: Uint8Array = genesis
+  let entries = 0
+  const rows = database.prepare<JournalRow, []>(
+    'SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal ORDER BY tx, leg',
+  )
+  for (const row of rows.iterate()) {
+    const expected = hashOf(head, row)
+    if (Buffer.compare(row.prev_hash, head) !== 0 || Buffer.compare(row.hash, expected) !== 0) {
+      return { entries, head, broken: `transaction ${row.tx} leg ${row.leg}` }
+    }
+    head = row.hash
+    entries++
+  }
+  return { entries, head, broken: null }
+}

@@ -1,0 +1,145 @@
+// A call as the database keeps it, and as receipts and recovery read it.
+
+import { noUsage, type Usage } from '../../conversation/usage.ts'
+import type { CallRecord, Ending, Served } from '../../credits/ledger.ts'
+import type { CostLine } from '../../credits/price.ts'
+import { pools, type Pool } from '../../credits/pool.ts'
+import type { OpenCall, Pin, Progress } from '../../credits/wallet.ts'
+
+export interface CallRow {
+  readonly seq: bigint
+  readonly id: string
+  readonly account: string
+  readonly key: string | null
+  readonly state: string
+  readonly hold: bigint
+  readonly pins: string | null
+  readonly funding: string
+  readonly model: string
+  readonly price_version: string
+  readonly key_limit: bigint | null
+  readonly key_window: bigint | null
+  readonly owner: string
+  readonly lease_until: bigint
+  readonly opened_at: bigint
+  readonly progress: string | null
+  readonly ended_at: bigint | null
+  readonly ending: string | null
+  readonly cost: bigint | null
+  readonly charged: bigint | null
+  readonly absorbed: bigint | null
+  readonly estimated: bigint | null
+  readonly upstream_id: string | null
+  readonly receipt: string | null
+  readonly settle_tx: bigint | null
+}
+
+/** The parts of a receipt that are neither sums nor keys, in one JSON column. */
+export interface ReceiptFacts {
+  readonly usage: Usage
+  readonly lines: readonly CostLine[]
+  readonly served: Served | null
+}
+
+/** Buckets of nothing are left out: most calls fill three of ten. */
+export function receiptText({ usage, lines, served }: ReceiptFacts): string {
+  return JSON.stringify({
+    usage: usageFacts(usage),
+    lines: lines.map((line) => [line.item, line.quantity, String(line.rate), String(line.amount)]),
+    served,
+  })
+}
+
+export function progressText({ usage, cost }: Progress): string {
+  return JSON.stringify({ usage: usageFacts(usage), cost: String(cost) })
+}
+
+function usageFacts(usage: Usage): Partial<Usage> {
+  const facts: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(usage))
+    if (value !== 0 && value !== undefined) facts[name] = value
+  return facts
+}
+
+function usageOf(facts: Partial<Usage>): Usage {
+  return { ...noUsage, ...facts }
+}
+
+/** `lot amount`, comma-separated, as a JSON array so that an audit can add the pins up in SQL. */
+export function pinsText(pins: readonly Pin[]): string {
+  let text = ''
+  for (const pin of pins) text += `${text === '' ? '' : ','}["${pin.lot}",${pin.amount}]`
+  return `[${text}]`
+}
+
+// The amounts are JSON numbers beyond 2^53, which JSON.parse would round.
+const pinPattern = /\["([^"]+)",(\d+)\]/g
+
+export function pinsOf(text: string): Pin[] {
+  return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
+}
+
+export function openCallOf(row: CallRow): OpenCall {
+  return {
+    call: row.id,
+    key: row.key,
+    keyLimit:
+      row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
+    funding: row.funding.split(',').filter(isPool),
+    hold: row.hold,
+    pins: pinsOf(row.pins ?? ''),
+    owner: row.owner,
+    leaseUntil: Number(row.lease_until),
+    progress: progressOf(row.progress),
+    model: row.model,
+    priceVersion: row.price_version,
+    openedAt: Number(row.opened_at),
+  }
+}
+
+function isPool(name: string): name is Pool {
+  return (pools as readonly string[]).includes(name)
+}
+
+function progressOf(text: string | null): Progress | null {
+  if (text === null) return null
+  const facts = JSON.parse(text) as { usage: Partial<Usage>; cost: string }
+  return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }
+}
+
+export function callRecordOf(row: CallRow, drawn: CallRecord['drawn']): CallRecord {
+  const facts = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt)
+  return {
+    call: row.id,
+    account: row.account,
+    key: row.key,
+    model: row.model,
+    state: row.state as CallRecord['state'],
+    priceVersion: row.price_version,
+    hold: row.hold,
+    openedAt: Number(row.opened_at),
+    endedAt: row.ended_at === null ? null : Number(row.ended_at),
+    cost: row.cost ?? 0n,
+    charged: row.charged ?? 0n,
+    absorbed: row.absorbed ?? 0n,
+    estimated: row.estimated === 1n,
+    usage: facts ? usageOf(facts.usage) : null,
+    lines: facts
+      ? facts.lines.map(([item, quantity, rate, amount]) => ({
+          item,
+          quantity,
+          rate: BigInt(rate),
+          amount: BigInt(amount),
+        }))
+      : [],
+    ending: row.state === 'settled' ? (row.ending as Ending) : null,
+    served: facts?.served ?? null,
+    drawn,
+  }
+}
+
+interface StoredReceipt {
+  readonly usage: Partial<Usage>
+  readonly lines: readonly (readonly [CostLine['item'], number, string, string])[]
+  readonly served: Served | null
+}

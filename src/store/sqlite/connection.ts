@@ -1,0 +1,85 @@
+// Opens the database file the way money needs it, and refuses a library or a file that cannot keep the promise.
+
+import { chmodSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { Database } from 'bun:sqlite'
+import { migrate } from './migrate.ts'
+
+/** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
+const oldestSafeVersion = '3.51.3'
+const busyTimeoutMs = 5000
+
+/** The data directory cannot be used; the message says why and what to do. */
+export class StoreOpenError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'StoreOpenError'
+  }
+}
+
+export function databasePath(dataDir: string): string {
+  return join(dataDir, 'weir.db')
+}
+
+/**
+ * Opens (or creates) the database of a data directory, with all known migrations applied. Throws StoreOpenError when
+ * SQLite is too old, the file is not Weir's or is newer than this program, or the directory cannot be written.
+ */
+export function openDatabase(dataDir: string, now: number): Database {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    const path = databasePath(dataDir)
+    const database = new Database(path, { create: true, readwrite: true, safeIntegers: true, strict: true })
+    try {
+      prepareConnection(database)
+      if (migrate(database, now)) chmodSync(path, 0o600)
+    } catch (error) {
+      database.close()
+      throw error
+    }
+    return database
+  } catch (error) {
+    if (error instanceof StoreOpenError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StoreOpenError(`the data directory ${dataDir} cannot be used: ${reason}`, error)
+  }
+}
+
+/** A second, read-only connection to the same file: what it reads in one transaction is one moment. */
+export function openReader(path: string): Database {
+  const database = new Database(path, { readonly: true, safeIntegers: true, strict: true })
+  database.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`)
+  return database
+}
+
+function prepareConnection(database: Database): void {
+  // The switch to WAL takes a lock itself, so the timeout comes first.
+  database.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`)
+  database.run('PRAGMA journal_mode = WAL')
+  database.run('PRAGMA synchronous = FULL')
+  database.run('PRAGMA mmap_size = 0')
+  database.run('PRAGMA foreign_keys = ON')
+  const version = String(one(database, 'SELECT sqlite_version()'))
+  if (olderThan(version, oldestSafeVersion)) {
+    throw new StoreOpenError(`SQLite ${version} can lose commits; Weir needs ${oldestSafeVersion} or later`)
+  }
+  if (one(database, 'PRAGMA journal_mode') !== 'wal') {
+    throw new StoreOpenError('the file system of the data directory does not support write-ahead logging')
+  }
+  if (one(database, 'PRAGMA synchronous') !== 2n)
+    throw new StoreOpenError('SQLite refuses synchronous = FULL')
+}
+
+/** The first column of the first row. */
+export function one(database: Database, sql: string): unknown {
+  return database.prepare(sql).values()[0]?.[0]
+}
+
+function olderThan(version: string, than: string): boolean {
+  const [a, b] = [version, than].map((text) => text.split('.').map(Number))
+  for (let at = 0; at < 3; at++) {
+    const difference = (a![at] ?? 0) - (b![at] ?? 0)
+    if (difference !== 0) return difference < 0
+  }
+  return false
+}

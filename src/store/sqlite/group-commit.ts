@@ -1,0 +1,322 @@
+// Many commands, one commit: what arrives in one turn of the event loop shares one transaction and one sync to disk.
+// Promises resolve after COMMIT. Admissions are refused while the disk cannot be written; ends of calls never are.
+
+import type { Database, Statement } from 'bun:sqlite'
+import { GatewayError } from '../../errors.ts'
+import { isBusy, isOutage, unavailable } from './outage.ts'
+
+export interface GroupLimits {
+  /** The most commands in one transaction. */
+  readonly max: number
+  /** The longest one transaction gathers, milliseconds. */
+  readonly waitMs: number
+  /** The most commands that wait; beyond it admissions are refused. */
+  readonly queue: number
+}
+
+export const defaultGroupLimits: GroupLimits = { max: 64, waitMs: 2, queue: 4096 }
+
+const busyRetryMs = 5
+/** How long a lock of another process may last before it counts as an outage. */
+const busyPatienceMs = 1000
+const outageRetryMs = 250
+/** How long the end of a call waits for the disk before its caller is told; the command itself is kept. */
+const endPatienceMs = 5000
+
+/** What a group needs from the ledger, around its commands. All of it is synchronous. */
+export interface GroupHooks {
+  /** In the transaction, before the first command. */
+  begin(): void
+  /** In the transaction, after the last: writes what the commands have changed in memory. */
+  finish(): void
+  /** After COMMIT. */
+  committed(): void
+  /** After a rollback: nothing in memory may be trusted. */
+  abandon(): void
+}
+
+/** Where commands are kept when the disk is full. */
+export interface SpillTarget {
+  append(record: unknown): void
+  /** Makes what was appended durable. */
+  sync(): void
+  clear(): void
+}
+
+interface Entry {
+  readonly run: () => unknown
+  resolve: (value: never) => void
+  reject: (error: unknown) => void
+  /** What the spill file keeps; undefined for an admission, which is refused instead. */
+  readonly record: unknown
+  readonly queuedAt: number
+  /** Whether the spill file has it. */
+  kept: boolean
+  outcome: { readonly value: unknown } | { readonly error: unknown } | null
+}
+
+export class GroupCommit {
+  readonly #hooks: GroupHooks
+  readonly #limits: GroupLimits
+  readonly #begin: Statement
+  readonly #commit: Statement
+  readonly #rollback: Statement
+  readonly #database: Database
+  #spill: SpillTarget | null = null
+  #spilled = false
+  #queue: Entry[] = []
+  #scheduled = false
+  #busySince: number | null = null
+  #down = false
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #closed = false
+
+  constructor(database: Database, hooks: GroupHooks, limits: GroupLimits) {
+    this.#database = database
+    this.#hooks = hooks
+    this.#limits = limits
+    this.#begin = database.prepare('BEGIN IMMEDIATE')
+    this.#commit = database.prepare('COMMIT')
+    this.#rollback = database.prepare('ROLLBACK')
+  }
+
+  get writable(): boolean {
+    return !this.#down && !this.#closed && this.#queue.length < this.#limits.queue
+  }
+
+  get waiting(): number {
+    return this.#queue.length
+  }
+
+  spillTo(target: SpillTarget): void {
+    this.#spill = target
+  }
+
+  /**
+   * A command that may be refused when the store is in trouble: `overloaded` when too many wait, `store_unavailable`
+   * when the disk cannot be written.
+   */
+  admit<T>(run: () => T): Promise<T> {
+    if (this.#down || this.#closed) return Promise.reject(unavailable(undefined))
+    if (this.#queue.length >= this.#limits.queue) {
+      return Promise.reject(new GatewayError('overloaded', { retryAfterMs: 1000 }))
+    }
+    return this.#enqueue(run, undefined)
+  }
+
+  /**
+   * A command that must not be lost: the end of a call, or its progress. It is kept and retried for as long as the
+   * process lives, and `record` goes to the spill file. The promise rejects with `store_unavailable` when the disk
+   * has not come back in five seconds; the command is carried out all the same when it does.
+   */
+  conclude<T>(run: () => T, record: unknown): Promise<T> {
+    if (this.#closed) {
+      this.#spill?.append(record)
+      return Promise.reject(unavailable(undefined))
+    }
+    const done = this.#enqueue(run, record)
+    if (this.#down) this.#keepQueue()
+    return done
+  }
+
+  /** Runs a command now, in a transaction of its own: for start-up, before anything is queued. */
+  immediately<T>(run: () => T): T {
+    return this.#transaction(run)
+  }
+
+  /** Writes what is queued and stops. Rejects when the ends of calls could not be written; the spill file has them. */
+  async close(): Promise<void> {
+    clearTimeout(this.#retry)
+    while (this.#queue.length > 0 && !this.#down) {
+      this.#flush()
+      if (this.#busySince !== null) await new Promise((resolve) => setTimeout(resolve, busyRetryMs))
+    }
+    clearTimeout(this.#retry)
+    if (this.#down) this.#retryQueue()
+    clearTimeout(this.#retry)
+    this.#closed = true
+    const lost = this.#queue.splice(0)
+    for (const entry of lost) entry.reject(unavailable(undefined))
+    for (const statement of [this.#begin, this.#commit, this.#rollback]) statement.finalize()
+    if (lost.length > 0) throw unavailable(undefined)
+  }
+
+  /** Makes sure that the disk can be written, by writing. Never throws. */
+  probe(write: () => void): void {
+    if (this.#down || this.#closed) return
+    try {
+      this.#transaction(write)
+    } catch (error) {
+      if (!isBusy(error)) this.#outage()
+    }
+  }
+
+  #enqueue<T>(run: () => T, record: unknown): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({
+        run,
+        resolve,
+        reject,
+        record,
+        queuedAt: performance.now(),
+        kept: false,
+        outcome: null,
+      })
+      if (!this.#down && this.#busySince === null) this.#schedule()
+    })
+  }
+
+  // setImmediate runs when every callback of this turn has run: a lone command does not wait, and what has arrived
+  // while the last group was being synced is gathered into the next.
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      if (!this.#closed && !this.#down && this.#busySince === null) this.#flush()
+    })
+  }
+
+  #flush(): void {
+    const group = this.#queue.splice(0, this.#limits.max)
+    if (group.length === 0) return
+    try {
+      this.#commitGroup(group)
+      this.#busySince = null
+    } catch (error) {
+      this.#failed(group, error)
+    }
+    if (this.#queue.length > 0 && !this.#down && this.#busySince === null) this.#schedule()
+  }
+
+  /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */
+  #commitGroup(group: Entry[]): void {
+    let taken = 0
+    this.#transaction(() => {
+      const until = performance.now() + this.#limits.waitMs
+      for (const entry of group) {
+        if (taken > 0 && performance.now() > until) break
+        taken++
+        entry.outcome = outcomeOf(entry.run)
+      }
+    })
+    if (taken < group.length) this.#queue.unshift(...group.slice(taken))
+    for (const entry of group.slice(0, taken)) deliver(entry)
+  }
+
+  #transaction<T>(run: () => T): T {
+    this.#begin.run()
+    try {
+      this.#hooks.begin()
+      const value = run()
+      this.#hooks.finish()
+      this.#commit.run()
+      this.#hooks.committed()
+      return value
+    } catch (error) {
+      // SQLite itself rolls back when the disk is full.
+      if (this.#database.inTransaction) this.#rollback.run()
+      this.#hooks.abandon()
+      throw error
+    }
+  }
+
+  #failed(group: Entry[], error: unknown): void {
+    for (const entry of group) entry.outcome = null
+    if (isBusy(error) && this.#waitForLock()) {
+      this.#queue.unshift(...group)
+      return
+    }
+    if (isOutage(error)) {
+      this.#queue.unshift(...group)
+      this.#outage()
+      return
+    }
+    if (group.length === 1) {
+      group[0]!.reject(new GatewayError('internal_error', { cause: error }))
+      return
+    }
+    // One command of the group is at fault. Each gets a transaction of its own, so that only that one fails.
+    for (const [at, entry] of group.entries()) {
+      try {
+        this.#commitGroup([entry])
+      } catch (alone) {
+        const rest = group.slice(at)
+        if (isOutage(alone)) return this.#failed(rest, alone)
+        this.#failed([entry], alone)
+      }
+    }
+  }
+
+  /** Leaves the loop to others and tries again; false when the lock has lasted too long. */
+  #waitForLock(): boolean {
+    const now = performance.now()
+    this.#busySince ??= now
+    if (now - this.#busySince > busyPatienceMs) {
+      this.#busySince = null
+      return false
+    }
+    this.#retry = setTimeout(() => this.#flush(), busyRetryMs)
+    return true
+  }
+
+  /** Refuses the admissions, keeps the rest, and tries again four times a second. */
+  #outage(): void {
+    this.#down = true
+    this.#busySince = null
+    const admissions = this.#queue.filter((entry) => entry.record === undefined)
+    this.#queue = this.#queue.filter((entry) => entry.record !== undefined)
+    for (const entry of admissions) entry.reject(unavailable(undefined))
+    this.#keepQueue()
+    const late = performance.now() - endPatienceMs
+    for (const entry of this.#queue) if (entry.queuedAt < late) entry.reject(unavailable(undefined))
+    clearTimeout(this.#retry)
+    this.#retry = setTimeout(() => this.#retryQueue(), outageRetryMs)
+  }
+
+  #keepQueue(): void {
+    if (!this.#spill) return
+    for (const entry of this.#queue) {
+      if (entry.kept) continue
+      this.#spill.append(entry.record)
+      entry.kept = true
+      this.#spilled = true
+    }
+    this.#spill.sync()
+  }
+
+  #retryQueue(): void {
+    try {
+      this.#transaction(() => this.#database.run('UPDATE server SET started_at = started_at'))
+      this.#down = false
+    } catch (error) {
+      // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
+      if (!isOutage(error)) this.#hooks.abandon()
+    }
+    while (!this.#down && this.#busySince === null && this.#queue.length > 0) this.#flush()
+    if (this.#down) {
+      this.#outage()
+      return
+    }
+    if (this.#spilled && this.#queue.length === 0) {
+      this.#spill?.clear()
+      this.#spilled = false
+    }
+  }
+}
+
+/** A refusal is an answer: it leaves the group alone. Anything else undoes the group. */
+function outcomeOf(run: () => unknown): Entry['outcome'] {
+  try {
+    return { value: run() }
+  } catch (error) {
+    if (error instanceof GatewayError) return { error }
+    throw error
+  }
+}
+
+function deliver(entry: Entry): void {
+  if (!entry.outcome) throw new Error('a command was committed without an outcome')
+  if ('error' in entry.outcome) entry.reject(entry.outcome.error)
+  else entry.resolve(entry.outcome.value as never)
+}

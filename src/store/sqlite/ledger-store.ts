@@ -1,0 +1,416 @@
+// The ledger on SQLite. Commands are decided in memory by credits/decide.ts, inside a transaction that many share.
+
+import { randomBytes } from 'node:crypto'
+import type { Database, Statement } from 'bun:sqlite'
+import { decide, type PriorGrant } from '../../credits/decide.ts'
+import type {
+  AdjustCommand,
+  AdjustResult,
+  Attempt,
+  AuditReport,
+  Balance,
+  CallRecord,
+  CheckpointCommand,
+  GrantCommand,
+  GrantResult,
+  HoldCommand,
+  HoldResult,
+  LedgerStore,
+  LedgerUpkeep,
+  RefundCommand,
+  RefundResult,
+  ReleaseCommand,
+  SettleCommand,
+  SettleResult,
+} from '../../credits/ledger.ts'
+import type { Pico } from '../../credits/money.ts'
+import { balanceOf, type Change, type OpenCall } from '../../credits/wallet.ts'
+import { GatewayError } from '../../errors.ts'
+import { auditFile } from './audit.ts'
+import { CallTable } from './call-table.ts'
+import { GroupCommit, type GroupLimits } from './group-commit.ts'
+import { Journal } from './journal.ts'
+import { reading } from './outage.ts'
+import { recoverable } from './recovery.ts'
+import { Wallets, type CachedWallet } from './wallets.ts'
+
+/** What the spill file keeps of a command that must not be lost. */
+export type SpillRecord =
+  | { readonly kind: 'settle'; readonly command: SettleCommand }
+  | { readonly kind: 'release'; readonly command: ReleaseCommand }
+  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
+
+/** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
+export interface Rider {
+  write(): void
+  committed(): void
+}
+
+export interface LedgerParts {
+  readonly database: Database
+  readonly path: string
+  readonly clock: () => number
+  readonly limits: GroupLimits
+  /** Rows of other tables that ride on a group's commit. */
+  readonly riders: readonly Rider[]
+  /** Owners that are dead for certain, whatever their leases say. */
+  readonly deadOwners: () => ReadonlySet<string>
+}
+
+export class SqliteLedger implements LedgerStore, LedgerUpkeep {
+  readonly group: GroupCommit
+  readonly #parts: LedgerParts
+  readonly #wallets: Wallets
+  readonly #journal: Journal
+  readonly #calls: CallTable
+  readonly #sql: ReturnType<typeof statements>
+  readonly #prices = new Set<string>()
+  #pendingPrices: [version: string, model: string, price: string][] = []
+  #lastWriteCheck = 0
+
+  constructor(parts: LedgerParts) {
+    this.#parts = parts
+    this.#wallets = new Wallets(parts.database)
+    this.#journal = new Journal(parts.database)
+    this.#calls = new CallTable(parts.database)
+    this.#sql = statements(parts.database)
+    this.group = new GroupCommit(
+      parts.database,
+      {
+        begin: () => {
+          if (this.#wallets.validate()) this.#journal.forget()
+        },
+        finish: () => {
+          this.#wallets.flush()
+          this.#writePrices()
+          for (const rider of parts.riders) rider.write()
+        },
+        committed: () => {
+          this.#pendingPrices = []
+          for (const rider of parts.riders) rider.committed()
+        },
+        abandon: () => {
+          this.#wallets.forget()
+          this.#journal.forget()
+        },
+      },
+      parts.limits,
+    )
+  }
+
+  hold(command: HoldCommand): Promise<HoldResult> {
+    return this.group.admit(() => {
+      const now = this.#parts.clock()
+      const entry = this.#wallets.of(command.account)
+      const { key, keyLimit } = command
+      if (key !== null) this.#wallets.keyOf(key)
+      const keySpend = key !== null && keyLimit ? this.#wallets.keySpend(key, keyLimit.windowStart) : 0n
+      const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
+      if (change) this.#open(entry, change)
+      return result
+    })
+  }
+
+  extend(call: string, owner: string, more: Pico): Promise<boolean> {
+    return this.group.admit(() => {
+      const entry = this.#wallets.ofOpenCall(call)
+      const open = entry?.wallet.calls.get(call)
+      if (!entry || !open) return false
+      const { key, keyLimit } = open
+      const keySpend = key !== null && keyLimit ? this.#wallets.keySpend(key, keyLimit.windowStart) : 0n
+      const command = { kind: 'extend', call, owner, more, keySpend } as const
+      const { result, change } = decide<'extend'>(entry.wallet, command, this.#parts.clock())
+      if (change) this.#keep(entry, open, change)
+      return result
+    })
+  }
+
+  async checkpoint(command: CheckpointCommand): Promise<void> {
+    await this.group.conclude(() => this.#checkpoint(command), { kind: 'checkpoint', command })
+  }
+
+  settle(command: SettleCommand): Promise<SettleResult> {
+    return this.group.conclude(() => this.#settle(command), { kind: 'settle', command })
+  }
+
+  release(command: ReleaseCommand): Promise<SettleResult> {
+    return this.group.conclude(() => this.#release(command), { kind: 'release', command })
+  }
+
+  /** Carries out a command of the spill file; without effect when its call has ended. */
+  replay(record: SpillRecord): void {
+    this.group.immediately(() => {
+      if (record.kind === 'settle') this.#settle(record.command)
+      else if (record.kind === 'release') this.#release(record.command)
+      else this.#checkpoint(record.command)
+    })
+  }
+
+  #checkpoint(command: CheckpointCommand): void {
+    const entry = this.#wallets.ofOpenCall(command.call)
+    const open = entry?.wallet.calls.get(command.call)
+    if (!entry || !open) return
+    const { change } = decide<'checkpoint'>(entry.wallet, { kind: 'checkpoint', checkpoint: command }, 0)
+    if (change) this.#keep(entry, open, change)
+  }
+
+  #settle(command: SettleCommand): SettleResult {
+    const entry = this.#wallets.ofOpenCall(command.call)
+    if (!entry) return { kind: 'already-ended' }
+    const now = this.#parts.clock()
+    const settle = { ...command, provider: command.served.provider }
+    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
+    if (change) this.#end(entry, change, now, command.ending, command, command.served.attempts)
+    return result
+  }
+
+  #release(command: ReleaseCommand): SettleResult {
+    const entry = this.#wallets.ofOpenCall(command.call)
+    if (!entry) return { kind: 'already-ended' }
+    const now = this.#parts.clock()
+    const { result, change } = decide<'release'>(entry.wallet, { kind: 'release', release: command }, now)
+    if (change) this.#end(entry, change, now, command.reason, null, command.attempts)
+    return result
+  }
+
+  #open(entry: CachedWallet, change: Change): void {
+    if (change.call?.kind !== 'opened') throw new Error('a hold opens a call')
+    const { open } = change.call
+    const row = this.#calls.insert(entry.wallet.account, open)
+    // The id is the idempotency key of the command: a call that has ended is not opened again.
+    if (row === undefined)
+      throw new GatewayError('idempotency_conflict', { message: 'This call id has been used.' })
+    this.#wallets.apply(entry, change, null)
+    this.#wallets.opened(entry, open.call, row)
+    if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
+  }
+
+  #keep(entry: CachedWallet, before: OpenCall, change: Change): void {
+    if (change.call?.kind !== 'kept') throw new Error('the call stays open')
+    const { open } = change.call
+    if (open.key !== null) this.#wallets.keyOf(open.key)
+    this.#calls.update(rowOf(entry, open.call), open)
+    this.#wallets.apply(entry, change, null)
+    if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold - before.hold)
+  }
+
+  #end(
+    entry: CachedWallet,
+    change: Change,
+    now: number,
+    ending: string,
+    receipt: SettleCommand | Recovered | null,
+    attempts: readonly Attempt[],
+  ): void {
+    if (change.call?.kind !== 'ended') throw new Error('the call ends')
+    const { open, charged } = change.call
+    if (open.key !== null) this.#wallets.keyOf(open.key)
+    const tx = change.transaction
+      ? this.#journal.append(change.transaction.kind, change.transaction.legs, now)
+      : null
+    this.#calls.end(rowOf(entry, open.call), change.call, { at: now, ending, tx, receipt, attempts })
+    this.#wallets.apply(entry, change, null)
+    this.#wallets.ended(entry, open.call)
+    if (open.key !== null) {
+      this.#wallets.keyHolds(open.key, -open.hold)
+      this.#wallets.keySpent(open.key, charged, now)
+    }
+  }
+
+  grant(command: GrantCommand): Promise<GrantResult> {
+    return this.group.admit(() => {
+      const now = this.#parts.clock()
+      const entry = this.#wallets.of(command.account)
+      const prior = this.#sql.lotBySource.get(command.source) ?? null
+      const grant = { kind: 'grant', grant: command, lot: newLotId(), prior } as const
+      const { result, change } = decide<'grant'>(entry.wallet, grant, now)
+      // Written at once, not with the group: the next command may ask for this source.
+      if (change) this.#post(entry, change, now, command.source)
+      return result
+    })
+  }
+
+  refund(command: RefundCommand): Promise<RefundResult> {
+    return this.group.admit(() => {
+      const done = this.#correctionOf(command.id, command.account)
+      if (done) return { taken: done.taken, debt: done.debt, refunded: false }
+      const now = this.#parts.clock()
+      const entry = this.#wallets.of(command.account)
+      this.#wallets.admitLot(entry, command.lot)
+      const { result, change } = decide<'refund'>(entry.wallet, { kind: 'refund', refund: command }, now)
+      this.#sql.insertCorrection.run(command.id, command.account, 'refund', result.taken, result.debt, now)
+      if (change) this.#post(entry, change, now, null)
+      return result
+    })
+  }
+
+  adjust(command: AdjustCommand): Promise<AdjustResult> {
+    return this.group.admit(() => {
+      if (this.#correctionOf(command.id, command.account)) return { adjusted: false }
+      const now = this.#parts.clock()
+      const entry = this.#wallets.of(command.account)
+      const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
+      const { result, change } = decide<'adjust'>(entry.wallet, adjust, now)
+      this.#sql.insertCorrection.run(command.id, command.account, 'adjust', 0n, 0n, now)
+      if (change) this.#post(entry, change, now, `adjust:${command.id}`)
+      return result
+    })
+  }
+
+  #correctionOf(id: string, account: string): { taken: bigint; debt: bigint } | undefined {
+    const done = this.#sql.correction.get(id)
+    if (!done) return undefined
+    if (done.account === account) return done
+    throw new GatewayError('idempotency_conflict', { message: 'This id has been used for another account.' })
+  }
+
+  async expire(now: number): Promise<number> {
+    const accounts = reading(() => this.#sql.expiring.all(now))
+    const booked = accounts.map(({ account }) =>
+      this.group.admit(() => {
+        const entry = this.#wallets.of(account)
+        const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, now)
+        if (change) this.#post(entry, change, now, null)
+        return result
+      }),
+    )
+    return (await Promise.all(booked)).filter((amount) => amount > 0n).length
+  }
+
+  #post(entry: CachedWallet, change: Change, now: number, source: string | null): void {
+    if (change.transaction) this.#journal.append(change.transaction.kind, change.transaction.legs, now)
+    this.#wallets.apply(entry, change, source)
+    if (change.newLot) this.#wallets.flush()
+  }
+
+  async recover(now: number): Promise<number> {
+    const dead = this.#parts.deadOwners()
+    const candidates = reading(() => recoverable(this.#calls.open(), dead, now))
+    const ended = candidates.map(({ call, account }) =>
+      this.group.admit(() => this.#recover(call, account, dead, now)),
+    )
+    return (await Promise.all(ended)).filter(Boolean).length
+  }
+
+  /** Ends one abandoned call; false when its owner has ended it, or shown a sign of life, in the meantime. */
+  #recover(call: string, account: string, dead: ReadonlySet<string>, now: number): boolean {
+    const entry = this.#wallets.of(account)
+    const open = entry.wallet.calls.get(call)
+    if (!open || (open.leaseUntil > now && !dead.has(open.owner))) return false
+    const lost: Attempt = { provider: 'unreconciled', outcome: 'failed', code: null, upstreamId: null, ms: 0 }
+    if (open.progress === null) {
+      const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, now)
+      if (change) this.#end(entry, change, now, 'recovered', null, [lost])
+      return change !== null
+    }
+    const { usage, cost } = open.progress
+    const settle = { call, owner: open.owner, cost, estimated: true, provider: 'unreconciled' }
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
+    const receipt: Recovered = { usage, lines: [], served: null, estimated: true }
+    if (change) this.#end(entry, change, now, 'recovered', receipt, [lost])
+    return change !== null
+  }
+
+  balance(account: string): Balance {
+    return reading(() => {
+      this.#validate()
+      return balanceOf(this.#wallets.of(account).wallet, this.#parts.clock())
+    })
+  }
+
+  keySpend(key: string, windowStart: number): Pico {
+    return reading(() => {
+      this.#validate()
+      return this.#wallets.keySpend(key, windowStart)
+    })
+  }
+
+  #validate(): void {
+    if (this.#wallets.validate()) this.#journal.forget()
+  }
+
+  totals(account: string): { purchased: Pico; used: Pico } {
+    let purchased = 0n
+    let used = 0n
+    // Added up here: a lifetime of top-ups may exceed what SQLite's integers hold.
+    for (const lot of reading(() => this.#sql.lotsOf.all(account))) {
+      if (lot.pool === 'purchased') purchased += lot.granted
+      used += lot.granted - lot.remaining - lot.expired - lot.refunded
+    }
+    return { purchased, used }
+  }
+
+  call(account: string, id: string): CallRecord | undefined {
+    return reading(() => this.#calls.record(account, id))
+  }
+
+  recordPrice(version: string, model: string, price: string): void {
+    if (this.#prices.has(version)) return
+    this.#prices.add(version)
+    this.#pendingPrices.push([version, model, price])
+  }
+
+  // With the next group: the price is durable with the first hold that names it.
+  #writePrices(): void {
+    for (const price of this.#pendingPrices) this.#sql.insertPrice.run(...price, this.#parts.clock())
+  }
+
+  audit(): AuditReport {
+    return auditFile(this.#parts.path)
+  }
+
+  /** Writes a byte when nothing has been asked for a second: a full disk shows before the first call meets it. */
+  writable(): boolean {
+    const now = performance.now()
+    if (now - this.#lastWriteCheck > 1000) {
+      this.#lastWriteCheck = now
+      this.group.probe(() => this.#sql.touch.run(this.#parts.clock()))
+    }
+    return this.group.writable
+  }
+
+  close(): Promise<void> {
+    return this.group.close()
+  }
+}
+
+interface Recovered extends Pick<SettleCommand, 'usage' | 'lines' | 'estimated'> {
+  readonly served: null
+}
+
+function rowOf(entry: CachedWallet, call: string): number {
+  const row = entry.rows.get(call)
+  if (row === undefined) throw new Error(`the open call ${call} has no row`)
+  return row
+}
+
+function newLotId(): string {
+  return `lot_${randomBytes(12).toString('hex')}`
+}
+
+function statements(database: Database) {
+  return {
+    lotBySource: database.prepare<PriorGrant, [string]>(
+      'SELECT id AS lot, account, pool FROM lot WHERE source = ?',
+    ),
+    correction: database.prepare<{ account: string; taken: bigint; debt: bigint }, [string]>(
+      'SELECT account, taken, debt FROM correction WHERE id = ?',
+    ),
+    insertCorrection: database.prepare(
+      'INSERT INTO correction (id, account, kind, taken, debt, at) VALUES (?,?,?,?,?,?)',
+    ) as Statement,
+    expiring: database.prepare<{ account: string }, [number]>(
+      'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= ? AND remaining > pinned',
+    ),
+    lotsOf: database.prepare<
+      { pool: string; granted: bigint; remaining: bigint; expired: bigint; refunded: bigint },
+      [string]
+    >('SELECT pool, granted, remaining, expired, refunded FROM lot WHERE account = ?'),
+    insertPrice: database.prepare(
+      'INSERT INTO price_version (version, model, price, recorded_at) VALUES (?,?,?,?) ON CONFLICT (version) DO NOTHING',
+    ) as Statement,
+    touch: database.prepare(
+      `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
+    ) as Statement,
+  }
+}

@@ -1,0 +1,46 @@
+// Tells a fault of disk or database from a fault of ours: the first is a 503 and is retried, the second is a bug.
+
+import { GatewayError } from '../../errors.ts'
+
+const outages = [
+  'SQLITE_FULL',
+  'SQLITE_READONLY',
+  'SQLITE_IOERR',
+  'SQLITE_BUSY',
+  'SQLITE_LOCKED',
+  'SQLITE_CANTOPEN',
+  'SQLITE_NOMEM',
+  'SQLITE_PROTOCOL',
+  'SQLITE_CORRUPT',
+  'SQLITE_NOTADB',
+  'SQLITE_PERM',
+]
+
+/** SQLite's name of the error (`SQLITE_FULL`), or an empty string for any other error. */
+export function sqliteCode(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+}
+
+export function isOutage(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return outages.some((outage) => code.startsWith(outage))
+}
+
+/** Another process is writing; it will be done in a moment. */
+export function isBusy(error: unknown): boolean {
+  return sqliteCode(error).startsWith('SQLITE_BUSY')
+}
+
+/** The answer to a caller: never a refusal of credit, whatever broke. */
+export function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
+}
+
+/** Runs a read and turns a fault of the database into `store_unavailable`. */
+export function reading<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw isOutage(error) ? unavailable(error) : error
+  }
+}

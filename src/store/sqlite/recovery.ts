@@ -1,0 +1,14 @@
+// Which open calls have lost their process.
+
+import type { CallRow } from './call-record.ts'
+
+/** Calls whose lease has ended, and calls of owners that are dead for certain. */
+export function recoverable(
+  open: readonly Pick<CallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
+  dead: ReadonlySet<string>,
+  now: number,
+): { readonly call: string; readonly account: string }[] {
+  return open
+    .filter((row) => Number(row.lease_until) <= now || dead.has(row.owner))
+    .map((row) => ({ call: row.id, account: row.account }))
+}

@@ -1,0 +1,80 @@
+// Thought signatures by tool-call id, for clients that drop them. In memory at once, in the file soon after, for a day.
+
+import type { Database, Statement } from 'bun:sqlite'
+import { LRUCache } from 'lru-cache'
+import type { Rider } from './ledger-store.ts'
+import { isOutage } from './outage.ts'
+
+const livesMs = 86_400_000
+const cachedSignatures = 5_000
+const largestSignature = 256 * 1024
+const waitingSignatures = 1_000
+
+export class SqliteSignatures implements Rider {
+  readonly #cache = new LRUCache<string, string>({
+    max: cachedSignatures,
+    maxSize: 64 * 1024 * 1024,
+    sizeCalculation: (text) => text.length + 1,
+  })
+  readonly #waiting = new Map<string, { readonly signature: string; readonly expiresAt: number }>()
+  readonly #insert: Statement
+  readonly #select: Statement<{ signature: string }, [string, number]>
+  readonly #prune: Statement
+  readonly #clock: () => number
+
+  constructor(database: Database, clock: () => number) {
+    this.#clock = clock
+    this.#insert = database.prepare(
+      `INSERT INTO signature (tool_call, signature, expires_at) VALUES (?,?,?)
+       ON CONFLICT (tool_call) DO UPDATE SET signature = excluded.signature, expires_at = excluded.expires_at`,
+    )
+    this.#select = database.prepare('SELECT signature FROM signature WHERE tool_call = ? AND expires_at > ?')
+    this.#prune = database.prepare('DELETE FROM signature WHERE expires_at <= ?')
+  }
+
+  /** Keeps the signature of a tool call for a day. One that is absurdly long is not kept. */
+  remember(toolCallId: string, signature: string): void {
+    if (signature.length > largestSignature) return
+    this.#cache.set(toolCallId, signature)
+    if (this.#waiting.size < waitingSignatures) {
+      this.#waiting.set(toolCallId, { signature, expiresAt: this.#clock() + livesMs })
+    }
+  }
+
+  /** undefined when it is not known, or no longer. Never throws: the call can go on without. */
+  recall(toolCallId: string): string | undefined {
+    const cached = this.#cache.get(toolCallId)
+    if (cached !== undefined) return cached
+    try {
+      const stored = this.#select.get(toolCallId, this.#clock())?.signature
+      if (stored !== undefined) this.#cache.set(toolCallId, stored)
+      return stored
+    } catch {
+      return undefined
+    }
+  }
+
+  get waiting(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  write(): void {
+    for (const [id, { signature, expiresAt }] of this.#waiting) {
+      try {
+        this.#insert.run(id, signature, expiresAt)
+      } catch (error) {
+        // A row that the database refuses must not undo the money it travels with.
+        if (isOutage(error)) throw error
+      }
+    }
+  }
+
+  committed(): void {
+    this.#waiting.clear()
+  }
+
+  /** Deletes what has expired. Returns how many. */
+  prune(now: number): number {
+    return Number(this.#prune.run(now).changes)
+  }
+}

@@ -1,0 +1,312 @@
+// Wallets in memory, each exactly as the file has it. They are valid while no other connection has committed; a group
+// checks that inside its transaction, so a decision made here is as good as one made by a guarded UPDATE.
+
+import type { Database, Statement } from 'bun:sqlite'
+import { startOfDay } from '../../credits/calendar.ts'
+import type { Pico } from '../../credits/money.ts'
+import type { Pool } from '../../credits/pool.ts'
+import { addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
+import { openCallOf, type CallRow } from './call-record.ts'
+
+/** Wallets and keys beyond this are loaded again when they are needed. */
+const cachedAccounts = 10_000
+const largestInteger = 2n ** 63n - 1n
+
+interface PoolRow {
+  readonly pool: Pool
+  readonly debt: bigint
+  readonly version: bigint
+}
+
+interface LotRow {
+  readonly id: string
+  readonly pool: Pool
+  readonly granted: bigint
+  readonly remaining: bigint
+  readonly pinned: bigint
+  readonly expired: bigint
+  readonly refunded: bigint
+  readonly granted_at: bigint
+  readonly expires_at: bigint | null
+}
+
+export interface CachedWallet {
+  readonly wallet: Wallet
+  /** The row numbers of its open calls. */
+  readonly rows: Map<string, number>
+  /** The version of each pool's row in the file. */
+  readonly versions: Map<Pool, bigint>
+}
+
+/** What a key has spent by UTC day, and what it holds now. */
+interface KeySpending {
+  readonly days: Map<number, Pico>
+  /** Sums since the starts of windows that have been asked for. */
+  readonly sums: Map<number, Pico>
+  held: Pico
+}
+
+export class Wallets {
+  readonly #wallets = new Map<string, CachedWallet>()
+  readonly #accountOfCall = new Map<string, string>()
+  readonly #keys = new Map<string, KeySpending>()
+  readonly #dirtyLots = new Map<string, { lot: Lot; source: string | null; account: string }>()
+  readonly #dirtyPools = new Map<CachedWallet, Set<Pool>>()
+  readonly #dirtyDays = new Map<string, Set<number>>()
+  readonly #sql: ReturnType<typeof statements>
+  #dataVersion: unknown
+
+  constructor(database: Database) {
+    this.#sql = statements(database)
+  }
+
+  /** Drops everything when another connection has committed since. Returns whether it had. */
+  validate(): boolean {
+    const version = this.#sql.dataVersion.values()[0]?.[0]
+    if (version === this.#dataVersion) return false
+    this.forget()
+    this.#dataVersion = version
+    return true
+  }
+
+  forget(): void {
+    for (const map of [this.#wallets, this.#accountOfCall, this.#keys]) map.clear()
+    for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()
+  }
+
+  of(account: string): CachedWallet {
+    const cached = this.#wallets.get(account)
+    if (cached) return cached
+    const loaded = this.#load(account)
+    this.#wallets.set(account, loaded)
+    for (const call of loaded.wallet.calls.keys()) this.#accountOfCall.set(call, account)
+    return loaded
+  }
+
+  /** The wallet in which the call is open, or nothing when it has ended or never was. */
+  ofOpenCall(call: string): CachedWallet | undefined {
+    const account = this.#accountOfCall.get(call) ?? this.#sql.accountOfCall.get(call)?.account
+    return account === undefined ? undefined : this.of(account)
+  }
+
+  /** Brings a lot of which nothing is left into the wallet, for a refund. */
+  admitLot(entry: CachedWallet, id: string): void {
+    if (entry.wallet.lots.some((lot) => lot.id === id)) return
+    const row = this.#sql.lot.get(id, entry.wallet.account)
+    if (row) addLot(entry.wallet.lots, lotOf(row))
+  }
+
+  /** Carries out a change in memory and remembers what has to be written at the end of the group. */
+  apply(entry: CachedWallet, change: Change, source: string | null): void {
+    const touched = apply(entry.wallet, change)
+    let dirty = this.#dirtyPools.get(entry)
+    if (!dirty) this.#dirtyPools.set(entry, (dirty = new Set()))
+    if (change.debt !== 0n) dirty.add('purchased')
+    for (const lot of touched) {
+      dirty.add(lot.pool)
+      const before = this.#dirtyLots.get(lot.id)
+      const isNew = change.newLot?.id === lot.id
+      this.#dirtyLots.set(lot.id, {
+        lot,
+        source: isNew ? source : (before?.source ?? null),
+        account: entry.wallet.account,
+      })
+    }
+  }
+
+  opened(entry: CachedWallet, call: string, row: number): void {
+    entry.rows.set(call, row)
+    this.#accountOfCall.set(call, entry.wallet.account)
+  }
+
+  ended(entry: CachedWallet, call: string): void {
+    entry.rows.delete(call)
+    this.#accountOfCall.delete(call)
+  }
+
+  /** What the key has spent since the day of `windowStart`, and all it holds now. */
+  keySpend(key: string, windowStart: number): Pico {
+    const spending = this.keyOf(key)
+    const start = startOfDay(windowStart)
+    let sum = spending.sums.get(start)
+    if (sum === undefined) {
+      sum = 0n
+      for (const [day, spent] of spending.days) if (day >= start) sum += spent
+      spending.sums.set(start, sum)
+    }
+    return sum + spending.held
+  }
+
+  /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
+  keyOf(key: string): KeySpending {
+    const cached = this.#keys.get(key)
+    if (cached) return cached
+    const days = new Map(this.#sql.keyDays.all(key).map((row) => [Number(row.day), row.spent]))
+    const held = this.#sql.keyHolds.all(key).reduce((sum, row) => sum + row.hold, 0n)
+    const loaded: KeySpending = { days, sums: new Map(), held }
+    this.#keys.set(key, loaded)
+    return loaded
+  }
+
+  keyHolds(key: string, more: Pico): void {
+    this.keyOf(key).held += more
+  }
+
+  keySpent(key: string, amount: Pico, now: number): void {
+    if (amount === 0n) return
+    const spending = this.keyOf(key)
+    const day = startOfDay(now)
+    spending.days.set(day, atMost(largestInteger, (spending.days.get(day) ?? 0n) + amount))
+    for (const [start, sum] of spending.sums) if (day >= start) spending.sums.set(start, sum + amount)
+    const dirty = this.#dirtyDays.get(key)
+    if (dirty) dirty.add(day)
+    else this.#dirtyDays.set(key, new Set([day]))
+  }
+
+  /** Writes what the group has changed: each lot, pool and day once, however many commands touched it. */
+  flush(): void {
+    for (const { lot, source, account } of this.#dirtyLots.values()) this.#writeLot(lot, source, account)
+    for (const [entry, dirty] of this.#dirtyPools) for (const pool of dirty) this.#writePool(entry, pool)
+    for (const [key, days] of this.#dirtyDays) {
+      const spending = this.keyOf(key)
+      for (const day of days) this.#sql.writeDay.run(key, day, spending.days.get(day) ?? 0n)
+    }
+    for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()
+    if (this.#wallets.size > cachedAccounts || this.#keys.size > cachedAccounts) this.forget()
+  }
+
+  #writeLot(lot: Lot, source: string | null, account: string): void {
+    if (source !== null) {
+      this.#sql.insertLot.run(
+        lot.id,
+        account,
+        lot.pool,
+        lot.granted,
+        lot.remaining,
+        lot.pinned,
+        lot.expired,
+        lot.refunded,
+        lot.grantedAt,
+        lot.expiresAt,
+        source,
+        lot.remaining > 0n ? 1 : 0,
+      )
+      return
+    }
+    const update = lot.remaining > 0n ? this.#sql.updateLot : this.#sql.endLot
+    requireOne(update.run(lot.remaining, lot.pinned, lot.expired, lot.refunded, lot.id).changes, 'lot')
+  }
+
+  // The version is a second lock: should the cache ever be wrong, the group fails and is decided again from the file.
+  #writePool(entry: CachedWallet, pool: Pool): void {
+    let posted = 0n
+    let held = 0n
+    for (const lot of entry.wallet.lots) {
+      if (lot.pool !== pool) continue
+      posted += lot.remaining
+      held += lot.pinned
+    }
+    const debt = pool === 'purchased' ? entry.wallet.debt : 0n
+    const version = entry.versions.get(pool)
+    const written =
+      version === undefined
+        ? this.#sql.insertPool.run(entry.wallet.account, pool, posted, held, debt)
+        : this.#sql.updatePool.run(posted, held, debt, entry.wallet.account, pool, version)
+    requireOne(written.changes, 'wallet')
+    entry.versions.set(pool, (version ?? 0n) + 1n)
+  }
+
+  #load(account: string): CachedWallet {
+    const poolRows = this.#sql.pools.all(account)
+    const lots: Lot[] = []
+    for (const row of this.#sql.liveLots.all(account)) addLot(lots, lotOf(row))
+    const calls = this.#sql.openCalls.all(account)
+    const last = this.#sql.lastAllowance.get(account, `daily:${account}:`)
+    const wallet: Wallet = {
+      account,
+      lots,
+      debt: poolRows.reduce((sum, row) => sum + row.debt, 0n),
+      calls: new Map(calls.map((row) => [row.id, openCallOf(row)])),
+      lastAllowance: last ? { lot: last.id, expiresAt: Number(last.expires_at) } : null,
+    }
+    return {
+      wallet,
+      rows: new Map(calls.map((row) => [row.id, Number(row.seq)])),
+      versions: new Map(poolRows.map((row) => [row.pool, row.version])),
+    }
+  }
+}
+
+function statements(database: Database) {
+  const lotColumns = 'id, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'
+  return {
+    dataVersion: database.prepare('PRAGMA data_version'),
+    pools: database.prepare<PoolRow, [string]>('SELECT pool, debt, version FROM wallet WHERE account = ?'),
+    liveLots: database.prepare<LotRow, [string]>(
+      `SELECT ${lotColumns} FROM lot WHERE account = ? AND live = 1`,
+    ),
+    lot: database.prepare<LotRow, [string, string]>(
+      `SELECT ${lotColumns} FROM lot WHERE id = ? AND account = ?`,
+    ),
+    openCalls: database.prepare<CallRow, [string]>(
+      `SELECT * FROM call WHERE account = ? AND state = 'open' ORDER BY seq`,
+    ),
+    accountOfCall: database.prepare<{ account: string }, [string]>(
+      `SELECT account FROM call WHERE id = ? AND state = 'open'`,
+    ),
+    lastAllowance: database.prepare<{ id: string; expires_at: bigint }, [string, string]>(
+      `SELECT id, expires_at FROM lot WHERE account = ?1 AND pool = 'daily' AND substr(source, 1, length(?2)) = ?2
+       ORDER BY expires_at DESC LIMIT 1`,
+    ),
+    keyDays: database.prepare<{ day: bigint; spent: bigint }, [string]>(
+      'SELECT day, spent FROM key_spend WHERE key = ?',
+    ),
+    keyHolds: database.prepare<{ hold: bigint }, [string]>(
+      `SELECT hold FROM call INDEXED BY call_open WHERE state = 'open' AND key = ?`,
+    ),
+    insertLot: database.prepare(
+      `INSERT INTO lot (${'id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'},
+       source, live) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
+    ) as Statement,
+    updateLot: database.prepare(
+      'UPDATE lot SET remaining = ?, pinned = ?, expired = ?, refunded = ? WHERE id = ?',
+    ) as Statement,
+    endLot: database.prepare(
+      'UPDATE lot SET remaining = ?, pinned = ?, expired = ?, refunded = ?, live = 0 WHERE id = ?',
+    ) as Statement,
+    insertPool: database.prepare(
+      'INSERT INTO wallet (account, pool, posted, held, debt, version) VALUES (?,?,?,?,?,1)',
+    ) as Statement,
+    updatePool: database.prepare(
+      `UPDATE wallet SET posted = ?, held = ?, debt = ?, version = version + 1
+       WHERE account = ? AND pool = ? AND version = ?`,
+    ) as Statement,
+    writeDay: database.prepare(
+      `INSERT INTO key_spend (key, day, spent) VALUES (?,?,?)
+       ON CONFLICT (key, day) DO UPDATE SET spent = excluded.spent`,
+    ) as Statement,
+  }
+}
+
+function lotOf(row: LotRow): Lot {
+  return {
+    id: row.id,
+    pool: row.pool,
+    granted: row.granted,
+    remaining: row.remaining,
+    pinned: row.pinned,
+    expired: row.expired,
+    refunded: row.refunded,
+    grantedAt: Number(row.granted_at),
+    expiresAt: row.expires_at === null ? null : Number(row.expires_at),
+  }
+}
+
+function atMost(limit: bigint, value: bigint): bigint {
+  return value > limit ? limit : value
+}
+
+/** A write that finds no row means that memory and file disagree: the group is undone and decided again. */
+export function requireOne(changes: number | bigint, what: string): void {
+  if (Number(changes) !== 1) throw new Error(`the ${what} in memory is not the one in the file`)
+}
