@@ -349,7 +349,7 @@ describe('misbehaviour', () => {
     const caller = new AbortController()
     const answered = post({ model, messages: user('hi'), ...fields }, { signal: caller.signal })
     caller.abort(new Error('left'))
-    expect(answered).rejects.toThrow('left')
+    await expect(answered).rejects.toThrow('left')
   })
 
   test('slow streams its first frame at once and ends when its reader leaves or its signal fires', async () => {
@@ -362,7 +362,7 @@ describe('misbehaviour', () => {
     const cut = (await post(request, { signal: caller.signal })).body!.getReader()
     await cut.read()
     caller.abort(new Error('gone'))
-    expect(cut.read()).rejects.toThrow('gone')
+    await expect(cut.read()).rejects.toThrow('gone')
   })
 })
 
