@@ -119,7 +119,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
     },
     get unpriced() {
       // A price that cannot be charged exactly shows only when it is built.
-      for (const id of [...rows.keys()]) find(id)
+      for (const id of rows.keys()) find(id)
       return [...unpriced.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
     },
   }

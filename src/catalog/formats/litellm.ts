@@ -107,7 +107,11 @@ function rowFrom(id: string, entry: Entry, date: string): CatalogRow {
     parameters: embedding
       ? 'embeddings'
       : [
-          ...['max_tokens', 'stop', 'stream', 'temperature', 'top_p'],
+          'max_tokens',
+          'stop',
+          'stream',
+          'temperature',
+          'top_p',
           ...(entry.supports_function_calling === true ? ['tools', 'tool_choice'] : []),
           ...(entry.supports_response_schema === true ? ['response_format', 'structured_outputs'] : []),
           ...(entry.supports_reasoning === true ? ['reasoning', 'reasoning_effort'] : []),

@@ -65,7 +65,7 @@ export async function mergeProvider(
       merged.used.push(id)
     }
     const taken = Object.keys(differs).length > 0 ? decision?.take : undefined
-    const refusal = refusalOf(pair, taken)
+    const refusal = provider.reportsCost ? undefined : refusalOf(pair, taken)
     const price = refusal === undefined ? sellable(priceOf(pair, provider, taken)) : refusal
     if (typeof price === 'string') merged.unpriced.push({ id, reason: price })
     else merged.rows.push(rowOf(id, pair, provider, price, sources, taken, lifecycle[id]))

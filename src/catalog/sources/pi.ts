@@ -91,7 +91,10 @@ function modelFrom(model: z.infer<typeof modelSchema>): SourceModel {
   }
 }
 
-/** USD per million tokens. The source writes 0 for what it does not know, so a zero is left out. */
+/**
+ * USD per million tokens. The source writes 0 for what it does not know, so a zero is left out; so is a cache write
+ * cheaper than fresh input, which is a surcharge for storage and not what the token costs.
+ */
 function specFrom(cost: z.infer<typeof costSchema>): Partial<PriceSpec> {
   const stated: Partial<Record<RateField, string>> = {}
   const state = (field: RateField, value: number) => {
@@ -100,7 +103,7 @@ function specFrom(cost: z.infer<typeof costSchema>): Partial<PriceSpec> {
   state('input', cost.input)
   state('output', cost.output)
   state('cache_read', cost.cacheRead)
-  state('cache_write', cost.cacheWrite)
+  if (cost.cacheWrite >= cost.input) state('cache_write', cost.cacheWrite)
   return stated
 }
 

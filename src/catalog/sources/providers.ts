@@ -16,6 +16,8 @@ export interface CoveredProvider {
   readonly doubleHourWrite: RegExp | undefined
   /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
   readonly fees: Readonly<Record<string, string>> | undefined
+  /** It charges what it reports with each answer; the rates then only serve holds and estimates. */
+  readonly reportsCost: boolean
   /** The parameter set of its models, and of the ones that reason. */
   readonly parameters: string
   readonly reasoningParameters: string
@@ -28,6 +30,7 @@ const plain = {
   skip: undefined,
   doubleHourWrite: undefined,
   fees: undefined,
+  reportsCost: false,
   parameters: 'openai-compatible',
   reasoningParameters: 'openai-compatible-reasoning',
 } as const
@@ -125,6 +128,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     genai: 'perplexity',
     sellsGenaiOnly: true,
     skip: /^llama|^r1-|sonar-pro-search/,
+    reportsCost: true,
   },
   { ...plain, id: 'moonshot', genai: 'moonshotai', pi: 'moonshotai', sellsGenaiOnly: true },
   { ...plain, id: 'groq', genai: 'groq', pi: 'groq' },
@@ -145,8 +149,10 @@ export const coveredProviders: readonly CoveredProvider[] = [
     parameters: 'bedrock',
     reasoningParameters: 'bedrock',
   },
-  // It charges what it reports with each answer; the rates serve holds and estimates, so the younger source is enough.
-  { ...plain, id: 'openrouter', pi: 'openrouter' },
+  { ...plain, id: 'cloudflare', genai: 'cloudflare', pi: 'cloudflare-workers-ai' },
+  // The younger source is enough where the bill is what they report.
+  { ...plain, id: 'openrouter', pi: 'openrouter', reportsCost: true },
+  { ...plain, id: 'vercel', pi: 'vercel-ai-gateway', reportsCost: true },
 ]
 
 // Served over sessions or for speech only, whatever list they are in.
