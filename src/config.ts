@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import type { KnownProvider } from './config/environment.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
+import { providers } from './providers/registry.ts'
 
 export type { ConfigFault, ConfigWarning, Origin } from './config/draft.ts'
 export { printedOrigin } from './config/draft.ts'
@@ -35,5 +36,5 @@ export function readTextFile(path: string): string | undefined {
 export function loadConfig(
   inputs: Omit<ConfigInputs, 'providers'> & { readonly providers?: readonly KnownProvider[] },
 ): LoadedConfig {
-  return loadFrom({ ...inputs, providers: inputs.providers ?? [] })
+  return loadFrom({ ...inputs, providers: inputs.providers ?? providers })
 }

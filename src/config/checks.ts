@@ -29,12 +29,18 @@ function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
     if (typeof settings['base_url'] === 'string' && isOwnAddress(draft, settings['base_url'])) {
       draft.fault(['providers', id, 'base_url'], 'is the address of this gateway: it would call itself')
     }
-    if (ids.includes(id)) continue
-    const missing = ['protocol', 'base_url'].filter((key) => settings[key] === undefined)
-    if (missing.length > 0) {
-      const problem = `is not a known provider, so it needs ${missing.join(' and ')}`
-      draft.fault(['providers', id], problem, nearest(id, ids))
-    }
+    const row = known.find((provider) => provider.id === id)
+    const needed = row ? (row.baseUrl === '' ? ['base_url'] : []) : ['protocol', 'base_url']
+    const missing = needed.filter((key) => settings[key] === undefined)
+    // A key that lies in the environment for other programs is no sign that the provider is wanted here.
+    const found = row && draft.valueOrigin(['providers', id, 'api_key']).kind === 'environment'
+    if (missing.length === 0 || (found && Object.keys(settings).length === 1)) continue
+    const reason = row ? 'has no address of its own' : 'is not a known provider'
+    draft.fault(
+      ['providers', id],
+      `${reason}, so it needs ${missing.join(' and ')}`,
+      row ? undefined : nearest(id, ids),
+    )
   }
 }
 

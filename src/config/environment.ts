@@ -1,6 +1,6 @@
 // Settings from the environment: derived names, everyday names, `*_FILE`, and the key names providers' users know.
 
-import type { Auth } from '../providers/provider.ts'
+import type { Provider } from '../providers/provider.ts'
 import { type Draft, isTree, type Path } from './draft.ts'
 import { nearest } from './nearest.ts'
 import { readSecretFile, type ReadFile, secretProblem } from './secrets.ts'
@@ -9,11 +9,8 @@ import { coerced } from './text-value.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** What the loader must know of a provider: its id and the variables its users keep its key in. */
-export interface KnownProvider {
-  readonly id: string
-  readonly auth: Auth
-}
+/** What the loader must know of a provider: its id, its address if any, the variables its users keep its key in. */
+export type KnownProvider = Pick<Provider, 'id' | 'auth' | 'baseUrl'>
 
 /** Names that begin like settings but are read elsewhere: the configuration file itself, the key of `weir chat`. */
 const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY'])

@@ -41,8 +41,9 @@ function problemOf(issue: Issue, value: unknown, secret: boolean): string {
   switch (issue.code) {
     case 'invalid_type':
       // A message of the schema's own says more than the type that was expected.
-      if (!issue.message.startsWith('Invalid input')) return `${issue.message}${got(value, secret)}`
-      return `must be ${nouns[issue.expected] ?? issue.expected}${got(value, secret)}`
+      if (!issue.message.startsWith('Invalid input'))
+        return `${absent(value)}${issue.message}${got(value, secret)}`
+      return `${absent(value)}must be ${nouns[issue.expected] ?? issue.expected}${got(value, secret)}`
     case 'too_small':
       return `must be at least ${issue.minimum}${units[issue.origin] ?? ''}${got(value, secret)}`
     case 'too_big':
@@ -72,6 +73,10 @@ const nouns: Readonly<Record<string, string>> = {
 }
 
 const units: Readonly<Record<string, string>> = { string: ' characters', array: ' items' }
+
+function absent(value: unknown): string {
+  return value === undefined ? 'is missing; ' : ''
+}
 
 function got(value: unknown, secret: boolean): string {
   if (secret || value === undefined) return ''

@@ -2,9 +2,10 @@
 // that environment names are derived from, and that `config show` and the reference are made from.
 
 import { z } from 'zod'
-import { parseUsd } from '../credits/money.ts'
+import { modelOverrideSchema } from '../catalog/overrides.ts'
+import { premiumOutputRate } from '../catalog/model.ts'
+import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
-import { modelSettings } from './models.ts'
 
 /** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
 export interface SettingMeta {
@@ -152,18 +153,24 @@ export const configSchema = z.strictObject({
       providerSchema,
     )
     .default({}),
-  models: note(z.array(modelSettings).default([]), 'Adds to, or overrides, the bundled catalog'),
+  models: note(z.array(modelOverrideSchema).default([]), 'Adds to, or overrides, the bundled catalog'),
   premium: z
     .strictObject({
-      output_usd_per_million: usdAmount('A model whose output costs at least this much is premium', '25'),
+      output_usd_per_million: note(
+        z
+          .string('must be written as a string, "25"')
+          .refine(
+            (text) => parseUsdPerMillion(text) !== undefined,
+            'must be US dollars per million tokens, such as "25"',
+          )
+          .default(formatUsdPerMillion(premiumOutputRate)),
+        'A model whose output costs at least this much is premium unless its entry under models says otherwise',
+      ),
       models: note(
         z.array(z.string().min(1)).default([]),
         'Ids of models that are premium whatever they cost',
       ),
-      open: note(
-        z.array(z.string().min(1)).default([]),
-        'Ids of models that are not premium whatever they cost',
-      ),
+      open: note(z.array(z.string().min(1)).default([]), 'Ids of models that are open whatever they cost'),
     })
     .prefault({}),
   search: z
@@ -242,6 +249,7 @@ export const configSchema = z.strictObject({
         1,
         1_000_000,
       ),
+      attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
       json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
       sse_event_bytes: whole(
         'The largest single event of a provider stream',

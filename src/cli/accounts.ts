@@ -1,0 +1,63 @@
+// `weir accounts create|list|show`
+
+import type { Account } from '../accounts/account.ts'
+import { formatUsd } from '../credits/money.ts'
+import { balanceView, renderBalance } from './balance.ts'
+import { type Context, type Invocation, isoTime, print, table, usageFault } from './context.ts'
+import { keyView, renderKeys } from './key-view.ts'
+import { accountOf, withStore } from './with-store.ts'
+
+/** Creates an account. Fails when the address is taken. */
+export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
+  const email = (invocation.option('email') ?? '').trim()
+  if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
+    throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
+  const account = await withStore(context, ({ accounts }) => accounts.createAccount(email))
+  print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
+}
+
+export async function listAccounts(context: Context): Promise<void> {
+  const rows = await withStore(context, ({ accounts, ledger }) =>
+    accounts
+      .listAccounts()
+      .map((account) => ({ account, balance: balanceView(ledger, account.id, context.io.clock()) })),
+  )
+  const json = rows.map(({ account, balance }) => ({ ...accountView(account), available: balance.available }))
+  const cells = json.map((row) => [
+    row.id,
+    row.email,
+    row.available,
+    row.created_at ?? '',
+    row.suspended ? 'suspended' : '',
+  ])
+  print(context, { json, text: table(['ID', 'EMAIL', 'AVAILABLE USD', 'CREATED', ''], cells) })
+}
+
+/** One account with its balance and its keys. */
+export async function showAccount(context: Context, invocation: Invocation): Promise<void> {
+  const found = await withStore(context, (store) => {
+    const account = accountOf(store, invocation.args[0] ?? '')
+    const now = context.io.clock()
+    return {
+      account,
+      balance: balanceView(store.ledger, account.id, now),
+      used: formatUsd(store.ledger.totals(account.id).used),
+      keys: store.accounts.listKeys(account.id).map((key) => keyView(key, now)),
+    }
+  })
+  const { account, balance, keys, used } = found
+  const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
+  print(context, {
+    json: { ...accountView(account), credits: balance, keys },
+    text: [heading, renderBalance(balance), renderKeys(keys)].join('\n\n'),
+  })
+}
+
+function accountView(account: Account) {
+  return {
+    id: account.id,
+    email: account.email,
+    created_at: isoTime(account.createdAt),
+    suspended: account.suspended,
+  }
+}

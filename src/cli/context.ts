@@ -1,0 +1,95 @@
+// What every command is given: where it writes, the configuration it was started with, and how it fails.
+
+import type { Config, ConfigInputs, Environment, LoadedConfig } from '../config.ts'
+
+/** Exit codes are a contract with scripts. */
+export const exitCodes = { ok: 0, failed: 1, usage: 2, badConfiguration: 78 } as const
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/** The process around the command line; tests give their own. */
+export interface Io {
+  /** What was asked for: standard output. */
+  out(text: string): void
+  /** What is told beside it: standard error. */
+  err(text: string): void
+  readonly cwd: string
+  /** Milliseconds since 1970. */
+  clock(): number
+  environment(): Promise<Environment>
+}
+
+export interface Context {
+  readonly io: Io
+  readonly config: Config
+  readonly loaded: LoadedConfig & { readonly kind: 'loaded' }
+  readonly env: Environment
+  /** Machine output was asked for: nothing but JSON goes to standard output. */
+  readonly json: boolean
+}
+
+/** The options and arguments of a command as they were typed. */
+export interface Invocation {
+  readonly args: readonly string[]
+  option(name: string): string | undefined
+  flag(name: string): boolean
+}
+
+/** Ends a command with a sentence on standard error and an exit code. */
+export class CommandFailure extends Error {
+  readonly exitCode: ExitCode
+
+  constructor(message: string, exitCode: ExitCode = exitCodes.failed) {
+    super(message)
+    this.name = 'CommandFailure'
+    this.exitCode = exitCode
+  }
+}
+
+/** A wrong argument, as opposed to a command that could not do its work. */
+export function usageFault(message: string): CommandFailure {
+  return new CommandFailure(message, exitCodes.usage)
+}
+
+/** Loads the configuration for a command. Throws CommandFailure 78 with every fault in its message. */
+export async function contextFor(io: Io, invocation: Invocation): Promise<Context> {
+  const { loadConfig, readTextFile, renderFaults } = await import('../config.ts')
+  const env = await io.environment()
+  const loaded = loadConfig({ flags: configFlags(invocation), env, cwd: io.cwd, readFile: readTextFile })
+  if (loaded.kind === 'faulty') {
+    throw new CommandFailure(`bad configuration:\n${renderFaults(loaded.faults)}`, exitCodes.badConfiguration)
+  }
+  return { io, config: loaded.config, loaded, env, json: invocation.flag('json') }
+}
+
+/** The options that are settings. */
+export function configFlags(invocation: Invocation): ConfigInputs['flags'] {
+  return {
+    config: invocation.option('config'),
+    data_dir: invocation.option('dataDir'),
+    'server.host': invocation.option('host'),
+    'server.port': invocation.option('port'),
+  }
+}
+
+/** Prints a result: JSON for machines, text for people. */
+export function print(context: Pick<Context, 'io' | 'json'>, result: { json: unknown; text: string }): void {
+  context.io.out(context.json ? `${JSON.stringify(result.json)}\n` : `${result.text}\n`)
+}
+
+/** Rows as aligned columns under their headings. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = headings.map((heading, at) =>
+    Math.max(heading.length, ...rows.map((row) => row[at]?.length ?? 0)),
+  )
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd()
+  return [line(headings), ...rows.map(line)].join('\n')
+}
+
+/** A moment as ISO text; null stays null. */
+export function isoTime(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString()
+}

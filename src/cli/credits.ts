@@ -1,0 +1,62 @@
+// `weir credits grant|show`
+
+import { formatUsd } from '../credits/money.ts'
+import { pools } from '../credits/pool.ts'
+import { balanceView, lotOf, renderBalance } from './balance.ts'
+import { type Context, type Invocation, print, usageFault } from './context.ts'
+import { amountOfUsd, futureDate, oneOf } from './values.ts'
+import { accountOf, withStore } from './with-store.ts'
+
+/** Grants credit. With --id the same id never grants twice, so that a script may be run again. */
+export async function grantCredit(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
+  const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
+  const expires = invocation.option('expires')
+  // Without a date the pool gives the lot its life: twelve months, the UTC day, or no end.
+  const expiresAt = expires === undefined ? null : futureDate('--expires', expires, now)
+  if (pool === 'subscription' && expiresAt === null) {
+    throw usageFault('--pool subscription needs --expires: the end of the subscription period')
+  }
+  const id = invocation.option('id')
+  if (id === '') throw usageFault('--id must not be empty')
+  const done = await withStore(context, async (store) => {
+    const account = accountOf(store, invocation.option('account') ?? '')
+    const source = `operator:${account.id}:${id ?? crypto.randomUUID()}`
+    const result = await store.ledger.grant({
+      source,
+      account: account.id,
+      pool,
+      amount,
+      expiresAt,
+      from: 'grant',
+    })
+    return { account, result, balance: balanceView(store.ledger, account.id, now) }
+  })
+  const { account, result, balance } = done
+  const json = {
+    account: account.id,
+    lot: result.lot,
+    granted: result.granted,
+    pool,
+    usd: formatUsd(amount),
+    expires_at: lotOf(balance, result.lot)?.expires_at ?? null,
+    credits: balance,
+  }
+  const what = result.granted
+    ? `granted ${formatUsd(amount)} USD (${pool})`
+    : 'nothing granted: this id was used before'
+  print(context, { json, text: `${what} to ${account.email}\n${renderBalance(balance)}` })
+}
+
+export async function showCredit(context: Context, invocation: Invocation): Promise<void> {
+  const shown = await withStore(context, (store) => {
+    const account = accountOf(store, invocation.option('account') ?? '')
+    return { account, balance: balanceView(store.ledger, account.id, context.io.clock()) }
+  })
+  const { account, balance } = shown
+  print(context, {
+    json: { account: account.id, ...balance },
+    text: `${account.email}: ${renderBalance(balance)}`,
+  })
+}

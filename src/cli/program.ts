@@ -1,0 +1,200 @@
+// The command line: every command's name, options and help. What a command does is loaded when it is called.
+
+import { Command, CommanderError } from 'commander'
+import { CommandFailure, type Context, contextFor, exitCodes, type Invocation, type Io } from './context.ts'
+
+type Action = (context: Context, invocation: Invocation) => Promise<void>
+
+/** Runs one command line (without the program's own name) and gives its exit code. Never throws. */
+export async function runCli(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    await program(io).parseAsync(argv[0] === '--version' || argv[0] === '-V' ? ['version'] : argv, {
+      from: 'user',
+    })
+    return exitCodes.ok
+  } catch (thrown) {
+    // Commander has printed help, the version or the fault itself. A group without a command is a usage fault.
+    if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    io.err(`weir: ${message}\n`)
+    return thrown instanceof CommandFailure ? thrown.exitCode : exitCodes.failed
+  }
+}
+
+function program(io: Io): Command {
+  const weir = new Command('weir')
+    .description(
+      'A gateway for language models: one API in front of every provider, every call charged exactly, once.',
+    )
+    // Taken before and after the command's name alike.
+    .option('--config <file>', 'the configuration file (weir.yaml)')
+    .option('--data-dir <folder>', 'where the database lives (./weir-data)')
+    .option('--json', 'print JSON for machines')
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ writeOut: io.out, writeErr: io.err })
+    .showSuggestionAfterError()
+    .showHelpAfterError('(weir --help tells more)')
+  serving(weir, io)
+  accounts(weir, io)
+  keys(weir, io)
+  credits(weir, io)
+  models(weir, io)
+  ledgerAndCatalog(weir, io)
+  upkeep(weir, io)
+  return weir
+}
+
+function serving(weir: Command, io: Io): void {
+  const serve = weir
+    .command('serve')
+    .description('run the gateway')
+    .option('--host <address>', 'the address to listen on (127.0.0.1)')
+    .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
+  serve.action(async (...given: unknown[]) => (await import('./serve.ts')).serve(io, invocationOf(given)))
+}
+
+function accounts(weir: Command, io: Io): void {
+  const group = weir.command('accounts').description('create and look up accounts')
+  const create = group
+    .command('create')
+    .description('create an account')
+    .requiredOption('--email <address>', 'its e-mail address')
+  ready(create, io, async (...given) => (await import('./accounts.ts')).createAccount(...given))
+  const list = group.command('list').description('list all accounts')
+  ready(list, io, async (context) => (await import('./accounts.ts')).listAccounts(context))
+  const show = group
+    .command('show')
+    .description('show one account with its credit and keys')
+    .argument('<account>', 'its id or e-mail address')
+  ready(show, io, async (...given) => (await import('./accounts.ts')).showAccount(...given))
+}
+
+function keys(weir: Command, io: Io): void {
+  const group = weir.command('keys').description('create, list, revoke and rotate API keys')
+  const create = group
+    .command('create')
+    .description('create an API key; it is shown this once')
+    .requiredOption('--account <account>', 'id or e-mail address of the account it spends from')
+    .option('--name <name>', 'what to call it')
+    .option('--test', 'a key of the test mode: it costs nothing and reaches the simulator only')
+    .option('--expires <date>', 'when it ends, such as 2027-01-31')
+    .option('--limit-usd <amount>', 'the most it may spend in one window')
+    .option('--limit-window <window>', 'day, week, month or total')
+    .option('--models <list>', 'the models it may use, with commas: ids or provider/*')
+  ready(create, io, async (...given) => (await import('./keys.ts')).createKey(...given))
+  const list = group
+    .command('list')
+    .description('list API keys')
+    .option('--account <account>', 'only those of this account')
+  ready(list, io, async (...given) => (await import('./keys.ts')).listKeys(...given))
+  const revoke = group
+    .command('revoke')
+    .description('revoke a key at once')
+    .argument('<id>', 'the id of the key')
+  ready(revoke, io, async (...given) => (await import('./keys.ts')).revokeKey(...given))
+  const rotate = group
+    .command('rotate')
+    .description('create a successor with the same rights; the old key ends now or after the overlap')
+    .argument('<id>', 'the id of the key')
+    .option('--overlap <time>', 'how long both work, such as 24h, 30m or 7d', '0')
+  ready(rotate, io, async (...given) => (await import('./keys.ts')).rotateKey(...given))
+}
+
+function credits(weir: Command, io: Io): void {
+  const group = weir.command('credits').description('grant credit and show balances')
+  const grant = group
+    .command('grant')
+    .description('grant credit to an account')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
+    .requiredOption('--usd <amount>', 'how much, in US dollars')
+    .option('--expires <date>', 'when it lapses, such as 2027-01-31; the pool has its own rule otherwise')
+    .option('--id <id>', 'an id of yours: the same id never grants twice')
+  ready(grant, io, async (...given) => (await import('./credits.ts')).grantCredit(...given))
+  const show = group
+    .command('show')
+    .description('show the balance of an account')
+    .requiredOption('--account <account>', 'id or e-mail address')
+  ready(show, io, async (...given) => (await import('./credits.ts')).showCredit(...given))
+}
+
+function models(weir: Command, io: Io): void {
+  const list = weir
+    .command('models')
+    .description('list the models of the catalog')
+    .argument('[text]', 'only ids that contain this')
+  ready(list, io, async (...given) => (await import('./models.ts')).listModels(...given))
+  const chat = weir
+    .command('chat')
+    .description('ask a running gateway; the reply is streamed, its receipt follows')
+    .argument('<model>', 'such as openai/gpt-5')
+    .argument('<message...>', 'what to say')
+    .option('--key <key>', 'the API key (or WEIR_API_KEY)')
+    .option('--url <address>', 'the base URL of the gateway (the configured address)')
+  ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
+}
+
+function ledgerAndCatalog(weir: Command, io: Io): void {
+  const ledger = weir.command('ledger').description('prove the ledger')
+  const audit = ledger.command('audit').description('replay every entry and check every invariant')
+  ready(audit, io, async (context) => (await import('./ledger.ts')).audit(context))
+  const catalog = weir.command('catalog').description('compare, replace and export the catalog')
+  const diff = catalog
+    .command('diff')
+    .description('how a catalog file differs from the catalog in use')
+    .argument('<file>', 'a catalog file')
+  ready(diff, io, async (...given) => (await import('./catalog.ts')).diffCatalog(...given))
+  const importing = catalog
+    .command('import')
+    .description('put a catalog file to use from the next start on')
+    .argument('<file>', 'a catalog file')
+  ready(importing, io, async (...given) => (await import('./catalog.ts')).importCatalog(...given))
+  const exporting = catalog
+    .command('export')
+    .description('write the catalog in use to a file')
+    .argument('<file>', 'where to; - is standard output')
+  ready(exporting, io, async (...given) => (await import('./catalog.ts')).exportCatalog(...given))
+}
+
+function upkeep(weir: Command, io: Io): void {
+  const config = weir.command('config').description('check and show the configuration')
+  const check = config.command('check').description('check the configuration; all faults are listed')
+  check.action(async (...given: unknown[]) =>
+    (await import('./config.ts')).checkConfig(io, invocationOf(given)),
+  )
+  const show = config.command('show').description('show every setting, its value and where it came from')
+  ready(show, io, async (context) => (await import('./config.ts')).showConfig(context))
+  const doctor = weir.command('doctor').description('look for what keeps the gateway from working')
+  ready(doctor, io, async (context) => (await import('./doctor.ts')).doctor(context))
+  const version = weir.command('version').description('print the version')
+  version.action(async (...given: unknown[]) =>
+    (await import('./version.ts')).version(io, invocationOf(given)),
+  )
+}
+
+/** Gives a command an action that gets the loaded configuration. */
+function ready(command: Command, io: Io, action: Action): void {
+  command.action(async (...given: unknown[]) => {
+    const invocation = invocationOf(given)
+    const context = await contextFor(io, invocation)
+    for (const { name, problem } of context.loaded.warnings) io.err(`warning: ${name} ${problem}\n`)
+    await action(context, invocation)
+  })
+}
+
+/** Commander hands over the arguments, then the options, then the command itself. */
+function invocationOf(given: readonly unknown[]): Invocation {
+  const command = given.at(-1)
+  const options: Record<string, unknown> = command instanceof Command ? command.optsWithGlobals() : {}
+  return {
+    args: given
+      .slice(0, -2)
+      .flatMap((arg) => (Array.isArray(arg) ? arg.map(String) : typeof arg === 'string' ? [arg] : [])),
+    option(name) {
+      const value = options[name]
+      return typeof value === 'string' ? value : undefined
+    },
+    flag: (name) => options[name] === true,
+  }
+}

@@ -1,0 +1,25 @@
+// Bun reads the number of requests that fetch may have under way when the process starts, and never again: 256, the
+// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment.
+
+import type { Environment } from '../config.ts'
+
+const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+
+/** The most Bun takes. How many requests are really sent is bounded by `limits.max_connections_upstream`. */
+const mostRequests = '65336'
+
+/**
+ * Replaces the process, under the same process id, unless the limit is set already. Returns where the platform
+ * cannot do that (Windows): then 256 requests at a time are the limit.
+ */
+export function raiseFetchLimit(env: Environment): void {
+  if (env[limitName] || typeof process.execve !== 'function' || process.platform === 'win32') return
+  const script = process.argv[1]
+  // In an executable the script is a file inside it, and the arguments follow the program's name directly.
+  const own = script === undefined || script.startsWith('/$bunfs/') ? [] : [...process.execArgv, script]
+  const given = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {
+    ...Object.fromEntries(given),
+    [limitName]: mostRequests,
+  })
+}

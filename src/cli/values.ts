@@ -1,0 +1,44 @@
+// Arguments as values: dates, lengths of time, amounts of money. A wrong one is a usage fault that says what is right.
+
+import { largestLot, parseUsd, type Pico } from '../credits/money.ts'
+import { usageFault } from './context.ts'
+
+/** A date (`2027-01-31` is its first moment in UTC) or an ISO moment in the future, milliseconds since 1970. */
+export function futureDate(option: string, text: string, now: number): number {
+  const at = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(at))
+    throw usageFault(`${option} takes a date such as 2027-01-31, not ${JSON.stringify(text)}`)
+  if (at <= now) throw usageFault(`${option} ${text} has passed`)
+  return at
+}
+
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `90s`, `30m`, `24h`, `7d` or `0`, in milliseconds. */
+export function lengthOfTime(option: string, text: string): number {
+  if (text === '0') return 0
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  const ms = unit === undefined ? undefined : unitMs[unit]
+  if (ms === undefined)
+    throw usageFault(`${option} takes a time such as 30m, 24h or 7d, not ${JSON.stringify(text)}`)
+  return Number(count) * ms
+}
+
+/** More than nothing, at most what one lot may hold. */
+export function amountOfUsd(option: string, text: string): Pico {
+  const amount = parseUsd(text)
+  if (amount === undefined || amount <= 0n || amount > largestLot) {
+    throw usageFault(
+      `${option} takes US dollars such as 10 or 0.50, above 0 and at most 1000000, not ${JSON.stringify(text)}`,
+    )
+  }
+  return amount
+}
+
+/** One of a few words. */
+export function oneOf<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
+  const found = words.find((word) => word === text)
+  if (found === undefined)
+    throw usageFault(`${option} takes ${words.join(', ')}, not ${JSON.stringify(text)}`)
+  return found
+}

@@ -1,0 +1,32 @@
+// The database for one command. It is opened beside a running server, used, and closed whatever happens.
+
+import type { Account, AccountStore } from '../accounts/account.ts'
+import type { LedgerStore } from '../credits/ledger.ts'
+import { CommandFailure, type Context } from './context.ts'
+
+export interface CommandStore {
+  readonly ledger: LedgerStore
+  readonly accounts: AccountStore
+}
+
+/** Runs `work` with the store of the configured data directory. */
+export async function withStore<Result>(
+  context: Context,
+  work: (store: CommandStore) => Result | Promise<Result>,
+): Promise<Result> {
+  const { openStore } = await import('../store/open.ts')
+  const store = openStore(context.config.data_dir, { clock: context.io.clock })
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** The account of an id or e-mail address. Throws CommandFailure when there is none. */
+export function accountOf(store: CommandStore, idOrEmail: string): Account {
+  const account = store.accounts.findAccount(idOrEmail)
+  if (!account)
+    throw new CommandFailure(`there is no account ${JSON.stringify(idOrEmail)} (weir accounts list)`)
+  return account
+}

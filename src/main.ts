@@ -1,0 +1,16 @@
+// The command line of the executable. It exports nothing and loads no more than the command needs.
+
+import { runCli } from './cli/program.ts'
+
+// A reader that has seen enough (`weir models | head`) is no failure.
+process.stdout.on('error', (error: Error & { code?: string }) => {
+  process.exit(error.code === 'EPIPE' ? 0 : 1)
+})
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  cwd: process.cwd(),
+  clock: Date.now,
+  environment: async () => (await import('./config.ts')).readEnvironment(),
+})
