@@ -1,0 +1,106 @@
+// From the text of a URL to the one address that may be dialled. The URL is parsed once, the name resolved once,
+// every answer checked, and nothing downstream reads the text again: no two parsers can disagree about it.
+
+import { lookup } from 'node:dns/promises'
+import { GatewayError } from '../errors.ts'
+import { isAddress, isPublicAddress, withoutBrackets } from './address.ts'
+
+/** The longest URL that is looked at, in characters. */
+const maxUrlCharacters = 8192
+
+/** All addresses of a name, as text. */
+export type Resolve = (host: string) => Promise<readonly string[]>
+
+export interface DestinationRules {
+  /** `host` or `host:port` entries that may be private. The host is compared as the URL names it. */
+  readonly allowHosts: readonly string[]
+  readonly resolve: Resolve
+  /** The field of the client's request that holds the URL, for errors. */
+  readonly param: string | undefined
+}
+
+/** A checked destination: `url` for the request line and the Host header, `addresses` for the connection. */
+export interface Destination {
+  readonly url: URL
+  readonly addresses: readonly string[]
+}
+
+/** The resolver of the system. */
+export const systemResolve: Resolve = async (host) => {
+  const answers = await lookup(host, { all: true, verbatim: true })
+  return answers.map((answer) => answer.address)
+}
+
+/**
+ * Parses, resolves and checks a URL. Throws `url_not_allowed` when it may not be reached and `invalid_request` when
+ * its name does not resolve.
+ */
+export async function destinationOf(text: string, rules: DestinationRules): Promise<Destination> {
+  const url = parsedUrl(text, rules.param)
+  const host = withoutBrackets(url.hostname)
+  const allowed = isAllowed(url, rules.allowHosts)
+  if (isAddress(host)) {
+    if (!allowed && !isPublicAddress(host)) throw notAllowed(rules.param, 'the address is not public')
+    return { url, addresses: [host] }
+  }
+  // This name means the machine itself whatever a resolver says of it, also where none knows it.
+  if (!allowed && /(?:^|\.)localhost\.?$/.test(host)) throw notAllowed(rules.param, 'it names this machine')
+  const addresses = await resolved(host, rules)
+  // One private answer among public ones is an attack or a mistake; either way the name is not to be trusted.
+  if (!allowed && !addresses.every(isPublicAddress)) {
+    throw notAllowed(rules.param, 'the host does not have a public address')
+  }
+  return { url, addresses: ipv4First(addresses) }
+}
+
+export function notAllowed(param: string | undefined, reason: string): GatewayError {
+  return new GatewayError('url_not_allowed', {
+    message: `This URL may not be reached from the gateway: ${reason}.`,
+    ...(param === undefined ? {} : { param }),
+  })
+}
+
+export function notFetched(param: string | undefined, reason: string, cause?: unknown): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: `The URL could not be fetched: ${reason}.`,
+    ...(param === undefined ? {} : { param }),
+    cause,
+  })
+}
+
+function parsedUrl(text: string, param: string | undefined): URL {
+  if (text.length > maxUrlCharacters || !URL.canParse(text)) throw notAllowed(param, 'it is not a valid URL')
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw notAllowed(param, 'only http and https are spoken')
+  }
+  // `http://good@127.0.0.1` shows one host to people and another to machines.
+  if (url.username !== '' || url.password !== '') throw notAllowed(param, 'it holds user information')
+  if (url.hostname === '') throw notAllowed(param, 'it has no host')
+  return url
+}
+
+function isAllowed(url: URL, allowHosts: readonly string[]): boolean {
+  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
+  return allowHosts.some((entry) => {
+    const match = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(entry.toLowerCase())
+    if (match === null || match[1] === '') return false
+    return match[1] === url.hostname && (match[2] === undefined || match[2] === port)
+  })
+}
+
+async function resolved(host: string, rules: DestinationRules): Promise<readonly string[]> {
+  let addresses: readonly string[]
+  try {
+    addresses = await rules.resolve(host)
+  } catch (error) {
+    throw notFetched(rules.param, 'its host name does not resolve', error)
+  }
+  if (addresses.length === 0) throw notFetched(rules.param, 'its host name does not resolve')
+  return addresses
+}
+
+/** Many networks have IPv6 addresses and no way to reach them. */
+function ipv4First(addresses: readonly string[]): string[] {
+  return addresses.toSorted((a, b) => Number(a.includes(':')) - Number(b.includes(':')))
+}
