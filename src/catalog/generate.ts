@@ -65,6 +65,11 @@ function print(file: CatalogFile): string {
 
 if (import.meta.main) {
   const { values } = parseArgs({ options: { pi: { type: 'string' } } })
-  const written = await generate(values.pi ?? `${here}/../../node_modules/@earendil-works/pi-ai`)
-  process.exitCode = written ? 0 : 1
+  try {
+    const written = await generate(values.pi ?? `${here}/../../node_modules/@earendil-works/pi-ai`)
+    process.exitCode = written ? 0 : 1
+  } catch (problem) {
+    console.error(problem instanceof Error ? problem.message : problem)
+    process.exitCode = 1
+  }
 }
