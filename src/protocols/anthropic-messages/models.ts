@@ -55,7 +55,7 @@ const rows: readonly (readonly [RegExp, ModelTraits])[] = [
     { ...adaptive, takesBudget: true, efforts: ['low', 'medium', 'high', 'max'], sampling: 'one' },
   ],
   [/-4[-.][7-9](?!\d)/, adaptive],
-  [/claude-(opus|sonnet|haiku)-4(?![-.]\d(?!\d))/, budgeted],
+  [/claude-((opus|sonnet|haiku)-)?4(?![-.][1-9](?!\d))/, budgeted],
   [/claude-(mythos|fable)/, { ...adaptive, thinkingOff: 'never' }],
   // From Claude 5 on a request that says nothing about thinking gets it, so off must be said.
   [/claude/, { ...adaptive, thinkingOff: 'disabled' }],

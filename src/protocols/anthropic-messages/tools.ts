@@ -70,12 +70,18 @@ function toolOf(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject
   }
 }
 
-/** Tools that Anthropic runs or defines, from a client that knows them: their type ends in a date. */
+/** The types of tools that Anthropic runs or defines: dated names, and a few without a date. */
+const providerToolType = /_\d{8}$|^mcp_toolset$|^tool_search_tool_/
+
+/** Tools that Anthropic runs or defines, from a client that knows them. */
 function providerTools(rest: Json | undefined): JsonObject[] {
   if (!Array.isArray(rest)) return []
   return rest.filter(
     (tool): tool is JsonObject =>
-      typeof tool === 'object' && tool !== null && !Array.isArray(tool) && /_\d{8}$/.test(String(tool.type)),
+      typeof tool === 'object' &&
+      tool !== null &&
+      !Array.isArray(tool) &&
+      providerToolType.test(String(tool.type)),
   )
 }
 

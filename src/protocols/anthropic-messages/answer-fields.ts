@@ -1,0 +1,84 @@
+// Pieces of an answer as clients of the Messages API read them: usage, stop reason, errors.
+
+import type { Annotation, FinishReason } from '../../conversation/event.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { completionTokens, type Usage } from '../../conversation/usage.ts'
+import type { RenderedError } from '../../errors.ts'
+import type { Bill } from '../protocol.ts'
+
+/** The `usage` object: cached tokens beside the input, reasoning inside the output, and what the call cost. */
+export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+  return {
+    input_tokens: usage.input + usage.inputAudio + usage.inputImage,
+    cache_creation_input_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
+    cache_read_input_tokens: usage.cacheRead,
+    cache_creation: {
+      ephemeral_5m_input_tokens: usage.cacheWrite5m,
+      ephemeral_1h_input_tokens: usage.cacheWrite1h,
+    },
+    output_tokens: completionTokens(usage),
+    output_tokens_details: { thinking_tokens: usage.reasoning },
+    server_tool_use: { web_search_requests: usage.toolCalls['web_search'] ?? 0 },
+    service_tier: 'standard',
+    cost: Number(bill.cost),
+    cost_details: { ...bill.lines, total: bill.cost },
+  }
+}
+
+const stopReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+}
+/** Reasons that Anthropic tells more finely than we do; kept where it was Anthropic that told them. */
+const finerReasons: Readonly<Record<string, FinishReason>> = {
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  model_context_window_exceeded: 'length',
+}
+
+export function stopReason(reason: FinishReason, native: string | undefined): string {
+  return native !== undefined && finerReasons[native] === reason ? native : stopReasons[reason]
+}
+
+/** A web source as a citation of the text block it stands in. */
+export function citation(annotation: Annotation, quoted: string): JsonObject {
+  return {
+    type: 'web_search_result_location',
+    url: annotation.url,
+    title: annotation.title,
+    cited_text: quoted,
+    encrypted_index: '',
+  }
+}
+
+const typeOfCode: Readonly<Record<string, string>> = {
+  overloaded: 'overloaded_error',
+  store_unavailable: 'overloaded_error',
+  no_provider_available: 'overloaded_error',
+  upstream_timeout: 'timeout_error',
+  payload_too_large: 'request_too_large',
+}
+const typeOfType: Readonly<Record<string, string>> = {
+  conflict_error: 'invalid_request_error',
+  server_error: 'api_error',
+  provider_error: 'api_error',
+}
+
+/** An error in Anthropic's shape; our code and facts ride beside its type. */
+export function wireError({ error }: RenderedError): JsonObject {
+  const { code, type, message, param, metadata } = error
+  const requestId = metadata['request_id']
+  return {
+    type: 'error',
+    error: {
+      type: typeOfCode[code] ?? typeOfType[type] ?? type,
+      message,
+      code,
+      param,
+      metadata: metadata as JsonObject,
+    },
+    request_id: typeof requestId === 'string' ? requestId : null,
+  }
+}

@@ -1,0 +1,109 @@
+// Clients speak Anthropic's Messages API to us: the body is checked and read, answers are written in its shapes.
+
+import type { ChatResult, Choice } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import { GatewayError } from '../../errors.ts'
+import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../protocol.ts'
+import { citation, stopReason, wireUsage } from './answer-fields.ts'
+import { blockOfDetail } from './carried-reasoning.ts'
+import { EventEncoder } from './encode.ts'
+import { readRequest } from './read-request.ts'
+import { checked, type MessagesRequest } from './request-schema.ts'
+
+export const inbound: Inbound = {
+  id: 'anthropic-messages',
+  parse,
+  whole,
+  encoder: (context) => new EventEncoder(context),
+}
+
+function parse(body: unknown): InboundRequest {
+  if (typeof body === 'object' && body !== null && 'thread' in body && body.thread != null) {
+    throw new GatewayError('invalid_request', {
+      message: 'thread: Message threads are not served; send the whole conversation in messages.',
+      param: 'thread',
+    })
+  }
+  const request = checked(body)
+  return {
+    envelope: envelopeOf(request),
+    body: body as JsonObject,
+    toChatRequest: () => readRequest(request),
+  }
+}
+
+function envelopeOf(request: MessagesRequest): Envelope {
+  const { provider } = request
+  return {
+    model: request.model,
+    fallbacks: request.models ?? [],
+    stream: request.stream === true,
+    // The protocol always ends with the usage.
+    includeUsage: true,
+    maxOutputTokens: request.max_tokens,
+    n: 1,
+    routing: {
+      order: provider?.order ?? [],
+      only: provider?.only ?? [],
+      ignore: provider?.ignore ?? [],
+      allowFallbacks: provider?.allow_fallbacks ?? true,
+      maxPrice: {
+        input: provider?.max_price?.input ?? undefined,
+        output: provider?.max_price?.output ?? undefined,
+      },
+    },
+    maxCost: request.max_cost ?? undefined,
+    sessionId: request.session_id ?? undefined,
+    strict: request.strict === true || provider?.require_parameters === true,
+    onDisconnect: request.on_disconnect ?? undefined,
+  }
+}
+
+/** A whole answer. Throws `upstream_error` for one that never ended: a stop reason is not invented. */
+function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
+  const choice = result.choices[0]
+  if (choice?.finish === undefined) {
+    throw new GatewayError('upstream_error', { message: 'The answer ended without a stop reason.' })
+  }
+  return {
+    id: context.id,
+    type: 'message',
+    role: 'assistant',
+    model: context.model,
+    content: contentOf(choice),
+    stop_reason: stopReason(choice.finish, choice.nativeFinish),
+    stop_sequence: null,
+    usage: wireUsage(usage, bill),
+    ...(context.warnings.length === 0
+      ? {}
+      : { warnings: context.warnings.map((warning) => ({ ...warning })) }),
+    ...context.extra,
+  }
+}
+
+function contentOf(choice: Choice): Json[] {
+  const text = (choice.text ?? '') + (choice.refusal ?? '')
+  const citations = choice.annotations.map((one) => citation(one, text.slice(one.start, one.end)))
+  return [
+    ...choice.reasoning.map(blockOfDetail),
+    ...(text === '' ? [] : [{ type: 'text', text, ...(citations.length === 0 ? {} : { citations }) }]),
+    ...choice.toolCalls.map((call) => ({
+      type: 'tool_use',
+      id: call.id,
+      name: call.name,
+      input: inputOf(call.arguments),
+    })),
+  ]
+}
+
+/** The arguments as an object; what is not one (cut by the token limit) is shown as the text it is. */
+function inputOf(text: string): JsonObject {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as JsonObject
+  } catch {
+    // Falls through.
+  }
+  return { invalid_arguments: text }
+}

@@ -1,0 +1,154 @@
+// A checked Messages request in the words of the conversation. Runs only when somebody asks for it.
+
+import type {
+  ChatRequest,
+  FunctionTool,
+  JsonObject,
+  Labels,
+  Message,
+  Reasoning,
+  ResponseFormat,
+  Sampling,
+  ToolChoice,
+} from '../../conversation/request.ts'
+import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
+import { gatewayFields, type MessagesRequest } from './request-schema.ts'
+
+/** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */
+export function readRequest(body: MessagesRequest): ChatRequest {
+  const { functions, others } = readTools(body)
+  return {
+    messages: readMessages(body),
+    tools: functions,
+    toolChoice: readToolChoice(body),
+    parallelToolCalls: body.tool_choice?.disable_parallel_tool_use === true ? false : undefined,
+    maxOutputTokens: body.max_tokens,
+    sampling: readSampling(body),
+    reasoning: readReasoning(body),
+    responseFormat: readResponseFormat(body),
+    stream: body.stream === true,
+    labels: readLabels(body),
+    rest: readRest(body, others),
+  }
+}
+
+function readMessages(body: MessagesRequest): Message[] {
+  const system: Message[] =
+    body.system == null ? [] : [{ role: 'system', content: readParts(body.system, 'system') }]
+  const said = body.messages.flatMap(({ role, content }, index): Message[] => {
+    const param = `messages.${index}.content`
+    if (role === 'assistant') return [readAssistant(content, param)]
+    if (role === 'system') return [{ role, content: readParts(content, param) }]
+    return readUser(content, param)
+  })
+  return [...system, ...said]
+}
+
+function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: JsonObject[] } {
+  const functions: FunctionTool[] = []
+  const others: JsonObject[] = []
+  for (const tool of body.tools ?? []) {
+    if ((tool.type != null && tool.type !== 'custom') || tool.name == null) {
+      others.push(tool as JsonObject)
+      continue
+    }
+    functions.push({
+      name: tool.name,
+      description: tool.description ?? undefined,
+      parameters: (tool.input_schema as JsonObject | null | undefined) ?? undefined,
+      strict: tool.strict ?? undefined,
+      cache: readMark(tool.cache_control),
+    })
+  }
+  return { functions, others }
+}
+
+function readToolChoice(body: MessagesRequest): ToolChoice | undefined {
+  const choice = body.tool_choice
+  switch (choice?.type) {
+    case undefined:
+      return undefined
+    case 'any':
+      return { kind: 'required' }
+    case 'tool':
+      return { kind: 'function', name: choice.name ?? '' }
+    default:
+      return { kind: choice!.type }
+  }
+}
+
+function readSampling(body: MessagesRequest): Sampling {
+  return {
+    ...(body.temperature == null ? {} : { temperature: body.temperature }),
+    ...(body.top_p == null ? {} : { topP: body.top_p }),
+    ...(body.top_k == null ? {} : { topK: body.top_k }),
+    ...(body.stop_sequences == null ? {} : { stop: body.stop_sequences }),
+  }
+}
+
+const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
+
+function readReasoning(body: MessagesRequest): Reasoning | undefined {
+  const { thinking } = body
+  if (thinking == null) return undefined
+  if (thinking.type === 'disabled') return { enabled: false }
+  const effort = body.output_config?.effort
+  return {
+    enabled: true,
+    ...(thinking.budget_tokens === undefined ? {} : { maxTokens: thinking.budget_tokens }),
+    ...(efforts.has(effort) ? { effort: effort as NonNullable<Reasoning['effort']> } : {}),
+    ...(thinking.display === 'omitted' ? { exclude: true } : {}),
+  }
+}
+
+function readResponseFormat(body: MessagesRequest): ResponseFormat | undefined {
+  const format = body.output_config?.format
+  if (format?.type !== 'json_schema' || format.schema === undefined) return undefined
+  return {
+    kind: 'json-schema',
+    name: 'answer',
+    description: undefined,
+    schema: format.schema as JsonObject,
+    strict: true,
+  }
+}
+
+function readLabels(body: MessagesRequest): Labels {
+  const user = body.metadata?.user_id
+  const tier = body.service_tier
+  return {
+    ...(user == null ? {} : { user }),
+    ...(tier == null ? {} : { serviceTier: tier === 'standard_only' ? 'default' : tier }),
+  }
+}
+
+const readFields = new Set([
+  ...gatewayFields,
+  'model',
+  'max_tokens',
+  'messages',
+  'system',
+  'tools',
+  'tool_choice',
+  'output_config',
+  'stop_sequences',
+  'stream',
+  'temperature',
+  'top_p',
+  'top_k',
+  'metadata',
+  'service_tier',
+])
+
+/** Everything else as it is; `thinking` too, which only Anthropic reads in its own words. */
+function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
+  const entries = Object.entries(body as JsonObject).filter(
+    ([field, value]) => !readFields.has(field) && value !== null,
+  )
+  const { format: _, ...config } = body.output_config ?? {}
+  return {
+    ...Object.fromEntries(entries),
+    ...(Object.keys(config).length === 0 ? {} : { output_config: config as JsonObject }),
+    ...(otherTools.length === 0 ? {} : { tools: otherTools }),
+  }
+}
