@@ -106,7 +106,7 @@ export class ChunkEncoder implements StreamEncoder {
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const frames: Frame[] = []
-    for (const [index, choice] of [...this.#choices].sort(([a], [b]) => a - b)) {
+    for (const [index, choice] of [...this.#choices].toSorted(([a], [b]) => a - b)) {
       for (const [call, json] of choice.calls) {
         if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
       }
@@ -128,7 +128,7 @@ export class ChunkEncoder implements StreamEncoder {
     return failingFrames(
       this.#context,
       error,
-      [...this.#choices.keys()].sort((a, b) => a - b),
+      [...this.#choices.keys()].toSorted((a, b) => a - b),
     )
   }
 

@@ -7,7 +7,7 @@ import { GatewayError } from '../../errors.ts'
 type Path = readonly PropertyKey[]
 
 /** A path in OpenAI's notation: `messages[0].content[1].type`. */
-export function paramOf(path: Path): string {
+function paramOf(path: Path): string {
   let param = ''
   for (const key of path) {
     if (typeof key === 'number') param += `[${key}]`

@@ -78,6 +78,7 @@ export class VerbatimFilter implements Meter {
   #marks: (typeof markers)['tight' | 'spaced'] = markers.tight
   /** How the provider writes its model, and what stands there instead; learnt from the first frame that has one. */
   #rename: { readonly from: string; readonly to: string } | undefined
+  #nameOffset = 0
 
   /** `model`: the id to show, undefined to leave the provider's. `choices`: how many answers were asked for. */
   constructor(options: { readonly model: string | undefined; readonly choices: number }) {
@@ -174,10 +175,18 @@ export class VerbatimFilter implements Meter {
     if (this.#model === undefined) return frames
     if (this.#rename === undefined) return undefined
     const { from, to } = this.#rename
-    const parts = frames.split(from)
-    let expected = 0
-    for (let at = frames.indexOf('\n\n'); at !== -1; at = frames.indexOf('\n\n', at + 2)) expected += 1
-    return parts.length - 1 === expected ? parts.join(to) : undefined
+    let out = ''
+    for (let at = 0; at < frames.length;) {
+      const end = frames.indexOf('\n\n', at) + 2
+      // The name stands at the same place in nearly every frame: look there before searching.
+      const usual = at + this.#nameOffset
+      const found = frames.startsWith(from, usual) ? usual : frames.indexOf(from, at)
+      if (found === -1 || found >= end) return undefined
+      this.#nameOffset = found - at
+      out += frames.slice(at, found) + to + frames.slice(found + from.length, end)
+      at = end
+    }
+    return out
   }
 
   #count(frames: string): void {

@@ -70,7 +70,7 @@ export class FrameRepair implements Meter {
   /** What is left open is closed: empty calls, the finish of each choice, the usage if asked for, `[DONE]`. */
   finish(usage: Usage, bill: Bill): Frame[] {
     const frames: Frame[] = []
-    for (const [index, choice] of [...this.#choices].sort(([a], [b]) => a - b)) {
+    for (const [index, choice] of [...this.#choices].toSorted(([a], [b]) => a - b)) {
       for (const call of choice.calls.withoutArguments())
         frames.push(this.#frame(index, argumentsDelta(call, '{}')))
       const { native, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
@@ -85,7 +85,7 @@ export class FrameRepair implements Meter {
     return failingFrames(
       this.#context,
       error,
-      [...this.#choices.keys()].sort((a, b) => a - b),
+      [...this.#choices.keys()].toSorted((a, b) => a - b),
     )
   }
 

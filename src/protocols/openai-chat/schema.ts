@@ -12,7 +12,7 @@ const countFrom = (least: number) => z.int().min(least)
 const json = z.looseObject({})
 
 /** US dollars as a decimal string: money never travels as a float. */
-export const usdAmount = z
+const usdAmount = z
   .string()
   .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be an amount of US dollars as a decimal string, such as "0.05"')
 
@@ -145,7 +145,7 @@ const responseFormat = z.discriminatedUnion('type', [
   }),
 ])
 
-export const reasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+const reasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 
 const providerIds = z.array(text.min(1)).max(64).nullish()
 const pricePerMillion = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
@@ -233,7 +233,7 @@ export type WireCacheControl = z.infer<typeof cacheControl>
 
 const tokens = z.int().min(0)
 
-export const wireUsageSchema = z.looseObject({
+const wireUsageSchema = z.looseObject({
   prompt_tokens: tokens,
   completion_tokens: tokens,
   total_tokens: tokens,

@@ -92,7 +92,7 @@ function expectCalls(deltas: readonly CallDelta[]): void {
     expect(start.function.name).not.toBe('')
     expect(start.function.arguments).toBe('')
     const later = deltas.filter((delta) => delta.index === start.index).slice(1)
-    for (const delta of later) expect(Object.keys(delta).sort()).toEqual(['function', 'index'])
+    for (const delta of later) expect(Object.keys(delta).toSorted()).toEqual(['function', 'index'])
     expect(() => JSON.parse(later.map((delta) => delta.function.arguments).join(''))).not.toThrow()
   }
 }
