@@ -62,6 +62,7 @@ function asksToThink(question: ThinkingQuestion): boolean {
 
 function wantedThinking(question: ThinkingQuestion): Thinking {
   const { native, reasoning, traits, warn } = question
+  if (isRecord(native) && native.type === 'enabled') return nativeBudget(question, native)
   if (native !== undefined && native !== null) {
     return { field: native, effort: undefined, on: isRecord(native) && native.type !== 'disabled' }
   }
@@ -93,6 +94,18 @@ function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thi
     ? { display: reasoning.exclude === true ? 'omitted' : 'summarized' }
     : {}
   return { field: { type: 'adaptive', ...display }, effort: effortOf(reasoning, traits, warn), on: true }
+}
+
+/** The client's own words, unless max_tokens (which the gateway may have lowered to what is affordable) forbids them. */
+function nativeBudget({ traits, maxTokens, warn }: ThinkingQuestion, native: JsonObject): Thinking {
+  const asked = native.budget_tokens
+  if (typeof asked !== 'number' || asked < maxTokens) return { field: native, effort: undefined, on: true }
+  if (maxTokens <= smallestBudget) {
+    warn('thinking', `Thinking needs max_tokens above ${smallestBudget}; the model does not think.`)
+    return off(traits)
+  }
+  warn('thinking.budget_tokens', `The budget must be below max_tokens: it is ${maxTokens - 1}.`)
+  return { field: { ...native, budget_tokens: maxTokens - 1 }, effort: undefined, on: true }
 }
 
 /** The level itself, or the strongest one the model knows below it. */

@@ -32,12 +32,16 @@ export class ToolIds {
   }
 
   #fresh(id: string): string {
-    const keeps = allowed.test(id) && !this.#used.has(id)
-    const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
-    let fresh = keeps ? id : stem
-    for (let copy = 2; !keeps && this.#taken.has(fresh); copy += 1) fresh = `${stem}_${copy}`
+    const fresh = allowed.test(id) && !this.#used.has(id) ? id : this.#minted(id)
     this.#taken.add(fresh)
     this.#used.add(fresh)
     return fresh
+  }
+
+  #minted(id: string): string {
+    const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
+    let minted = stem
+    for (let copy = 2; this.#taken.has(minted); copy += 1) minted = `${stem}_${copy}`
+    return minted
   }
 }

@@ -146,7 +146,7 @@ function resultBlock(
   param: string,
 ): JsonObject {
   const mark = message.content.findLast((part) => 'cache' in part && part.cache !== undefined)
-  const content = blocksOf(message.content, param).map(({ cache_control: _, ...block }) => block)
+  const content = blocksOf(message.content, param).map(unmarked)
   const all = [...(Array.isArray(before?.content) ? before.content : []), ...content]
   return {
     type: 'tool_result',
@@ -156,6 +156,12 @@ function resultBlock(
     // A mark inside the result is one for its block: only blocks of the message itself can carry it.
     ...(mark !== undefined && 'cache' in mark ? cacheControl(mark.cache) : {}),
   }
+}
+
+function unmarked(block: JsonObject): JsonObject {
+  const copy = { ...block }
+  delete copy.cache_control
+  return copy
 }
 
 // ---- assistant --------------------------------------------------------------------------------------------
@@ -194,7 +200,7 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
 }
 
 function reasoningBlocks(details: readonly ReasoningDetail[], context: AssistantContext): JsonObject[] {
-  const ordered = [...details].sort((a, b) => a.index - b.index)
+  const ordered = details.toSorted((a, b) => a.index - b.index)
   const blocks = ordered.map((detail) => reasoningBlock(detail, context.compaction))
   if (blocks.includes(undefined)) {
     context.warn(

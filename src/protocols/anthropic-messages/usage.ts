@@ -13,7 +13,7 @@ export function mergeUsage(
 ): WireUsage | undefined {
   if (!after) return before
   const named = Object.entries(after).filter(([, value]) => value !== undefined && value !== null)
-  return { ...(before ?? {}), ...Object.fromEntries(named) } as WireUsage
+  return { ...before, ...Object.fromEntries(named) } as WireUsage
 }
 
 /**

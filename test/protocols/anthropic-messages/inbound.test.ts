@@ -45,7 +45,7 @@ function canonical(body: JsonObject, cloud: boolean): JsonObject {
     if (last && last.role === message.role) last.content.push(...content)
     else turns.push({ role: message.role!, content })
   }
-  const tools = [...((rest.tools as JsonObject[] | undefined) ?? [])].sort((a, b) =>
+  const tools = ((rest.tools as JsonObject[] | undefined) ?? []).toSorted((a, b) =>
     String(a.name) < String(b.name) ? -1 : 1,
   )
   if (rest.tools !== undefined) rest.tools = tools

@@ -115,7 +115,7 @@ describe('parameters', () => {
     const lowered = lower({ sampling })
     const { model: _, max_tokens: __, messages: ___, ...rest } = lowered.body
     expect(rest).toEqual(sent)
-    expect(lowered.warned.sort()).toEqual([...warned].sort())
+    expect(lowered.warned.toSorted()).toEqual(warned.toSorted())
   })
 
   test('of sampling are left out for models that refuse them', () => {
@@ -589,6 +589,16 @@ describe('thinking', () => {
     expect(lower({ rest: { thinking: native }, reasoning: { maxTokens: 5000 } }).body.thinking).toEqual(
       native,
     )
+  })
+
+  test.each([
+    [16_000, { type: 'enabled', budget_tokens: 5000 }, []],
+    [3000, { type: 'enabled', budget_tokens: 2999 }, ['thinking.budget_tokens']],
+    [900, undefined, ['thinking']],
+  ] as const)('of such a client still fits into max_tokens %d', (maxOutputTokens, sent, warned) => {
+    const lowered = lower({ rest: { thinking: { type: 'enabled', budget_tokens: 5000 } }, maxOutputTokens })
+    expect(lowered.body.thinking).toEqual(sent as never)
+    expect(lowered.warned).toEqual([...warned])
   })
 
   test('gives way to a forced tool, with a warning', () => {

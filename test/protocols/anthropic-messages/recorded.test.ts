@@ -43,12 +43,12 @@ function rawAnswer(one: Case): { content: JsonObject[]; usage: JsonObject; stop:
     return { content: body.content as JsonObject[], usage: body.usage as JsonObject, stop: body.stop_reason }
   }
   const content: JsonObject[] = []
-  let usage: JsonObject = {}
+  const usage: JsonObject = {}
   let stop: unknown
   for (const frame of framesOf([one.stream()])) {
     const event = JSON.parse(frame.data)
-    if (event.type === 'message_start') usage = { ...usage, ...event.message.usage }
-    if (event.type === 'message_delta') usage = { ...usage, ...event.usage }
+    if (event.type === 'message_start') Object.assign(usage, event.message.usage)
+    if (event.type === 'message_delta') Object.assign(usage, event.usage)
     if (event.type === 'message_delta') stop = event.delta.stop_reason
     if (event.type === 'content_block_start') content[event.index] = { ...event.content_block, json: '' }
     if (event.type !== 'content_block_delta') continue
@@ -97,7 +97,7 @@ describe.each([...streams, ...messages].map((one) => [`${one.provider}/${one.id}
       expect(
         choice.toolCalls.map(({ id, name, arguments: json }) => ({ id, name, input: JSON.parse(json) })),
       ).toEqual(of('tool_use').map(({ id, name, input }) => ({ id, name, input }) as never))
-      const thoughts = raw.content.filter((block) => /thinking$/.test(String(block.type)))
+      const thoughts = raw.content.filter((block) => String(block.type).endsWith('thinking'))
       const kept = choice.reasoning.filter((detail) => detail.type !== 'reasoning.summary')
       expect(kept.map((detail) => detail.signature ?? detail.data)).toEqual(
         thoughts.map((block) => String(block.signature ?? block.data)),
