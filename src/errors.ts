@@ -40,7 +40,8 @@ const rows = {
     type: 'invalid_request_error',
     retryable: false,
     means: 'The model or its provider cannot honour a parameter that must not be dropped.',
-    remedy: 'Remove the parameter that `param` names, or choose a model that lists it in supported_parameters.',
+    remedy:
+      'Remove the parameter that `param` names, or choose a model that lists it in supported_parameters.',
   },
   context_length_exceeded: {
     status: 400,
@@ -123,7 +124,8 @@ const rows = {
     status: 403,
     type: 'permission_error',
     retryable: false,
-    means: 'The model is a premium model, open to accounts with purchased credit (in the app: or a subscription).',
+    means:
+      'The model is a premium model, open to accounts with purchased credit (in the app: or a subscription).',
     remedy: 'Top up the account, or choose a model whose access is open.',
   },
   key_limit_exceeded: {

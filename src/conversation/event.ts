@@ -20,14 +20,29 @@ export type ChatEvent =
       readonly name: string
       readonly thoughtSignature: string | undefined
     }
-  | { readonly kind: 'tool-call-delta'; readonly choice: number; readonly call: number; readonly arguments: string }
+  | {
+      readonly kind: 'tool-call-delta'
+      readonly choice: number
+      readonly call: number
+      readonly arguments: string
+    }
   | { readonly kind: 'annotation'; readonly choice: number; readonly annotation: Annotation }
-  | { readonly kind: 'logprobs'; readonly choice: number; readonly content: readonly Json[]; readonly refusal: readonly Json[] }
+  | {
+      readonly kind: 'logprobs'
+      readonly choice: number
+      readonly content: readonly Json[]
+      readonly refusal: readonly Json[]
+    }
   | { readonly kind: 'audio-delta'; readonly choice: number; readonly audio: AudioDelta }
   | { readonly kind: 'image'; readonly choice: number; readonly mediaType: string; readonly data: string }
   /** Cumulative: the last one holds. May come before or after the finish reason. */
   | { readonly kind: 'usage'; readonly usage: Usage }
-  | { readonly kind: 'choice-finish'; readonly choice: number; readonly reason: FinishReason; readonly native: string }
+  | {
+      readonly kind: 'choice-finish'
+      readonly choice: number
+      readonly reason: FinishReason
+      readonly native: string
+    }
   | { readonly kind: 'finish' }
   | { readonly kind: 'error'; readonly fault: Fault }
 
@@ -199,7 +214,10 @@ function add(draft: Draft, event: ChoiceEvent): void {
       draft.refusal = (draft.refusal ?? '') + event.text
       return
     case 'reasoning-delta':
-      draft.reasoning.set(event.detail.index, joinReasoning(draft.reasoning.get(event.detail.index), event.detail))
+      draft.reasoning.set(
+        event.detail.index,
+        joinReasoning(draft.reasoning.get(event.detail.index), event.detail),
+      )
       return
     case 'tool-call-start':
       draft.calls.set(event.call, {
@@ -264,4 +282,3 @@ export function joinReasoning(before: ReasoningDetail | undefined, delta: Reason
     ...(data === undefined ? {} : { data }),
   }
 }
-

@@ -90,7 +90,11 @@ export interface CacheMark {
 }
 
 export type Message =
-  | { readonly role: 'system' | 'developer'; readonly content: readonly ContentPart[]; readonly name?: string }
+  | {
+      readonly role: 'system' | 'developer'
+      readonly content: readonly ContentPart[]
+      readonly name?: string
+    }
   | { readonly role: 'user'; readonly content: readonly ContentPart[]; readonly name?: string }
   | AssistantMessage
   | ToolMessage

@@ -1,0 +1,21 @@
+// Who makes a call, as far as anybody after authentication needs to know.
+
+import type { Account } from './account.ts'
+import type { ApiKey } from './api-key.ts'
+
+export interface Caller {
+  readonly account: Account
+  /** null for the app of a signed-in account. */
+  readonly key: ApiKey | null
+  readonly channel: 'api' | 'app'
+  /** Test keys are answered by the simulator and cost nothing. */
+  readonly mode: 'live' | 'test'
+}
+
+/** Whether the caller's key may use this model: its list holds the id, or `<provider>/*`. */
+export function mayUse(caller: Caller, modelId: string): boolean {
+  const allowed = caller.key?.allowedModels
+  if (!allowed) return true
+  const provider = modelId.slice(0, modelId.indexOf('/'))
+  return allowed.includes(modelId) || allowed.includes(`${provider}/*`) || allowed.includes('*')
+}

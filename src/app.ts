@@ -1,0 +1,261 @@
+// Ties the knot: configuration and store become a gateway that serves, discovers local servers, drains and stops.
+
+import { buildCatalog, type Catalog } from './catalog/catalog.ts'
+import { bundledCatalog, bundledRows } from './catalog/bundled.ts'
+import { localModels } from './catalog/overrides.ts'
+import type { CatalogRow } from './catalog/row.ts'
+import type { ChatLimits, Gateway } from './chat/gateway.ts'
+import { inlineMedia } from './chat/inline-media.ts'
+import { Watchdog } from './chat/watchdog.ts'
+import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
+import { firstRun } from './cli/first-run.ts'
+import type { Config } from './config.ts'
+import { parseUsdPerMillion } from './credits/money.ts'
+import { createRoutes } from './http/routes.ts'
+import type { Service } from './http/service.ts'
+import type { Log } from './observe/log.ts'
+import { outbounds } from './protocols/registry.ts'
+import { configureProviders } from './providers/configure.ts'
+import { findLocalServers, modelsOf, type LocalServer } from './providers/local-servers.ts'
+import type { ConfiguredProvider } from './providers/provider.ts'
+import { providers as rows } from './providers/registry.ts'
+import { openStore, type Store } from './store/open.ts'
+import { version } from './version.ts'
+
+export interface RunningGateway {
+  readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
+  /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
+  stop(): Promise<void>
+}
+
+/** What changes while the gateway runs: local servers are found after it has begun to serve. */
+interface Live {
+  catalog: Catalog
+  providers: ReadonlyMap<string, ConfiguredProvider>
+}
+
+/** Opens the store, serves, and resolves when everything the banner tells is known. */
+export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
+  const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
+  const store = openStore(config.data_dir, { clock: Date.now, serveAs: owner, group: groupLimits(config) })
+  const recovered = await store.ledger.recover(Date.now())
+  if (recovered > 0) log.warn('calls that an earlier process left open were ended', { calls: recovered })
+  const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
+
+  const live: Live = liveOf(config, [])
+  const state = { draining: false }
+  const service = serviceOf(config, store, live, log, owner, state)
+  const server = listen(config, service)
+  const found = config.local_servers.discover
+    ? await findLocalServers(unconfigured(config), config.local_servers.timeout_ms)
+    : []
+  const listed = await listedModels(config, live.providers)
+  Object.assign(live, liveOf(config, [...found, ...listed]))
+
+  return {
+    facts: factsOf(config, server, live, [...found, ...listed], ownerKey),
+    stop: () => stop(config, log, server, service, store, state),
+  }
+}
+
+type Server = ReturnType<typeof Bun.serve>
+
+function listen(config: Config, service: Service & { server?: Server }): Server {
+  const routes = createRoutes(service)
+  const server = Bun.serve({
+    hostname: config.server.host,
+    port: config.server.port,
+    // Two gateways on one port would share it, and the database, without a word.
+    reusePort: false,
+    development: false,
+    idleTimeout: Math.round(config.server.idle_timeout_ms / 1000),
+    // Ours refuses first, with an answer in the contract's shape; this bounds what chunked bodies can send.
+    maxRequestBodySize: config.server.max_body_bytes + 1024,
+    fetch: (request) => routes.fetch(request),
+  })
+  service.server = server
+  return server
+}
+
+function serviceOf(
+  config: Config,
+  store: Store,
+  live: Live,
+  log: Log,
+  owner: string,
+  state: { readonly draining: boolean },
+): Service & { server?: Server } {
+  const catalog = liveCatalog(live)
+  const gateway: Gateway = {
+    catalog,
+    get providers() {
+      return live.providers
+    },
+    outbounds,
+    ledger: store.ledger,
+    signatures: store.signatures,
+    requestLog: store.requestLog,
+    log,
+    watchdog: new Watchdog(),
+    limits: limitsOf(config),
+    owner,
+    now: Date.now,
+    inlineMedia: inlineMedia(config.egress.allow_hosts),
+    inFlight: new Set(),
+  }
+  const service: Service & { server?: Server } = {
+    gateway,
+    accounts: store.accounts,
+    ledger: store.ledger,
+    catalog,
+    body: {
+      maxBodyBytes: config.server.max_body_bytes,
+      maxHeaderBytes: config.server.max_header_bytes,
+      maxDepth: config.limits.json_depth,
+    },
+    log,
+    now: Date.now,
+    ready: () => !state.draining,
+    keepOpen: (request) => service.server?.timeout(request, 0),
+  }
+  return service
+}
+
+function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
+  return {
+    connectMs: timeouts.connect_ms,
+    firstByteMs: timeouts.first_byte_ms,
+    firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
+    gapMs: timeouts.gap_ms,
+    totalMs: timeouts.total_ms,
+    clientStallMs: timeouts.client_stall_ms,
+    drainMs: timeouts.drain_ms,
+    keepaliveMs: stream.keepalive_ms,
+    bufferBytes: stream.buffer_bytes,
+    checkpointMs: stream.checkpoint_ms,
+    checkpointTokens: stream.checkpoint_tokens,
+    holdOutputTokens: ledger.hold_default_output_tokens,
+    leaseMs: ledger.lease_ms,
+    answerBytes: limits.upstream_body_bytes,
+    attempts: 6,
+  }
+}
+
+function liveOf(config: Config, servers: readonly LocalServer[]): Live {
+  const providers = configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id)))
+  const today = () => new Date().toISOString().slice(0, 10)
+  const file = bundledCatalog()
+  const discovered: CatalogRow[] = servers.flatMap(({ id, models }) => localModels(id, models, today()))
+  const catalog = buildCatalog({
+    rows: [...bundledRows(file), ...discovered],
+    unpriced: file.unpriced,
+    overrides: config.models,
+    premiumRule: { outputAtLeast: parseUsdPerMillion(config.premium.output_usd_per_million)! },
+    providersKnown: new Set([...rows.map(({ id }) => id), ...Object.keys(config.providers)]),
+    today,
+    date: file.date,
+  })
+  return { catalog, providers }
+}
+
+function liveCatalog(live: Live): Catalog {
+  return {
+    get date() {
+      return live.catalog.date
+    },
+    get unpriced() {
+      return live.catalog.unpriced
+    },
+    resolve: (id) => live.catalog.resolve(id),
+    find: (id) => live.catalog.find(id),
+    list: (filter) => live.catalog.list(filter),
+  }
+}
+
+/** The local rows that the operator says nothing about: only these are looked for. */
+function unconfigured(config: Config) {
+  return rows.filter(({ id }) => config.providers[id] === undefined)
+}
+
+/** The models of servers that the operator names and gives away: they are listed by the servers themselves. */
+async function listedModels(
+  config: Config,
+  configured: ReadonlyMap<string, ConfiguredProvider>,
+): Promise<LocalServer[]> {
+  const free = [...configured.values()].filter(({ id, transport, local }) => {
+    const settings = config.providers[id]
+    return settings !== undefined && transport === 'http' && (settings.price === 'free' || local)
+  })
+  const answers = await Promise.all(
+    free.map(async ({ id, baseUrl, headers }) => ({
+      id,
+      baseUrl,
+      models: (await modelsOf(baseUrl, config.local_servers.timeout_ms, headers)) ?? [],
+    })),
+  )
+  return answers
+}
+
+function factsOf(
+  config: Config,
+  server: Server,
+  live: Live,
+  servers: readonly LocalServer[],
+  owner: StartFacts['owner'],
+): RunningGateway['facts'] {
+  const port = server.port ?? config.server.port
+  const baseUrl = baseUrlOf(config.server.host, port)
+  return {
+    version,
+    listen: `${config.server.host}:${port}`,
+    baseUrl,
+    console: undefined,
+    docs: baseUrl.replace(/\/v1$/, '/docs'),
+    providers: providerFacts(config, live, servers),
+    catalog: { date: live.catalog.date, models: live.catalog.list().length },
+    tryModel: 'sim/echo',
+    owner,
+  }
+}
+
+function providerFacts(config: Config, live: Live, servers: readonly LocalServer[]): ProviderFact[] {
+  const found = new Map(servers.map((server) => [server.id, server.models.length]))
+  const ids = [...new Set([...live.providers.keys(), ...rows.filter(needsKey).map(({ id }) => id)])]
+  return ids.map((id): ProviderFact => {
+    const provider = live.providers.get(id)
+    const models = found.get(id)
+    if (config.providers[id]?.disabled) return { id, standing: 'disabled' }
+    if (provider?.transport === 'builtin') return { id, standing: 'builtin' }
+    if (models !== undefined) return { id, standing: models > 0 ? 'found' : 'not-found', models }
+    return { id, standing: provider ? 'key' : 'no-key' }
+  })
+}
+
+function needsKey(row: (typeof rows)[number]): boolean {
+  return row.auth.kind !== 'none' && !row.local
+}
+
+/** Readiness goes first, then the calls in flight end by themselves or by the deadline, then the store closes. */
+async function stop(
+  config: Config,
+  log: Log,
+  server: Server,
+  service: Service,
+  store: Store,
+  state: { draining: boolean },
+): Promise<void> {
+  state.draining = true
+  const { inFlight } = service.gateway
+  const deadline = Date.now() + config.timeouts.shutdown_ms
+  while (inFlight.size > 0 && Date.now() < deadline) await Bun.sleep(20)
+  if (inFlight.size > 0)
+    log.warn('stopping with calls in flight: recovery settles them', { calls: inFlight.size })
+  // A last answer may still be on its way to its client: connections are closed only when they are idle.
+  await Promise.race([server.stop(), Bun.sleep(1_000)])
+  await server.stop(true)
+  await store.close()
+}
+
+function groupLimits({ ledger }: Config) {
+  return { max: ledger.group_max, waitMs: ledger.group_wait_ms, queue: ledger.queue_max }
+}

@@ -1,0 +1,321 @@
+// One attempt at one offer: lower the request, send it, and read the answer as far as failing over is possible.
+
+import { collect, type Fault } from '../conversation/event.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import { GatewayError } from '../errors.ts'
+import type { AnswerContext, Bill, Outbound, Target, Warning } from '../protocols/protocol.ts'
+import { send } from '../providers/upstream.ts'
+import type { Booking } from './booking.ts'
+import { disconnectPolicy } from './departure.ts'
+import { AttemptFailed } from './dispatch.ts'
+import { transportFault } from './fault-error.ts'
+import { frameDecoder } from './frames.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { loweredFor, type Lowered } from './lower.ts'
+import { passthroughChannel, passthroughWhole } from './passthrough.ts'
+import type { Candidate } from './plan.ts'
+import type { ByteReader, OpenStream, Outcome } from './relay.ts'
+import type { StreamChannel } from './stream-channel.ts'
+import { TranslateChannel } from './translate.ts'
+
+export interface OpenedStream extends OpenStream {
+  readonly kind: 'stream'
+}
+
+export interface WholeAnswer {
+  readonly kind: 'whole'
+  readonly outcome: Outcome
+  /** The client's body, once the charge is known. */
+  readonly body: (usage: Usage, bill: Bill) => JsonObject
+}
+
+/** How much of an error body is read: providers' errors are short, a web page is not worth more. */
+const errorBodyBytes = 65_536
+
+/**
+ * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
+ * offer can still take over, with GatewayError when the request itself is at fault.
+ */
+export async function openStream(
+  gateway: Gateway,
+  call: IncomingCall,
+  booking: Booking,
+  candidate: Candidate,
+  warnings: Warning[],
+): Promise<OpenedStream> {
+  const prepared = await prepare(gateway, call, booking, candidate, warnings)
+  const { limits, watchdog } = gateway
+  const firstByteMs = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
+  const attempt = new Attempt(
+    call,
+    watchdog.arm(firstByteMs, () => attempt.expire()),
+    'cancel',
+  )
+  try {
+    const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
+    await refuseFailure(response, prepared)
+    const channel = channelFor(gateway, call, candidate, prepared, warnings)
+    const opened = isJson(response)
+      ? await wholeAsStream(response, channel, prepared, limits.answerBytes)
+      : await readHead(readerOf(response), channel)
+    const { fault, started } = channel.progress
+    if (fault !== undefined && !started) throw new AttemptFailed(fault)
+    return { kind: 'stream', channel, ...opened, abort: () => attempt.abort() }
+  } catch (error) {
+    attempt.abort()
+    throw attempt.verdict(error)
+  } finally {
+    attempt.close()
+  }
+}
+
+/** Asks for a whole answer and reads it. Rejects as `openStream` does. */
+export async function fetchWhole(
+  gateway: Gateway,
+  call: IncomingCall,
+  booking: Booking,
+  candidate: Candidate,
+  warnings: Warning[],
+): Promise<WholeAnswer> {
+  const prepared = await prepare(gateway, call, booking, candidate, warnings)
+  const { limits, watchdog } = gateway
+  // A whole answer's first byte comes when its last token is made, so it gets the patience of a reasoning model.
+  const deadline = watchdog.arm(limits.firstByteReasoningMs, () => attempt.expire())
+  const attempt = new Attempt(call, deadline, disconnectPolicy(call, candidate.provider.onDisconnect))
+  try {
+    const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
+    await refuseFailure(response, prepared)
+    deadline.extend(limits.gapMs)
+    const body = parsedAnswer(response, await boundedText(response, limits.answerBytes))
+    return wholeAnswer(gateway, call, candidate, prepared, body, warnings)
+  } catch (error) {
+    attempt.abort()
+    throw attempt.verdict(error)
+  } finally {
+    attempt.close()
+  }
+}
+
+interface Prepared {
+  readonly outbound: Outbound
+  readonly target: Target
+  readonly lowered: Lowered
+}
+
+async function prepare(
+  gateway: Gateway,
+  call: IncomingCall,
+  booking: Booking,
+  candidate: Candidate,
+  warnings: Warning[],
+): Promise<Prepared> {
+  const { provider, model, offer } = candidate
+  const outbound = gateway.outbounds[provider.protocol]
+  if (!outbound)
+    throw new GatewayError('no_provider_available', { metadata: { protocol: provider.protocol } })
+  const target: Target = {
+    model: offer.upstream,
+    provider: provider.id,
+    quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
+    maxOutputTokens: model.maxOutputTokens,
+    reasoning: model.reasoning,
+    rememberedSignature: (id) => gateway.signatures.recall(id),
+  }
+  const lowered = await loweredFor(gateway, call, candidate, outbound, target, booking.outputBound(candidate))
+  const [dropped] = lowered.warnings
+  if (dropped && call.request.envelope.strict) {
+    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  }
+  warnings.push(...lowered.warnings)
+  return { outbound, target, lowered }
+}
+
+/** The cancellation of one attempt: by a deadline, by the client's leaving, or by whoever ends the stream. */
+class Attempt {
+  readonly #controller = new AbortController()
+  readonly #deadline: { clear(): void }
+  readonly #gone: AbortSignal
+  readonly #onGone = () => this.#controller.abort()
+  #expired = false
+
+  constructor(call: IncomingCall, deadline: { clear(): void }, policy: 'cancel' | 'drain' | 'free') {
+    this.#deadline = deadline
+    this.#gone = call.signal
+    // A whole answer that is to be drained is awaited although its client has left.
+    if (policy !== 'drain') this.#gone.addEventListener('abort', this.#onGone, { once: true })
+    if (this.#gone.aborted) this.#onGone()
+  }
+
+  send(candidate: Candidate, lowered: Lowered, connectMs: number): Promise<Response> {
+    const { provider, key } = candidate
+    return send({ ...lowered, provider, key, abort: this.#controller, connectMs })
+  }
+
+  expire(): void {
+    this.#expired = true
+    this.#controller.abort()
+  }
+
+  abort(): void {
+    this.#controller.abort()
+  }
+
+  /** What an exception of this attempt means. */
+  verdict(error: unknown): unknown {
+    if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
+    if (this.#gone.aborted && this.#controller.signal.aborted) {
+      return new AttemptFailed(transportFault('cut', 'the client left'))
+    }
+    return error
+  }
+
+  close(): void {
+    this.#deadline.clear()
+    this.#gone.removeEventListener('abort', this.#onGone)
+  }
+}
+
+async function refuseFailure(response: Response, { outbound, target }: Prepared): Promise<void> {
+  if (response.status >= 200 && response.status < 300) return
+  const text = await boundedText(response, errorBodyBytes).catch(() => '')
+  // A redirect would carry our key to another host; it is a misconfigured base URL.
+  if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
+  throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
+}
+
+function isJson(response: Response): boolean {
+  return /^application\/json\b/i.test(response.headers.get('content-type') ?? '')
+}
+
+function channelFor(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidate: Candidate,
+  { outbound, target, lowered }: Prepared,
+  warnings: readonly Warning[],
+): StreamChannel {
+  const context = contextOf(gateway, call, candidate, warnings)
+  if (lowered.passthrough) {
+    return passthroughChannel(candidate.provider, target, context, call.request.envelope.n)
+  }
+  return new TranslateChannel({
+    decoder: frameDecoder(outbound.framing),
+    parser: outbound.parser(target),
+    encoder: call.inbound.encoder(context),
+    onSignature: (id, signature) => gateway.signatures.remember(id, signature),
+  })
+}
+
+function contextOf(
+  gateway: Gateway,
+  call: IncomingCall,
+  { model }: Candidate,
+  warnings: readonly Warning[],
+): AnswerContext {
+  return {
+    id: call.requestId,
+    model: model.id,
+    created: Math.floor(gateway.now() / 1000),
+    includeUsage: call.request.envelope.includeUsage,
+    warnings,
+    extra: call.caller.mode === 'test' ? { mode: 'test' } : {},
+  }
+}
+
+async function readHead(
+  reader: ByteReader,
+  channel: StreamChannel,
+): Promise<{ reader: ByteReader; head: Uint8Array[]; ended: boolean }> {
+  const head: Uint8Array[] = []
+  for (;;) {
+    const { done, value } = await reader.readMany()
+    for (const bytes of value ?? []) head.push(...channel.push(bytes))
+    if (done) head.push(...channel.end())
+    const { started, finished, fault } = channel.progress
+    if (done || started || finished || fault !== undefined) return { reader, head, ended: done }
+  }
+}
+
+/** A provider that answers a streamed request with plain JSON: its answer becomes a stream of one piece. */
+async function wholeAsStream(
+  response: Response,
+  channel: StreamChannel,
+  { outbound, target }: Prepared,
+  maxBytes: number,
+): Promise<{ reader: ByteReader; head: readonly Uint8Array[]; ended: boolean }> {
+  const events = outbound.whole(parsedAnswer(response, await boundedText(response, maxBytes)), target)
+  const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  return { reader, head: channel.take(events), ended: true }
+}
+
+function wholeAnswer(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidate: Candidate,
+  { outbound, target, lowered }: Prepared,
+  parsed: unknown,
+  warnings: readonly Warning[],
+): WholeAnswer {
+  const result = collect(outbound.whole(parsed, target))
+  if (result.fault) throw new AttemptFailed(result.fault)
+  for (const { id, thoughtSignature } of result.choices.flatMap((choice) => choice.toolCalls)) {
+    if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)
+  }
+  const context = contextOf(gateway, call, candidate, warnings)
+  const delivered = JSON.stringify(result.choices).length
+  return {
+    kind: 'whole',
+    outcome: {
+      ending: 'finished',
+      fault: undefined,
+      usage: result.usage,
+      deliveredTokens: Math.ceil(delivered / 4),
+      finishReason: result.choices[0]?.finish,
+      upstreamId: result.id,
+      stoppedBy: undefined,
+    },
+    body: (usage, bill) =>
+      lowered.passthrough
+        ? passthroughWhole(parsed as JsonObject, usage, bill, context)
+        : call.inbound.whole(result, usage, bill, context),
+  }
+}
+
+function parsedAnswer(response: Response, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    const type = response.headers.get('content-type') ?? 'no content type'
+    const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
+    throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
+  }
+}
+
+/** Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. */
+async function boundedText(response: Response, maxBytes: number): Promise<string> {
+  const announced = Number(response.headers.get('content-length') ?? Number.NaN)
+  if (announced <= maxBytes) return response.text()
+  const reader = readerOf(response)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for (;;) {
+    const { done, value } = await reader.readMany()
+    for (const bytes of value ?? []) {
+      chunks.push(bytes)
+      size += bytes.length
+    }
+    if (size > maxBytes) {
+      await reader.cancel()
+      const fault: Fault = transportFault('broken', `the answer is larger than ${maxBytes} bytes`)
+      throw new AttemptFailed(fault)
+    }
+    if (done) return Buffer.concat(chunks).toString('utf8')
+  }
+}
+
+function readerOf(response: Response): ByteReader {
+  const { body } = response
+  if (!body) return { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  return body.getReader() as unknown as ByteReader
+}

@@ -1,0 +1,346 @@
+// The money side of one call: its hold, what it grows by, and the one settle or release that ends it.
+
+import type { ApiKey } from '../accounts/api-key.ts'
+import { windowEnd, windowStart } from '../accounts/spend-window.ts'
+import { completionTokens, promptTokens } from '../conversation/usage.ts'
+import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
+import { formatUsd, smaller, type Pico } from '../credits/money.ts'
+import { fundingOf } from '../credits/pool.ts'
+import { highestRates } from '../credits/price.ts'
+import { GatewayError } from '../errors.ts'
+import type { Warning } from '../protocols/protocol.ts'
+import { freeIn } from './admission.ts'
+import { atMost, billOf, chargeOf, noCharge, type Charge } from './charge.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
+import { priceRecord } from './price-record.ts'
+import { promptBound, promptGuess, tokenBound } from './prompt-size.ts'
+import type { Outcome, Settlement } from './relay.ts'
+import type { StoppedBy, StreamChannel } from './stream-channel.ts'
+
+/** An extension is asked for when this share of the hold has been delivered. */
+const extendAt = 0.75
+
+export class Booking {
+  readonly #gateway: Gateway
+  readonly #call: IncomingCall
+  readonly #need: Need
+  #held: Pico
+  #free: Pico
+  #candidate: Candidate
+  #attempts: readonly Attempt[] = []
+  #ended = false
+  #extending = false
+  #exhausted = false
+  #firstByteMs: number | null = null
+  #checkpointAt: number
+  #checkpointTokens = 0
+
+  private constructor(
+    gateway: Gateway,
+    call: IncomingCall,
+    need: Need,
+    held: Pico,
+    free: Pico,
+    first: Candidate,
+  ) {
+    this.#gateway = gateway
+    this.#call = call
+    this.#need = need
+    this.#held = held
+    this.#free = free
+    this.#candidate = first
+    this.#checkpointAt = gateway.now() + gateway.limits.checkpointMs
+  }
+
+  /**
+   * Sets the credit aside. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or
+   * `store_unavailable`; resolves when the hold is durable, so that bytes may go to a provider.
+   */
+  static async open(
+    gateway: Gateway,
+    call: IncomingCall,
+    candidates: readonly Candidate[],
+  ): Promise<Booking> {
+    const { caller } = call
+    const { model, offer } = candidates[0]!
+    const funding = fundingOf(caller.channel, model.flashClass)
+    const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
+    const need = await needWithin(gateway, call, candidates, free)
+    const now = gateway.now()
+    gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
+    const result = await gateway.ledger.hold({
+      call: call.requestId,
+      account: caller.account.id,
+      key: caller.key?.id ?? null,
+      funding,
+      want: need.want,
+      least: need.least,
+      keyLimit: keyLimitOf(caller.key, now),
+      model: model.id,
+      priceVersion: offer.price.version,
+      owner: gateway.owner,
+      // The lease outlives every deadline: recovery must never end a call that is still running here.
+      leaseUntil: now + gateway.limits.totalMs + gateway.limits.drainMs + gateway.limits.leaseMs,
+    })
+    if (result.kind === 'refused') throw refused(result, need, call, now)
+    gateway.inFlight.add(call.requestId)
+    return new Booking(gateway, call, need, result.amount, free - result.amount, candidates[0]!)
+  }
+
+  /** What the client is told about the hold: that its output was bounded by its credit. */
+  get warnings(): readonly Warning[] {
+    if (this.#held >= this.#need.want) return []
+    const affordable = this.outputBound(this.#candidate)
+    return [
+      {
+        param: 'max_tokens',
+        message: `The output is limited to ${affordable} tokens by the credit available.`,
+      },
+    ]
+  }
+
+  /** The most output tokens to ask of this candidate; undefined to leave it to the model. */
+  outputBound(candidate: Candidate): number | undefined {
+    const { n, maxOutputTokens, stream } = this.#call.request.envelope
+    const most = candidate.model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER
+    const within = (credit: Pico) => outputWithin(credit, this.#need, candidate.offer.price, n)
+    if (this.#need.bounded) return Math.min(maxOutputTokens ?? most, within(this.#held), most)
+    if (this.#held < this.#need.want || this.#need.maxCost !== undefined)
+      return Math.min(within(this.#held), most)
+    // A whole answer cannot be stopped on its way, so it may at most be what all free credit pays for.
+    const affordable = within(this.#held + this.#free)
+    return !stream && affordable < most ? affordable : undefined
+  }
+
+  get candidate(): Candidate {
+    return this.#candidate
+  }
+
+  servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
+    this.#candidate = candidate
+    this.#attempts = attempts
+    this.#firstByteMs = Math.round(performance.now() - this.#call.arrivedAt)
+    const { price } = candidate.offer
+    this.#gateway.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
+  }
+
+  /** Looks at a running stream: notes a checkpoint, grows the hold, says when it must stop. */
+  watch(channel: StreamChannel): StoppedBy | undefined {
+    const { deliveredTokens } = channel.progress
+    this.#checkpoint(channel)
+    if (this.#need.bounded) return undefined
+    const allowance = outputWithin(this.#held, this.#need, this.#candidate.offer.price, 1)
+    if (deliveredTokens < allowance * extendAt) return undefined
+    if (this.#need.maxCost !== undefined && this.#held >= this.#need.maxCost) {
+      return deliveredTokens >= allowance ? 'max_cost' : undefined
+    }
+    if (this.#exhausted) return deliveredTokens >= allowance ? 'credits' : undefined
+    void this.#extend()
+    return undefined
+  }
+
+  /** Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. */
+  async settle(outcome: Outcome): Promise<Settlement> {
+    const charge = this.#charge(outcome)
+    if (outcome.ending !== 'finished' && charge === noCharge) {
+      await this.#end('release', outcome.fault?.kind ?? outcome.ending)
+    } else {
+      await this.#end('settle', outcome.ending, charge, outcome)
+    }
+    this.#logRow(charge, outcome.ending, outcome.fault === undefined ? 200 : 502, outcome.fault?.kind ?? null)
+    return { usage: charge.usage, bill: billOf(charge.cost) }
+  }
+
+  /** Ends a call that served nothing: its whole hold goes back. */
+  async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
+    if (this.#ended) return
+    if (attempts.length > 0) this.#attempts = attempts
+    this.#logRow(noCharge, null, error.status, error.code)
+    await this.#end('release', error.code).catch((cause: unknown) => {
+      // The sweeper returns the hold; the client is owed the error it was about to get.
+      this.#gateway.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
+    })
+  }
+
+  #charge(outcome: Outcome): Charge {
+    const { price } = this.#candidate.offer
+    const { onDisconnect, costFrom } = this.#candidate.provider
+    const complete = outcome.ending === 'finished'
+    const gone = outcome.ending === 'client-gone'
+    if (!complete && (outcome.deliveredTokens === 0 || (gone && onDisconnect === 'free'))) return noCharge
+    const charge = chargeOf(
+      {
+        usage: outcome.usage,
+        complete,
+        deliveredTokens: outcome.deliveredTokens,
+        promptGuess: promptGuess(this.#call.request.body, this.#call.bodyBytes),
+      },
+      price,
+      costFrom,
+    )
+    return charge.estimated ? atMost(charge, this.#held) : charge
+  }
+
+  async #end(how: 'settle' | 'release', ending: string, charge?: Charge, outcome?: Outcome): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    const { ledger, owner, inFlight } = this.#gateway
+    const call = this.#call.requestId
+    try {
+      if (how === 'release' || !charge || !outcome) {
+        await ledger.release({ call, owner, reason: ending, attempts: this.#attempts })
+        return
+      }
+      await ledger.settle({
+        call,
+        owner,
+        cost: charge.cost.total,
+        usage: charge.usage,
+        lines: charge.cost.lines,
+        estimated: charge.estimated,
+        ending: ending as Ending,
+        served: {
+          provider: this.#candidate.provider.id,
+          upstreamModel: this.#candidate.offer.upstream,
+          upstreamId: outcome.upstreamId ?? null,
+          priceVersion: this.#candidate.offer.price.version,
+          stream: this.#call.request.envelope.stream,
+          attempts: this.#attempts,
+          firstByteMs: this.#firstByteMs,
+          totalMs: Math.round(performance.now() - this.#call.arrivedAt),
+          finishReason: outcome.finishReason ?? null,
+        },
+      })
+    } finally {
+      inFlight.delete(call)
+    }
+  }
+
+  #checkpoint(channel: StreamChannel): void {
+    const { limits, ledger, owner } = this.#gateway
+    const { deliveredTokens } = channel.progress
+    const now = this.#gateway.now()
+    const due =
+      now >= this.#checkpointAt || deliveredTokens - this.#checkpointTokens >= limits.checkpointTokens
+    if (!due || deliveredTokens === this.#checkpointTokens) return
+    this.#checkpointAt = now + limits.checkpointMs
+    this.#checkpointTokens = deliveredTokens
+    const { usage, upstreamId, finishReason } = channel.progress
+    const outcome = {
+      usage,
+      deliveredTokens,
+      upstreamId,
+      finishReason,
+      fault: undefined,
+      stoppedBy: undefined,
+    }
+    const charge = this.#charge({ ...outcome, ending: 'stopped' })
+    const leaseUntil = now + limits.totalMs + limits.drainMs + limits.leaseMs
+    ledger
+      .checkpoint({
+        call: this.#call.requestId,
+        owner,
+        usage: charge.usage,
+        cost: charge.cost.total,
+        leaseUntil,
+      })
+      .catch((cause: unknown) => this.#gateway.log.warn('a checkpoint was not written', { cause }))
+  }
+
+  async #extend(): Promise<void> {
+    if (this.#extending) return
+    this.#extending = true
+    const { limits, ledger, owner, log } = this.#gateway
+    const rate = highestRates(this.#candidate.offer.price, this.#need.bound.promptTokens).output
+    const wanted = BigInt(limits.holdOutputTokens) * rate
+    const { maxCost } = this.#need
+    const more = maxCost === undefined ? wanted : smaller(wanted, maxCost - this.#held)
+    try {
+      if (more > 0n && (await ledger.extend(this.#call.requestId, owner, more))) this.#held += more
+      else this.#exhausted = true
+    } catch (cause) {
+      // The stream goes on within what is held; the next look tries again.
+      log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })
+    } finally {
+      this.#extending = false
+    }
+  }
+
+  #logRow(charge: Charge, ending: string | null, status: number, code: string | null): void {
+    const { caller, request, requestId, arrivedAt } = this.#call
+    this.#gateway.requestLog.append({
+      requestId,
+      at: this.#gateway.now(),
+      account: caller.account.id,
+      key: caller.key?.id ?? null,
+      model: request.envelope.model,
+      provider: this.#attempts.at(-1)?.provider ?? null,
+      stream: request.envelope.stream,
+      status,
+      code,
+      ending,
+      promptTokens: promptTokens(charge.usage),
+      completionTokens: completionTokens(charge.usage),
+      cost: charge.cost.total,
+      attempts: this.#attempts.length,
+      firstByteMs: this.#firstByteMs,
+      totalMs: Math.round(performance.now() - arrivedAt),
+    })
+  }
+}
+
+/** The need by the quick bound of the prompt; by counted tokens where the quick one is more than the caller has. */
+async function needWithin(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const { envelope, body } = call.request
+  const { holdOutputTokens } = gateway.limits
+  const quick = promptBound(body, call.bodyBytes)
+  const need = needOf(envelope, candidates, quick, holdOutputTokens)
+  const enough = need.want <= free && (need.maxCost === undefined || need.want < need.maxCost)
+  if (enough) return need
+  return needOf(
+    envelope,
+    candidates,
+    Math.min(quick, await tokenBound(body, call.bodyBytes)),
+    holdOutputTokens,
+  )
+}
+
+function refused(
+  result: Extract<HoldResult, { kind: 'refused' }>,
+  need: Need,
+  call: IncomingCall,
+  now: number,
+): GatewayError {
+  const { available, held, reason } = result
+  const { model } = call.request.envelope
+  const metadata = {
+    model,
+    available: formatUsd(available),
+    held: formatUsd(held),
+    estimate: formatUsd(need.least),
+  }
+  switch (reason) {
+    case 'insufficient':
+      return new GatewayError('insufficient_credits', { metadata })
+    case 'reserved':
+      return new GatewayError('credits_reserved', { metadata, retryAfterMs: 2_000 })
+    case 'key-limit': {
+      const end = call.caller.key ? windowEnd(call.caller.key.limitWindow, now) : null
+      const resets_at = end === null ? null : new Date(end).toISOString()
+      return new GatewayError('key_limit_exceeded', { metadata: { ...metadata, resets_at } })
+    }
+    default:
+      return reason satisfies never
+  }
+}
+
+function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
+  if (!key || key.spendLimit === null) return null
+  return { limit: key.spendLimit, windowStart: windowStart(key.limitWindow, now) }
+}

@@ -1,0 +1,103 @@
+// What an ended call is charged: the provider's count where there is one, our own count of the delivered otherwise.
+
+import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
+import type { CostLine, Cost, Price } from '../credits/price.ts'
+import { costOf } from '../credits/price.ts'
+import { formatUsd, parseUsd, type Pico } from '../credits/money.ts'
+import type { Bill } from '../protocols/protocol.ts'
+import type { Provider } from '../providers/provider.ts'
+
+export interface Charge {
+  readonly usage: Usage
+  readonly cost: Cost
+  /** Counted here, not by the provider. */
+  readonly estimated: boolean
+}
+
+/** What is known at the end of a call. */
+export interface Delivered {
+  readonly usage: Usage | undefined
+  /** The provider ended its answer properly, so its count, if any, is final. */
+  readonly complete: boolean
+  /** Output tokens that went to the client, counted here. */
+  readonly deliveredTokens: number
+  /** A guess of the prompt's tokens, for providers that count nothing. */
+  readonly promptGuess: number
+}
+
+/**
+ * The charge of a call that served something. An explicit zero is zero; what is missing is estimated from what was
+ * delivered. A provider that counts the prompt at the start of a stream (Anthropic) has that count kept when the
+ * stream is cut.
+ */
+export function chargeOf(delivered: Delivered, price: Price, costFrom: Provider['costFrom']): Charge {
+  const { usage, complete } = delivered
+  if (usage !== undefined && complete)
+    return { usage, cost: priced(usage, price, costFrom), estimated: false }
+  const prompt =
+    usage !== undefined && promptTokens(usage) > 0 ? usage : { ...noUsage, input: delivered.promptGuess }
+  const counted = completionTokens(prompt)
+  const estimate = { ...prompt, output: prompt.output + Math.max(0, delivered.deliveredTokens - counted) }
+  return { usage: estimate, cost: costOf(estimate, price), estimated: true }
+}
+
+/** No charge at all: nothing was served. */
+export const noCharge: Charge = { usage: noUsage, cost: { lines: [], total: 0n }, estimated: false }
+
+/** The same charge, but at most `limit` picodollars: an estimate never exceeds what was held for it. */
+export function atMost(charge: Charge, limit: Pico): Charge {
+  if (charge.cost.total <= limit) return charge
+  let left = limit
+  const lines: CostLine[] = []
+  for (const line of charge.cost.lines) {
+    const quantity = line.rate === 0n ? BigInt(line.quantity) : min(BigInt(line.quantity), left / line.rate)
+    if (quantity === 0n) continue
+    lines.push({ ...line, quantity: Number(quantity), amount: quantity * line.rate })
+    left -= quantity * line.rate
+  }
+  const total = lines.reduce((sum, line) => sum + line.amount, 0n)
+  return { ...charge, cost: { lines, total } }
+}
+
+function priced(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cost {
+  if (costFrom === 'rates' || usage.reportedCost === undefined) return costOf(usage, price)
+  const amount = parseUsd(usage.reportedCost)
+  if (amount === undefined || amount < 0n) return costOf(usage, price)
+  return { lines: [{ item: 'reported', quantity: 1, rate: amount, amount }], total: amount }
+}
+
+const groups: Readonly<Record<string, keyof Bill['lines']>> = {
+  input: 'input',
+  inputAudio: 'input',
+  inputImage: 'input',
+  cacheRead: 'cache_read',
+  cacheWrite5m: 'cache_write',
+  cacheWrite1h: 'cache_write',
+  output: 'output',
+  outputAudio: 'output',
+  outputImage: 'output',
+  // A provider that names one price for the whole call names it for its answer.
+  reported: 'output',
+  reasoning: 'reasoning',
+}
+
+/** The figures an answer carries: decimal strings in US dollars whose parts add up to the total exactly. */
+export function billOf(cost: Cost): Bill {
+  const sums = { input: 0n, cache_read: 0n, cache_write: 0n, output: 0n, reasoning: 0n, tools: 0n }
+  for (const line of cost.lines) sums[groups[line.item] ?? 'tools'] += line.amount
+  return {
+    cost: formatUsd(cost.total),
+    lines: {
+      input: formatUsd(sums.input),
+      cache_read: formatUsd(sums.cache_read),
+      cache_write: formatUsd(sums.cache_write),
+      output: formatUsd(sums.output),
+      reasoning: formatUsd(sums.reasoning),
+      tools: formatUsd(sums.tools),
+    },
+  }
+}
+
+function min(a: bigint, b: bigint): bigint {
+  return a < b ? a : b
+}

@@ -1,0 +1,63 @@
+// The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
+
+import type { Model } from '../catalog/model.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { Warning } from '../protocols/protocol.ts'
+import { refusal } from './admission.ts'
+import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
+import { Booking } from './booking.ts'
+import { dispatch, DispatchFailed } from './dispatch.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { candidatesFor } from './plan.ts'
+import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
+import { testModel } from './test-mode.ts'
+
+/**
+ * Serves one call from parsed body to settled outcome. Resolves with the client's response, whole or streaming;
+ * rejects with GatewayError before the first byte. However it ends, its hold is settled or released exactly once.
+ */
+export async function complete(gateway: Gateway, call: IncomingCall): Promise<Response> {
+  const { models, warnings } = admitted(gateway, call)
+  const candidates = candidatesFor(models, gateway.providers, call.request.envelope.routing)
+  const booking = await Booking.open(gateway, call, candidates)
+  warnings.push(...booking.warnings)
+  try {
+    const attempt = call.request.envelope.stream ? openStream : fetchWhole
+    const served = await dispatch<OpenedStream | WholeAnswer>(
+      candidates,
+      gateway.limits.attempts,
+      call.signal,
+      (candidate) => attempt(gateway, call, booking, candidate, warnings),
+    )
+    booking.servedBy(served.candidate, served.attempts)
+    const headers = answerHeaders(call, served.candidate, warnings)
+    return served.answer.kind === 'stream'
+      ? streamResponse(gateway, call, booking, served.answer, headers)
+      : await jsonResponse(booking, served.answer, headers)
+  } catch (error) {
+    const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
+    await booking.release(failed.error, failed.attempts)
+    throw failed.error
+  }
+}
+
+/** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
+export function admitted(
+  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now'>,
+  call: Pick<IncomingCall, 'caller' | 'request'>,
+): { models: readonly Model[]; warnings: Warning[] } {
+  const { caller } = call
+  const { model: first, fallbacks } = call.request.envelope
+  const balance = gateway.ledger.balance(caller.account.id)
+  const warnings: Warning[] = []
+  const models: Model[] = []
+  for (const [position, id] of [first, ...fallbacks].entries()) {
+    const listed = gateway.catalog.resolve(id)
+    const model = caller.mode === 'test' ? testModel(listed) : listed
+    const refused = refusal(caller, model, balance, gateway.now())
+    if (refused === undefined) models.push(model)
+    else if (position === 0) throw new GatewayError(refused, { metadata: { model: model.id } })
+    else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
+  }
+  return { models, warnings }
+}

@@ -1,0 +1,13 @@
+// What becomes of an answer whose client has left.
+
+import type { IncomingCall } from './gateway.ts'
+
+/** What the request says about departures, else what the provider's row says. */
+export function disconnectPolicy(
+  call: IncomingCall,
+  row: 'cancel' | 'drain' | 'free',
+): 'cancel' | 'drain' | 'free' {
+  const { onDisconnect } = call.request.envelope
+  if (onDisconnect === undefined) return row
+  return onDisconnect === 'finish' ? 'drain' : row === 'free' ? 'free' : 'cancel'
+}

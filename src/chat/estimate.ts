@@ -1,0 +1,81 @@
+// What a call would cost, without making it.
+
+import { asGatewayError, GatewayError } from '../errors.ts'
+import { fundingOf } from '../credits/pool.ts'
+import { formatUsd, smaller, type Pico } from '../credits/money.ts'
+import { affordableOutput, ceilingOf } from '../credits/price.ts'
+import { freeIn } from './admission.ts'
+import { admitted } from './complete.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { candidatesFor, needOf } from './plan.ts'
+import { promptGuess, tokenBound } from './prompt-size.ts'
+import { testModel } from './test-mode.ts'
+
+/** Output tokens of a typical answer where the client names no maximum. */
+const typicalOutputTokens = 500
+
+export interface Estimate {
+  readonly model: string
+  readonly prompt_tokens: { readonly expected: number; readonly maximum: number }
+  /** Decimal strings in US dollars: one token of output, a typical answer, the most the request allows. */
+  readonly low: string
+  readonly expected: string
+  readonly maximum: string
+  readonly affordable_output_tokens: number
+  readonly pool: string
+  /** What the call would be refused with. */
+  readonly refusal?: string
+}
+
+/**
+ * The estimate for a request that is not sent anywhere. Throws for an unknown model and for a request that is
+ * malformed; a refusal for want of credit is part of the answer.
+ */
+export async function estimate(
+  gateway: Gateway,
+  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
+): Promise<Estimate> {
+  const { caller, request, bodyBytes } = call
+  const listed = gateway.catalog.resolve(request.envelope.model)
+  const model = caller.mode === 'test' ? testModel(listed) : listed
+  const most = Math.min(await tokenBound(request.body, bodyBytes), bodyBytes + 10_000)
+  const guess = Math.min(promptGuess(request.body, bodyBytes), most)
+  const candidates = candidatesFor([model], gateway.providers, request.envelope.routing)
+  const need = needOf(request.envelope, candidates, most, gateway.limits.holdOutputTokens)
+  const { price } = candidates[0]!.offer
+  const outputTokens =
+    request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? gateway.limits.holdOutputTokens
+  const { n } = request.envelope
+  const at = (prompt: number, output: number) =>
+    ceilingOf({ promptTokens: prompt, outputTokens: output * n, toolCalls: {} }, price)
+  const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
+  const funding = fundingOf(caller.channel, model.flashClass)
+  const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
+  const refused = refusalOf(gateway, call) ?? (free < need.least ? 'insufficient_credits' : undefined)
+  return {
+    model: model.id,
+    prompt_tokens: { expected: guess, maximum: most },
+    low: formatUsd(capped(at(guess, 1))),
+    expected: formatUsd(capped(at(guess, Math.min(outputTokens, typicalOutputTokens)))),
+    maximum: formatUsd(capped(at(most, outputTokens))),
+    affordable_output_tokens: Math.max(
+      0,
+      affordableOutput(free, { ...need.bound, promptTokens: guess }, price),
+    ),
+    pool:
+      funding.find((pool) => freeIn(gateway.ledger.balance(caller.account.id), [pool], gateway.now()) > 0n) ??
+      funding[0]!,
+    ...(refused === undefined ? {} : { refusal: refused }),
+  }
+}
+
+function refusalOf(gateway: Gateway, call: Pick<IncomingCall, 'caller' | 'request'>): string | undefined {
+  try {
+    admitted(gateway, call)
+    return undefined
+  } catch (thrown) {
+    const error = asGatewayError(thrown)
+    if (error instanceof GatewayError && (error.status === 402 || error.status === 403)) return error.code
+    throw error
+  }
+}

@@ -1,0 +1,16 @@
+// The frame decoder of each framing a provider may use.
+
+import type { Outbound } from '../protocols/protocol.ts'
+import { SseDecoder } from '../protocols/sse.ts'
+import type { FrameDecoder } from './translate.ts'
+
+const decoders: Readonly<Partial<Record<Outbound['framing'], () => FrameDecoder>>> = {
+  sse: () => new SseDecoder(),
+}
+
+/** A fresh decoder. Throws when the framing has none: a fault of this program, not of the caller. */
+export function frameDecoder(framing: Outbound['framing']): FrameDecoder {
+  const make = decoders[framing]
+  if (!make) throw new Error(`no decoder for ${framing}`)
+  return make()
+}

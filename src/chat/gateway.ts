@@ -1,0 +1,69 @@
+// What a chat call needs from the rest of the house, and what it is told about one incoming call.
+
+import type { Caller } from '../accounts/caller.ts'
+import type { Model } from '../catalog/model.ts'
+import type { ContentPart } from '../conversation/request.ts'
+import type { LedgerStore } from '../credits/ledger.ts'
+import type { RequestLog } from '../observe/request-log.ts'
+import type { Log } from '../observe/log.ts'
+import type { Inbound, InboundRequest, Outbound, ProtocolId } from '../protocols/protocol.ts'
+import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { Watchdog } from './watchdog.ts'
+
+export interface Gateway {
+  readonly catalog: { resolve(id: string): Model }
+  readonly providers: ReadonlyMap<string, ConfiguredProvider>
+  readonly outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>>
+  readonly ledger: LedgerStore
+  readonly signatures: SignatureMemory
+  readonly requestLog: RequestLog
+  readonly log: Log
+  readonly watchdog: Watchdog
+  readonly limits: ChatLimits
+  /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
+  readonly owner: string
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** Replaces images and files given by URL with their bytes, for protocols that take no URLs. */
+  readonly inlineMedia: (part: ContentPart, param: string, signal: AbortSignal) => Promise<ContentPart>
+  /** Calls in flight, for draining. */
+  readonly inFlight: Set<string>
+}
+
+/** Remembers thought signatures by tool-call id, for clients that drop them. */
+export interface SignatureMemory {
+  remember(toolCallId: string, signature: string): void
+  recall(toolCallId: string): string | undefined
+}
+
+/** Every bound of a call, from configuration. Milliseconds, tokens and bytes as the names say. */
+export interface ChatLimits {
+  readonly connectMs: number
+  readonly firstByteMs: number
+  readonly firstByteReasoningMs: number
+  readonly gapMs: number
+  readonly totalMs: number
+  readonly clientStallMs: number
+  readonly drainMs: number
+  readonly keepaliveMs: number
+  readonly bufferBytes: number
+  readonly checkpointMs: number
+  readonly checkpointTokens: number
+  readonly holdOutputTokens: number
+  readonly leaseMs: number
+  readonly answerBytes: number
+  readonly attempts: number
+}
+
+export interface IncomingCall {
+  readonly caller: Caller
+  readonly inbound: Inbound
+  readonly request: InboundRequest
+  readonly bodyBytes: number
+  /** Also the id of the call in the ledger and of its receipt. */
+  readonly requestId: string
+  /** Aborts when the client leaves. */
+  readonly signal: AbortSignal
+  /** performance.now() at arrival. */
+  readonly arrivedAt: number
+}

@@ -1,0 +1,65 @@
+// The provider's request for the client's: translated, or passed through when both speak the same protocol.
+
+import type { ChatRequest, ContentPart, Message } from '../conversation/request.ts'
+import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { bodyPassesThrough, passthroughBody, passesThrough } from './passthrough.ts'
+import type { Candidate } from './plan.ts'
+
+export interface Lowered {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** JSON text. */
+  readonly body: string
+  readonly warnings: readonly Warning[]
+  /** The answer's frames are the client's own protocol. */
+  readonly passthrough: boolean
+}
+
+/**
+ * The request as this candidate's provider wants it, its output bounded to `outputBound` tokens where that is given.
+ * Rejects with `unsupported_parameter` or `url_not_allowed` for what the provider cannot be sent.
+ */
+export async function loweredFor(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidate: Candidate,
+  outbound: Outbound,
+  target: Target,
+  outputBound: number | undefined,
+): Promise<Lowered> {
+  const passthrough = passesThrough(call.inbound.id, candidate.provider)
+  if (passthrough && candidate.provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body)) {
+    return { ...passthroughBody(call.request, target, outputBound), warnings: [], passthrough }
+  }
+  const asked = call.request.toChatRequest()
+  const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
+  const request = outbound.inlinesUrls ? await withInlineMedia(gateway, call, bounded) : bounded
+  const lowered = outbound.lower(request, target)
+  return { ...lowered, body: JSON.stringify(lowered.body), passthrough }
+}
+
+async function withInlineMedia(
+  gateway: Gateway,
+  call: IncomingCall,
+  request: ChatRequest,
+): Promise<ChatRequest> {
+  const inline = (part: ContentPart, param: string) =>
+    givenByUrl(part) ? gateway.inlineMedia(part, param, call.signal) : part
+  const messages = await Promise.all(
+    request.messages.map(async (message, at): Promise<Message> => {
+      if (!message.content.some(givenByUrl)) return message
+      const content = await Promise.all(
+        message.content.map((part, index) => inline(part, `messages[${at}].content[${index}]`)),
+      )
+      return { ...message, content }
+    }),
+  )
+  return { ...request, messages }
+}
+
+function givenByUrl(part: ContentPart): boolean {
+  return (
+    (part.kind === 'image' || part.kind === 'file' || part.kind === 'video') && part.source.kind === 'url'
+  )
+}

@@ -1,0 +1,276 @@
+// Client and provider speak the same protocol: frames go on as they are, or mended, and a meter reads beside them.
+
+import type { ChatEvent, Fault } from '../conversation/event.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { RenderedError } from '../errors.ts'
+import { ChunkEncoder, closingFrames, failingFrames } from '../protocols/openai-chat/encode.ts'
+import { VerbatimFilter } from '../protocols/openai-chat/meter.ts'
+import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import { FrameRepair } from '../protocols/openai-chat/repair.ts'
+import { faultInside } from '../protocols/openai-chat/upstream-fault.ts'
+import { usageOf } from '../protocols/openai-chat/upstream-usage.ts'
+import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '../protocols/protocol.ts'
+import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
+import type { Provider } from '../providers/provider.ts'
+import { transportFault } from './fault-error.ts'
+import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { TranslateChannel } from './translate.ts'
+
+export { repairWhole as passthroughWhole } from '../protocols/openai-chat/repair-whole.ts'
+
+/** Whether a provider's answers are in the client's own protocol. */
+export function passesThrough(client: ProtocolId, provider: Provider): boolean {
+  return client === 'openai-chat' && provider.protocol === 'openai-chat'
+}
+
+/** Fields of ours that no provider knows. */
+const ours = [
+  'models',
+  'provider',
+  'max_cost',
+  'max_tool_calls',
+  'session_id',
+  'strict',
+  'on_disconnect',
+  'usage',
+] as const
+
+/**
+ * Whether the client's own body may go on: it holds nothing that the provider would have to be told in another way.
+ */
+export function bodyPassesThrough(body: JsonObject): boolean {
+  if (body.reasoning !== undefined || !Array.isArray(body.messages)) return false
+  return !body.messages.some(
+    (message) =>
+      typeof message === 'object' &&
+      message !== null &&
+      ('reasoning_details' in message || 'reasoning_content' in message || 'extra_content' in message),
+  )
+}
+
+/** The client's body for the provider: every field it sent, under the provider's model name, asking for usage. */
+export function passthroughBody(
+  request: InboundRequest,
+  target: Target,
+  outputBound: number | undefined,
+): { path: string; headers: Record<string, string>; body: string } {
+  const body: JsonObject = { ...request.body, model: target.model }
+  for (const field of ours) delete body[field]
+  if (outputBound !== undefined) {
+    delete body.max_tokens
+    delete body.max_completion_tokens
+    body[(target.quirks as OpenAIChatQuirks).maxTokensField] = outputBound
+  }
+  if (request.envelope.stream) {
+    const options = typeof body.stream_options === 'object' ? body.stream_options : {}
+    body.stream_options = { ...options, include_usage: true }
+  }
+  return { path: '/chat/completions', headers: {}, body: JSON.stringify(body) }
+}
+
+export function passthroughChannel(
+  provider: Provider,
+  target: Target,
+  context: AnswerContext,
+  choices: number,
+): StreamChannel {
+  const quirks = target.quirks as OpenAIChatQuirks
+  return provider.passthrough === 'verbatim'
+    ? new VerbatimChannel(quirks, context, choices)
+    : new RepairChannel(quirks, context, choices)
+}
+
+const utf8 = new TextEncoder()
+
+function written(frames: readonly Frame[]): readonly Uint8Array[] {
+  return frames.length === 0 ? [] : [utf8.encode(frames.map(encodeFrame).join(''))]
+}
+
+/** How the provider's error inside a stream reads. */
+function faultIn(error: unknown): Fault {
+  return faultInside({ error }) ?? transportFault('broken', 'the provider reported an error without words')
+}
+
+/** The answer of a provider that sent plain JSON instead of a stream, from events. */
+function wholeChannel(context: AnswerContext): TranslateChannel {
+  const unused = { initial: () => undefined, step: () => [undefined, []] as const, end: () => [] }
+  return new TranslateChannel({
+    decoder: new SseDecoder(),
+    parser: unused,
+    encoder: new ChunkEncoder(context),
+    onSignature: () => undefined,
+  })
+}
+
+/** Frames go on byte for byte; only the model's name, the usage and the end are ours. */
+class VerbatimChannel implements StreamChannel {
+  readonly #filter: VerbatimFilter
+  readonly #quirks: OpenAIChatQuirks
+  readonly #context: AnswerContext
+  readonly #choices: number
+  #whole: TranslateChannel | undefined
+
+  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number) {
+    this.#filter = new VerbatimFilter({ model: context.model, choices })
+    this.#quirks = quirks
+    this.#context = context
+    this.#choices = choices
+  }
+
+  get progress(): Progress {
+    if (this.#whole) return this.#whole.progress
+    const filter = this.#filter
+    return {
+      started: filter.started,
+      finished: filter.finished && (filter.done || this.#over),
+      fault: this.#fault,
+      usage: filter.usage && usageOf(filter.usage, this.#quirks),
+      deliveredTokens: filter.deltas,
+      finishReason: filter.finishReasons.get(0),
+      upstreamId: filter.id,
+    }
+  }
+
+  #over = false
+
+  get #fault(): Fault | undefined {
+    if (this.#filter.error !== undefined) return faultIn(this.#filter.error)
+    return this.#over && !this.#filter.finished ? transportFault('cut', 'the stream broke off') : undefined
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    const out = this.#filter.push(bytes)
+    return out.length === 0 ? [] : [out]
+  }
+
+  end(): readonly Uint8Array[] {
+    const out = this.#filter.end()
+    this.#over = true
+    return out.length === 0 ? [] : [out]
+  }
+
+  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+    this.#whole ??= wholeChannel(this.#context)
+    return this.#whole.take(events)
+  }
+
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
+    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
+    const cut = stoppedBy === undefined ? [] : stopFrames(this.#answer, this.#choices, stoppedBy)
+    return written([...cut, ...closingFrames(this.#answer, usage, bill, stopNote(stoppedBy))])
+  }
+
+  fail(error: RenderedError): readonly Uint8Array[] {
+    if (this.#whole) return this.#whole.fail(error)
+    return written(failingFrames(this.#answer, error, [...Array(this.#choices).keys()]))
+  }
+
+  /** Frames that we add carry the provider's id and time: they never change within an answer. */
+  get #answer(): AnswerContext {
+    const { id = this.#context.id, created = this.#context.created } = this.#filter
+    return { ...this.#context, id, created }
+  }
+}
+
+/** Each frame is mended to the wire contract and keeps its unknown fields. */
+class RepairChannel implements StreamChannel {
+  readonly #decoder = new SseDecoder()
+  readonly #repair: FrameRepair
+  readonly #quirks: OpenAIChatQuirks
+  readonly #context: AnswerContext
+  readonly #choices: number
+  #fault: Fault | undefined
+  #over = false
+  #whole: TranslateChannel | undefined
+  #upstreamId: string | undefined
+
+  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number) {
+    this.#repair = new FrameRepair(context)
+    this.#quirks = quirks
+    this.#context = context
+    this.#choices = choices
+  }
+
+  get progress(): Progress {
+    if (this.#whole) return this.#whole.progress
+    const repair = this.#repair
+    const broken = this.#over && !repair.finished ? transportFault('cut', 'the stream broke off') : undefined
+    return {
+      started: repair.started,
+      finished: repair.finished && (repair.done || this.#over),
+      fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
+      usage: repair.usage && usageOf(repair.usage, this.#quirks),
+      deliveredTokens: Math.max(repair.deltas, Math.ceil(repair.characters / 4)),
+      finishReason: repair.finished ? 'stop' : undefined,
+      upstreamId: this.#upstreamId,
+    }
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    return this.#mended(() => this.#decoder.push(bytes))
+  }
+
+  end(): readonly Uint8Array[] {
+    const out = this.#mended(() => this.#decoder.end())
+    this.#over = true
+    return out
+  }
+
+  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+    this.#whole ??= wholeChannel(this.#context)
+    return this.#whole.take(events)
+  }
+
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
+    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
+    if (stoppedBy !== undefined && !this.#repair.finished) {
+      const choices = [...Array(this.#choices).keys()]
+      const ending = { choices: choices.map((index) => ({ index, delta: {}, finish_reason: 'length' })) }
+      this.#repair.push({ event: undefined, data: JSON.stringify({ ...ending, ...stopNote(stoppedBy) }) })
+    }
+    return written(this.#repair.finish(usage, bill))
+  }
+
+  fail(error: RenderedError): readonly Uint8Array[] {
+    return this.#whole ? this.#whole.fail(error) : written(this.#repair.fail(error))
+  }
+
+  #mended(frames: () => readonly Frame[]): readonly Uint8Array[] {
+    try {
+      return written(
+        frames().flatMap((frame) => {
+          this.#upstreamId ??= idIn(frame.data)
+          return this.#repair.push(frame)
+        }),
+      )
+    } catch (error) {
+      this.#fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
+      return []
+    }
+  }
+}
+
+/** The provider's id of the answer, as it stands in a frame. */
+function idIn(data: string): string | undefined {
+  return /^\{\s*"id":\s*"([^"\\]{1,200})"/.exec(data)?.[1]
+}
+
+function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
+  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
+}
+
+function stopFrames(answer: AnswerContext, choices: number, stoppedBy: StoppedBy): Frame[] {
+  return [...Array(choices).keys()].map((index) => ({
+    event: undefined,
+    data: JSON.stringify({
+      id: answer.id,
+      object: 'chat.completion.chunk',
+      created: answer.created,
+      model: answer.model,
+      choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }],
+      ...(answer.includeUsage ? { usage: null } : {}),
+      ...stopNote(stoppedBy),
+    }),
+  }))
+}

@@ -1,0 +1,132 @@
+// Which offers may serve a call, and what must be held for it. Pure.
+
+import type { Model, Offer } from '../catalog/model.ts'
+import { parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/money.ts'
+import { affordableOutput, ceilingOf, type Bound, type Price } from '../credits/price.ts'
+import { GatewayError } from '../errors.ts'
+import type { Envelope, Routing } from '../protocols/protocol.ts'
+import type { ConfiguredProvider } from '../providers/provider.ts'
+
+/** One way to serve a call: a model's offer at a provider, with one of its keys. */
+export interface Candidate {
+  readonly model: Model
+  readonly offer: Offer
+  readonly provider: ConfiguredProvider
+  readonly key: string | undefined
+}
+
+/**
+ * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
+ * (or the request's `provider.order`) ranks them, keys as the operator ranks them. Throws `no_provider_available`
+ * when nothing is left.
+ */
+export function candidatesFor(
+  models: readonly Model[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: Routing,
+): readonly Candidate[] {
+  const candidates = models.flatMap((model) =>
+    ranked(model.offers, routing)
+      .filter((offer) => permitted(offer, routing))
+      .flatMap((offer) => {
+        const provider = providers.get(offer.provider)
+        return provider ? provider.keys.map((key) => ({ model, offer, provider, key })) : []
+      }),
+  )
+  const usable = routing.allowFallbacks ? candidates : candidates.slice(0, 1)
+  if (usable.length > 0) return usable
+  const wanted = [...new Set(models.flatMap((model) => model.offers.map((offer) => offer.provider)))]
+  throw new GatewayError('no_provider_available', {
+    message: `No configured provider can serve ${models[0]?.id ?? 'this model'}: ${wanted.join(', ')} ${
+      wanted.length === 1 ? 'has' : 'have'
+    } no key here, or the request's provider rules leave none.`,
+    metadata: { providers: wanted },
+  })
+}
+
+function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
+  if (routing.order.length === 0) return offers
+  const rank = (offer: Offer) => {
+    const place = routing.order.indexOf(offer.provider)
+    return place < 0 ? routing.order.length : place
+  }
+  return offers.toSorted((a, b) => rank(a) - rank(b))
+}
+
+function permitted(offer: Offer, routing: Routing): boolean {
+  if (routing.only.length > 0 && !routing.only.includes(offer.provider)) return false
+  if (routing.ignore.includes(offer.provider)) return false
+  return (
+    below(offer.price.rates.input, routing.maxPrice.input) &&
+    below(offer.price.rates.output, routing.maxPrice.output)
+  )
+}
+
+function below(rate: Pico, limit: string | undefined): boolean {
+  if (limit === undefined) return true
+  const perToken = parseUsdPerMillion(limit)
+  return perToken === undefined || rate <= perToken
+}
+
+/** What a call wants to hold, the least that lets it start, and how the output bound came about. */
+export interface Need {
+  readonly want: Pico
+  readonly least: Pico
+  readonly bound: Bound
+  /** The client (or max_cost) bounds the output; otherwise the hold is typical and grows with the stream. */
+  readonly bounded: boolean
+  /** The most the call may cost by the client's own word, picodollars. */
+  readonly maxCost: Pico | undefined
+}
+
+/**
+ * The need of a call that may be served by any of `candidates`: the dearest of them decides.
+ * Throws `invalid_request` for a `max_cost` that is not an amount of money.
+ */
+export function needOf(
+  envelope: Envelope,
+  candidates: readonly Candidate[],
+  promptTokens: number,
+  holdOutputTokens: number,
+): Need {
+  const modelMost = Math.max(
+    ...candidates.map(({ model }) => model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER),
+  )
+  const asked = envelope.maxOutputTokens
+  const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
+  const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls: {} }
+  const one = { ...bound, outputTokens: envelope.n }
+  const prices = candidates.map(({ offer }) => offer.price)
+  const want = dearest(prices, bound)
+  const least = dearest(prices, one)
+  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
+  if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
+    throw new GatewayError('invalid_request', {
+      message: 'max_cost must be a positive amount of US dollars as a decimal string, such as "0.05".',
+      param: 'max_cost',
+    })
+  }
+  if (maxCost !== undefined && maxCost < least) {
+    throw new GatewayError('invalid_request', {
+      message: 'max_cost does not cover the prompt and one token of output.',
+      param: 'max_cost',
+      metadata: { least_usd: String(least) },
+    })
+  }
+  return {
+    want: maxCost === undefined ? want : smaller(want, maxCost),
+    least,
+    bound,
+    bounded: asked !== undefined && asked <= modelMost,
+    maxCost,
+  }
+}
+
+function dearest(prices: readonly Price[], bound: Bound): Pico {
+  return prices.map((price) => ceilingOf(bound, price)).reduce((a, b) => (a > b ? a : b))
+}
+
+/** How many output tokens per answer a held amount pays for with one candidate; at least one. */
+export function outputWithin(held: Pico, need: Need, price: Price, n: number): number {
+  return Math.max(1, Math.floor(affordableOutput(held, need.bound, price) / n))
+}

@@ -1,0 +1,64 @@
+// The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
+
+import type { Warning } from '../protocols/protocol.ts'
+import type { OpenedStream, WholeAnswer } from './attempt.ts'
+import type { Booking } from './booking.ts'
+import type { Gateway, IncomingCall } from './gateway.ts'
+import { disconnectPolicy } from './departure.ts'
+import type { Candidate } from './plan.ts'
+import { relay } from './relay.ts'
+
+export function answerHeaders(
+  call: IncomingCall,
+  served: Candidate,
+  warnings: readonly Warning[],
+): Record<string, string> {
+  const told = warnings.map(({ param, message }) => `${param}: ${message}`).join('; ')
+  return {
+    'x-request-id': call.requestId,
+    'x-weir-provider': served.provider.id,
+    'x-weir-model': served.model.id,
+    ...(told === '' ? {} : { 'x-weir-warnings': headerText(told) }),
+  }
+}
+
+/** Header values are visible ASCII: anything else a warning may quote becomes a question mark. */
+function headerText(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 1_000)
+}
+
+export async function jsonResponse(
+  booking: Booking,
+  answer: WholeAnswer,
+  headers: Record<string, string>,
+): Promise<Response> {
+  const { usage, bill } = await booking.settle(answer.outcome)
+  return Response.json(answer.body(usage, bill), { headers })
+}
+
+export function streamResponse(
+  gateway: Gateway,
+  call: IncomingCall,
+  booking: Booking,
+  answer: OpenedStream,
+  headers: Record<string, string>,
+): Response {
+  const { provider } = booking.candidate
+  const body = relay(answer, {
+    requestId: call.requestId,
+    provider: provider.id,
+    limits: gateway.limits,
+    watchdog: gateway.watchdog,
+    onDisconnect: disconnectPolicy(call, provider.onDisconnect),
+    settle: (outcome) => booking.settle(outcome),
+    onProgress: (channel) => booking.watch(channel),
+  })
+  return new Response(body, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+      ...headers,
+    },
+  })
+}

@@ -1,0 +1,15 @@
+// Test keys: every model of the catalog, answered by the simulator, free of charge.
+
+import type { Model } from '../catalog/model.ts'
+import { tokenBuckets } from '../conversation/usage.ts'
+import type { Price, Rates } from '../credits/price.ts'
+
+const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
+
+const testPrice: Price = { version: 'pv_test', rates: nothing, tiers: [], perCall: {}, perRequest: 0n }
+
+/** The model as a test key sees it: its own id and facts, one free offer at the simulator. */
+export function testModel(model: Model): Model {
+  const upstream = model.offers.find((offer) => offer.provider === 'sim')?.upstream ?? model.id
+  return { ...model, offers: [{ provider: 'sim', upstream, price: testPrice }] }
+}

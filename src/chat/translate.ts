@@ -1,0 +1,179 @@
+// Translation: the provider's frames become events, the events become frames of the client's protocol.
+
+import type { ChatEvent, Fault } from '../conversation/event.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { RenderedError } from '../errors.ts'
+import type { Bill, StreamEncoder, StreamParser } from '../protocols/protocol.ts'
+import { encodeFrame, type Frame } from '../protocols/sse.ts'
+import { transportFault } from './fault-error.ts'
+import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+
+/** Bytes of one framing, cut anywhere, to frames. */
+export interface FrameDecoder {
+  push(bytes: Uint8Array): readonly Frame[]
+  end(): readonly Frame[]
+}
+
+export interface TranslateParts {
+  readonly decoder: FrameDecoder
+  readonly parser: StreamParser
+  readonly encoder: StreamEncoder
+  /** Told of every thought signature that a tool call carries. */
+  readonly onSignature: (toolCallId: string, signature: string) => void
+}
+
+/** Four characters of delivered text to a token, as English averages: only for what nobody counted. */
+const charactersPerToken = 4
+
+export class TranslateChannel implements StreamChannel {
+  readonly #parts: TranslateParts
+  readonly #utf8 = new TextEncoder()
+  #state: unknown
+  #opened = false
+  #characters = 0
+  #choices = new Set<number>()
+  #closed = new Set<number>()
+  #progress: { -readonly [K in keyof Progress]: Progress[K] } = {
+    started: false,
+    finished: false,
+    fault: undefined,
+    usage: undefined,
+    deliveredTokens: 0,
+    finishReason: undefined,
+    upstreamId: undefined,
+  }
+
+  constructor(parts: TranslateParts) {
+    this.#parts = parts
+    this.#state = parts.parser.initial()
+  }
+
+  get progress(): Progress {
+    return this.#progress
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    try {
+      return this.#write(this.#parts.decoder.push(bytes).flatMap((frame) => this.#step(frame)))
+    } catch (error) {
+      this.#breakOff(error)
+      return []
+    }
+  }
+
+  end(): readonly Uint8Array[] {
+    try {
+      const frames = this.#parts.decoder.end().flatMap((frame) => this.#step(frame))
+      if (!this.#ended)
+        frames.push(...this.#parts.parser.end(this.#state).flatMap((event) => this.#take(event)))
+      return this.#write(frames)
+    } catch (error) {
+      this.#breakOff(error)
+      return []
+    }
+  }
+
+  /** Events that are already whole: a provider that answered a streamed request with plain JSON. */
+  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+    return this.#write(events.flatMap((event) => this.#take(event)))
+  }
+
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
+    const frames = [...this.#open()]
+    if (stoppedBy !== undefined) {
+      for (const choice of this.#choices.size > 0 ? this.#choices : [0]) {
+        if (this.#closed.has(choice)) continue
+        frames.push(
+          ...this.#parts.encoder.event({
+            kind: 'choice-finish',
+            choice,
+            reason: 'length',
+            native: stoppedBy,
+          }),
+        )
+      }
+    }
+    return this.#write([...frames, ...this.#parts.encoder.finish(usage, bill)])
+  }
+
+  fail(error: RenderedError): readonly Uint8Array[] {
+    return this.#write([...this.#open(), ...this.#parts.encoder.fail(error)])
+  }
+
+  get #ended(): boolean {
+    return this.#progress.finished || this.#progress.fault !== undefined
+  }
+
+  #step(frame: Frame): Frame[] {
+    if (this.#ended) return []
+    const [state, events] = this.#parts.parser.step(this.#state, frame)
+    this.#state = state
+    return events.flatMap((event) => this.#take(event))
+  }
+
+  #take(event: ChatEvent): Frame[] {
+    if (this.#ended) return []
+    switch (event.kind) {
+      case 'message-start':
+        this.#progress.upstreamId = event.id ?? this.#progress.upstreamId
+        return []
+      case 'usage':
+        this.#progress.usage = event.usage
+        return []
+      case 'finish':
+        this.#progress.finished = true
+        return []
+      case 'error':
+        this.#progress.fault = event.fault
+        return []
+      default:
+        this.#note(event)
+        return [...this.#open(), ...this.#parts.encoder.event(event)]
+    }
+  }
+
+  #note(event: Extract<ChatEvent, { choice: number }>): void {
+    this.#progress.started = true
+    this.#choices.add(event.choice)
+    this.#characters += charactersOf(event)
+    this.#progress.deliveredTokens = Math.ceil(this.#characters / charactersPerToken)
+    if (event.kind === 'choice-finish') {
+      this.#closed.add(event.choice)
+      this.#progress.finishReason = event.reason
+    }
+    if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined) {
+      this.#parts.onSignature(event.id, event.thoughtSignature)
+    }
+  }
+
+  #open(): readonly Frame[] {
+    if (this.#opened) return []
+    this.#opened = true
+    return this.#parts.encoder.start()
+  }
+
+  #breakOff(error: unknown): void {
+    const fault: Fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
+    if (!this.#ended) this.#progress.fault = fault
+  }
+
+  #write(frames: readonly Frame[]): readonly Uint8Array[] {
+    return frames.length === 0 ? [] : [this.#utf8.encode(frames.map(encodeFrame).join(''))]
+  }
+}
+
+function charactersOf(event: ChatEvent): number {
+  switch (event.kind) {
+    case 'text-delta':
+    case 'refusal-delta':
+      return event.text.length
+    case 'reasoning-delta':
+      return (event.detail.text ?? event.detail.summary ?? '').length
+    case 'tool-call-start':
+      return event.name.length
+    case 'tool-call-delta':
+      return event.arguments.length
+    default:
+      return 0
+  }
+}

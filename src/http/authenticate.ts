@@ -1,0 +1,47 @@
+// Who is calling: the bearer key of a request as a Caller.
+
+import type { AccountStore } from '../accounts/account.ts'
+import { matches, readKey } from '../accounts/api-key.ts'
+import type { Caller } from '../accounts/caller.ts'
+import { GatewayError } from '../errors.ts'
+
+export interface Authentication {
+  readonly accounts: AccountStore
+  readonly now: () => number
+}
+
+/**
+ * The caller behind the key in `Authorization: Bearer`. Throws `missing_api_key`, `invalid_api_key`,
+ * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials in one request.
+ * A mistyped key is refused by its checksum, without a look into the database; no answer repeats the key.
+ */
+export function authenticate(headers: Headers, { accounts, now }: Authentication): Caller {
+  const text = bearerOf(headers)
+  const read = readKey(text)
+  if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
+  const key = accounts.findKey(read.id)
+  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+  const account = accounts.findAccount(key.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  return { account, key, channel: 'api', mode: key.mode }
+}
+
+function bearerOf(headers: Headers): string {
+  const authorization = headers.get('authorization')
+  const other = headers.get('x-api-key')
+  if (authorization === null) {
+    const hint = other === null ? undefined : 'This endpoint takes the key as Authorization: Bearer <key>.'
+    throw new GatewayError('missing_api_key', hint === undefined ? {} : { message: hint })
+  }
+  const match = /^bearer +(\S+) *$/i.exec(authorization)
+  if (!match?.[1]) {
+    if (/^bearer *$/i.test(authorization)) throw new GatewayError('missing_api_key')
+    throw new GatewayError('invalid_api_key')
+  }
+  if (other !== null && other !== match[1]) {
+    throw new GatewayError('invalid_request', { message: 'The request carries two different credentials.' })
+  }
+  return match[1]
+}

@@ -1,0 +1,106 @@
+// Every route, in one place. Elysia routes; what an answer is, the handlers say.
+
+import { Elysia } from 'elysia'
+import { errorReference, GatewayError } from '../errors.ts'
+import { describeCredits, describeGeneration, describeKey } from './account.ts'
+import { authenticate } from './authenticate.ts'
+import { chatCompletions } from './chat-completions.ts'
+import { errorResponse, newRequestId } from './error-response.ts'
+import { estimateCall } from './estimate.ts'
+import { checkHeaders } from './header-guard.ts'
+import { listModels, showModel } from './models.ts'
+import type { Service } from './service.ts'
+
+type Handler = (request: Request, requestId: string) => Response | Promise<Response>
+
+/** The application: takes requests, gives responses, listens nowhere. No failure leaves it as an exception. */
+export function createRoutes(service: Service) {
+  const { catalog, ledger, now } = service
+  const answer =
+    (handler: Handler) =>
+    ({ request }: { request: Request }) =>
+      answered(service, request, handler)
+  const asCaller = (describe: (caller: ReturnType<typeof authenticate>, request: Request) => object) =>
+    answer((request, requestId) =>
+      Response.json(describe(authenticate(request.headers, service), request), {
+        headers: { 'x-request-id': requestId },
+      }),
+    )
+
+  return new Elysia({ aot: true })
+    .post(
+      '/v1/chat/completions',
+      answer((request, id) => chatCompletions(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/estimate',
+      answer((request, id) => estimateCall(service, request, id)),
+      { parse: 'none' },
+    )
+    .get(
+      '/v1/models',
+      answer((request) => listModels(catalog, request)),
+    )
+    .get('/v1/models/*', ({ request, params }) =>
+      answered(service, request, () => showModel(catalog, request, params['*'])),
+    )
+    .get(
+      '/v1/key',
+      asCaller((caller) => describeKey(caller, ledger, now())),
+    )
+    .get(
+      '/v1/credits',
+      asCaller((caller) => describeCredits(caller, ledger, now())),
+    )
+    .get(
+      '/v1/generation',
+      asCaller((caller, request) =>
+        describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id')),
+      ),
+    )
+    .get(
+      '/v1/errors',
+      answer(() => Response.json({ object: 'list', data: errorReference() })),
+    )
+    .get('/healthz', () => Response.json({ status: 'ok' }))
+    .get('/readyz', () => readiness(service))
+    .all(
+      '/*',
+      answer((request) => notFound(request)),
+    )
+    .onError(({ error }) => errorResponse(error, newRequestId()))
+}
+
+async function answered(service: Service, request: Request, handler: Handler): Promise<Response> {
+  const requestId = newRequestId()
+  try {
+    checkHeaders(request.headers, service.body.maxHeaderBytes)
+    const response = await handler(request, requestId)
+    if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
+    return response
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
+      service.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
+    }
+    return errorResponse(thrown, requestId)
+  }
+}
+
+function readiness(service: Service): Response {
+  const writable = service.ledger.writable()
+  const ready = writable && service.ready()
+  const body = {
+    status: ready ? 'ready' : 'not ready',
+    store: writable ? 'writable' : 'unavailable',
+    draining: !service.ready(),
+  }
+  return Response.json(body, { status: ready ? 200 : 503 })
+}
+
+function notFound(request: Request): never {
+  const { pathname } = new URL(request.url)
+  throw new GatewayError('not_found', {
+    message: `There is no ${request.method} ${pathname.slice(0, 200)} here.`,
+  })
+}

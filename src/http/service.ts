@@ -1,0 +1,23 @@
+// What the routes are given.
+
+import type { AccountStore } from '../accounts/account.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Gateway } from '../chat/gateway.ts'
+import type { LedgerStore } from '../credits/ledger.ts'
+import type { Log } from '../observe/log.ts'
+import type { BodyLimits } from './read-body.ts'
+
+export interface Service {
+  readonly gateway: Gateway
+  readonly accounts: AccountStore
+  readonly ledger: LedgerStore
+  readonly catalog: Catalog
+  readonly body: BodyLimits
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** False while the gateway drains: it finishes what it has and takes nothing new. */
+  readonly ready: () => boolean
+  /** Lifts the idle timeout of a request whose answer may take its time; the call's own deadlines hold instead. */
+  readonly keepOpen: (request: Request) => void
+}

@@ -1,0 +1,13 @@
+// The protocols that providers are spoken to in.
+
+import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
+import { outbound as gemini } from './gemini/outbound.ts'
+import { outbound as openaiChat } from './openai-chat/outbound.ts'
+import type { Outbound, ProtocolId } from './protocol.ts'
+
+/** The outbound side of each protocol. Quirks are opaque here: a row's quirks belong to its own protocol. */
+export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
+  'openai-chat': openaiChat as Outbound,
+  'anthropic-messages': anthropicMessages as Outbound,
+  gemini: gemini as Outbound,
+}

@@ -1,0 +1,173 @@
+// Who may import whom, as the house is drawn. Every import of every source file is read; a wrong one fails with the
+// rule's reason.
+
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+
+const root = resolve(import.meta.dir, '..')
+const source = join(root, 'src')
+const files = [...new Bun.Glob('**/*.{ts,tsx}').scanSync({ cwd: source })].toSorted()
+
+interface Import {
+  readonly from: string
+  /** Path below src for our own files, a package's name otherwise. */
+  readonly to: string
+  readonly typeOnly: boolean
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(source, file), 'utf8')
+  const found: Import[] = []
+  const patterns = [
+    /^(?:import|export)\s+(type\s)?[^'"\n]*?from\s+'([^']+)'/gm,
+    /^(?:import|export)\s+(type\s)?\{[^}]*\}\s*from\s+'([^']+)'/gm,
+    /^import\s+()'([^']+)'/gm,
+    /\bimport\(\s*()'([^']+)'/g,
+  ]
+  for (const pattern of patterns) {
+    for (const [, type, specifier] of text.matchAll(pattern)) {
+      const own = specifier!.startsWith('.')
+      const to = own ? relative(source, resolve(dirname(join(source, file)), specifier!)) : specifier!
+      found.push({ from: file, to, typeOnly: type !== undefined && type !== '' })
+    }
+  }
+  return found
+}
+
+const imports = files.flatMap(importsOf)
+
+/** The room a file of ours is in: its first folder, or the file itself at the top. */
+function roomOf(path: string): string {
+  return path.includes('/') ? path.slice(0, path.indexOf('/')) : path
+}
+
+function isOwn(to: string): boolean {
+  return files.includes(to) || to.startsWith('..')
+}
+
+/** Which rooms each room may import from; a room may always import from itself. */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  conversation: [],
+  'errors.ts': [],
+  'version.ts': [],
+  protocols: ['conversation', 'errors.ts'],
+  providers: ['protocols', 'conversation', 'errors.ts'],
+  credits: ['conversation', 'errors.ts'],
+  catalog: ['credits', 'errors.ts', 'conversation'],
+  accounts: ['errors.ts'],
+  egress: ['errors.ts', 'conversation'],
+  tools: ['egress', 'conversation', 'errors.ts'],
+  observe: [],
+  chat: [
+    'accounts',
+    'catalog',
+    'conversation',
+    'credits',
+    'egress',
+    'errors.ts',
+    'observe',
+    'protocols',
+    'providers',
+    'tools',
+  ],
+  store: ['accounts', 'credits', 'conversation', 'errors.ts', 'observe'],
+  http: [
+    'accounts',
+    'catalog',
+    'chat',
+    'conversation',
+    'credits',
+    'errors.ts',
+    'observe',
+    'protocols',
+    'version.ts',
+  ],
+  'config.ts': ['config', 'providers'],
+  config: ['config.ts', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
+}
+
+/** Rooms at the rim, where the knot is tied. */
+const anything = new Set(['cli', 'app.ts', 'main.ts', 'build.ts'])
+
+describe('the house', () => {
+  test('has source files to look at', () => {
+    expect(files.length).toBeGreaterThan(50)
+    expect(imports.length).toBeGreaterThan(200)
+  })
+
+  test('has no room that the rules do not know', () => {
+    const unknown = [...new Set(files.map(roomOf))].filter(
+      (room) => !(room in allowed) && !anything.has(room),
+    )
+    expect(unknown).toEqual([])
+  })
+
+  test('imports point inward', () => {
+    const wrong = imports
+      .filter(({ from, to }) => isOwn(to) && roomOf(from) !== roomOf(to) && !anything.has(roomOf(from)))
+      .filter(({ to }) => !to.startsWith('..'))
+      .filter(({ from, to }) => !allowed[roomOf(from)]?.includes(roomOf(to)))
+      .map(
+        ({ from, to }) =>
+          `${from} imports ${to}: ${roomOf(from)} may import ${allowed[roomOf(from)]?.join(', ') || 'nothing'}`,
+      )
+    expect(wrong).toEqual([])
+  })
+
+  test('catalog takes only rates and money from credits', () => {
+    const wrong = imports.filter(
+      ({ from, to, typeOnly }) =>
+        roomOf(from) === 'catalog' &&
+        roomOf(to) === 'credits' &&
+        !typeOnly &&
+        to !== 'credits/money.ts' &&
+        to !== 'credits/price.ts' &&
+        to !== 'credits/pool.ts',
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test.each([
+    ['drizzle-orm', ['store'], 'only the store knows SQL'],
+    ['bun:sqlite', ['store'], 'only the store knows SQL'],
+    ['elysia', ['http', 'app.ts'], 'only the rim knows the HTTP framework'],
+    ['@elysiajs/swagger', ['http', 'app.ts'], 'only the rim knows the HTTP framework'],
+    ['commander', ['cli', 'main.ts'], 'only the command line parses arguments'],
+    ['@logtape/logtape', ['observe'], 'logs are written through observe/log.ts'],
+  ])('%s is imported only in %p: %s', (library, rooms) => {
+    const wrong = imports
+      .filter(({ to }) => to === library || to.startsWith(`${library}/`))
+      .filter(({ from }) => !rooms.includes(roomOf(from)))
+    expect(wrong.map(({ from }) => from)).toEqual([])
+  })
+
+  test('process.env is read only by the configuration', () => {
+    const readers = files.filter(
+      (file) =>
+        roomOf(file) !== 'config' &&
+        file !== 'config.ts' &&
+        /\b(process|Bun)\.env\b/.test(readFileSync(join(source, file), 'utf8')),
+    )
+    expect(readers).toEqual([])
+  })
+
+  test('nothing starts a process or evaluates text as code', () => {
+    const suspicious = /\bBun\.spawn|\bchild_process\b|\beval\(|\bnew Function\(|\bvm\.run/
+    const found = files.filter(
+      (file) => file !== 'build.ts' && suspicious.test(readFileSync(join(source, file), 'utf8')),
+    )
+    expect(found).toEqual([])
+  })
+
+  test('files stay readable: none is longer than 450 lines', () => {
+    const long = files
+      .map((file) => [file, readFileSync(join(source, file), 'utf8').split('\n').length] as const)
+      .filter(([, lines]) => lines > 450)
+    expect(long).toEqual([])
+  })
+
+  test('the lock file holds no addresses', () => {
+    expect(readFileSync(join(root, 'bun.lock'), 'utf8').includes('://')).toBe(false)
+  })
+})
