@@ -197,7 +197,8 @@ const zai = openaiCompatible({
   baseUrl: 'https://api.z.ai/api/paas/v4',
   auth: bearer('ZAI_API_KEY'),
   quirks: {
-    effortFields: ['thinking'],
+    effortFields: ['thinking', 'reasoning_effort'],
+    efforts: ['low', 'medium', 'high'],
     reasoningEcho: 'reasoning_content',
     jsonSchema: false,
     drops: alsoDrops(

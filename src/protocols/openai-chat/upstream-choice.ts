@@ -76,7 +76,12 @@ export function takeWholeChoice(
   entry: JsonObject,
   context: ChoiceContext,
 ): readonly [ChoiceState, readonly ChatEvent[]] {
-  return takeChoice(emptyChoice, { ...entry, delta: null }, context)
+  const [state, events] = takeChoice(emptyChoice, { ...entry, delta: null }, context)
+  // An empty text is an answer; only null says that there is none.
+  const said = isObject(entry.message) && entry.message.content === '' && state.calls.calls.length === 0
+  return said
+    ? [state, [{ kind: 'text-delta', choice: context.choice, text: '' }, ...events]]
+    : [state, events]
 }
 
 /**
@@ -168,6 +173,10 @@ class Taking {
     const entries = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : []
     // The legacy single call; an index of its own keeps its deltas together.
     if (isObject(delta.function_call)) entries.push({ index: -1, function: delta.function_call })
+    // Google's compatible endpoint may sign the message instead of its call: the first call carries it on.
+    if (entries[0] && isObject(delta.extra_content) && entries[0].extra_content === undefined) {
+      entries[0] = { ...entries[0], extra_content: delta.extra_content }
+    }
     for (const entry of entries) {
       const [calls, events] = takeCall(this.state.calls, entry, this.#context)
       this.state = { ...this.state, calls }
