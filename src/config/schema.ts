@@ -166,11 +166,6 @@ export const configSchema = z.strictObject({
           .default(formatUsdPerMillion(premiumOutputRate)),
         'A model whose output costs at least this much is premium unless its entry under models says otherwise',
       ),
-      models: note(
-        z.array(z.string().min(1)).default([]),
-        'Ids of models that are premium whatever they cost',
-      ),
-      open: note(z.array(z.string().min(1)).default([]), 'Ids of models that are open whatever they cost'),
     })
     .prefault({}),
   search: z

@@ -4,7 +4,14 @@ import { z } from 'zod'
 import { configSchema, providerSchema, type SettingMeta } from './schema.ts'
 
 /** How text from the environment or the command line becomes a value. */
-export type SettingKind = 'text' | 'integer' | 'boolean' | 'list' | 'structure'
+export type SettingKind =
+  | 'text'
+  | 'integer'
+  | 'boolean'
+  | 'list'
+  /** One key or several. */
+  | 'keys'
+  | 'structure'
 
 export interface Setting {
   /** From the root; `*` stands for a provider's id. */
@@ -115,7 +122,7 @@ function unoptional(schema: z.core.$ZodType): z.core.$ZodType {
 function kindOf(schema: z.core.$ZodType): SettingKind {
   if (schema instanceof z.ZodNumber) return 'integer'
   if (schema instanceof z.ZodBoolean) return 'boolean'
-  if (schema instanceof z.ZodUnion) return 'list'
+  if (schema instanceof z.ZodUnion) return 'keys'
   if (schema instanceof z.ZodArray) return schema.element instanceof z.ZodString ? 'list' : 'structure'
   if (schema instanceof z.ZodRecord) return 'structure'
   return 'text'

@@ -24,6 +24,7 @@ export function coerced(kind: SettingKind, text: string): unknown {
     case 'boolean':
       return truths[text.trim().toLowerCase()] ?? text
     case 'list':
+    case 'keys':
       return text.trim().startsWith('[')
         ? structure(text)
         : text

@@ -124,7 +124,8 @@ function expandedText({ draft, env, references }: Expansion, text: string, path:
   })
   if (unset.length === 0) {
     const setting = settingAt(path.map(String))
-    return setting ? coerced(setting.kind, filled) : filled
+    // A list of keys can be written as one here: what fills in a key is that key, commas and all.
+    return setting && setting.kind !== 'keys' ? coerced(setting.kind, filled) : filled
   }
   if (text.replace(token, '') !== '') {
     draft.fault(path, `names the environment variable ${unset.join(', ')}, which is not set`)

@@ -5,7 +5,7 @@ export const redactedText = '[redacted]'
 
 /** Fields that hold a secret whatever it looks like. `max_tokens`, `cache_key` and the like are not among them. */
 const secretField =
-  /^(x-)?(proxy-)?(authorization|api[-_]?keys?|(set-)?cookies?|credentials?|signature|session[-_]?id|otp|csrf)$|(secret|passw(or)?d|passphrase|private[-_]?key|bearer)|(access|refresh|id|auth|session|csrf|security)[-_]?token$|^token$|[-_](api|access|secret|auth)[-_]?key$|^[a-z]+(Secret|ApiKey|Password)$|^goog[-_]api[-_]key$|^x-goog-api-key$/i
+  /^(x-)?(proxy-)?(authorization|api[-_]?keys?|(set-)?cookies?|credentials?|session[-_]?id|otp|csrf)$|(secret|passw(or)?d|passphrase|private[-_]?key|bearer|signature)|(access|refresh|id|auth|session|csrf|security)[-_]?token$|^token$|[-_](api|access|secret|auth)[-_]?key$|^[a-z]+(Secret|ApiKey|Password)$|^goog[-_]api[-_]key$|^x-goog-api-key$/i
 
 /** Fields that hold the words of requests and answers. */
 const promptField =
@@ -30,7 +30,7 @@ const secretForms = new RegExp(
 
 /** `api_key=…`, `"x-api-key": "…"`, `?token=…`, `Cookie: …` inside running text. */
 const secretAssignment =
-  /((?:x-|x_|proxy-|set-)?(?:authorization|api[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\,;&<>(){}]{4,}(?:;\s?[^\s"'\\,;&<>(){}=]{1,64}=[^\s"'\\,;&<>(){}]+)*)/gi
+  /((?:x-|x_|proxy-|set-)?(?:authorization|api[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\;&<>(){}]{3,}(?:;\s?[^\s"'\\;&<>(){}=]{1,64}=[^\s"'\\;&<>(){}]+)*)/gi
 
 /** `https://user:password@host` */
 const addressCredentials = /(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,256}@/gi

@@ -1,0 +1,190 @@
+// The environment: every setting has a derived name, secrets have *_FILE, providers' own key names are known.
+
+import { describe, expect, test } from 'bun:test'
+import { printedOrigin, type Setting, settings } from '../src/config.ts'
+import { providers } from '../src/providers/registry.ts'
+import { faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
+
+/** A value that each setting takes and that is not its default, as text and as it must arrive. */
+function sample({ path, kind, fallback }: Setting): [string, unknown] {
+  const special: Record<string, [string, unknown]> = {
+    'log.level': ['debug', 'debug'],
+    'log.format': ['json', 'json'],
+    'search.backend': ['none', 'none'],
+    'search.base_url': ['http://a/x', 'http://a/x'],
+    data_dir: ['/srv/weir', '/srv/weir'],
+    'bootstrap.credit_usd': ['7.5', '7.5'],
+    'search.price_per_call': ['0.01', '0.01'],
+    'premium.output_usd_per_million': ['30', '30'],
+    models: ['[{"id":"a/b"}]', [{ id: 'a/b' }]],
+    'providers.*.protocol': ['cohere', 'cohere'],
+    'providers.*.base_url': ['http://a/x', 'http://a/x'],
+    'providers.*.api_key': ['k1,k2', ['k1', 'k2']],
+    'providers.*.headers': ['{"x-a":"b"}', { 'x-a': 'b' }],
+    'providers.*.quirks': ['{"n":1}', { n: 1 }],
+    'providers.*.price': ['free', 'free'],
+    'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
+  }
+  const found = special[path.join('.')]
+  if (found) return found
+  if (kind === 'integer') return [String(Number(fallback ?? 999) + 1), Number(fallback ?? 999) + 1]
+  if (kind === 'boolean') return fallback === true ? ['no', false] : ['yes', true]
+  return ['sample', 'sample']
+}
+
+const every = settings().map((setting) => [setting.path.join('.'), setting] as const)
+
+describe('derived names', () => {
+  test.each(every)('%s can be set from the environment', (_, setting) => {
+    const [text, value] = sample(setting)
+    const path = setting.path.map((part) => (part === '*' ? 'openai' : part))
+    const name = `WEIR_${path.join('_').toUpperCase()}`
+    // A lease must be three checkpoints long.
+    const env =
+      setting.path.join('.') === 'stream.checkpoint_ms'
+        ? { [name]: text, WEIR_LEDGER_LEASE_MS: '60000' }
+        : { [name]: text }
+    const found = loaded({ env })
+    const at = path.reduce<unknown>(
+      (tree, key) => (Object(tree) as Record<string, unknown>)[key],
+      found.config,
+    )
+    expect(at).toEqual(value)
+    expect(printedOrigin(found.origins(path))).toBe(name)
+    expect(found.warnings).toEqual([])
+  })
+
+  test('no two settings share a name, and every setting says what it is for', () => {
+    const names = settings().flatMap(({ env, aliases }) => [env, ...aliases])
+    expect(new Set(names).size).toBe(names.length)
+    expect(settings().filter(({ description }) => description.length < 8)).toEqual([])
+  })
+
+  test('the everyday names are there', () => {
+    const env = { WEIR_PORT: '1', WEIR_HOST: '::1', WEIR_DATA_DIR: 'here' }
+    expect(loaded({ env }).config).toMatchObject({
+      server: { port: 1, host: '::1' },
+      data_dir: '/home/me/here',
+    })
+  })
+
+  test('a provider with a dash, and one that nothing else names', () => {
+    const yaml = 'providers: { my-lab: { protocol: cohere, base_url: "http://a/v2" } }'
+    const env = {
+      WEIR_PROVIDERS_MY_LAB_API_KEY: 'one',
+      WEIR_PROVIDERS_RACK_PROTOCOL: 'openai-chat',
+      WEIR_PROVIDERS_RACK_BASE_URL: 'http://10.0.0.9/v1/',
+      WEIR_PROVIDERS_RACK_TIMEOUTS_GAP_MS: '5',
+    }
+    expect(loaded({ yaml, env }).config.providers).toMatchObject({
+      'my-lab': { api_key: ['one'] },
+      rack: { protocol: 'openai-chat', base_url: 'http://10.0.0.9/v1', timeouts: { gap_ms: 5 } },
+    })
+  })
+
+  test('a mistyped name is told, with the nearest one', () => {
+    expect(loaded({ env: { WEIR_SERVER_PROT: '1' } }).warnings).toEqual([
+      {
+        name: 'WEIR_SERVER_PROT',
+        problem: 'is not a setting and is ignored; did you mean WEIR_SERVER_PORT?',
+      },
+    ])
+  })
+
+  test('what a cluster sets for a service called weir is no setting', () => {
+    const env = {
+      WEIR_PORT: 'tcp://10.0.0.1:8787',
+      WEIR_PORT_8787_TCP_ADDR: '10.0.0.1',
+      WEIR_SERVICE_HOST: '10.0.0.1',
+      WEIR_SERVICE_PORT: '8787',
+    }
+    expect(loaded({ env })).toMatchObject({ config: { server: { port: 8787 } }, warnings: [] })
+  })
+
+  test('a value that does not fit is a fault that names the variable', () => {
+    const result = load({ env: { WEIR_PORT: 'https' } })
+    expect(result).toMatchObject({
+      kind: 'faulty',
+      faults: [{ path: 'server.port', origin: { kind: 'environment', name: 'WEIR_PORT' } }],
+    })
+  })
+})
+
+describe('keys of providers', () => {
+  const named = providers.flatMap(({ id, auth }) =>
+    auth.kind === 'none' ? [] : auth.env.map((name) => [name, id] as const),
+  )
+
+  test.each(named)('%s is the key of %s', (name, id) => {
+    const found = loaded({ env: { [name]: ' some-key\n' } })
+    expect(found.config.providers[id]?.api_key).toEqual(['some-key'])
+    expect(settingsOf(found)[`providers.${id}.api_key`]?.origin).toBe(name)
+  })
+
+  test.each(named)('%s_FILE is read', (name, id) => {
+    const found = loaded({ env: { [`${name}_FILE`]: '/run/k' }, files: { '/run/k': 'from-file\n' } })
+    expect(found.config.providers[id]?.api_key).toEqual(['from-file'])
+  })
+
+  test('what the configuration says stands above them', () => {
+    const env = { OPENAI_API_KEY: 'shell', WEIR_PROVIDERS_GROQ_API_KEY: 'weir', GROQ_API_KEY: 'shell' }
+    const { config } = loaded({ yaml: 'providers: { openai: { api_key: file } }', env })
+    expect([config.providers['openai']?.api_key, config.providers['groq']?.api_key]).toEqual([
+      ['file'],
+      ['weir'],
+    ])
+  })
+
+  test('a placeholder in them is told and not used: other programs may have set it', () => {
+    const found = loaded({ env: { OPENAI_API_KEY: 'sk-...' } })
+    expect(found.config.providers['openai']).toBeUndefined()
+    expect(found.warnings).toMatchObject([{ name: 'OPENAI_API_KEY' }])
+  })
+
+  test('base URLs never come from the names of other programs', () => {
+    const env = {
+      OPENAI_API_KEY: 'k',
+      OPENAI_BASE_URL: 'http://127.0.0.1:8787/v1',
+      OPENAI_API_BASE: 'http://a',
+      ANTHROPIC_BASE_URL: 'http://a',
+    }
+    const { config } = loaded({ env })
+    expect(Object.keys(config.providers)).toEqual(['openai'])
+    expect(config.providers).not.toMatchObject({ openai: { base_url: expect.anything() } })
+  })
+})
+
+describe('*_FILE', () => {
+  test.each(
+    settings()
+      .filter(({ secret, kind }) => secret && kind !== 'structure')
+      .map(({ path }) => [path.join('.'), path] as const),
+  )('the secret %s is read from the file its variable names', (_, path) => {
+    const real = path.map((part) => (part === '*' ? 'openai' : part))
+    const env = { [`WEIR_${real.join('_').toUpperCase()}_FILE`]: 'secrets/k' }
+    const found = loaded({ env, files: { '/home/me/secrets/k': 'from-file\n' } })
+    const value = real.reduce<unknown>(
+      (tree, key) => (Object(tree) as Record<string, unknown>)[key],
+      found.config,
+    )
+    expect([value].flat()).toEqual(['from-file'])
+  })
+
+  test.each([
+    [{}, 'names the file /run/k, which does not exist'],
+    [{ '/run/k': ' \n' }, 'names the file /run/k, which is empty'],
+  ])('with the files %p it is a fault', (files, problem) => {
+    expect(faultsOf({ env: { WEIR_PROVIDERS_OPENAI_API_KEY_FILE: '/run/k' }, files })).toEqual([
+      `providers.openai.api_key: ${problem}`,
+    ])
+    expect(faultsOf({ yaml: 'providers: { openai: { api_key: file:/run/k } }', files })).toEqual([
+      `providers.openai.api_key: ${problem}`,
+    ])
+  })
+
+  test('a setting that is no secret has none', () => {
+    expect(loaded({ env: { WEIR_SERVER_PORT_FILE: '/x' } }).warnings).toMatchObject([
+      { name: 'WEIR_SERVER_PORT_FILE' },
+    ])
+  })
+})

@@ -1,0 +1,138 @@
+// A bad configuration names everything that is wrong with it, once, with the place and what was meant.
+
+import { describe, expect, test } from 'bun:test'
+import { renderFaults } from '../src/config.ts'
+import { faultsOf, load } from './config-inputs.ts'
+
+describe('faults', () => {
+  test('of all sources are told at once, with their places', () => {
+    const yaml = `serve: 1
+server: { prot: 1, host: 5 }
+providers:
+  opnai: { api_key: changeme }
+  lab:
+    protocol: openai
+    base_url: ftp://lab/v1
+models:
+  - id: nameless
+search: { backend: tavily }
+`
+    const result = load({ yaml, env: { WEIR_LOG_LEVEL: 'loud' }, flags: { 'server.port': 'many' } })
+    if (result.kind === 'loaded') throw new Error('it was taken for good')
+    expect(renderFaults(result.faults).split('\n')).toEqual([
+      '  --port: server.port: must be a number, not "many"',
+      '  WEIR_LOG_LEVEL: log.level: must be one of debug, info, warn, error, not "loud"',
+      '  weir.yaml:1: serve: unknown key; did you mean server?',
+      '  weir.yaml:2: server.host: must be text, not 5',
+      '  weir.yaml:2: server.prot: unknown key; did you mean server.port?',
+      '  weir.yaml:4: providers.opnai.api_key: is a placeholder, not a secret: put the real one in, or leave it out',
+      '  weir.yaml:4: providers.opnai: is not a known provider, so it needs protocol and base_url; did you mean openai?',
+      expect.stringMatching(
+        /^ {2}weir\.yaml:6: providers\.lab\.protocol: must be one of openai-chat, .*, not "openai"$/,
+      ),
+      '  weir.yaml:7: providers.lab.base_url: must begin with http:// or https://, not "ftp://lab/v1"',
+      '  weir.yaml:9: models[0].id: a model id has the form provider/model_name, not "nameless"',
+      '  weir.yaml:10: search.api_key: is missing: tavily needs one',
+    ])
+  })
+
+  test.each([
+    // written                                               fault
+    ['port: 5', 'port: unknown key [server.port]'],
+    ['servr: { port: 5 }', 'servr: unknown key [server]'],
+    ['timeouts: { gap: 5 }', 'timeouts.gap: unknown key [timeouts.gap_ms]'],
+    ['timeouts: { conect_ms: 5 }', 'timeouts.conect_ms: unknown key [timeouts.connect_ms]'],
+    ['zebra: 5', 'zebra: unknown key'],
+    ['providers: { openai: { key: a } }', 'providers.openai.key: unknown key'],
+    [
+      'providers: { openai: { apikey: a } }',
+      'providers.openai.apikey: unknown key [providers.openai.api_key]',
+    ],
+    ['models: [{ id: a/b, premum: true }]', 'models[0].premum: unknown key [models[0].premium]'],
+    ['server: { port: 70000 }', 'server.port: must be at most 65535, not 70000'],
+    ['server: { port: 1.5 }', 'server.port: must be a whole number, not 1.5'],
+    ['server: 5', 'server: must be a mapping, not 5'],
+    ['models: { a: 1 }', 'models: must be a list, not {"a":1}'],
+    ['log: { level: trace }', 'log.level: must be one of debug, info, warn, error, not "trace"'],
+    ['log: { prompts: maybe }', 'log.prompts: must be true or false, not "maybe"'],
+    ['bootstrap: { credit_usd: 5 }', 'bootstrap.credit_usd: must be written as a string, "0.10", not 5'],
+    [
+      'providers: { openai: { base_url: nowhere } }',
+      'providers.openai.base_url: must be a full address such as https://host/v1, not "nowhere"',
+    ],
+    [
+      'providers: { openai: { base_url: "http://a/v1?x=1" } }',
+      'providers.openai.base_url: must not have a query or a fragment, not "http://a/v1?x=1"',
+    ],
+    [
+      'providers: { azure: { api_key: abcdefgh } }',
+      'providers.azure: has no address of its own, so it needs base_url',
+    ],
+    [
+      'providers: { ollama: { base_url: "http://localhost:8787/v1" } }',
+      'providers.ollama.base_url: is the address of this gateway: it would call itself',
+    ],
+    [
+      'ledger: { lease_ms: 4000 }',
+      'ledger.lease_ms: must be at least three times stream.checkpoint_ms (6000)',
+    ],
+    ['search: { backend: searxng }', 'search.base_url: is missing: searxng has no public address'],
+    [
+      'egress: { allow_hosts: ["http://a"] }',
+      'egress.allow_hosts[0]: must be host or host:port, not "http://a"',
+    ],
+    ['[1, 2]', 'weir.yaml: must be a mapping of settings'],
+    ['server: { port: 1 }\nserver: { port: 2 }', 'weir.yaml: is not YAML: Map keys must be unique'],
+    ['__proto__: { polluted: true }', '__proto__: unknown key'],
+    ['server: { __proto__: { port: 1 } }', 'server.__proto__: unknown key'],
+  ])('%s', (yaml, fault) => {
+    expect(faultsOf({ yaml })).toEqual([fault])
+  })
+
+  test('a file that is not YAML says so with its line', () => {
+    const result = load({ yaml: 'server:\n  port: [1\nlog: "' })
+    expect(result).toMatchObject({ kind: 'faulty' })
+    if (result.kind === 'faulty')
+      expect(renderFaults(result.faults)).toMatch(/weir\.yaml:\d: weir\.yaml: is not YAML/)
+  })
+
+  test('nothing in a configuration reaches the prototype of all objects', () => {
+    load({ yaml: '__proto__: { polluted: true }\nproviders: { __proto__: { polluted: true } }' })
+    load({ env: { WEIR_PROVIDERS___PROTO___NAME: 'polluted' } })
+    expect(Reflect.get({}, 'polluted')).toBeUndefined()
+    expect(Reflect.get({}, 'name')).toBeUndefined()
+  })
+})
+
+describe('S16: secrets that are none', () => {
+  const keyOf = (text: string) => `providers: { openai: { api_key: "${text}" } }`
+  test.each([
+    'changeme',
+    'CHANGE-ME',
+    'sk-...',
+    'sk-xxxxxxxx',
+    '<your key>',
+    'your-api-key',
+    'insert-key-here',
+    'xxx',
+    'sk-your-key-here',
+    '…',
+  ])('the placeholder %s is refused, without being repeated', (text) => {
+    const faults = faultsOf({ yaml: keyOf(text) })
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toMatch(/^providers\.openai\.api_key: (is a placeholder|holds a space)/)
+    expect(faults[0]).not.toContain(text)
+  })
+
+  test.each(['secret', 'sk-proj-Ab3xxxYz', 'my-lab-key', 'EMPTY', 'token-abc123'])('%s is a key', (text) => {
+    expect(faultsOf({ yaml: keyOf(text) })).toEqual([])
+  })
+
+  test('a bad value of a secret is not repeated', () => {
+    const faults = faultsOf({
+      yaml: 'search: { api_key: [tell-nobody-1] }\nproviders: { openai: { api_key: { a: tell-nobody-2 }, headers: { "x y": tell-nobody-3 } } }',
+    })
+    expect(faults).toHaveLength(3)
+    expect(faults.join('\n')).not.toContain('tell-nobody')
+  })
+})

@@ -1,0 +1,173 @@
+// The configuration contract: which source wins, what the documented example means, how origins are told.
+
+import { describe, expect, test } from 'bun:test'
+import { renderSettings, settings, shownSettings } from '../src/config.ts'
+import { exampleYaml, faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
+
+describe('which source wins', () => {
+  test.each([
+    // file  variable             flag    value  origin
+    ['', {}, undefined, 8787, 'default'],
+    ['server: { port: 1001 }', {}, undefined, 1001, 'weir.yaml:1'],
+    ['server: { port: 1001 }', { WEIR_SERVER_PORT: '1002' }, undefined, 1002, 'WEIR_SERVER_PORT'],
+    ['server: { port: 1001 }', { WEIR_PORT: '1002' }, undefined, 1002, 'WEIR_PORT'],
+    ['server: { port: 1001 }', { WEIR_PORT: '1002' }, '1003', 1003, '--port'],
+    ['', { WEIR_PORT: '1002' }, undefined, 1002, 'WEIR_PORT'],
+    ['', {}, '1003', 1003, '--port'],
+    ['server: { port: 1001 }', {}, '1003', 1003, '--port'],
+    ['server: { port: 1001 }', { WEIR_PORT: '' }, undefined, 1001, 'weir.yaml:1'],
+    ['server: { host: 0.0.0.0 }', {}, undefined, 8787, 'default'],
+  ] as const)('file %p, environment %p, flag %p: %p from %s', (yaml, env, flag, port, origin) => {
+    const found = loaded({ yaml, env, flags: { 'server.port': flag } })
+    expect(found.config.server.port).toBe(port)
+    expect(settingsOf(found)['server.port']?.origin).toBe(origin)
+  })
+
+  test('one variable changes one setting and leaves the file its others', () => {
+    const { config } = loaded({ yaml: 'server: { host: 0.0.0.0, port: 1 }', env: { WEIR_SERVER_PORT: '2' } })
+    expect(config.server).toMatchObject({ host: '0.0.0.0', port: 2 })
+  })
+
+  test('the same value under both of its names is no conflict, two values are', () => {
+    expect(loaded({ env: { WEIR_PORT: '5', WEIR_SERVER_PORT: '5' } }).config.server.port).toBe(5)
+    expect(faultsOf({ env: { WEIR_PORT: '5', WEIR_SERVER_PORT: '6' } })).toEqual([
+      'server.port: is set by WEIR_PORT and by WEIR_SERVER_PORT: keep one of them',
+    ])
+  })
+})
+
+describe('the configuration file', () => {
+  test('without any source there is a complete configuration', () => {
+    const { config, file } = loaded({})
+    expect(file).toBeUndefined()
+    expect(config.data_dir).toBe('/home/me/weir-data')
+    expect(config.bootstrap.credit_usd).toBe('100')
+    expect(config.timeouts).toMatchObject({ connect_ms: 5_000, first_byte_ms: 60_000, total_ms: 1_800_000 })
+  })
+
+  test.each([
+    [{ flags: { config: 'a.yaml' }, env: {} }, '/home/me/a.yaml'],
+    [{ flags: {}, env: { WEIR_CONFIG: '/etc/b.yaml' } }, '/etc/b.yaml'],
+    [{ flags: { config: 'a.yaml' }, env: { WEIR_CONFIG: '/etc/b.yaml' } }, '/home/me/a.yaml'],
+  ])('%p reads %s', (inputs, file) => {
+    expect(loaded({ ...inputs, files: { [file]: 'server: { port: 7 }' } })).toMatchObject({
+      file,
+      config: { server: { port: 7 } },
+    })
+  })
+
+  test('a file that was named must exist', () => {
+    expect(faultsOf({ flags: { config: 'a.yaml' } })).toEqual(['a.yaml: does not exist'])
+  })
+
+  test('an empty file and empty sections are defaults', () => {
+    expect(loaded({ yaml: '' }).config.server.port).toBe(8787)
+    expect(loaded({ yaml: 'providers:\nserver:\n  # port: 1\n' }).config.server.port).toBe(8787)
+  })
+
+  test('the documented example means what it says', () => {
+    const files = { '/run/secrets/anthropic': 'sk-ant-from-a-file\n' }
+    const { config, warnings } = loaded({
+      yaml: exampleYaml,
+      files,
+      env: { OPENAI_API_KEY: 'sk-oai-from-env' },
+    })
+    expect(warnings).toEqual([])
+    expect(config.providers['openai']?.api_key).toEqual(['sk-oai-from-env'])
+    expect(config.providers['anthropic']).toMatchObject({
+      base_url: 'http://127.0.0.1:9000/v1',
+      api_key: ['sk-ant-from-a-file'],
+    })
+    expect(config.providers['lab']).toMatchObject({ protocol: 'openai-chat', api_key: ['secret'] })
+    expect(config.models).toMatchObject([
+      {
+        id: 'lab/qwen3',
+        upstream: 'Qwen/Qwen3-32B',
+        context_length: 131072,
+        premium: false,
+        price: { input: '0.10' },
+      },
+    ])
+    expect(config.search).toMatchObject({ backend: 'searxng', price_per_call: '0.00' })
+    expect(config.egress.allow_hosts).toEqual(['127.0.0.1:3001'])
+  })
+})
+
+describe('${NAME} in the file', () => {
+  const lab = (key: string) => `providers: { openai: { api_key: ${key} } }`
+  test.each([
+    [lab('${KEY}'), { KEY: 'abc' }, ['abc']],
+    [lab('"${KEY}"'), { KEY: 'abc' }, ['abc']],
+    [lab('["${A}", "${B}"]'), { A: 'one', B: 'two' }, ['one', 'two']],
+    [lab('["${A}", "${B}"]'), { A: 'one' }, ['one']],
+    [lab('pre-${KEY}'), { KEY: 'abc' }, ['pre-abc']],
+    [lab('${KEY:-other}'), {}, ['other']],
+    [lab('"$${KEY}"'), { KEY: 'abc' }, ['${KEY}']],
+    // What a value holds is never read as YAML.
+    [lab('${KEY}'), { KEY: '"},{x:#' }, ['"},{x:#']],
+  ])('%s with %p is %p', (yaml, env, keys) => {
+    expect(loaded({ yaml, env }).config.providers['openai']?.api_key).toEqual(keys)
+  })
+
+  test('a number and a switch may come from a variable', () => {
+    const yaml = 'server: { port: ${P} }\nlog: { prompts: ${Q} }'
+    const { config } = loaded({ yaml, env: { P: '9000', Q: 'yes' } })
+    expect([config.server.port, config.log.prompts]).toEqual([9000, true])
+  })
+
+  test('a key whose variable is not set is no key, and a warning says so', () => {
+    const found = loaded({ yaml: lab('${KEY}') })
+    expect(found.config.providers['openai']?.api_key).toEqual([])
+    expect(found.warnings).toEqual([
+      { name: 'providers.openai.api_key', problem: expect.stringContaining('KEY, which is not set') },
+    ])
+  })
+
+  test('half of an address is a fault', () => {
+    expect(faultsOf({ yaml: 'providers: { openai: { base_url: "http://${LAB_HOST}/v1" } }' })).toEqual([
+      'providers.openai.base_url: names the environment variable LAB_HOST, which is not set',
+    ])
+  })
+})
+
+describe('config show', () => {
+  test('lists every setting that is not of a provider, and of providers what was told', () => {
+    const shown = settingsOf(loaded({ yaml: 'providers: { openai: { disabled: true } }' }))
+    const general = settings().filter(({ path }) => !path.includes('*'))
+    expect(general.filter(({ path }) => shown[path.join('.')] === undefined)).toEqual([])
+    expect(Object.keys(shown).filter((path) => path.startsWith('providers.'))).toEqual([
+      'providers.openai.disabled',
+    ])
+  })
+
+  test('masks every secret', () => {
+    const secret = 'tremendously-secret-0123456789'
+    const yaml = `
+providers:
+  openai: { api_key: [${secret}, other-${secret}], headers: { x-tenant: head-${secret} } }
+search: { backend: exa, api_key: search-${secret} }`
+    const found = loaded({ yaml, env: { GROQ_API_KEY: `groq-${secret}` } })
+    const shown = shownSettings(found)
+    const text = JSON.stringify(shown) + renderSettings(shown)
+    expect(text).not.toContain('secret-0123')
+    expect(settingsOf(found)['providers.openai.api_key']?.value).toEqual(['****6789', '****6789'])
+    expect(settingsOf(found)['providers.openai.headers']?.value).toEqual({ 'x-tenant': '****6789' })
+  })
+
+  test('a short secret shows nothing of itself', () => {
+    const shown = settingsOf(loaded({ yaml: 'providers: { openai: { api_key: shortkey } }' }))
+    expect(shown['providers.openai.api_key']?.value).toEqual(['****'])
+  })
+})
+
+test('a file that cannot be read is a fault, not a crash', () => {
+  const result = load({
+    readFile: () => {
+      throw Object.assign(new Error('no'), { code: 'EACCES' })
+    },
+  })
+  expect(result).toMatchObject({
+    kind: 'faulty',
+    faults: [{ path: 'weir.yaml', problem: 'cannot be read: EACCES' }],
+  })
+})

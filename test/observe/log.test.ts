@@ -1,0 +1,275 @@
+// The log: what a line looks like, what is written at all, and S29: no secret in it, wherever it comes from.
+
+import { describe, expect, test } from 'bun:test'
+import { createLog, type Log, type LogSettings } from '../../src/observe/log.ts'
+import { keysByForm, promptFields, secretFields } from './canaries.ts'
+
+interface Written {
+  readonly log: Log
+  text(): string
+  lines(): Record<string, unknown>[]
+}
+
+function logTo(
+  settings: Partial<LogSettings> = {},
+  secrets: readonly string[] = [],
+  waiting = { bytes: 0 },
+): Written {
+  let written = ''
+  const sink = {
+    terminal: false,
+    write: (lines: string) => void (written += lines),
+    waiting: () => waiting.bytes,
+  }
+  const log = createLog(
+    { level: 'debug', format: 'json', prompts: false, ...settings },
+    { sink, clock: () => Date.UTC(2026, 0, 2), secrets },
+  )
+  return {
+    log,
+    text: () => written,
+    lines: () =>
+      written
+        .trimEnd()
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line)),
+  }
+}
+
+describe('a line', () => {
+  test('is one JSON object with time, level, message and fields', () => {
+    const { log, lines } = logTo()
+    log.warn('provider is slow', {
+      provider: 'openai',
+      ms: 1200,
+      retried: false,
+      usage: { input: 5, output: 7 },
+    })
+    expect(lines()).toEqual([
+      {
+        '@timestamp': '2026-01-02T00:00:00.000Z',
+        level: 'WARN',
+        message: 'provider is slow',
+        logger: 'weir',
+        fields: { provider: 'openai', ms: 1200, retried: false, usage: { input: 5, output: 7 } },
+      },
+    ])
+  })
+
+  test('stays one line and one object, whatever it is given', () => {
+    const { log, lines } = logTo()
+    const circle: Record<string, unknown> = {
+      big: 10n ** 20n,
+      nan: Number.NaN,
+      when: new Date(0),
+      none: undefined,
+    }
+    circle['self'] = circle
+    circle['thrower'] = Object.defineProperty({}, 'x', { enumerable: true, get: () => null })
+    log.info('line\nbreak {not_a_placeholder}', { circle, bytes: new Uint8Array(3), run: () => 1 })
+    expect(lines()).toMatchObject([
+      {
+        message: 'line\nbreak {not_a_placeholder}',
+        fields: {
+          circle: {
+            big: '100000000000000000000',
+            nan: 'NaN',
+            when: '1970-01-01T00:00:00.000Z',
+            self: '[circular]',
+          },
+          bytes: '[3 bytes]',
+          run: '[function]',
+        },
+      },
+    ])
+  })
+
+  test('survives a field that cannot be read', () => {
+    const { log, lines } = logTo()
+    const broken = {
+      get secret() {
+        throw new Error('no')
+      },
+    }
+    log.error('it broke', { broken })
+    expect(lines()).toMatchObject([{ message: 'it broke', fields: { fields: '[unreadable]' } }])
+  })
+
+  test('is bounded in size and depth', () => {
+    const { log, text } = logTo()
+    const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 'x')
+    log.info('large', {
+      long: 'a'.repeat(1_000_000),
+      wide: Array.from({ length: 100_000 }, (_, at) => at),
+      deep,
+    })
+    expect(text().length).toBeLessThan(16_000)
+  })
+
+  test('of an error tells its name, message, cause and stack', () => {
+    const { log, lines } = logTo()
+    const error = new TypeError('bad thing', { cause: new Error('root') })
+    log.error('failed', { error })
+    expect(lines()).toMatchObject([
+      {
+        fields: {
+          error: {
+            name: 'TypeError',
+            message: 'bad thing',
+            cause: { message: 'root' },
+            stack: expect.stringContaining('log.test'),
+          },
+        },
+      },
+    ])
+  })
+
+  test('in pretty form is readable text', () => {
+    const { log, text } = logTo({ format: 'pretty' })
+    log.info('listening', { port: 8787 })
+    expect(Bun.stripANSI(text())).toBe('00:00:00.000 INFO listening  port=8787\n')
+  })
+})
+
+test.each([
+  ['debug', ['debug', 'info', 'warn', 'error']],
+  ['info', ['info', 'warn', 'error']],
+  ['warn', ['warn', 'error']],
+  ['error', ['error']],
+] as const)('at level %s the lines %p are written', (level, expected) => {
+  const { log, lines } = logTo({ level })
+  for (const at of ['debug', 'info', 'warn', 'error'] as const) log[at](at)
+  expect(lines().map(({ message }) => message)).toEqual([...expected])
+})
+
+test('a reader that has stopped reading costs lines, and is told how many', () => {
+  const waiting = { bytes: 0 }
+  const { log, lines } = logTo({}, [], waiting)
+  waiting.bytes = 64 * 1024 * 1024
+  for (let n = 0; n < 3; n++) log.info('lost')
+  expect(lines()).toEqual([])
+  waiting.bytes = 0
+  log.info('back')
+  expect(lines()).toMatchObject([{ level: 'WARN', fields: { lines: 3 } }, { message: 'back' }])
+})
+
+describe('S29: secrets do not reach the log', () => {
+  test('there are at least fifty canaries', () => {
+    expect(keysByForm.length + Object.keys(secretFields).length).toBeGreaterThanOrEqual(50)
+  })
+
+  /** Every way something can get into a line. */
+  function everywhere(log: Log, secret: string): void {
+    const error = new Error(`refused: ${secret}`, { cause: new Error(`because of ${secret}`) })
+    Object.assign(error, { response: { detail: `got ${secret}` } })
+    log.debug(`calling with ${secret}`)
+    log.info('called', {
+      url: `https://host/v1?key=${secret}&x=1`,
+      note: `"${secret}"`,
+      nested: [{ deep: [secret] }],
+    })
+    log.warn('failed', {
+      error,
+      list: new Set([secret]),
+      map: new Map([['a', secret]]),
+      headers: new Headers({ 'x-other': secret.replaceAll('\n', '') }),
+    })
+    log.error(String(error.stack), {
+      [secret]: 'as a name',
+      text: `a\t${secret}\n`,
+      json: JSON.stringify({ a: secret }),
+    })
+    log.error('long', { padded: `${'x '.repeat(4_080)}${secret}` })
+  }
+
+  test.each(['json', 'pretty'] as const)('by their form, in %s', (format) => {
+    const leaked = keysByForm.filter((secret) => {
+      const { log, text } = logTo({ format, prompts: true })
+      everywhere(log, secret)
+      // A private key is many lines: none of them may be there.
+      return secret
+        .split(/[\n ]/)
+        .filter((part) => part.length > 15)
+        .some((part) => text().includes(part))
+    })
+    expect(leaked).toEqual([])
+  })
+
+  test('because they are known, whatever they look like', () => {
+    const secrets = ['tulip mania 1637', 'pässwörd+(x)[y]', 'abc"def\\ghi']
+    const { log, text } = logTo({ prompts: true }, secrets)
+    for (const secret of secrets) log.error(`with ${secret}`, { detail: [secret], error: new Error(secret) })
+    for (const secret of secrets) expect(text()).not.toContain(JSON.stringify(secret).slice(1, -1))
+    expect(text()).toContain('[redacted]')
+  })
+
+  test.each(Object.entries(secretFields))('in the field %s', (name, value) => {
+    const { log, text } = logTo({ prompts: true })
+    log.info('flat', { [name]: value })
+    log.info('nested', { request: { headers: { [name.toUpperCase()]: value } } })
+    log.info('map', { headers: new Headers({ [name]: value }), map: new Map([[name, value]]) })
+    log.error('thrown', { error: Object.assign(new Error('x'), { [name]: value }) })
+    log.info('list', { [name]: [value] })
+    log.warn(`said ${name}: ${value.replaceAll(' ', '')}`)
+    log.warn(`sent {"${name}":"${value.replaceAll(' ', '')}"}`)
+    expect(text()).not.toContain('canary')
+  })
+
+  test('credentials in an address', () => {
+    const { log, text } = logTo()
+    log.info('to https://user:plain-canary@host/path', { url: new URL('http://plain-canary:pw@host/') })
+    expect(text()).not.toContain('plain-canary')
+    expect(text()).toContain('host/path')
+  })
+
+  test('the words of requests and answers, unless that was asked for', () => {
+    const silent = logTo()
+    for (const [name, value] of Object.entries(promptFields))
+      silent.log.debug('request', { request: { [name]: value } })
+    expect(silent.text()).not.toContain('spoken-canary')
+    const open = logTo({ prompts: true })
+    open.log.debug('request', promptFields)
+    expect(open.text()).toContain('spoken-canary-1')
+  })
+
+  test('what is no secret stays: counts, ids, reasons', () => {
+    const { log, lines } = logTo()
+    const fields = {
+      request_id: 'req_0123456789abcdef',
+      model: 'openai/gpt-5-mini',
+      max_tokens: 100,
+      tokens: { input: 1, output: 2 },
+      key: 'aB3dE5gH7jK9',
+      idempotency_key: 'order-17',
+      path: '/v1/chat/completions?stream=true',
+      reason: 'the key has expired',
+    }
+    log.info('request finished', fields)
+    expect(lines()[0]?.['fields']).toEqual(fields)
+  })
+})
+
+test('S34: redaction is linear in what it reads', () => {
+  const attacks = [
+    'key=',
+    'a:',
+    '-',
+    '"x":',
+    'Bearer ',
+    'sk-',
+    'eyJ.',
+    'cookie=a; b=',
+    '-----BEGIN PRIVATE KEY-----',
+    'http://a:',
+  ]
+  const { log } = logTo()
+  const slowest = attacks.map((attack) => {
+    const text = attack.repeat(Math.ceil(100_000 / attack.length))
+    const start = performance.now()
+    log.info(text, { text, many: Array.from({ length: 4 }, () => text) })
+    return performance.now() - start
+  })
+  // Five texts of a line, each cut to its bound: well below the 10 ms that one may take.
+  expect(Math.max(...slowest)).toBeLessThan(50)
+})
