@@ -129,7 +129,11 @@ function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): Js
   const { allOf: _, ...own } = schema
   let merged: JsonObject = {}
   for (const member of [...members, own]) {
-    if (!isObject(member) || walk.left-- <= 0) continue
+    if (!isObject(member)) continue
+    if (walk.left-- <= 0) {
+      walk.dropped.add('nesting')
+      break
+    }
     const pointer = member['$ref']
     const recursive = typeof pointer === 'string' && refs.includes(pointer)
     const target = typeof pointer === 'string' && !recursive ? resolve(walk.root, pointer) : member

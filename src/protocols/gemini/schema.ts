@@ -67,7 +67,7 @@ const groundingMetadata = objectOf({
 const tokenLogprob = z.looseObject({ token: text, logProbability: number })
 
 const candidate = z.looseObject({
-  index: number,
+  index: z.int().min(0).optional().catch(undefined),
   content: objectOf({ parts: listOf(part) }),
   finishReason: text,
   finishMessage: text,
