@@ -96,7 +96,7 @@ function placeOf(
 
 /** For each offset in bytes of UTF-8 the offset in UTF-16 code units, in one walk over the text. */
 export function unitsAt(text: string, byteOffsets: readonly number[]): Map<number, number> {
-  const wanted = [...new Set(byteOffsets)].sort((a, b) => a - b)
+  const wanted = [...new Set(byteOffsets)].toSorted((a, b) => a - b)
   const units = new Map<number, number>()
   let bytes = 0
   let unit = 0

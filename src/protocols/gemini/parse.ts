@@ -93,29 +93,27 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
   const events: ChatEvent[] = before.started
     ? []
     : [{ kind: 'message-start', id: chunk.responseId, model: chunk.modelVersion }]
-  let state: GeminiState = {
-    ...before,
-    started: true,
-    answer: before.answer ?? chunk.responseId,
-    blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
-    counters:
-      chunk.usageMetadata === undefined ? before.counters : mergeUsage(before.counters, chunk.usageMetadata),
-  }
+  const answer = before.answer ?? chunk.responseId
   const failure = (chunk.candidates ?? []).find(
     (candidate) => candidate.finishReason !== undefined && !endsWell(candidate.finishReason),
   )
+  const candidates = new Map(before.candidates.map((each) => [each.choice, each]))
   // A candidate that failed is not begun: its content would only stand in the way of trying again elsewhere.
   for (const candidate of failure === undefined ? (chunk.candidates ?? []) : []) {
     const choice = candidate.index ?? 0
-    const known = state.candidates.find((each) => each.choice === choice)
-    const [next, made] = addCandidate(
-      known ?? newCandidate(choice),
-      candidate,
-      state.answer ?? state.fallbackAnswer,
-    )
-    const others = state.candidates.filter((each) => each.choice !== choice)
-    state = { ...state, candidates: [...others, next].sort((a, b) => a.choice - b.choice) }
+    const known = candidates.get(choice) ?? newCandidate(choice)
+    const [next, made] = addCandidate(known, candidate, answer ?? before.fallbackAnswer)
+    candidates.set(choice, next)
     events.push(...made)
+  }
+  const state: GeminiState = {
+    ...before,
+    started: true,
+    answer,
+    candidates: [...candidates.values()].toSorted((a, b) => a.choice - b.choice),
+    blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
+    counters:
+      chunk.usageMetadata === undefined ? before.counters : mergeUsage(before.counters, chunk.usageMetadata),
   }
   if (chunk.usageMetadata !== undefined) events.push(...usageEvent(state, traits))
   if (failure === undefined) return [state, events]

@@ -77,7 +77,7 @@ interface Walk {
 /** The schema in the subset. Never throws: what cannot be followed becomes a plain object, and is named. */
 export function toSubset(schema: JsonObject): Subset {
   const walk: Walk = { root: schema, dropped: new Set(), left: maxSchemas }
-  return { schema: convert(schema, walk, []), dropped: [...walk.dropped].sort() }
+  return { schema: convert(schema, walk, []), dropped: [...walk.dropped].toSorted() }
 }
 
 function convert(value: Json | undefined, walk: Walk, refs: readonly string[]): JsonObject {
@@ -141,17 +141,21 @@ function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): Js
       walk.dropped.add('$ref')
       continue
     }
-    merged = {
-      ...merged,
-      ...target,
-      ...both(merged, target, 'properties', (a, b) => (isObject(a) && isObject(b) ? { ...a, ...b } : b)),
-      ...both(merged, target, 'required', (a, b) =>
-        Array.isArray(a) && Array.isArray(b) ? [...new Set([...a, ...b])] : b,
-      ),
-    }
+    merged = overlaid(merged, target)
   }
   // A member may be made of others itself; the walk's count bounds how deep that goes.
   return Array.isArray(merged['allOf']) && walk.left > 0 ? mergeAllOf(merged, walk, refs) : merged
+}
+
+function overlaid(under: JsonObject, over: JsonObject): JsonObject {
+  return {
+    ...under,
+    ...over,
+    ...both(under, over, 'properties', (a, b) => (isObject(a) && isObject(b) ? { ...a, ...b } : b)),
+    ...both(under, over, 'required', (a, b) =>
+      Array.isArray(a) && Array.isArray(b) ? [...new Set([...a, ...b])] : b,
+    ),
+  }
 }
 
 function both(a: JsonObject, b: JsonObject, key: string, join: (a: Json, b: Json) => Json): JsonObject {
