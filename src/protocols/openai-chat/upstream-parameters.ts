@@ -176,13 +176,17 @@ function namedEffort(reasoning: Reasoning, target: ChatTarget): Lowered {
   }
 }
 
-/** The nearest effort that is understood; of two as near the weaker, which costs less. */
+/**
+ * The nearest effort that is understood; of two as near the weaker, which costs less. Who asked for any thinking is
+ * not given none.
+ */
 function nearestEffort(wanted: string, understood: readonly string[]): string {
   const place = scale.indexOf(wanted)
   const distance = (effort: string) => Math.abs(scale.indexOf(effort) - place)
-  return understood.reduce(
+  const candidates = wanted === 'none' ? understood : understood.filter((effort) => effort !== 'none')
+  return candidates.reduce(
     (best, effort) => (distance(effort) < distance(best) ? effort : best),
-    understood[0] ?? wanted,
+    candidates[0] ?? wanted,
   )
 }
 

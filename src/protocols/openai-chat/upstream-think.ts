@@ -2,7 +2,7 @@
 
 /** Where in the text we are. `held` is text that may turn out to be part of a tag. */
 export interface ThinkState {
-  readonly phase: 'start' | 'inside' | 'after' | 'text'
+  readonly phase: 'start' | 'opened' | 'inside' | 'after' | 'text'
   readonly held: string
 }
 
@@ -26,6 +26,8 @@ export function splitThinking(state: ThinkState, piece: string): readonly [Think
       return [state, { reasoning: '', text }]
     case 'start':
       return start(text)
+    case 'opened':
+      return opened(text)
     case 'inside':
       return inside(text)
     case 'after':
@@ -40,7 +42,7 @@ export function endThinking(state: ThinkState): ThinkSplit {
 
 function start(text: string): readonly [ThinkState, ThinkSplit] {
   const visible = text.trimStart()
-  if (visible.startsWith(opening)) return inside(visible.slice(opening.length).trimStart())
+  if (visible.startsWith(opening)) return opened(visible.slice(opening.length))
   if (opening.startsWith(visible))
     return [
       { phase: 'start', held: text },
@@ -50,6 +52,17 @@ function start(text: string): readonly [ThinkState, ThinkSplit] {
     { phase: 'text', held: '' },
     { reasoning: '', text },
   ]
+}
+
+/** The line break after the opening tag belongs to nothing, whether or not it comes in the same piece. */
+function opened(text: string): readonly [ThinkState, ThinkSplit] {
+  const visible = text.trimStart()
+  return visible === ''
+    ? [
+        { phase: 'opened', held: '' },
+        { reasoning: '', text: '' },
+      ]
+    : inside(visible)
 }
 
 function inside(text: string): readonly [ThinkState, ThinkSplit] {
