@@ -59,7 +59,7 @@ export function cases(provider: string): Case[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => load(provider, entry.name))
-    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1))
 }
 
 function load(provider: string, id: string): Case {
@@ -88,7 +88,7 @@ function load(provider: string, id: string): Case {
 
 /** The bytes cut at these offsets; nothing is lost. */
 export function cutAt(bytes: Uint8Array, offsets: readonly number[]): Uint8Array[] {
-  const edges = [0, ...[...offsets].sort((a, b) => a - b), bytes.length]
+  const edges = [0, ...offsets.toSorted((a, b) => a - b), bytes.length]
   return edges.slice(1).map((end, index) => bytes.subarray(edges[index]!, end))
 }
 

@@ -111,7 +111,7 @@ function start(state: StreamState, chunk: JsonObject): Step {
 
 /** The end of an answer: what each choice still owes, then the one terminal event. */
 function conclude(state: StreamState, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
-  const choices = [...state.choices.entries()].sort(([a], [b]) => a - b)
+  const choices = [...state.choices.entries()].toSorted(([a], [b]) => a - b)
   const finishes = choices.map(([, choice]) => choice.finish)
   if (choices.length === 0)
     return [errorEvent(cutFault('The stream of the provider ended without an answer.'))]

@@ -243,7 +243,7 @@ describe('reasoning', () => {
     const whole = '\n<think>\nIs 1 < 2? </thin no\n</think>\n\nYes, <think> is a tag.'
     fc.assert(
       fc.property(fc.array(fc.nat(whole.length), { maxLength: 12 }), (cuts) => {
-        const edges = [0, ...cuts.sort((a, b) => a - b), whole.length]
+        const edges = [0, ...cuts.toSorted((a, b) => a - b), whole.length]
         const pieces = edges.slice(1).map((end, i) => delta({ content: whole.slice(edges[i], end) }))
         expect(reasoningOf(pieces, { thinkTags: true })).toEqual({
           reasoning: ['Is 1 < 2? </thin no\n'],

@@ -124,7 +124,7 @@ describe('parameters that cannot be honoured', () => {
     const { body, warnings } = lower('deepseek', { sampling: { temperature: 0.5, seed: 1, topK: 5 } })
     expect(body).toMatchObject({ temperature: 0.5 })
     expect(body).not.toHaveProperty('seed')
-    expect(warnings.map((warning) => warning.param).sort()).toEqual(['seed', 'top_k'])
+    expect(warnings.map((warning) => warning.param).toSorted()).toEqual(['seed', 'top_k'])
   })
 
   test('an OpenAI model that reasons gets no sampling, and says so', () => {
