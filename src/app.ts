@@ -61,7 +61,8 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
 type Server = ReturnType<typeof Bun.serve>
 
 function listen(config: Config, service: Service & { server?: Server }): Server {
-  const routes = createRoutes(service)
+  // `fetch` is a getter that compiles the routes whenever it is read.
+  const { fetch } = createRoutes(service)
   const server = Bun.serve({
     hostname: config.server.host,
     port: config.server.port,
@@ -71,7 +72,7 @@ function listen(config: Config, service: Service & { server?: Server }): Server 
     idleTimeout: Math.round(config.server.idle_timeout_ms / 1000),
     // Ours refuses first, with an answer in the contract's shape; this bounds what chunked bodies can send.
     maxRequestBodySize: config.server.max_body_bytes + 1024,
-    fetch: (request) => routes.fetch(request),
+    fetch: (request) => fetch(request),
   })
   service.server = server
   return server

@@ -34,7 +34,9 @@ export async function loweredFor(
   }
   const asked = call.request.toChatRequest()
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
-  const request = outbound.inlinesUrls ? await withInlineMedia(gateway, call, bounded) : bounded
+  const request = outbound.inlinesUrls
+    ? await withInlineMedia(gateway, call, bounded, outbound, target)
+    : bounded
   const lowered = outbound.lower(request, target)
   return { ...lowered, body: JSON.stringify(lowered.body), passthrough }
 }
@@ -48,7 +50,7 @@ async function withInlineMedia(
     givenByUrl(part) ? gateway.inlineMedia(part, param, call.signal) : part
   const messages = await Promise.all(
     request.messages.map(async (message, at): Promise<Message> => {
-      if (!message.content.some(givenByUrl)) return message
+      if (!message.content.some(mustInline)) return message
       const content = await Promise.all(
         message.content.map((part, index) => inline(part, `messages[${at}].content[${index}]`)),
       )
@@ -58,8 +60,7 @@ async function withInlineMedia(
   return { ...request, messages }
 }
 
-function givenByUrl(part: ContentPart): boolean {
-  return (
-    (part.kind === 'image' || part.kind === 'file' || part.kind === 'video') && part.source.kind === 'url'
-  )
+function urlOf(part: ContentPart): string | undefined {
+  const carriesMedia = part.kind === 'image' || part.kind === 'file' || part.kind === 'video'
+  return carriesMedia && part.source.kind === 'url' ? part.source.url : undefined
 }
