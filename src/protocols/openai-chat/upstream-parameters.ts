@@ -97,14 +97,12 @@ export function lowerReasoning(request: ChatRequest, target: ChatTarget): Lowere
     const message = `'reasoning' was left out: the provider ${target.provider} has no setting for it.`
     return { fields: {}, warnings: [{ param: 'reasoning', message }] }
   }
-  const warnings: Warning[] = []
-  let fields: JsonObject = {}
-  for (const field of effortFields) {
-    const lowered = effortField(field, reasoning, target)
-    fields = { ...fields, ...lowered.fields }
-    warnings.push(...lowered.warnings)
+  const lowered = effortFields.map((field) => effortField(field, reasoning, target))
+  return {
+    fields: Object.assign({}, ...lowered.map((one) => one.fields)) as JsonObject,
+    warnings: lowered.flatMap((one) => one.warnings),
   }
-  return { fields, warnings }
+}
 }
 
 function effortField(
