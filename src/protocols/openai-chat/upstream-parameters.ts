@@ -103,7 +103,6 @@ export function lowerReasoning(request: ChatRequest, target: ChatTarget): Lowere
     warnings: lowered.flatMap((one) => one.warnings),
   }
 }
-}
 
 function effortField(
   field: OpenAIChatQuirks['effortFields'][number],
