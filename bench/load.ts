@@ -81,8 +81,13 @@ async function measureAll(upstream: Started, proxy: Started): Promise<void> {
   } finally {
     await weir.stop()
   }
-  const median = await measureFirstResponse(options, flags.quick ? 3 : 10)
-  report('first response after start, ms (median)', median, targets.firstResponseMs)
+  const starts = await measureFirstResponse(options, flags.quick ? 3 : 10)
+  console.log(`\nstarts, ms: ${starts.map((ms) => ms.toFixed(0)).join(' ')}`)
+  report(
+    'first response after start, ms (median)',
+    starts[Math.floor(starts.length / 2)]!,
+    targets.firstResponseMs,
+  )
 }
 
 async function calibrate(upstream: Started, proxy: Started): Promise<void> {
