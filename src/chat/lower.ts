@@ -45,9 +45,15 @@ async function withInlineMedia(
   gateway: Gateway,
   call: IncomingCall,
   request: ChatRequest,
+  outbound: Outbound,
+  target: Target,
 ): Promise<ChatRequest> {
+  const mustInline = (part: ContentPart) => {
+    const url = urlOf(part)
+    return url !== undefined && outbound.readsUrl?.(url, target) !== true
+  }
   const inline = (part: ContentPart, param: string) =>
-    givenByUrl(part) ? gateway.inlineMedia(part, param, call.signal) : part
+    mustInline(part) ? gateway.inlineMedia(part, param, call.signal) : part
   const messages = await Promise.all(
     request.messages.map(async (message, at): Promise<Message> => {
       if (!message.content.some(mustInline)) return message
