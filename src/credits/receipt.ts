@@ -1,61 +1,100 @@
-// The receipt of one call: every line is quantity × rate = amount, and the lines add up to the total.
+// A receipt: what a call cost, in a form that can be added up again by hand. Every amount is a decimal string of USD.
 
-import { tokenBuckets } from '../conversation/usage.ts'
+import { completionTokens, promptTokens } from '../conversation/usage.ts'
 import type { CallRecord } from './ledger.ts'
-import { formatUsd, formatUsdPerMillion } from './money.ts'
+import { formatUsd } from './money.ts'
 
-/** A call's record as its owner sees it. Amounts are decimal strings in US dollars, rates per million tokens. */
-export function receiptOf(call: CallRecord) {
-  const { served, usage } = call
+export interface ReceiptLine {
+  readonly item: string
+  readonly quantity: number
+  /** USD for one. */
+  readonly rate: string
+  /** quantity × rate, exactly. */
+  readonly amount: string
+}
+
+export interface Receipt {
+  readonly id: string
+  readonly object: 'generation'
+  readonly model: string
+  readonly state: CallRecord['state']
+  /** How the call ended; null while it runs, and for a call that was released. */
+  readonly ending: CallRecord['ending']
+  /** ISO 8601. */
+  readonly created_at: string
+  readonly ended_at: string | null
+  readonly usage: {
+    readonly prompt_tokens: number
+    readonly completion_tokens: number
+    readonly estimated: boolean
+  } | null
+  readonly lines: readonly ReceiptLine[]
+  /** The sum of the lines. */
+  readonly total: string
+  /** What the account paid; `absorbed` is what the operator bears. charged + absorbed = total. */
+  readonly charged: string
+  readonly absorbed: string
+  /** Set aside while the call runs. */
+  readonly held: string
+  readonly price_version: string
+  readonly drawn: readonly { readonly pool: string; readonly lot: string; readonly amount: string }[]
+  readonly provider: string | null
+  readonly upstream_model: string | null
+  readonly upstream_id: string | null
+  readonly finish_reason: string | null
+  readonly stream: boolean | null
+  readonly attempts: readonly {
+    readonly provider: string
+    readonly outcome: string
+    readonly code: string | null
+    readonly upstream_id: string | null
+    readonly ms: number
+  }[]
+  readonly first_byte_ms: number | null
+  readonly total_ms: number | null
+}
+
+/** The receipt of a call, from its record alone. */
+export function receiptOf(record: CallRecord): Receipt {
+  const { served, usage } = record
   return {
-    id: call.call,
-    upstream_id: served?.upstreamId ?? null,
-    model: call.model,
-    mode: call.priceVersion === 'pv_test' ? 'test' : 'live',
-    provider: served?.provider ?? null,
-    upstream_model: served?.upstreamModel ?? null,
-    api_key: call.key,
-    state: call.state,
-    stream: served?.stream ?? null,
-    created_at: new Date(call.openedAt).toISOString(),
-    ended_at: call.endedAt === null ? null : new Date(call.endedAt).toISOString(),
-    ending: call.ending,
-    finish_reason: served?.finishReason ?? null,
-    estimated: call.estimated,
-    tokens:
-      usage === null
-        ? null
-        : Object.fromEntries(tokenBuckets.map((bucket) => [snake(bucket), usage[bucket]])),
-    lines: call.lines.map((line) => ({
-      item: line.item.includes(':') ? line.item : snake(line.item),
+    id: record.call,
+    object: 'generation',
+    model: record.model,
+    state: record.state,
+    ending: record.ending,
+    created_at: new Date(record.openedAt).toISOString(),
+    ended_at: record.endedAt === null ? null : new Date(record.endedAt).toISOString(),
+    usage: usage && {
+      prompt_tokens: promptTokens(usage),
+      completion_tokens: completionTokens(usage),
+      estimated: record.estimated,
+    },
+    lines: record.lines.map((line) => ({
+      item: line.item,
       quantity: line.quantity,
-      rate: isTokens(line.item) ? formatUsdPerMillion(line.rate) : formatUsd(line.rate),
-      rate_per: isTokens(line.item) ? 'million_tokens' : 'unit',
+      rate: formatUsd(line.rate),
       amount: formatUsd(line.amount),
     })),
-    total: formatUsd(call.cost),
-    charged: formatUsd(call.charged),
-    absorbed: formatUsd(call.absorbed),
-    held: formatUsd(call.state === 'open' ? call.hold : 0n),
-    price_version: served?.priceVersion ?? call.priceVersion,
-    drawn: call.drawn.map(({ lot, pool, amount }) => ({ lot, pool, amount: formatUsd(amount) })),
-    attempts: (served?.attempts ?? []).map(({ provider, outcome, code, ms }) => ({
+    total: formatUsd(record.cost),
+    charged: formatUsd(record.charged),
+    absorbed: formatUsd(record.absorbed),
+    held: formatUsd(record.state === 'open' ? record.hold : 0n),
+    price_version: served?.priceVersion ?? record.priceVersion,
+    drawn: record.drawn.map(({ pool, lot, amount }) => ({ pool, lot, amount: formatUsd(amount) })),
+    provider: served?.provider ?? null,
+    upstream_model: served?.upstreamModel ?? null,
+    upstream_id: served?.upstreamId ?? null,
+    finish_reason: served?.finishReason ?? null,
+    stream: served?.stream ?? null,
+    attempts: (served?.attempts ?? []).map(({ provider, outcome, code, upstreamId, ms }) => ({
       provider,
       outcome,
       code,
+      upstream_id: upstreamId,
       ms,
     })),
-    timings: { first_byte_ms: served?.firstByteMs ?? null, total_ms: served?.totalMs ?? null },
+    first_byte_ms: served?.firstByteMs ?? null,
+    total_ms: served?.totalMs ?? null,
   }
-}
-
-const tokenItems: ReadonlySet<string> = new Set(tokenBuckets)
-
-function isTokens(item: string): boolean {
-  return tokenItems.has(item)
-}
-
-/** `cacheWrite5m` → `cache_write_5m`, `inputAudio` → `input_audio`. */
-function snake(name: string): string {
-  return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`)
 }

@@ -1,0 +1,41 @@
+// S26: the form of keys.
+
+import { expect, test } from 'bun:test'
+import { matches, mintKey, readKey } from '../../src/accounts/api-key.ts'
+
+test.each(['live', 'test'] as const)(
+  'a minted %s key has the announced form, reads back and matches its hash alone',
+  (mode) => {
+    const key = mintKey(mode)
+    expect(key.text).toMatch(new RegExp(`^sk-weir-${mode}-[0-9A-Za-z]{12}-[0-9A-Za-z]{39}$`))
+    expect(readKey(key.text)).toEqual({ kind: 'key', id: key.id, mode })
+    expect(matches(key, key.text)).toBe(true)
+    expect(matches(key, mintKey(mode).text)).toBe(false)
+    expect(key.lastFour).toBe(key.text.slice(-4))
+    expect(JSON.stringify({ ...key, text: '' })).not.toContain(key.text.slice(25, 55))
+  },
+)
+
+test('every mistyped character is caught by the checksum, without a database', () => {
+  const { text } = mintKey('live')
+  const start = 'sk-weir-live-'.length
+  for (let at = start; at < text.length; at++) {
+    if (text[at] === '-') continue
+    const typo = text.slice(0, at) + (text[at] === 'a' ? 'b' : 'a') + text.slice(at + 1)
+    expect(readKey(typo)).toEqual({ kind: 'malformed', reason: 'checksum' })
+  }
+})
+
+test.each([
+  '',
+  'sk-proj-abc',
+  "' OR 1=1--",
+  mintKey('live').text.slice(0, -1),
+  mintKey('live').text + 'a',
+  ` ${mintKey('live').text}`,
+  `${mintKey('live').text}\n`,
+  mintKey('live').text.replace('live', 'prod'),
+  mintKey('live').text.toUpperCase(),
+])('%p is not a key', (text) => {
+  expect(readKey(text).kind).toBe('malformed')
+})

@@ -1,0 +1,303 @@
+// What every LedgerStore promises, whatever the database. A database joins by passing this suite.
+
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { noUsage } from '../../src/conversation/usage.ts'
+import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
+import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger.ts'
+import { usd } from '../../src/credits/money.ts'
+import { day, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
+
+/** One fresh database, and a way to open it a second time as another process would. */
+export interface LedgerHarness {
+  open(): Promise<LedgerStore & LedgerUpkeep>
+  dispose(): Promise<void>
+}
+
+/** Takes a name for the report and a factory; `clock` is to be asked for the time. */
+export function ledgerStoreConformance(
+  name: string,
+  create: (clock: () => number) => Promise<LedgerHarness>,
+): void {
+  let now = noon
+  let harness: LedgerHarness
+  let ledger: LedgerStore & LedgerUpkeep
+
+  beforeEach(async () => {
+    now = noon
+    harness = await create(() => now)
+    ledger = await harness.open()
+  })
+  afterEach(async () => {
+    const report = ledger.audit()
+    await harness.dispose()
+    expect(report.checks.filter((check) => !check.ok)).toEqual([])
+  })
+
+  const free = (account = 'anna') =>
+    ledger.balance(account).lots.reduce((sum, lot) => sum + lot.remaining - lot.pinned, 0n)
+
+  describe(`${name}: holds and settles`, () => {
+    test('a hold sets credit aside, the settle charges the cost and returns the rest', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      expect(await ledger.hold(holdOf('c', { want: usd(4) }))).toEqual({ kind: 'held', amount: usd(4) })
+      expect(free()).toBe(usd(6))
+      expect(await ledger.settle(settleOf('c', usd('1.5')))).toEqual({
+        kind: 'settled',
+        charged: usd('1.5'),
+        absorbed: 0n,
+      })
+      expect(free()).toBe(usd('8.5'))
+      expect(ledger.totals('anna')).toEqual({ purchased: usd(10), used: usd('1.5') })
+    })
+
+    test('a second settle, a release after it and a stranger are answered without effect', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      expect(await ledger.settle(settleOf('c', usd(1), { owner: 'zombie' }))).toEqual({
+        kind: 'already-ended',
+      })
+      expect((await ledger.settle(settleOf('c', usd(1)))).kind).toBe('settled')
+      expect(await ledger.settle(settleOf('c', usd(1)))).toEqual({ kind: 'already-ended' })
+      const release = { call: 'c', owner: 'here', reason: 'late', attempts: [] }
+      expect(await ledger.release(release)).toEqual({ kind: 'already-ended' })
+      expect(free()).toBe(usd(9))
+    })
+
+    test('commands that share a commit do not disturb each other, and a hold and its settle may share one', async () => {
+      await ledger.grant(grantOf('g', usd(3)))
+      const results = await Promise.all([
+        ledger.hold(holdOf('a')),
+        ledger.hold(holdOf('b', { least: usd(5), want: usd(5) })),
+        ledger.settle(settleOf('a', usd(1))),
+        ledger.grant(grantOf('zero', 0n)).catch((error: { code: string }) => error.code),
+        ledger.hold(holdOf('c', { want: usd(9) })),
+        ledger.grant(grantOf('g', usd(3))),
+      ])
+      expect(
+        results.map((result) => (typeof result === 'object' && 'kind' in result ? result.kind : result)),
+      ).toEqual([
+        'held',
+        'refused',
+        'settled',
+        'invalid_request',
+        'held',
+        expect.objectContaining({ granted: false }),
+      ])
+      expect(free()).toBe(0n)
+    })
+
+    test('N calls at once on credit for exactly N holds: N admitted, never N + 1', async () => {
+      await ledger.grant(grantOf('g', usd(50)))
+      const results = await Promise.all(Array.from({ length: 200 }, (_, n) => ledger.hold(holdOf(`c${n}`))))
+      expect(results.filter((result) => result.kind === 'held')).toHaveLength(50)
+      expect(results.find((result) => result.kind === 'refused')).toMatchObject({
+        reason: 'reserved',
+        available: 0n,
+        held: usd(50),
+      })
+    })
+
+    test('two processes on one database cannot overspend together', async () => {
+      await ledger.grant(grantOf('g', usd(40)))
+      const other = await harness.open()
+      const results = await Promise.all(
+        Array.from({ length: 100 }, (_, n) => (n % 2 ? ledger : other).hold(holdOf(`c${n}`))),
+      )
+      expect(results.filter((result) => result.kind === 'held')).toHaveLength(40)
+      expect(other.balance('anna')).toEqual(ledger.balance('anna'))
+    })
+
+    test('a call id is used once', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      await expect(ledger.hold(holdOf('c'))).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+      await ledger.settle(settleOf('c', 0n))
+      await expect(ledger.hold(holdOf('c'))).rejects.toMatchObject({ code: 'idempotency_conflict' })
+      expect(free()).toBe(usd(10))
+    })
+
+    test('an extension takes all or nothing, and its credit comes back', async () => {
+      await ledger.grant(grantOf('g', usd(5)))
+      await ledger.hold(holdOf('c', { want: usd(2) }))
+      expect(await ledger.extend('c', 'here', usd(2))).toBe(true)
+      expect(await ledger.extend('c', 'here', usd(2))).toBe(false)
+      expect(await ledger.extend('c', 'zombie', usd(1))).toBe(false)
+      expect(free()).toBe(usd(1))
+      await ledger.release({ call: 'c', owner: 'here', reason: 'unreachable', attempts: [] })
+      expect(free()).toBe(usd(5))
+    })
+
+    test('an app call draws on several pools in the order of the rule', async () => {
+      await ledger.grant(grantOf('g', usd(5)))
+      await ledger.grant(welcomeGrant('anna', usd('0.5')))
+      await ledger.grant(allowanceGrant('anna', now))
+      await ledger.hold(
+        holdOf('c', { key: null, funding: ['daily', 'subscription', 'welcome', 'purchased'] }),
+      )
+      await ledger.settle(settleOf('c', usd('0.9')))
+      expect(ledger.call('anna', 'c')?.drawn.map(({ pool, amount }) => [pool, amount])).toEqual([
+        ['daily', usd('0.2')],
+        ['welcome', usd('0.5')],
+        ['purchased', usd('0.2')],
+      ])
+    })
+
+    test("a key's limit counts what it has spent and what it holds", async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      const keyLimit = { limit: usd(3), windowStart: noon - (noon % day) }
+      await ledger.hold(holdOf('a', { keyLimit }))
+      await ledger.settle(settleOf('a', usd(1)))
+      await ledger.hold(holdOf('b', { keyLimit }))
+      expect(ledger.keySpend('key1', keyLimit.windowStart)).toBe(usd(2))
+      expect(await ledger.hold(holdOf('c', { keyLimit, want: usd(5), least: usd('0.5') }))).toEqual({
+        kind: 'held',
+        amount: usd(1),
+      })
+      expect(await ledger.hold(holdOf('d', { keyLimit }))).toMatchObject({
+        kind: 'refused',
+        reason: 'key-limit',
+      })
+      expect(await ledger.extend('b', 'here', usd(1))).toBe(false)
+      now += day
+      expect(ledger.keySpend('key1', keyLimit.windowStart + day)).toBe(usd(2))
+      expect(ledger.keySpend('key1', 0)).toBe(usd(3))
+    })
+  })
+
+  describe(`${name}: receipts`, () => {
+    test('by our id and by the provider’s, complete at once, with amounts to the last picodollar; not for others', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      const served = { ...servedBySim, upstreamId: 'chatcmpl-9' }
+      const usage = { ...noUsage, input: 3, cacheRead: 2, toolCalls: { web_search: 1 }, reportedCost: '0.1' }
+      await ledger.settle(settleOf('c', 123_456_789_012n, { served, usage }))
+      const record = ledger.call('anna', 'chatcmpl-9')
+      expect(record).toEqual(ledger.call('anna', 'c'))
+      expect(record).toMatchObject({
+        state: 'settled',
+        cost: 123_456_789_012n,
+        charged: 123_456_789_012n,
+        usage,
+        served,
+      })
+      expect(record?.lines).toEqual([
+        { item: 'output', quantity: 1, rate: 123_456_789_012n, amount: 123_456_789_012n },
+      ])
+      expect(ledger.call('berta', 'c')).toBeUndefined()
+      expect(ledger.call('berta', 'chatcmpl-9')).toBeUndefined()
+    })
+
+    test('an open and a voided call tell their state', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'open', hold: usd(1), ending: null, drawn: [] })
+      await ledger.release({ call: 'c', owner: 'here', reason: 'upstream_error', attempts: [] })
+      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'voided', cost: 0n, endedAt: noon })
+    })
+  })
+
+  describe(`${name}: credit`, () => {
+    test('the same source grants once, also from another process', async () => {
+      const other = await harness.open()
+      const first = await ledger.grant(grantOf('pay_1', usd(10)))
+      expect(await other.grant(grantOf('pay_1', usd(10)))).toEqual({ lot: first.lot, granted: false })
+      await expect(other.grant(grantOf('pay_1', usd(10), { account: 'berta' }))).rejects.toMatchObject({
+        code: 'idempotency_conflict',
+      })
+      expect(free()).toBe(usd(10))
+    })
+
+    test('credit is gone when its time is over; what a call had pinned may still be spent', async () => {
+      await ledger.grant(allowanceGrant('anna', now))
+      const hold = { key: null, funding: ['daily'] as const, want: usd('0.1'), least: usd('0.1') }
+      await ledger.hold(holdOf('c', hold))
+      now += day
+      expect(await ledger.hold(holdOf('d', hold))).toMatchObject({ kind: 'refused', reason: 'insufficient' })
+      expect(await ledger.expire(now)).toBe(1)
+      expect(await ledger.expire(now)).toBe(0)
+      expect(ledger.balance('anna').lots).toMatchObject([{ remaining: usd('0.1'), pinned: usd('0.1') }])
+      expect(await ledger.settle(settleOf('c', usd('0.04')))).toMatchObject({ charged: usd('0.04') })
+      expect(ledger.balance('anna').lots).toEqual([])
+      expect(await ledger.expire(now)).toBe(1)
+    })
+
+    test('a clock that goes back grants no second allowance', async () => {
+      const tomorrow = await ledger.grant(allowanceGrant('anna', now + day))
+      expect(await ledger.grant(allowanceGrant('anna', now))).toEqual({ lot: tomorrow.lot, granted: false })
+      expect(free()).toBe(usd('0.2'))
+    })
+
+    test('a refund takes the unspent rest of its lot, the remainder is debt that the next top-up repays', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
+      await ledger.hold(holdOf('c', { want: usd(4) }))
+      await ledger.settle(settleOf('c', usd(4)))
+      const refund = { id: 'refund_1', account: 'anna', lot, amount: usd(10) }
+      expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: true })
+      expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: false })
+      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+      await ledger.grant(grantOf('pay_2', usd(1)))
+      expect(ledger.balance('anna')).toMatchObject({ debt: usd(3), lots: [] })
+      await ledger.grant(grantOf('pay_3', usd(7)))
+      expect(ledger.balance('anna')).toMatchObject({
+        debt: 0n,
+        lots: [{ granted: usd(7), remaining: usd(4) }],
+      })
+    })
+
+    test('a correction happens once and never takes what calls have set aside', async () => {
+      await ledger.grant(grantOf('g', usd(5)))
+      await ledger.hold(holdOf('c', { want: usd(2) }))
+      const adjust = { id: 'a1', account: 'anna', pool: 'purchased', amount: -usd(3) } as const
+      expect(await ledger.adjust(adjust)).toEqual({ adjusted: true })
+      expect(await ledger.adjust(adjust)).toEqual({ adjusted: false })
+      await expect(ledger.adjust({ ...adjust, id: 'a2' })).rejects.toMatchObject({ code: 'invalid_request' })
+      await ledger.adjust({ id: 'a3', account: 'anna', pool: 'welcome', amount: usd(1) })
+      expect(
+        ledger
+          .balance('anna')
+          .lots.map((lot) => [lot.pool, lot.remaining])
+          .sort(),
+      ).toEqual([
+        ['purchased', usd(2)],
+        ['welcome', usd(1)],
+      ])
+    })
+  })
+
+  describe(`${name}: recovery`, () => {
+    test('a call without progress is voided when its lease ends, not before', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      expect(await ledger.recover(noon)).toBe(0)
+      expect(await ledger.recover(noon + minute)).toBe(1)
+      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'voided' })
+      expect(free()).toBe(usd(10))
+    })
+
+    test('a call with progress is charged up to its checkpoint, and the zombie that wakes changes nothing', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      const usage = { ...noUsage, input: 4, output: 2 }
+      await ledger.checkpoint({
+        call: 'c',
+        owner: 'here',
+        usage,
+        cost: usd('0.3'),
+        leaseUntil: noon + 2 * minute,
+      })
+      expect(await ledger.recover(noon + minute)).toBe(0)
+      const other = await harness.open()
+      expect(await other.recover(noon + 2 * minute)).toBe(1)
+      expect(await ledger.settle(settleOf('c', usd(1)))).toEqual({ kind: 'already-ended' })
+      await ledger.checkpoint({ call: 'c', owner: 'here', usage, cost: usd(1), leaseUntil: noon + day })
+      expect(ledger.call('anna', 'c')).toMatchObject({
+        state: 'settled',
+        ending: 'recovered',
+        estimated: true,
+        charged: usd('0.3'),
+        usage,
+      })
+      expect(free()).toBe(usd('9.7'))
+    })
+  })
+}

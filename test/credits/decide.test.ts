@@ -1,0 +1,227 @@
+// The rules of the ledger, one wallet at a time, without a database.
+
+import { describe, expect, test } from 'bun:test'
+import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
+import { decide } from '../../src/credits/decide.ts'
+import type { HoldCommand } from '../../src/credits/ledger.ts'
+import { largestLot, usd } from '../../src/credits/money.ts'
+import type { Pool } from '../../src/credits/pool.ts'
+import { addLot, apply, emptyWallet, type Lot, type Wallet } from '../../src/credits/wallet.ts'
+import { day, grantOf, holdOf, minute, noon } from './support.ts'
+
+const app = ['daily', 'subscription', 'welcome', 'purchased'] as const
+
+interface LotWish {
+  readonly pool?: Pool
+  readonly left: string
+  readonly pinned?: string
+  readonly expiresAt?: number
+  readonly grantedAt?: number
+}
+
+/** A wallet with lots named by their keys. */
+function walletWith(wishes: Readonly<Record<string, LotWish>>): Wallet {
+  const wallet = emptyWallet('anna')
+  for (const [id, wish] of Object.entries(wishes)) {
+    const lot: Lot = {
+      id,
+      pool: wish.pool ?? 'purchased',
+      granted: usd(wish.left),
+      remaining: usd(wish.left),
+      pinned: usd(wish.pinned ?? '0'),
+      expired: 0n,
+      refunded: 0n,
+      grantedAt: wish.grantedAt ?? 0,
+      expiresAt: wish.expiresAt ?? null,
+    }
+    addLot(wallet.lots, lot)
+  }
+  return wallet
+}
+
+function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = 0n, now = noon) {
+  const decision = decide<'hold'>(wallet, { kind: 'hold', hold: holdOf('c', wanted), keySpend }, now)
+  if (decision.change) apply(wallet, decision.change)
+  return decision.result
+}
+
+function settle(wallet: Wallet, cost: string, estimated = false, now = noon) {
+  const command = { call: 'c', owner: 'here', cost: usd(cost), estimated, provider: 'sim' }
+  const decision = decide<'settle'>(wallet, { kind: 'settle', settle: command }, now)
+  if (decision.change) apply(wallet, decision.change)
+  return decision
+}
+
+const pinsOf = (wallet: Wallet) => wallet.calls.get('c')?.pins.map((pin) => [pin.lot, pin.amount])
+
+describe('holding', () => {
+  test.each([
+    // free, held by others, least, want → answer
+    ['10', '0', '1', '4', { kind: 'held', amount: usd(4) }],
+    ['10', '8', '1', '4', { kind: 'held', amount: usd(2) }],
+    ['10', '8', '2', '2', { kind: 'held', amount: usd(2) }],
+    ['10', '8', '3', '4', { kind: 'refused', reason: 'reserved', available: usd(2), held: usd(8) }],
+    ['10', '0', '11', '12', { kind: 'refused', reason: 'insufficient', available: usd(10), held: 0n }],
+    ['10', '9', '11', '12', { kind: 'refused', reason: 'insufficient', available: usd(1), held: usd(9) }],
+    ['10', '10', '0', '0', { kind: 'held', amount: 0n }],
+  ] as const)('of %p with %p pinned: at least %p, wanting %p', (left, pinned, least, want, answer) => {
+    expect(hold(walletWith({ a: { left, pinned } }), { least: usd(least), want: usd(want) })).toEqual(answer)
+  })
+
+  test.each([
+    [
+      'a spent limit refuses before the credit is looked at',
+      '5',
+      '1',
+      { kind: 'refused', reason: 'key-limit', available: 0n },
+    ],
+    ['what the limit leaves clamps the hold', '3.5', '1', { kind: 'held', amount: usd('1.5') }],
+    [
+      'below the least it refuses',
+      '4.5',
+      '1',
+      { kind: 'refused', reason: 'key-limit', available: usd('0.5') },
+    ],
+    [
+      'a key beyond its limit has nothing left, not less',
+      '7',
+      '1',
+      { kind: 'refused', reason: 'key-limit', available: 0n },
+    ],
+  ] as const)("a key's limit: %s", (_rule, spent, least, answer) => {
+    const keyLimit = { limit: usd(5), windowStart: 0 }
+    const result = hold(
+      walletWith({ a: { left: '10' } }),
+      { least: usd(least), want: usd(9), keyLimit },
+      usd(spent),
+    )
+    expect(result).toMatchObject(answer)
+  })
+
+  test('takes pools in the order of funding, in each the soonest expiry, then the oldest', () => {
+    const wallet = walletWith({
+      p: { left: '1' },
+      w: { left: '1', pool: 'welcome' },
+      later: { left: '1', pool: 'subscription', expiresAt: noon + 2 * day },
+      young: { left: '1', pool: 'subscription', expiresAt: noon + day, grantedAt: 2 },
+      old: { left: '1', pool: 'subscription', expiresAt: noon + day, grantedAt: 1 },
+      d: { left: '1', pool: 'daily', expiresAt: noon + day },
+    })
+    hold(wallet, { key: null, funding: app, want: usd('6'), least: usd('6') })
+    expect(pinsOf(wallet)?.map(([lot]) => lot)).toEqual(['d', 'old', 'young', 'later', 'w', 'p'])
+  })
+
+  test('an API call sees purchased credit and nothing else', () => {
+    const wallet = walletWith({ w: { left: '9', pool: 'welcome' }, p: { left: '1' } })
+    expect(hold(wallet, { least: usd(2), want: usd(2) })).toMatchObject({
+      reason: 'insufficient',
+      available: usd(1),
+    })
+  })
+
+  test('expired credit pays for nothing, to the millisecond', () => {
+    const wallet = () => walletWith({ a: { left: '1', expiresAt: noon } })
+    expect(hold(wallet(), {}, 0n, noon - 1).kind).toBe('held')
+    expect(hold(wallet(), {}, 0n, noon)).toMatchObject({ reason: 'insufficient', available: 0n })
+  })
+})
+
+describe('settling', () => {
+  test.each([
+    // hold, cost, estimated → charged, absorbed, left of 10
+    ['4', '3', false, '3', '0', '7'],
+    ['4', '4', false, '4', '0', '6'],
+    ['4', '0', false, '0', '0', '10'],
+    ['4', '6', false, '6', '0', '4'],
+    ['4', '12', false, '10', '2', '0'],
+    ['4', '6', true, '4', '2', '6'],
+  ] as const)(
+    'a hold of %p, a cost of %p (estimated: %p) charges %p, absorbs %p, leaves %p',
+    (held, cost, estimated, charged, absorbed, left) => {
+      const wallet = walletWith({ a: { left: '10' } })
+      hold(wallet, { want: usd(held), least: 0n })
+      const { result, change } = settle(wallet, cost, estimated)
+      expect(result).toEqual({ kind: 'settled', charged: usd(charged), absorbed: usd(absorbed) })
+      expect(wallet.lots.reduce((sum, lot) => sum + lot.remaining, 0n)).toBe(usd(left))
+      expect(wallet.lots.every((lot) => lot.pinned === 0n)).toBe(true)
+      expect(change?.transaction?.legs.reduce((sum, leg) => sum + leg.amount, 0n) ?? 0n).toBe(0n)
+    },
+  )
+
+  test('consumes the lots in the order in which they were pinned, also after they have expired', () => {
+    const wallet = walletWith({
+      a: { left: '1', expiresAt: noon + minute },
+      b: { left: '5', expiresAt: noon + day },
+    })
+    hold(wallet, { want: usd(3), least: usd(3) })
+    expect(settle(wallet, '2', false, noon + 2 * minute).change?.transaction?.legs).toEqual([
+      { account: 'wallet:anna:purchased', lot: 'a', amount: -usd(1) },
+      { account: 'wallet:anna:purchased', lot: 'b', amount: -usd(1) },
+      { account: 'provider:sim', lot: null, amount: usd(2) },
+    ])
+  })
+
+  test('a cost beyond all reason is absorbed without overflowing the books', () => {
+    const wallet = walletWith({ a: { left: '1' } })
+    hold(wallet, {})
+    const { result } = settle(wallet, '9000000')
+    expect(result).toEqual({ kind: 'settled', charged: usd(1), absorbed: largestLot - usd(1) })
+  })
+})
+
+describe('granting', () => {
+  const grant = (wallet: Wallet, wanted: Parameters<typeof grantOf>[2], amount = usd(5)) =>
+    decide<'grant'>(
+      wallet,
+      { kind: 'grant', grant: grantOf('g', amount, wanted), lot: 'new', prior: null },
+      noon,
+    )
+
+  test.each([
+    ['purchased', Date.UTC(2027, 10, 21, 12)],
+    ['daily', Date.UTC(2026, 10, 22)],
+    ['welcome', null],
+  ] as const)('%s credit lives until %p unless it is told', (pool, expiresAt) => {
+    expect(grant(emptyWallet('anna'), { pool }).change?.newLot?.expiresAt).toBe(expiresAt)
+    expect(grant(emptyWallet('anna'), { pool, expiresAt: noon + 1 }).change?.newLot?.expiresAt).toBe(noon + 1)
+  })
+
+  test('twelve months after the 29th of February is the 28th', () => {
+    expect(twelveMonthsAfter(Date.UTC(2028, 1, 29, 5))).toBe(Date.UTC(2029, 1, 28, 5))
+  })
+
+  test.each([
+    ['nothing', {}, 0n],
+    ['a negative amount', {}, -1n],
+    ['more than one lot may hold', {}, largestLot + 1n],
+    ['an expiry in the past', { expiresAt: noon }, usd(1)],
+    ['a subscription without an end', { pool: 'subscription' }, usd(1)],
+  ] as const)('refuses %s', (_what, wanted, amount) => {
+    expect(() => grant(emptyWallet('anna'), wanted, amount)).toThrow(
+      expect.objectContaining({ code: 'invalid_request' }),
+    )
+  })
+
+  test('refuses a balance above four million', () => {
+    const wallet = walletWith({
+      a: { left: '1000000' },
+      b: { left: '1000000' },
+      c: { left: '1000000' },
+      d: { left: '999999' },
+    })
+    expect(grant(wallet, {}, usd(1)).result.granted).toBe(true)
+    expect(() => grant(wallet, {}, usd(1) + 1n)).toThrow()
+  })
+
+  test('a debt is repaid from purchased credit, not from a welcome', () => {
+    const wallet: Wallet = { ...emptyWallet('anna'), debt: usd(2) }
+    expect(grant(wallet, {}).change).toMatchObject({
+      debt: -usd(2),
+      newLot: { remaining: usd(3), refunded: usd(2) },
+    })
+    expect(grant(wallet, { pool: 'welcome' }).change).toMatchObject({
+      debt: 0n,
+      newLot: { remaining: usd(5) },
+    })
+  })
+})
