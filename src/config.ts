@@ -10,6 +10,7 @@ export { printedOrigin } from './config/draft.ts'
 export { type Environment, type KnownProvider } from './config/environment.ts'
 export { renderFaults } from './config/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './config/load.ts'
+export { reasonOf } from './config/secrets.ts'
 export type { Config, ProviderSettings } from './config/schema.ts'
 export { type Setting, settings } from './config/settings.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'
@@ -24,7 +25,8 @@ export function readTextFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch (thrown) {
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return undefined
+    const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw thrown
   }
 }

@@ -81,7 +81,21 @@ function providersWith(
   const found = facts.providers.filter(({ standing }) => standings.includes(standing))
   if (found.length === 0) return undefined
   const names = found.map(({ id, models }) => (models === undefined ? id : `${id} (${models} models)`))
-  return `${words}: ${names.join(', ')}`
+  return wrapped(`${words}: ${names.join(', ')}`)
+}
+
+const margin = `  ${' '.repeat(15)}`
+const lineWidth = 100
+
+/** Breaks a long list at its commas, so that a terminal does not break it at its names. */
+function wrapped(text: string): string {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!
+    if (line !== '' && line.length + word.length > lineWidth - margin.length) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines.join(`\n${margin}`)
 }
 
 function renderOwner(facts: StartFacts, owner: OwnerKey): string {

@@ -3,6 +3,7 @@
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
 import { baseUrlOf } from './banner.ts'
+import { reasonOf } from '../config.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from './context.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
@@ -73,8 +74,7 @@ async function ask(base: string, key: string, model: string, content: string): P
       redirect: 'manual',
     })
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    throw new CommandFailure(`no gateway answers at ${base} (${reason}): start it with weir serve`)
+    throw new CommandFailure(`no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve`)
   }
   if (response.ok) return response
   const parsed = errorSchema.safeParse(await response.json().catch(() => undefined))
@@ -97,8 +97,14 @@ async function readReply(context: Context, response: Response): Promise<Reply> {
     },
   })
   const decoder = new TextDecoder()
-  for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }))
-  if (!done) throw new CommandFailure('the reply broke off')
+  try {
+    for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }))
+    if (!done) throw new CommandFailure('the reply broke off')
+  } catch (thrown) {
+    // What went wrong is not a part of what was said.
+    if (!context.json && reply.text !== '') context.io.out('\n')
+    throw thrown
+  }
   return reply
 }
 

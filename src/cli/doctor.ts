@@ -1,6 +1,6 @@
 // `weir doctor`: looks for what keeps the gateway from working, and changes nothing.
 
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Provider } from '../providers/provider.ts'
@@ -48,6 +48,8 @@ async function dataDirectory({ config }: Context): Promise<readonly Finding[]> {
   const check = 'data directory'
   let existing = data_dir
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing)
+  if (!statSync(existing).isDirectory())
+    return [{ check, state: 'bad', detail: `${existing} is not a folder` }]
   try {
     accessSync(existing, constants.W_OK | constants.X_OK)
   } catch {

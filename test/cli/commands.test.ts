@@ -1,0 +1,475 @@
+// The command-line contract: machine output, exit codes, and what each command does to the store.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import type { CatalogFile, CatalogRow } from '../../src/catalog/row.ts'
+import { type TempDir, tempDir } from '../support/tmp.ts'
+import { json, type Machine, moment, run } from './run.ts'
+
+let home: TempDir
+let machine: Machine
+
+beforeAll(async () => {
+  home = tempDir('weir-cli-')
+  machine = { cwd: home.path }
+  await json(machine, 'accounts', 'create', '--email', 'ada@example.org')
+})
+afterAll(() => home.remove())
+
+const keyForm = /^sk-weir-(live|test)-[0-9A-Za-z]{12}-[0-9A-Za-z]{39}$/
+
+describe('accounts', () => {
+  test('create answers with id and email, list and show find it', async () => {
+    const created = await json(machine, 'accounts', 'create', '--email', 'grace@example.org')
+    expect(created).toEqual({
+      id: expect.any(String),
+      email: 'grace@example.org',
+      created_at: '2026-11-21T12:00:00.000Z',
+      suspended: false,
+    })
+    expect(await json(machine, 'accounts', 'list')).toContainEqual({ ...Object(created), available: '0' })
+    expect(await json(machine, 'accounts', 'show', 'grace@example.org')).toMatchObject({
+      ...Object(created),
+      keys: [],
+    })
+  })
+
+  test('an address that is taken, and one that is none', async () => {
+    expect(await run(machine, 'accounts', 'create', '--email', 'ada@example.org')).toMatchObject({
+      code: 1,
+      out: '',
+    })
+    expect(await run(machine, 'accounts', 'create', '--email', 'nobody')).toMatchObject({ code: 2, out: '' })
+    expect(await run(machine, 'accounts', 'show', 'ghost@example.org')).toMatchObject({
+      code: 1,
+      err: 'weir: there is no account "ghost@example.org" (weir accounts list)\n',
+    })
+  })
+})
+
+describe('keys', () => {
+  test('create shows the key this once', async () => {
+    const created = await json(machine, 'keys', 'create', '--account', 'ada@example.org', '--name', 'laptop')
+    const { id, key } = created as { id: string; key: string }
+    expect(created).toMatchObject({
+      id: expect.any(String),
+      key: expect.stringMatching(keyForm),
+      name: 'laptop',
+      mode: 'live',
+    })
+    const listed = await run(machine, 'keys', 'list', '--json')
+    expect(listed.out).toContain(id)
+    expect(listed.out).not.toContain(key.slice(-20))
+  })
+
+  test('in words, the key is the whole standard output and the rest is told beside it', async () => {
+    const { out, err } = await run(machine, 'keys', 'create', '--account', 'ada@example.org')
+    expect(out.trimEnd()).toMatch(keyForm)
+    expect(err).toContain('shown once')
+  })
+
+  test('rights are kept', async () => {
+    const created = await json(
+      machine,
+      'keys',
+      'create',
+      '--account',
+      'ada@example.org',
+      '--test',
+      '--expires',
+      '2027-01-31',
+      '--limit-usd',
+      '2.50',
+      '--limit-window',
+      'day',
+      '--models',
+      'openai/gpt-5, sim/*',
+    )
+    expect(created).toMatchObject({
+      key: expect.stringMatching(/^sk-weir-test-/),
+      mode: 'test',
+      expires_at: '2027-01-31T00:00:00.000Z',
+      limit_usd: '2.5',
+      limit_window: 'day',
+      models: ['openai/gpt-5', 'sim/*'],
+    })
+  })
+
+  test.each([
+    [['--expires', 'tomorrow']],
+    [['--expires', '2020-01-01']],
+    [['--limit-usd', '-1']],
+    [['--limit-usd', '1e3']],
+    [['--limit-window', 'day']],
+    [['--limit-usd', '1', '--limit-window', 'year']],
+    [['--models', 'gpt']],
+  ])('create with %p is a usage fault', async (args) => {
+    expect(await run(machine, 'keys', 'create', '--account', 'ada@example.org', ...args)).toMatchObject({
+      code: 2,
+      out: '',
+    })
+  })
+
+  test('revoke ends a key, and again changes nothing', async () => {
+    const { id } = (await json(machine, 'keys', 'create', '--account', 'ada@example.org')) as { id: string }
+    const first = await json({ ...machine, now: moment + 5 }, 'keys', 'revoke', id)
+    expect(first).toMatchObject({ id, state: 'revoked', revoked_at: '2026-11-21T12:00:00.005Z' })
+    expect(await json({ ...machine, now: moment + 9 }, 'keys', 'revoke', id)).toEqual(first)
+    expect(await run(machine, 'keys', 'revoke', 'nosuchkey')).toMatchObject({ code: 1 })
+  })
+
+  test.each([
+    [[], 'revoked', '2026-11-21T12:00:00.000Z'],
+    [['--overlap', '24h'], 'active', '2026-11-22T12:00:00.000Z'],
+    [['--overlap', '30m'], 'active', '2026-11-21T12:30:00.000Z'],
+  ])('rotate with %p leaves the old key %s until %s', async (args, state, until) => {
+    const old = await json(
+      machine,
+      'keys',
+      'create',
+      '--account',
+      'ada@example.org',
+      '--name',
+      'ci',
+      '--limit-usd',
+      '3',
+    )
+    const { id } = old as { id: string }
+    const successor = await json(machine, 'keys', 'rotate', id, ...args)
+    expect(successor).toMatchObject({ name: 'ci', limit_usd: '3', replaces: id, replaced_works_until: until })
+    const now = (await json(machine, 'keys', 'list', '--account', 'ada@example.org')) as {
+      id: string
+      state: string
+    }[]
+    expect(now.find((key) => key.id === id)?.state).toBe(state)
+    const later = { ...machine, now: Date.parse(until) + 1 }
+    const then = (await json(later, 'keys', 'list', '--account', 'ada@example.org')) as {
+      id: string
+      state: string
+    }[]
+    expect(then.find((key) => key.id === id)?.state).not.toBe('active')
+  })
+
+  test('a key that has ended cannot be rotated, and an overlap must be a time', async () => {
+    const { id } = (await json(machine, 'keys', 'create', '--account', 'ada@example.org')) as { id: string }
+    expect(await run(machine, 'keys', 'rotate', id, '--overlap', 'soon')).toMatchObject({ code: 2 })
+    await json(machine, 'keys', 'revoke', id)
+    expect(await run(machine, 'keys', 'rotate', id)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('is revoked'),
+    })
+  })
+})
+
+describe('credits', () => {
+  test('grant and show tell balances as decimal strings', async () => {
+    await json(machine, 'accounts', 'create', '--email', 'rich@example.org')
+    const grant = [
+      'credits',
+      'grant',
+      '--account',
+      'rich@example.org',
+      '--pool',
+      'purchased',
+      '--usd',
+      '10.50',
+    ]
+    expect(await json(machine, ...grant)).toMatchObject({
+      granted: true,
+      pool: 'purchased',
+      usd: '10.5',
+      expires_at: '2027-11-21T12:00:00.000Z',
+      credits: { available: '10.5', held: '0', total_purchased: '10.5', total_used: '0' },
+    })
+    expect(await json(machine, 'credits', 'show', '--account', 'rich@example.org')).toMatchObject({
+      currency: 'USD',
+      available: '10.5',
+      pools: [
+        { type: 'purchased', remaining: '10.5', api_spendable: true, lots: [{ remaining: '10.5' }] },
+        { type: 'welcome', remaining: '0', api_spendable: false, lots: [] },
+        { type: 'daily', remaining: '0', api_spendable: false, lots: [] },
+        { type: 'subscription', remaining: '0', api_spendable: false, lots: [] },
+      ],
+    })
+  })
+
+  test('the same id grants once, for each account', async () => {
+    const grant = (account: string) =>
+      json(
+        machine,
+        'credits',
+        'grant',
+        '--account',
+        account,
+        '--pool',
+        'welcome',
+        '--usd',
+        '1',
+        '--id',
+        'invoice-7',
+      )
+    await json(machine, 'accounts', 'create', '--email', 'twice@example.org')
+    const first = await grant('twice@example.org')
+    expect(first).toMatchObject({ granted: true, credits: { available: '1' } })
+    expect(await grant('twice@example.org')).toEqual({ ...Object(first), granted: false })
+    expect(await grant('ada@example.org')).toMatchObject({ granted: true })
+  })
+
+  test.each([
+    [['--pool', 'gold', '--usd', '1']],
+    [['--pool', 'purchased', '--usd', '0']],
+    [['--pool', 'purchased', '--usd', 'ten']],
+    [['--pool', 'purchased', '--usd', '1000001']],
+    [['--pool', 'purchased', '--usd', '0.0000000000001']],
+    [['--pool', 'subscription', '--usd', '1']],
+    [['--pool', 'purchased', '--usd', '1', '--id', '']],
+    [['--pool', 'purchased']],
+  ])('grant with %p is a usage fault', async (args) => {
+    expect(await run(machine, 'credits', 'grant', '--account', 'ada@example.org', ...args)).toMatchObject({
+      code: 2,
+      out: '',
+    })
+  })
+})
+
+test('the ledger that all this made is sound', async () => {
+  const report = await json(machine, 'ledger', 'audit')
+  expect(report).toMatchObject({
+    ok: true,
+    journal_entries: expect.any(Number),
+    head_hash: expect.any(String),
+  })
+  const { checks } = report as { checks: { ok: boolean }[] }
+  expect(checks.length).toBeGreaterThan(10)
+  expect(checks.filter(({ ok }) => !ok)).toEqual([])
+})
+
+describe('the catalog', () => {
+  test('models lists what is sold, prices as decimal strings', async () => {
+    const models = (await json(machine, 'models', 'sim/echo')) as unknown[]
+    expect(models).toEqual([
+      expect.objectContaining({
+        id: 'sim/echo',
+        access: 'open',
+        flash_class: true,
+        pricing: expect.objectContaining({ prompt: '0.0000005', completion: '0.000002' }),
+      }),
+    ])
+  })
+
+  test('what is exported can be compared and imported again', async () => {
+    using other = tempDir()
+    const there = { cwd: other.path }
+    await json(there, 'catalog', 'export', 'mine.json')
+    expect(await json(there, 'catalog', 'diff', 'mine.json')).toMatchObject({
+      added: [],
+      removed: [],
+      changed: [],
+    })
+    const path = other.join('mine.json')
+    const file = (await Bun.file(path).json()) as CatalogFile
+    const [dropped, changed] = file.models.filter((row) => row.price && !row.retires_on) as [
+      CatalogRow,
+      CatalogRow,
+    ]
+    const kept = file.models.filter((row) => row !== dropped && row !== changed)
+    const priced = { ...changed, price: { input: '99', output: '99' } }
+    file.models = [...kept, priced, { ...dropped, id: 'openai/brand-new' }]
+    writeFileSync(path, JSON.stringify(file))
+    const differences = {
+      added: ['openai/brand-new'],
+      removed: [dropped.id],
+      changed: [
+        { id: changed.id, fields: { price: { from: changed.price, to: { input: '99', output: '99' } } } },
+      ],
+    }
+    expect(await json(there, 'catalog', 'diff', 'mine.json')).toMatchObject(differences)
+    expect(await json(there, 'catalog', 'import', 'mine.json')).toMatchObject(differences)
+    expect(await json(there, 'models', 'openai/brand-new')).toHaveLength(1)
+    expect(await json(there, 'catalog', 'diff', 'mine.json')).toMatchObject({
+      added: [],
+      removed: [],
+      changed: [],
+    })
+  })
+
+  test.each([
+    ['{', 'is not JSON'],
+    ['{"models":[]}', 'is not a catalog'],
+    [
+      '{"date":"2026-01-01","sources":[],"unpriced":[],"models":[{"id":"a/b","price":{"input":"-1","output":"1"},"source":"x","date":"2026-01-01"}]}',
+      'is not a catalog',
+    ],
+  ])('the file %s is refused and nothing changes', async (text, reason) => {
+    using other = tempDir()
+    writeFileSync(other.join('bad.json'), text)
+    const ran = await run({ cwd: other.path }, 'catalog', 'import', 'bad.json')
+    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining(reason) })
+    expect(await Bun.file(other.join('weir-data/catalog.json')).exists()).toBe(false)
+  })
+})
+
+describe('config', () => {
+  test('check tells all faults, in words and as JSON, with exit code 78', async () => {
+    using other = tempDir()
+    writeFileSync(other.join('weir.yaml'), 'prot: 1\nserver: { port: x }\n')
+    const words = await run({ cwd: other.path }, 'config', 'check')
+    expect(words).toMatchObject({ code: 78, out: '' })
+    expect(words.err).toContain('weir.yaml:1: prot: unknown key')
+    expect(words.err).toContain('weir.yaml:2: server.port: must be a number')
+    const machineOutput = await run({ cwd: other.path }, 'config', 'check', '--json')
+    expect(machineOutput.code).toBe(78)
+    expect(JSON.parse(machineOutput.out)).toMatchObject({
+      ok: false,
+      faults: [
+        { path: 'server.port', origin: 'weir.yaml:2' },
+        { path: 'prot', nearest: null, origin: 'weir.yaml:1' },
+      ],
+    })
+    for (const command of [['models'], ['accounts', 'list'], ['config', 'show'], ['serve'], ['doctor']]) {
+      expect(await run({ cwd: other.path }, ...command)).toMatchObject({ code: 78, out: '' })
+    }
+  })
+
+  test('check of a good one names the file and passes warnings on', async () => {
+    using other = tempDir()
+    writeFileSync(other.join('my.yaml'), '')
+    const env = { WEIR_SERVER_PROT: '1' }
+    expect(
+      await run({ cwd: other.path, env }, 'config', 'check', '--config', 'my.yaml', '--json'),
+    ).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('my.yaml'),
+    })
+    expect((await run({ cwd: other.path, env }, 'config', 'check')).err).toContain('WEIR_SERVER_PROT')
+  })
+
+  test('show tells value and origin of a setting', async () => {
+    const env = { WEIR_LOG_LEVEL: 'debug', OPENAI_API_KEY: 'sk-0123456789-0123456789' }
+    const shown = (await json({ ...machine, env }, 'config', 'show')) as { settings: unknown[] }
+    expect(shown.settings).toContainEqual({
+      path: 'log.level',
+      value: 'debug',
+      origin: 'WEIR_LOG_LEVEL',
+      env: 'WEIR_LOG_LEVEL',
+    })
+    expect(shown.settings).toContainEqual({
+      path: 'providers.openai.api_key',
+      value: ['****6789'],
+      origin: 'OPENAI_API_KEY',
+      env: 'WEIR_PROVIDERS_OPENAI_API_KEY',
+    })
+  })
+})
+
+describe('doctor', () => {
+  // Nothing on this machine is to be asked whether it is an inference server.
+  const env = { WEIR_LOCAL_SERVERS_DISCOVER: 'no' }
+
+  test('finds a healthy installation healthy, and tells keys and unsold models', async () => {
+    using other = tempDir()
+    writeFileSync(
+      other.join('weir.yaml'),
+      'models: [{ id: openai/unpriced-by-me }]\nproviders: { openai: { api_key: abcdefgh } }',
+    )
+    await json({ cwd: other.path }, 'accounts', 'create', '--email', 'a@b.c')
+    const report = (await json({ cwd: other.path, env }, 'doctor')) as { ok: boolean; findings: unknown[] }
+    expect(report.ok).toBe(true)
+    expect(report.findings).toContainEqual({
+      check: 'provider openai',
+      state: 'ok',
+      detail: 'a key, https://api.openai.com/v1',
+    })
+    expect(report.findings).toContainEqual({
+      check: 'provider groq',
+      state: 'info',
+      detail: 'no key (GROQ_API_KEY)',
+    })
+    expect(report.findings).toContainEqual({ check: 'database', state: 'ok', detail: '1 accounts' })
+    expect(report.findings).toContainEqual(
+      expect.objectContaining({
+        check: 'not sold',
+        detail: expect.stringContaining('openai/unpriced-by-me'),
+      }),
+    )
+  })
+
+  test('asks a local server that the operator names, and says where nothing answers', async () => {
+    using other = tempDir()
+    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ data: [] }) })
+    const lab = (port: number | undefined) => ({
+      base_url: `http://127.0.0.1:${port}/v1`,
+      protocol: 'openai-chat',
+      price: 'free',
+    })
+    writeFileSync(
+      other.join('weir.yaml'),
+      JSON.stringify({ providers: { lab: lab(server.port), gone: lab(9) } }),
+    )
+    const { findings } = (await json({ cwd: other.path, env }, 'doctor')) as { findings: unknown[] }
+    await server.stop(true)
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'provider lab', state: 'ok' }))
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'provider gone', state: 'warn' }))
+  })
+
+  test('fails when the database cannot be opened', async () => {
+    using other = tempDir()
+    writeFileSync(other.join('weir-data'), 'a file where a folder should be')
+    const ran = await run({ cwd: other.path, env }, 'doctor', '--json')
+    expect(ran.code).toBe(1)
+    expect(JSON.parse(ran.out)).toMatchObject({ ok: false })
+  })
+
+  test('leaves nothing behind', async () => {
+    using other = tempDir()
+    expect((await run({ cwd: other.path, env }, 'doctor')).code).toBe(0)
+    expect(
+      await Array.fromAsync(new Bun.Glob('**').scan({ cwd: other.path, onlyFiles: false, dot: true })),
+    ).toEqual([])
+  })
+})
+
+describe('usage', () => {
+  test.each([
+    [[], 2],
+    [['nonsense'], 2],
+    [['keys'], 2],
+    [['keys', 'nonsense'], 2],
+    [['keys', 'create'], 2],
+    [['keys', 'revoke'], 2],
+    [['models', '--nonsense'], 2],
+    [['version', 'superfluous'], 2],
+    [['--help'], 0],
+    [['keys', 'create', '--help'], 0],
+    [['--version'], 0],
+    [['version'], 0],
+  ])('%p ends with %p', async (argv, code) => {
+    expect((await run(machine, ...argv)).code).toBe(code)
+  })
+
+  test('the common options are taken before and after the command', async () => {
+    using other = tempDir()
+    expect(await json({ cwd: other.path }, '--data-dir', 'elsewhere', 'accounts', 'list')).toEqual([])
+    expect(await json({ cwd: other.path }, 'accounts', 'list', '--data-dir', 'elsewhere')).toEqual([])
+    expect(await Bun.file(other.join('weir-data')).exists()).toBe(false)
+  })
+
+  test('every command is in the help', async () => {
+    const { out } = await run(machine, '--help')
+    for (const name of [
+      'serve',
+      'accounts',
+      'keys',
+      'credits',
+      'models',
+      'chat',
+      'ledger',
+      'catalog',
+      'config',
+      'doctor',
+      'version',
+    ]) {
+      expect(out).toMatch(new RegExp(`^  ${name}\\b`, 'm'))
+    }
+  })
+})

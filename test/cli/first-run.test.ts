@@ -1,0 +1,67 @@
+// The first run gives the owner account, its credit and its key; no later run does.
+
+import { expect, test } from 'bun:test'
+import { firstRun } from '../../src/cli/first-run.ts'
+import { openStore } from '../../src/store/open.ts'
+import { tempDir } from '../support/tmp.ts'
+import { moment } from './run.ts'
+
+function openedIn(path: string) {
+  return openStore(path, { clock: () => moment })
+}
+
+test('on an empty data directory: an owner, a budget of purchased credit, a key', async () => {
+  using dir = tempDir()
+  const store = openedIn(dir.join('data'))
+  const owner = await firstRun(store, '100', moment)
+  expect(owner).toMatchObject({
+    email: 'owner@localhost',
+    creditUsd: '100',
+    key: expect.stringMatching(/^sk-weir-live-/),
+  })
+  expect(store.ledger.balance(owner!.account).lots).toMatchObject([
+    { pool: 'purchased', remaining: 100_000_000_000_000n },
+  ])
+  expect(await firstRun(store, '100', moment)).toBeUndefined()
+  await store.close()
+})
+
+test('a first run that died before its key continues, and grants once', async () => {
+  using dir = tempDir()
+  const store = openedIn(dir.join('data'))
+  const account = store.accounts.createAccount('owner@localhost')
+  const dying = {
+    ...store,
+    accounts: { ...store.accounts, listAccounts: () => [account], listKeys: () => [] },
+  }
+  await expect(
+    firstRun(
+      {
+        ledger: store.ledger,
+        accounts: Object.assign(dying.accounts, {
+          insertKey: () => {
+            throw new Error('died')
+          },
+        }),
+      },
+      '5',
+      moment,
+    ),
+  ).rejects.toThrow('died')
+  const owner = await firstRun(store, '5', moment)
+  expect(owner?.key).toMatch(/^sk-weir-live-/)
+  expect(store.ledger.balance(account.id).lots).toMatchObject([{ remaining: 5_000_000_000_000n }])
+  await store.close()
+})
+
+test('an installation that has accounts, or no budget', async () => {
+  using dir = tempDir()
+  const store = openedIn(dir.join('a'))
+  store.accounts.createAccount('somebody@example.org')
+  expect(await firstRun(store, '100', moment)).toBeUndefined()
+  await store.close()
+  const poor = openedIn(dir.join('b'))
+  const owner = await firstRun(poor, '0', moment)
+  expect(poor.ledger.balance(owner!.account).lots).toEqual([])
+  await poor.close()
+})

@@ -1,0 +1,62 @@
+// The command line as a process: streams, exit codes, and how little a small command loads.
+
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { runWeir } from '../support/run-weir.ts'
+import { tempDir } from '../support/tmp.ts'
+
+test('version prints one line and ends with 0', async () => {
+  expect(await runWeir(['version'])).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^weir \d+\.\d+\.\d+\n$/),
+    stderr: '',
+  })
+})
+
+test('a wrong option ends with 2, on standard error only', async () => {
+  expect(await runWeir(['models', '--nonsense'])).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('--nonsense'),
+  })
+})
+
+test('a bad configuration ends with 78 and all its faults', async () => {
+  using home = tempDir()
+  writeFileSync(home.join('weir.yaml'), 'a: 1\nb: 2\n')
+  const ran = await runWeir(['serve'], { cwd: home.path })
+  expect(ran).toMatchObject({ code: 78, stdout: '' })
+  expect(ran.stderr).toContain('weir.yaml:1: a: unknown key')
+  expect(ran.stderr).toContain('weir.yaml:2: b: unknown key')
+})
+
+test('machine output is alone on standard output while a warning goes to standard error', async () => {
+  using home = tempDir()
+  const env = { PATH: '', HOME: home.path, WEIR_SERVER_PROT: '1' }
+  const ran = await runWeir(['accounts', 'list', '--json'], { cwd: home.path, env })
+  expect(ran).toMatchObject({ code: 0, stdout: '[]\n', stderr: expect.stringContaining('WEIR_SERVER_PROT') })
+})
+
+test('a reader that has seen enough is no failure', async () => {
+  const main = resolve(import.meta.dir, '../../src/main.ts')
+  const shell = Bun.spawn(['sh', '-c', `"$0" "$1" models; echo "code $?" >&2`, process.execPath, main], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+    cwd: '/',
+  })
+  await shell.stdout.cancel()
+  expect(await new Response(shell.stderr).text()).toBe('code 0\n')
+})
+
+test('the command line itself loads neither configuration nor database', async () => {
+  const program = resolve(import.meta.dir, '../../src/cli/program.ts')
+  const script = `await import(${JSON.stringify(program)}); console.log(Object.keys(require.cache).join('\\n'))`
+  const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' })
+  const loaded = (await new Response(child.stdout).text()).split('\n')
+  const own = loaded.filter((path) => path.includes('/src/'))
+  expect(own.map((path) => path.slice(path.indexOf('/src/')))).toEqual(
+    expect.arrayContaining(['/src/cli/program.ts', '/src/cli/context.ts']),
+  )
+  expect(own).toHaveLength(2)
+})
