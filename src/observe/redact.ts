@@ -138,7 +138,7 @@ function holdsWords(value: unknown): boolean {
 /** Short secrets are left out: replacing `a` everywhere would hide the log and tell the secret. */
 function knownSecrets(secrets: readonly string[]): RegExp | undefined {
   const long = [...new Set(secrets)]
-    .filter((secret) => secret.length >= 6)
+    .filter((secret) => secret.length >= 8)
     .sort((a, b) => b.length - a.length)
   if (long.length === 0) return undefined
   return new RegExp(long.map((secret) => RegExp.escape(secret)).join('|'), 'g')
