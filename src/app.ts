@@ -1,16 +1,14 @@
 // Ties the knot: configuration and store become a gateway that serves, discovers local servers, drains and stops.
 
-import { buildCatalog, type Catalog } from './catalog/catalog.ts'
-import { bundledCatalog, bundledRows } from './catalog/bundled.ts'
+import type { Catalog } from './catalog/catalog.ts'
 import { localModels } from './catalog/overrides.ts'
-import type { CatalogRow } from './catalog/row.ts'
 import type { ChatLimits, Gateway } from './chat/gateway.ts'
 import { inlineMedia } from './chat/inline-media.ts'
 import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
+import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
 import type { Config } from './config.ts'
-import { parseUsdPerMillion } from './credits/money.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import type { Log } from './observe/log.ts'
@@ -40,14 +38,15 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const store = openStore(config.data_dir, { clock: Date.now, serveAs: owner, group: groupLimits(config) })
   const recovered = await store.ledger.recover(Date.now())
   if (recovered > 0) log.warn('calls that an earlier process left open were ended', { calls: recovered })
-  const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
 
   const live: Live = liveOf(config, [])
   const state = { draining: false }
   const service = serviceOf(config, store, live, log, owner, state)
-  const server = listen(config, service)
+  const server = await listenOrClose(config, service, store)
+  // Only after the port is ours: a key that was made and never shown would be lost.
+  const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
   const found = config.local_servers.discover
-    ? await findLocalServers(unconfigured(config), config.local_servers.timeout_ms)
+    ? await findLocalServers(unconfigured(config, server), config.local_servers.timeout_ms)
     : []
   const listed = await listedModels(config, live.providers)
   Object.assign(live, liveOf(config, [...found, ...listed]))
@@ -76,6 +75,20 @@ function listen(config: Config, service: Service & { server?: Server }): Server 
   })
   service.server = server
   return server
+}
+
+/** A port that is taken ends the start; the database is closed before the error goes on. */
+async function listenOrClose(
+  config: Config,
+  service: Service & { server?: Server },
+  store: Store,
+): Promise<Server> {
+  try {
+    return listen(config, service)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
 }
 
 function serviceOf(
@@ -138,25 +151,17 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     holdOutputTokens: ledger.hold_default_output_tokens,
     leaseMs: ledger.lease_ms,
     answerBytes: limits.upstream_body_bytes,
-    attempts: 6,
+    attempts: limits.attempts,
   }
 }
 
 function liveOf(config: Config, servers: readonly LocalServer[]): Live {
-  const providers = configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id)))
-  const today = () => new Date().toISOString().slice(0, 10)
-  const file = bundledCatalog()
-  const discovered: CatalogRow[] = servers.flatMap(({ id, models }) => localModels(id, models, today()))
-  const catalog = buildCatalog({
-    rows: [...bundledRows(file), ...discovered],
-    unpriced: file.unpriced,
-    overrides: config.models,
-    premiumRule: { outputAtLeast: parseUsdPerMillion(config.premium.output_usd_per_million)! },
-    providersKnown: new Set([...rows.map(({ id }) => id), ...Object.keys(config.providers)]),
-    today,
-    date: file.date,
-  })
-  return { catalog, providers }
+  const today = new Date().toISOString().slice(0, 10)
+  const discovered = servers.flatMap(({ id, models }) => localModels(id, models, today))
+  return {
+    catalog: catalogInUse(config, Date.now, discovered),
+    providers: configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id))),
+  }
 }
 
 function liveCatalog(live: Live): Catalog {
@@ -173,9 +178,11 @@ function liveCatalog(live: Live): Catalog {
   }
 }
 
-/** The local rows that the operator says nothing about: only these are looked for. */
-function unconfigured(config: Config) {
-  return rows.filter(({ id }) => config.providers[id] === undefined)
+/** The local rows that the operator says nothing about: only these are looked for, and never at our own port. */
+function unconfigured(config: Config, server: Server) {
+  return rows
+    .filter(({ id }) => config.providers[id] === undefined)
+    .filter(({ baseUrl }) => URL.parse(baseUrl)?.port !== String(server.port))
 }
 
 /** The models of servers that the operator names and gives away: they are listed by the servers themselves. */

@@ -1,0 +1,65 @@
+// `npm test`: every check there is, one after the other, and at the end the real counts on a line of their own.
+
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+
+const root = resolve(import.meta.dir, '..')
+
+interface Check {
+  readonly name: string
+  readonly command: readonly string[]
+}
+
+const bun = process.execPath
+
+/** Each counts as one test; the last runs the suites and counts its own. */
+const checks: readonly Check[] = [
+  { name: 'types', command: [bun, 'check'] },
+  { name: 'lint', command: [bun, 'x', 'oxlint', '--deny-warnings'] },
+  { name: 'format', command: [bun, 'fmt', '--check', 'src', 'test', 'bench'] },
+  { name: 'dead code', command: [bun, 'x', 'knip', '--no-progress', '--config', '.knip.json'] },
+  { name: 'build', command: [bun, 'run', 'build'] },
+]
+
+/** Runs a command in the project's root, its output shown as it comes. Gives the output and the exit code. */
+function run(command: readonly string[]): Promise<{ code: number; output: string }> {
+  const { promise, resolve: done } = Promise.withResolvers<{ code: number; output: string }>()
+  const child = spawn(command[0]!, command.slice(1), { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes: Buffer) => {
+      output += bytes.toString()
+      process.stdout.write(bytes)
+    })
+  }
+  child.on('close', (code) => done({ code: code ?? 1, output }))
+  return promise
+}
+
+/** The counts that the test runner states in its closing lines. */
+function countsOf(output: string): { passed: number; failed: number } {
+  const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}$`, 'm').exec(output)?.[1] ?? 0)
+  return { passed: count('pass'), failed: count('fail') }
+}
+
+let passed = 0
+let failed = 0
+for (const { name, command } of checks) {
+  console.log(`\n== ${name}`)
+  const { code } = await run(command)
+  if (code === 0) passed += 1
+  else failed += 1
+  console.log(code === 0 ? `${name}: ok` : `${name}: FAILED`)
+}
+
+console.log('\n== tests')
+const suite = await run([bun, 'test', '--only-failures', ...process.argv.slice(2)])
+const counts = countsOf(suite.output)
+passed += counts.passed
+failed += counts.failed
+// A runner that died, or ran nothing, has not passed whatever it counted.
+if (suite.code !== 0 && counts.failed === 0) failed += 1
+if (counts.passed === 0) failed += 1
+
+console.log(`\n${passed} passed, ${failed} failed`)
+process.exit(failed === 0 ? 0 : 1)
