@@ -3,7 +3,7 @@
 import type { AccountStore } from '../accounts/account.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
-import { databasePath, openDatabase } from './sqlite/connection.ts'
+import { databasePath, openDatabase, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
@@ -70,12 +70,12 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
   function succeed(): void {
     if (!succession || spill || !succession.claim()) return
     succession.register(clock())
-    const file = new SpillFile(dataDir)
-    const records = file.read() as SpillRecord[]
-    for (const record of records) ledger.replay(record)
-    if (records.length > 0) file.clear()
-    spill = file
-    ledger.group.spillTo(file)
+    spill = new SpillFile(dataDir)
+    const records = spill.read() as SpillRecord[]
+    ledger.group.spillTo(spill)
+    if (records.length === 0) return
+    // When the disk is still full the records stay in the file, and wait in memory ahead of any recovery.
+    if (ledger.replay(records)) spill.clear()
   }
   try {
     succession?.register(clock())
@@ -83,7 +83,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
   } catch (error) {
     succession?.close()
     database.close()
-    throw error
+    throw unusable(dataDir, error)
   }
 
   return {

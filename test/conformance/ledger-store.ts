@@ -256,7 +256,7 @@ export function ledgerStoreConformance(
         ledger
           .balance('anna')
           .lots.map((lot) => [lot.pool, lot.remaining])
-          .sort(),
+          .toSorted(),
       ).toEqual([
         ['purchased', usd(2)],
         ['welcome', usd(1)],

@@ -150,6 +150,9 @@ describe('G20: a disk or database that fails', () => {
     await server.close().catch(() => undefined)
     expect(await settled).toMatchObject({ code: 'store_unavailable' })
     lock.release()
+    const spill = new SpillFile(dataDir)
+    expect(spill.read()).toHaveLength(1)
+    spill.close()
     const successor = open(dataDir, 'successor')
     expect(successor.ledger.call('anna', 'a')).toMatchObject({ state: 'settled', charged: 123_456_789n })
     expect(await successor.ledger.recover(noon)).toBe(0)
@@ -225,10 +228,10 @@ describe('a full disk', () => {
     await ledger.grant(grantOf('g', usd(10)))
     await ledger.hold(holdOf('a'))
     database.run('PRAGMA max_page_count = 1')
-    let full: unknown
-    for (let n = 0; n < 500 && full === undefined; n++) {
-      await ledger.hold(holdOf(`fill${n}`, { want: 0n, least: 0n })).catch((error: unknown) => (full = error))
-    }
+    const fill = (n: number) => ledger.hold(holdOf(`fill${n}`, { want: 0n, least: 0n }))
+    const full = await Promise.all(Array.from({ length: 500 }, (_, n) => fill(n))).catch(
+      (error: unknown) => error,
+    )
     expect(full).toMatchObject({ code: 'store_unavailable' })
     const long = { ...servedBySim, finishReason: 'x'.repeat(20_000) }
     const settled = ledger.settle(settleOf('a', usd(1), { served: long }))

@@ -1,6 +1,6 @@
 // A call as the database keeps it, and as receipts and recovery read it.
 
-import { noUsage, type Usage } from '../../conversation/usage.ts'
+import { noUsage, tokenBuckets, type Usage } from '../../conversation/usage.ts'
 import type { CallRecord, Ending, Served } from '../../credits/ledger.ts'
 import type { CostLine } from '../../credits/price.ts'
 import { pools, type Pool } from '../../credits/pool.ts'
@@ -55,9 +55,10 @@ export function progressText({ usage, cost }: Progress): string {
 }
 
 function usageFacts(usage: Usage): Partial<Usage> {
-  const facts: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(usage))
-    if (value !== 0 && value !== undefined) facts[name] = value
+  const facts: { -readonly [Name in keyof Usage]?: Usage[Name] } = {}
+  for (const bucket of tokenBuckets) if (usage[bucket] !== 0) facts[bucket] = usage[bucket]
+  facts.toolCalls = usage.toolCalls
+  if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
   return facts
 }
 

@@ -8,6 +8,8 @@ import { migrate } from './migrate.ts'
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'
 const busyTimeoutMs = 5000
+/** What a long reader (an audit, a backup) has made the log grow to is given back after it. */
+const largestLogBytes = 64 * 1024 * 1024
 
 /** The data directory cannot be used; the message says why and what to do. */
 export class StoreOpenError extends Error {
@@ -39,10 +41,15 @@ export function openDatabase(dataDir: string, now: number): Database {
     }
     return database
   } catch (error) {
-    if (error instanceof StoreOpenError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new StoreOpenError(`the data directory ${dataDir} cannot be used: ${reason}`, error)
+    throw unusable(dataDir, error)
   }
+}
+
+/** Any failure of opening as the one error that operators see. */
+export function unusable(dataDir: string, error: unknown): StoreOpenError {
+  if (error instanceof StoreOpenError) return error
+  const reason = error instanceof Error ? error.message : String(error)
+  return new StoreOpenError(`the data directory ${dataDir} cannot be used: ${reason}`, error)
 }
 
 /** A second, read-only connection to the same file: what it reads in one transaction is one moment. */
@@ -58,6 +65,7 @@ function prepareConnection(database: Database): void {
   database.run('PRAGMA journal_mode = WAL')
   database.run('PRAGMA synchronous = FULL')
   database.run('PRAGMA mmap_size = 0')
+  database.run(`PRAGMA journal_size_limit = ${largestLogBytes}`)
   database.run('PRAGMA foreign_keys = ON')
   const version = String(one(database, 'SELECT sqlite_version()'))
   if (olderThan(version, oldestSafeVersion)) {

@@ -110,16 +110,13 @@ export class GroupCommit {
    * has not come back in five seconds; the command is carried out all the same when it does.
    */
   conclude<T>(run: () => T, record: unknown): Promise<T> {
-    if (this.#closed) {
-      this.#spill?.append(record)
-      return Promise.reject(unavailable(undefined))
-    }
+    if (this.#closed) return Promise.reject(unavailable(undefined))
     const done = this.#enqueue(run, record)
     if (this.#down) this.#keepQueue()
     return done
   }
 
-  /** Runs a command now, in a transaction of its own: for start-up, before anything is queued. */
+  /** Runs a command now, in a transaction of its own: for start-up, before anything is queued. Throws what it threw. */
   immediately<T>(run: () => T): T {
     return this.#transaction(run)
   }

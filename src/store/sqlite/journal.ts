@@ -24,10 +24,16 @@ export type HashedFields = Pick<JournalRow, 'kind' | 'account' | 'lot' | 'amount
   readonly at: bigint | number
 }
 
-/** SHA-256 over the hash before and a JSON array of the fields: no two different lines look the same to it. */
+/**
+ * SHA-256 over the hash before, in hex, and a JSON array of the fields as strings: no two different lines look the
+ * same to it, and anybody can compute it again with a shell.
+ */
 export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array {
   const fields = [`${row.tx}`, `${row.leg}`, row.kind, row.account, row.lot, `${row.amount}`, `${row.at}`]
-  return new Bun.CryptoHasher('sha256').update(previous).update(JSON.stringify(fields)).digest()
+  const hex = Buffer.from(previous.buffer, previous.byteOffset, previous.byteLength).toString('hex')
+  const hash = new Uint8Array(32)
+  Bun.SHA256.hash(hex + JSON.stringify(fields), hash)
+  return hash
 }
 
 export class Journal {

@@ -30,7 +30,7 @@ import { auditFile } from './audit.ts'
 import { CallTable } from './call-table.ts'
 import { GroupCommit, type GroupLimits } from './group-commit.ts'
 import { Journal } from './journal.ts'
-import { reading } from './outage.ts'
+import { isOutage, reading } from './outage.ts'
 import { recoverable } from './recovery.ts'
 import { Wallets, type CachedWallet } from './wallets.ts'
 
@@ -137,13 +137,30 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     return this.group.conclude(() => this.#release(command), { kind: 'release', command })
   }
 
-  /** Carries out a command of the spill file; without effect when its call has ended. */
-  replay(record: SpillRecord): void {
-    this.group.immediately(() => {
-      if (record.kind === 'settle') this.#settle(record.command)
-      else if (record.kind === 'release') this.#release(record.command)
-      else this.#checkpoint(record.command)
-    })
+  /**
+   * Carries out the commands of the spill file; those whose call has ended have no effect. False when the database
+   * cannot be written now: then they wait like any other end of a call.
+   */
+  replay(records: readonly SpillRecord[]): boolean {
+    try {
+      this.group.immediately(() => {
+        for (const record of records) this.#replay(record)
+      })
+      return true
+    } catch (error) {
+      if (!isOutage(error)) throw error
+      for (const record of records) {
+        // Whoever waited for the answer is gone with its process.
+        this.group.conclude(() => this.#replay(record), record).catch(() => undefined)
+      }
+      return false
+    }
+  }
+
+  #replay(record: SpillRecord): void {
+    if (record.kind === 'settle') this.#settle(record.command)
+    else if (record.kind === 'release') this.#release(record.command)
+    else this.#checkpoint(record.command)
   }
 
   #checkpoint(command: CheckpointCommand): void {
