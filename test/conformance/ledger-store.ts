@@ -274,6 +274,16 @@ export function ledgerStoreConformance(
       expect(free()).toBe(usd(10))
     })
 
+    test('an owner that shows a sign of life in the last moment keeps its call', async () => {
+      await ledger.grant(grantOf('g', usd(10)))
+      await ledger.hold(holdOf('c'))
+      const leaseUntil = noon + 9 * minute
+      const alive = ledger.checkpoint({ call: 'c', owner: 'here', usage: noUsage, cost: 0n, leaseUntil })
+      expect(await ledger.recover(noon + 2 * minute)).toBe(0)
+      await alive
+      expect(await ledger.settle(settleOf('c', usd(1)))).toMatchObject({ charged: usd(1) })
+    })
+
     test('a call with progress is charged up to its checkpoint, and the zombie that wakes changes nothing', async () => {
       await ledger.grant(grantOf('g', usd(10)))
       await ledger.hold(holdOf('c'))

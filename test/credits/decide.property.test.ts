@@ -65,6 +65,9 @@ function history() {
     if (!change) return
     const legs = change.transaction?.legs ?? []
     expect(legs.reduce((sum, leg) => sum + leg.amount, 0n)).toBe(0n)
+    for (const { lot, pinned } of change.lots) {
+      if (pinned > 0n) expect(lots.get(lot)?.expiresAt ?? Infinity).toBeGreaterThan(now)
+    }
     if (change.call?.kind === 'opened') expect(ended.has(change.call.open.call)).toBe(false)
     if (change.call?.kind === 'ended') {
       const { open, cost, charged, absorbed } = change.call

@@ -123,6 +123,9 @@ describe('holding', () => {
     const wallet = () => walletWith({ a: { left: '1', expiresAt: noon } })
     expect(hold(wallet(), {}, 0n, noon - 1).kind).toBe('held')
     expect(hold(wallet(), {}, 0n, noon)).toMatchObject({ reason: 'insufficient', available: 0n })
+    const both = walletWith({ old: { left: '5', expiresAt: noon }, fresh: { left: '5' } })
+    hold(both, { want: usd(3), least: usd(3) })
+    expect(pinsOf(both)).toEqual([['fresh', usd(3)]])
   })
 })
 
