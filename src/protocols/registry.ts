@@ -3,11 +3,13 @@
 import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
 import { outbound as gemini } from './gemini/outbound.ts'
 import { outbound as openaiChat } from './openai-chat/outbound.ts'
+import { outbound as openaiResponses } from './openai-responses/outbound.ts'
 import type { Outbound, ProtocolId } from './protocol.ts'
 
 /** The outbound side of each protocol. Quirks are opaque here: a row's quirks belong to its own protocol. */
 export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
   'openai-chat': openaiChat as Outbound,
+  'openai-responses': openaiResponses as Outbound,
   'anthropic-messages': anthropicMessages as Outbound,
   gemini: gemini as Outbound,
 }

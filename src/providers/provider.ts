@@ -30,6 +30,19 @@ export interface Provider {
   readonly local: boolean
   /** Fixed headers the provider needs. */
   readonly headers: Readonly<Record<string, string>>
+  /**
+   * How models that reason are spoken to, where that differs: OpenAI's and xAI's give their reasoning back, and take
+   * it between tool calls, in another protocol than their other models speak.
+   */
+  readonly reasoningModels?: Dialect | undefined
+}
+
+/** A protocol, what deviates from its `defaultQuirks`, and how its frames go to clients who speak it themselves. */
+export type Dialect = Pick<Provider, 'protocol' | 'quirks' | 'passthrough'>
+
+/** The provider as one of its models is spoken to. `reasoning`: whether the model reasons. */
+export function spokenTo<P extends Provider>(provider: P, reasoning: boolean): P {
+  return reasoning && provider.reasoningModels ? { ...provider, ...provider.reasoningModels } : provider
 }
 
 export type Auth =

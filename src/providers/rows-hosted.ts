@@ -3,8 +3,10 @@
 //
 // `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has left.
 
-import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import { openaiOnly, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import type { ResponsesQuirks } from '../protocols/openai-responses/quirks.ts'
 import { alsoDrops, bearer, keyHeader, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import type { Dialect } from './provider.ts'
 
 /** OpenAI's own dialect, which Azure serves as well. */
 const openaiQuirks: Partial<OpenAIChatQuirks> = {
@@ -24,6 +26,11 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   drops: ['top_k', 'min_p', 'repetition_penalty'],
 }
 
+/** Models that reason through the Responses protocol: in chat completions their reasoning is lost between tool calls. */
+function reasonsInResponses(quirks: Partial<ResponsesQuirks> = {}): Dialect {
+  return { protocol: 'openai-responses', quirks: { ...quirks }, passthrough: 'repair' }
+}
+
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
 const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
 
@@ -33,6 +40,7 @@ const openai = openaiCompatible({
   baseUrl: 'https://api.openai.com/v1',
   auth: bearer('OPENAI_API_KEY'),
   quirks: openaiQuirks,
+  reasoningModels: reasonsInResponses(),
 })
 
 const azure = openaiCompatible({
@@ -42,6 +50,8 @@ const azure = openaiCompatible({
   baseUrl: toBeConfigured,
   auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
   quirks: openaiQuirks,
+  // OpenAI cannot read what Azure encrypted, nor the other way round.
+  reasoningModels: reasonsInResponses({ reasoningFormat: 'azure-openai-responses-v1' }),
 })
 
 const groq = openaiCompatible({
@@ -112,6 +122,19 @@ const xai = openaiCompatible({
     refusedWhileReasoning: ['frequency_penalty', 'presence_penalty', 'stop'],
     drops: alsoDrops(...foreignSampling, 'logit_bias'),
   },
+  reasoningModels: reasonsInResponses({
+    developerRole: false,
+    refusedWhileReasoning: [],
+    efforts: ['low', 'medium', 'high'],
+    drops: openaiOnly,
+    allowedTools: false,
+    reportedCost: 'usage.cost_in_usd_ticks',
+    reasoningFormat: 'xai-responses-v1',
+    summaries: false,
+    leastOutputTokens: 1,
+    toolResultMedia: false,
+    logprobs: false,
+  }),
 })
 
 const together = openaiCompatible({

@@ -1,0 +1,55 @@
+// How to talk to a provider that speaks the Responses protocol, statelessly: reasoning travels with the client.
+
+import type { ChatRequest } from '../../conversation/request.ts'
+import type { LoweredRequest, Outbound, Target } from '../protocol.ts'
+import { defaultQuirks, type ResponsesQuirks } from './quirks.ts'
+import { faultOf } from './upstream-fault.ts'
+import { lowerInput } from './upstream-input.ts'
+import {
+  lowerInclude,
+  lowerReasoning,
+  lowerRest,
+  lowerSampling,
+  lowerText,
+  lowerTools,
+  refuseUnsupported,
+} from './upstream-parameters.ts'
+import { streamParser, wholeEvents } from './upstream-stream.ts'
+
+export const outbound: Outbound<ResponsesQuirks> = {
+  id: 'openai-responses',
+  framing: 'sse',
+  defaultQuirks,
+  inlinesUrls: false,
+  lower,
+  whole: (body, target) => wholeEvents(body, target.quirks),
+  parser: (target) => streamParser(target.quirks),
+  fault: (status, headers, body) => faultOf(status, headers, body),
+}
+
+function lower(request: ChatRequest, target: Target<ResponsesQuirks>): LoweredRequest {
+  const { quirks } = target
+  refuseUnsupported(request, target)
+  const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
+  const sampling = lowerSampling(request, target)
+  const reasoning = lowerReasoning(request, target)
+  const rest = lowerRest(request.rest, target)
+  return {
+    path: '/responses',
+    headers: {},
+    // A field that nobody here has a word for goes on as the client wrote it, but never over one of ours.
+    body: {
+      ...rest.fields,
+      model: target.model,
+      input: conversation.input,
+      ...sampling.fields,
+      ...reasoning.fields,
+      ...lowerText(request, target),
+      ...lowerTools(request, quirks),
+      ...lowerInclude(request, target),
+      store: false,
+      stream: request.stream,
+    },
+    warnings: [...conversation.warnings, ...sampling.warnings, ...reasoning.warnings, ...rest.warnings],
+  }
+}

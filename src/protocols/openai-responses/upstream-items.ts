@@ -1,0 +1,379 @@
+// The output of a response, item by item, as events: deltas as they come, and at the end of each item what no delta
+// brought.
+
+import { createHash } from 'node:crypto'
+import type { Annotation, ChatEvent } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { type CallsState, noCalls, takeCall } from '../openai-chat/upstream-calls.ts'
+import { isObject, nonEmpty } from '../openai-chat/upstream-json.ts'
+import type { ResponsesQuirks } from './quirks.ts'
+import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
+
+/** What is known of one part of an item: a text, a summary, the arguments of a call. */
+interface PartState {
+  /** UTF-16 units of it that have been told. */
+  readonly told: number
+  /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
+  readonly start: number
+  readonly annotations: number
+  readonly logprobs: boolean
+}
+
+/** What is known of the output between two events. */
+export interface OutputState {
+  /** What minted call ids are made from: the response's id, or a random word where it has none. */
+  readonly seed: string
+  /** UTF-16 units of the text so far, over all messages and their parts. */
+  readonly textLength: number
+  readonly parts: ReadonlyMap<string, PartState>
+  readonly calls: CallsState
+  /** The positions of items by their ids, for events that name no position. */
+  readonly positions: ReadonlyMap<string, number>
+  /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
+  readonly nextIndex: number
+  /** Positions of messages and calls that have been counted. */
+  readonly counted: ReadonlySet<number>
+  /** Positions of items whose end has been told. */
+  readonly finished: ReadonlySet<number>
+  /** Web searches that the provider ran. */
+  readonly searches: number
+}
+
+export function emptyOutput(seed: string): OutputState {
+  return {
+    seed,
+    textLength: 0,
+    parts: new Map(),
+    calls: noCalls,
+    positions: new Map(),
+    nextIndex: 0,
+    counted: new Set(),
+    finished: new Set(),
+    searches: 0,
+  }
+}
+
+/** A response has one answer. */
+export const choice = 0
+
+const freshPart: PartState = { told: 0, start: 0, annotations: 0, logprobs: false }
+
+/** One step over the output: collects events while it makes the next state out of copies. */
+export class OutputStep {
+  state: OutputState
+  readonly events: ChatEvent[] = []
+  readonly #quirks: ResponsesQuirks
+
+  constructor(before: OutputState, quirks: ResponsesQuirks) {
+    this.state = before
+    this.#quirks = quirks
+  }
+
+  // ---- events of a stream ---------------------------------------------------------------------------------
+
+  /** `response.output_item.added`: a call can be started, everything else waits for its parts. */
+  itemAdded(event: JsonObject): void {
+    const item = isObject(event.item) ? event.item : {}
+    const position = this.#position(event, item)
+    // Reasoning is not read here: what is encrypted so far is not what must be sent back.
+    if (item.type === 'function_call') this.#call(position, item)
+    if (item.type === 'message') this.#count(position)
+  }
+
+  textDelta(event: JsonObject): void {
+    this.#text(this.#partKey('text', event), this.#position(event), event.delta)
+    this.#logprobs(this.#partKey('text', event), event.logprobs)
+  }
+
+  /** `response.output_text.done`: some servers tell the log probabilities here only. */
+  textDone(event: JsonObject): void {
+    this.#completeText(this.#partKey('text', event), this.#position(event), event.text, event.logprobs)
+  }
+
+  refusalDelta(event: JsonObject): void {
+    this.#refusal(this.#partKey('refusal', event), event.delta)
+  }
+
+  annotationAdded(event: JsonObject): void {
+    if (isObject(event.annotation)) this.#annotation(this.#partKey('text', event), event.annotation)
+  }
+
+  summaryDelta(event: JsonObject): void {
+    const key = this.#partKey('summary', event, 'summary_index')
+    this.#reasoning(key, event.delta, (text) => summaryPart(this.#format, nonEmpty(event.item_id), text))
+  }
+
+  reasoningTextDelta(event: JsonObject): void {
+    const key = this.#partKey('reasoning', event)
+    this.#reasoning(key, event.delta, (text) => textPart(this.#format, nonEmpty(event.item_id), text))
+  }
+
+  argumentsDelta(event: JsonObject): void {
+    this.#call(this.#position(event), { arguments: event.delta ?? '' })
+  }
+
+  /** `response.function_call_arguments.done`: what the deltas left out, if anything. */
+  argumentsDone(event: JsonObject): void {
+    this.#completeCall(this.#position(event), { name: event.name ?? null, arguments: event.arguments ?? '' })
+  }
+
+  itemDone(event: JsonObject): void {
+    if (isObject(event.item)) this.item(event.item, this.#position(event, event.item))
+  }
+
+  // ---- whole items ----------------------------------------------------------------------------------------
+
+  /**
+   * The output that comes with the end of a response: the whole of it where nothing was streamed, else what no event
+   * brought. Servers that give their items other ids in the end must not have them told twice, so an unknown item
+   * counts only when there was none of its type.
+   */
+  output(items: Json | undefined): void {
+    const before = this.state
+    const told = typesTold(before)
+    const free = Math.max(-1, ...before.positions.values(), ...before.counted, ...before.finished) + 1
+    for (const [at, item] of objects(items).entries()) {
+      const known = before.positions.get(nonEmpty(item.id) ?? '')
+      if (known !== undefined) {
+        if (!before.finished.has(known)) this.item(item, known)
+      } else if (!told.has(String(item.type))) this.item(item, free + at)
+    }
+  }
+
+  /** A finished item: tells whatever has not been told of it. */
+  item(item: JsonObject, position: number): void {
+    this.#remember(item, position)
+    if (this.state.finished.has(position)) return
+    this.state = { ...this.state, finished: new Set(this.state.finished).add(position) }
+    switch (item.type) {
+      case 'message':
+        this.#count(position)
+        for (const [at, part] of objects(item.content).entries()) this.#messagePart(part, position, at)
+        return
+      case 'reasoning':
+        return this.#reasoningItem(item, position)
+      case 'compaction':
+        return this.#encrypted(item, position)
+      case 'function_call':
+        return this.#completeCall(position, item)
+      case 'web_search_call':
+        return this.#search(item)
+      case 'image_generation_call':
+        return this.#image(item)
+      default:
+      // Other tools that the provider ran itself are no business of the client.
+    }
+  }
+
+  #messagePart(part: JsonObject, position: number, at: number): void {
+    if (part.type === 'refusal') {
+      const key = keyOf('refusal', position, at)
+      return this.#refusal(key, this.#rest(key, part.refusal))
+    }
+    if (part.type !== 'output_text') return
+    const key = keyOf('text', position, at)
+    this.#completeText(key, position, part.text, part.logprobs)
+    const told = this.#part(key).annotations
+    for (const annotation of objects(part.annotations).slice(told)) this.#annotation(key, annotation)
+  }
+
+  #reasoningItem(item: JsonObject, position: number): void {
+    const id = nonEmpty(item.id)
+    for (const [at, part] of objects(item.summary).entries()) {
+      const key = keyOf('summary', position, at)
+      this.#reasoning(key, this.#rest(key, part.text), (text) => summaryPart(this.#format, id, text))
+    }
+    for (const [at, part] of objects(item.content).entries()) {
+      const key = keyOf('reasoning', position, at)
+      this.#reasoning(key, this.#rest(key, part.text), (text) => textPart(this.#format, id, text))
+    }
+    this.#encrypted(item, position)
+  }
+
+  #encrypted(item: JsonObject, position: number): void {
+    const key = keyOf('encrypted', position, 0)
+    const data = this.#part(key).told > 0 ? '' : item.encrypted_content
+    this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))
+  }
+
+  /** Opening a page of the results is not billed, and a search that failed is not either. */
+  #search(item: JsonObject): void {
+    const action = isObject(item.action) ? item.action.type : undefined
+    if (item.status === 'failed' || (action !== undefined && action !== 'search')) return
+    this.state = { ...this.state, searches: this.state.searches + 1 }
+  }
+
+  #image(item: JsonObject): void {
+    const data = nonEmpty(item.result)
+    if (data === undefined) return
+    this.events.push({
+      kind: 'image',
+      choice,
+      mediaType: `image/${nonEmpty(item.output_format) ?? 'png'}`,
+      data,
+    })
+  }
+
+  // ---- pieces ---------------------------------------------------------------------------------------------
+
+  get #format() {
+    return this.#quirks.reasoningFormat
+  }
+
+  #text(key: string, position: number, text: Json | undefined): void {
+    if (typeof text !== 'string') return
+    this.#count(position)
+    const before = this.state.parts.get(key) ?? { ...freshPart, start: this.state.textLength }
+    this.#setPart(key, { ...before, told: before.told + text.length })
+    this.state = { ...this.state, textLength: this.state.textLength + text.length }
+    this.events.push({ kind: 'text-delta', choice, text })
+  }
+
+  #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
+    const rest = this.#rest(key, text)
+    // An empty text is an answer too; told once.
+    if (rest !== '' || !this.state.parts.has(key)) this.#text(key, position, rest)
+    if (!this.#part(key).logprobs) this.#logprobs(key, logprobs)
+  }
+
+  #refusal(key: string, text: Json | undefined): void {
+    if (typeof text !== 'string' || text === '') return
+    const before = this.#part(key)
+    this.#setPart(key, { ...before, told: before.told + text.length })
+    this.events.push({ kind: 'refusal-delta', choice, text })
+  }
+
+  /** Offsets are those of the part; the answer's text is all parts joined. */
+  #annotation(key: string, raw: JsonObject): void {
+    const part = this.state.parts.get(key) ?? { ...freshPart, start: this.state.textLength }
+    this.#setPart(key, { ...part, annotations: part.annotations + 1 })
+    const annotation = urlCitation(raw, part.start)
+    if (annotation) this.events.push({ kind: 'annotation', choice, annotation })
+  }
+
+  #logprobs(key: string, raw: Json | undefined): void {
+    const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
+    if (content.length === 0) return
+    this.#setPart(key, { ...this.#part(key), logprobs: true })
+    this.events.push({ kind: 'logprobs', choice, content, refusal: [] })
+  }
+
+  #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
+    if (typeof text !== 'string' || text === '') return
+    const known = this.state.parts.get(key)
+    const before = known ?? { ...freshPart, start: this.state.nextIndex }
+    if (!known) this.state = { ...this.state, nextIndex: this.state.nextIndex + 1 }
+    this.#setPart(key, { ...before, told: before.told + text.length })
+    this.events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: before.start } })
+  }
+
+  #completeCall(position: number, item: JsonObject): void {
+    const known = this.state.calls.calls.find((call) => call.index === position)
+    const told = known?.arguments ?? ''
+    const whole = typeof item.arguments === 'string' ? item.arguments : ''
+    this.#call(position, { ...item, arguments: whole.startsWith(told) ? whole.slice(told.length) : '' })
+  }
+
+  /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
+  #call(position: number, item: JsonObject): void {
+    this.#count(position)
+    const known = this.state.calls.calls.find((call) => call.index === position)
+    const entry: JsonObject = {
+      index: position,
+      // The first id holds: the sibling would take another id under the same index for another call.
+      id: known?.id || (nonEmpty(item.call_id) ?? ''),
+      function: { name: known?.name ? '' : (nonEmpty(item.name) ?? ''), arguments: item.arguments ?? '' },
+    }
+    const mintId = (call: number) => mintedId(this.state.seed, call)
+    const [calls, events] = takeCall(this.state.calls, entry, { choice, mintId })
+    this.state = { ...this.state, calls }
+    this.events.push(...events)
+  }
+
+  // ---- bookkeeping ----------------------------------------------------------------------------------------
+
+  /** What of a whole text has not been told. */
+  #rest(key: string, whole: Json | undefined): string {
+    return typeof whole === 'string' ? whole.slice(this.#part(key).told) : ''
+  }
+
+  #part(key: string): PartState {
+    return this.state.parts.get(key) ?? freshPart
+  }
+
+  #setPart(key: string, part: PartState): void {
+    this.state = { ...this.state, parts: new Map(this.state.parts).set(key, part) }
+  }
+
+  #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
+    const at = event[index]
+    return keyOf(kind, this.#position(event), typeof at === 'number' ? at : 0)
+  }
+
+  /** The position of the item that an event is about. */
+  #position(event: JsonObject, item: JsonObject = {}): number {
+    const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
+    const known = id === undefined ? undefined : this.state.positions.get(id)
+    const position = typeof event.output_index === 'number' ? event.output_index : (known ?? this.#next)
+    if (known === undefined && id !== undefined) this.#remember({ id }, position)
+    return position
+  }
+
+  get #next(): number {
+    return Math.max(-1, ...this.state.positions.values()) + 1
+  }
+
+  #remember(item: JsonObject, position: number): void {
+    const id = nonEmpty(item.id)
+    if (id === undefined || this.state.positions.has(id)) return
+    this.state = { ...this.state, positions: new Map(this.state.positions).set(id, position) }
+  }
+
+  #count(position: number): void {
+    if (this.state.counted.has(position)) return
+    const counted = new Set(this.state.counted).add(position)
+    this.state = { ...this.state, counted, nextIndex: this.state.nextIndex + 1 }
+  }
+}
+
+/** The types of items of which something has been told. */
+function typesTold(output: OutputState): Set<string> {
+  const kinds = new Set([...output.parts.keys()].map((key) => typesOfParts[key.split('/')[0]!]!))
+  if (output.calls.calls.length > 0) kinds.add('function_call')
+  if (output.searches > 0) kinds.add('web_search_call')
+  return kinds
+}
+
+const typesOfParts: Readonly<Record<string, string>> = {
+  text: 'message',
+  refusal: 'message',
+  summary: 'reasoning',
+  reasoning: 'reasoning',
+  encrypted: 'reasoning',
+}
+
+function keyOf(kind: string, position: number, at: number): string {
+  return `${kind}/${position}/${at}`
+}
+
+function objects(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : []
+}
+
+/** xAI names its sources without a place in the text: they stand at no place. */
+function urlCitation(raw: JsonObject, partStart: number): Annotation | undefined {
+  if (raw.type !== 'url_citation' || typeof raw.url !== 'string') return undefined
+  const placed = typeof raw.start_index === 'number' && typeof raw.end_index === 'number'
+  return {
+    kind: 'url-citation',
+    url: raw.url,
+    title: typeof raw.title === 'string' ? raw.title : '',
+    start: placed ? partStart + (raw.start_index as number) : 0,
+    end: placed ? partStart + (raw.end_index as number) : 0,
+  }
+}
+
+/** An id for a call that came without one, or with another's: the same for the same answer. */
+function mintedId(seed: string, call: number): string {
+  return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
+}

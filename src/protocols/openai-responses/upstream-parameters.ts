@@ -1,0 +1,214 @@
+// Everything of a request beside its messages. What means the same in chat completions is lowered there and renamed.
+
+import type {
+  ChatRequest,
+  FunctionTool,
+  Json,
+  JsonObject,
+  ResponseFormat,
+} from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../openai-chat/quirks.ts'
+import {
+  lowerReasoning as lowerChatReasoning,
+  lowerSampling as lowerChatSampling,
+  type Lowered,
+  refuseUnsupported as refuseForChat,
+} from '../openai-chat/upstream-parameters.ts'
+import type { Target, Warning } from '../protocol.ts'
+import { type ResponsesQuirks, unknownFields } from './quirks.ts'
+
+type ResponsesTarget = Target<ResponsesQuirks>
+
+/** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
+export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget): void {
+  refuseForChat(request, chatTarget(target))
+  const { modalities } = request.rest
+  if (Array.isArray(modalities) && modalities.some((modality) => modality !== 'text')) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `The model ${target.model} at ${target.provider} answers in text alone.`,
+      param: 'modalities',
+      provider: target.provider,
+    })
+  }
+}
+
+/** The same target in the words of the sibling protocol. */
+function chatTarget(target: ResponsesTarget): Target<OpenAIChatQuirks> {
+  const { developerRole, refusedWhileReasoning, efforts, allowedTools, logprobs } = target.quirks
+  return {
+    ...target,
+    quirks: {
+      ...chatDefaults,
+      developerRole,
+      refusedWhileReasoning,
+      efforts,
+      allowedTools,
+      effortFields: ['reasoning_effort'],
+      drops: [...unknownFields, ...target.quirks.drops],
+      refuses: logprobs ? ['n'] : ['n', 'logprobs'],
+    },
+  }
+}
+
+/** Sampling, labels and the output bound. */
+export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lowered {
+  const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
+  const lowered = lowerChatSampling({ ...request, sampling }, chatTarget(target))
+  const { verbosity: _verbosity, ...fields } = lowered.fields
+  const bound = outputBound(request.maxOutputTokens, target)
+  return {
+    fields: {
+      ...fields,
+      ...bound.fields,
+      ...(topLogprobs !== undefined && wantsLogprobs(request) ? { top_logprobs: topLogprobs } : {}),
+    },
+    // `store: false` is what the provider is told anyway.
+    warnings: [
+      ...lowered.warnings.filter(({ param }) => param !== 'store' || request.labels.store === true),
+      ...bound.warnings,
+    ],
+  }
+}
+
+function outputBound(tokens: number | undefined, target: ResponsesTarget): Lowered {
+  if (tokens === undefined) return { fields: {}, warnings: [] }
+  const { leastOutputTokens: least } = target.quirks
+  if (tokens >= least) return { fields: { max_output_tokens: tokens }, warnings: [] }
+  const message = `${target.provider} takes no bound below ${least} tokens: ${least} was sent instead of ${tokens}.`
+  return { fields: { max_output_tokens: least }, warnings: [{ param: 'max_tokens', message }] }
+}
+
+/** What the answer shall hold beyond its text. `include` is refused by models that do not reason. */
+export function lowerInclude(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const include = [
+    ...(target.reasoning && target.quirks.encryptedReasoning ? ['reasoning.encrypted_content'] : []),
+    ...(wantsLogprobs(request) ? ['message.output_text.logprobs'] : []),
+  ]
+  return include.length === 0 ? {} : { include }
+}
+
+function wantsLogprobs({ sampling }: ChatRequest): boolean {
+  return sampling.logprobs ?? sampling.topLogprobs !== undefined
+}
+
+/**
+ * How hard to think, and whether to show it. A summary is asked for only when the request says that it wants to see
+ * the reasoning: OpenAI refuses the whole request of an organisation that has not proven its identity.
+ */
+export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): Lowered {
+  const { reasoning } = request
+  if (reasoning === undefined) return { fields: {}, warnings: [] }
+  if (!target.reasoning) {
+    if (reasoning.effort === 'none' || reasoning.enabled === false) return { fields: {}, warnings: [] }
+    const message = `'reasoning' was left out: the model ${target.model} does not reason.`
+    return { fields: {}, warnings: [{ param: 'reasoning', message }] }
+  }
+  const { fields, warnings } = lowerChatReasoning(request, chatTarget(target))
+  const shown = target.quirks.summaries && (reasoning.enabled === true || reasoning.exclude === false)
+  const wanted: JsonObject = {
+    ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
+    ...(shown && reasoning.exclude !== true ? { summary: 'auto' } : {}),
+  }
+  return { fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted }, warnings }
+}
+
+/** The shape of the text: its format and its verbosity. */
+export function lowerText(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const { verbosity } = request.labels
+  const text: JsonObject = {
+    ...formatOf(request.responseFormat),
+    ...(verbosity === undefined || target.quirks.drops.includes('verbosity') ? {} : { verbosity }),
+  }
+  return Object.keys(text).length === 0 ? {} : { text }
+}
+
+function formatOf(format: ResponseFormat | undefined): JsonObject {
+  switch (format?.kind) {
+    case undefined:
+    case 'text':
+      return {}
+    case 'json-object':
+      return { format: { type: 'json_object' } }
+    case 'json-schema': {
+      const { name, description, schema, strict } = format
+      return {
+        format: {
+          type: 'json_schema',
+          name,
+          ...(description === undefined ? {} : { description }),
+          schema,
+          ...(strict === undefined ? {} : { strict }),
+        },
+      }
+    }
+  }
+}
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+export function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
+  const { toolChoice } = request
+  // Where a provider cannot be told which tools are allowed now, it is shown only those.
+  const narrowed = toolChoice?.kind === 'allowed' && !quirks.allowedTools ? toolChoice : undefined
+  const tools = narrowed ? request.tools.filter((tool) => narrowed.names.includes(tool.name)) : request.tools
+  if (tools.length === 0) return {}
+  const choice = lowerToolChoice(request, quirks)
+  return { tools: tools.map(lowerTool), ...(choice === undefined ? {} : { tool_choice: choice }) }
+}
+
+function lowerTool(tool: FunctionTool): JsonObject {
+  const none: JsonObject = {
+    type: 'object',
+    properties: {},
+    ...(tool.strict === true ? { additionalProperties: false } : {}),
+  }
+  return {
+    type: 'function',
+    name: tool.name,
+    ...(tool.description === undefined ? {} : { description: tool.description }),
+    parameters: tool.parameters ?? none,
+    // Here a function is strict unless it says otherwise, in chat completions it is not.
+    strict: tool.strict ?? false,
+  }
+}
+
+function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): Json | undefined {
+  switch (toolChoice?.kind) {
+    case undefined:
+      return undefined
+    case 'auto':
+    case 'none':
+    case 'required':
+      return toolChoice.kind
+    case 'function':
+      return { type: 'function', name: toolChoice.name }
+    case 'allowed': {
+      if (!quirks.allowedTools) return toolChoice.mode
+      const tools = toolChoice.names.map((name): JsonObject => ({ type: 'function', name }))
+      return { type: 'allowed_tools', mode: toolChoice.mode, tools }
+    }
+  }
+}
+
+// ---- everything else --------------------------------------------------------------------------------------
+
+/** Fields of chat completions that this protocol refuses as unknown. */
+const chatOnly = ['audio', 'modalities', 'prediction', 'web_search_options', 'stream_options'] as const
+
+/** The client's own fields that may go on, and those that may not. */
+export function lowerRest(rest: JsonObject, target: ResponsesTarget): Lowered {
+  const fields = { ...rest }
+  const warnings: Warning[] = []
+  for (const field of chatOnly) {
+    if (fields[field] === undefined) continue
+    delete fields[field]
+    // `modalities: ["text"]` asks for what is given anyway; anything else has been refused.
+    if (field === 'modalities') continue
+    warnings.push({
+      param: field,
+      message: `'${field}' was left out: the provider ${target.provider} has no such setting.`,
+    })
+  }
+  return { fields, warnings }
+}
