@@ -3,7 +3,11 @@
 import type { Catalog } from './catalog/catalog.ts'
 import { localModels } from './catalog/overrides.ts'
 import type { ChatLimits, Gateway } from './chat/gateway.ts'
+import { Health } from './chat/health.ts'
+import { InFlight } from './chat/in-flight.ts'
 import { inlineMedia } from './chat/inline-media.ts'
+import { RetryBudget } from './chat/retry-budget.ts'
+import { Slots } from './chat/slots.ts'
 import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
 import { catalogInUse } from './cli/catalog-in-use.ts'
@@ -32,6 +36,12 @@ interface Live {
   providers: ReadonlyMap<string, ConfiguredProvider>
 }
 
+/** Whether new calls are taken, and whether those in flight are waited for. */
+interface RunState {
+  draining: boolean
+  readonly stopping: AbortController
+}
+
 /** Opens the store, serves, and resolves when everything the banner tells is known. */
 export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
@@ -40,7 +50,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   if (recovered > 0) log.warn('calls that an earlier process left open were ended', { calls: recovered })
 
   const live: Live = liveOf(config, [])
-  const state = { draining: false }
+  const state: RunState = { draining: false, stopping: new AbortController() }
   const service = serviceOf(config, store, live, log, owner, state)
   const server = await listenOrClose(config, service, store)
   // Only after the port is ours: a key that was made and never shown would be lost.
@@ -97,7 +107,7 @@ function serviceOf(
   live: Live,
   log: Log,
   owner: string,
-  state: { readonly draining: boolean },
+  state: Readonly<RunState>,
 ): Service & { server?: Server } {
   const catalog = liveCatalog(live)
   const gateway: Gateway = {
@@ -115,7 +125,11 @@ function serviceOf(
     owner,
     now: Date.now,
     inlineMedia: inlineMedia(config.egress.allow_hosts),
-    inFlight: new Set(),
+    inFlight: new InFlight(),
+    health: new Health(Date.now),
+    retryBudget: new RetryBudget(Date.now),
+    upstream: new Slots(config.limits.max_connections_upstream),
+    stopping: state.stopping.signal,
   }
   const service: Service & { server?: Server } = {
     gateway,
@@ -151,6 +165,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     holdOutputTokens: ledger.hold_default_output_tokens,
     leaseMs: ledger.lease_ms,
     answerBytes: limits.upstream_body_bytes,
+    eventBytes: limits.sse_event_bytes,
     attempts: limits.attempts,
   }
 }
@@ -243,25 +258,43 @@ function needsKey(row: (typeof rows)[number]): boolean {
   return row.auth.kind !== 'none' && !row.local
 }
 
-/** Readiness goes first, then the calls in flight end by themselves or by the deadline, then the store closes. */
+/**
+ * Readiness goes first; the calls in flight end by themselves, or at the deadline with an error and a settled charge;
+ * then the connections and the store are closed.
+ */
 async function stop(
   config: Config,
   log: Log,
   server: Server,
   service: Service,
   store: Store,
-  state: { draining: boolean },
+  state: RunState,
 ): Promise<void> {
   state.draining = true
   const { inFlight } = service.gateway
-  const deadline = Date.now() + config.timeouts.shutdown_ms
-  while (inFlight.size > 0 && Date.now() < deadline) await Bun.sleep(20)
-  if (inFlight.size > 0)
-    log.warn('stopping with calls in flight: recovery settles them', { calls: inFlight.size })
-  // A last answer may still be on its way to its client: connections are closed only when they are idle.
-  await Promise.race([server.stop(), Bun.sleep(1_000)])
+  if (!(await within(config.timeouts.shutdown_ms, () => inFlight.size === 0))) {
+    log.warn('calls in flight are cut off: the time to finish them is over', { calls: inFlight.size })
+    state.stopping.abort()
+    if (!(await within(settleMs, () => inFlight.size === 0)))
+      log.warn('stopping with calls in flight: recovery settles them', { calls: inFlight.size })
+  }
+  // A last answer may still be on its way to its client; connections without a request have nothing to wait for.
+  await within(settleMs, () => server.pendingRequests === 0)
   await server.stop(true)
   await store.close()
+}
+
+/** How long the last answers of a gateway that stops may take to be settled, and then to be sent. */
+const settleMs = 2_000
+
+/** Waits until something holds; false when it does not within the time. */
+async function within(ms: number, holds: () => boolean): Promise<boolean> {
+  const deadline = performance.now() + ms
+  while (!holds()) {
+    if (performance.now() >= deadline) return false
+    await Bun.sleep(10)
+  }
+  return true
 }
 
 function groupLimits({ ledger }: Config) {

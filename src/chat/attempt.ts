@@ -8,23 +8,28 @@ import type { AnswerContext, Bill, Outbound, Target, Warning } from '../protocol
 import { send } from '../providers/upstream.ts'
 import type { Booking } from './booking.ts'
 import { disconnectPolicy } from './departure.ts'
+import { deadlinesOf } from './deadlines.ts'
 import { AttemptFailed } from './dispatch.ts'
-import { transportFault } from './fault-error.ts'
+import { shuttingDown, transportFault } from './fault-error.ts'
 import { frameDecoder } from './frames.ts'
-import type { Gateway, IncomingCall } from './gateway.ts'
+import type { ChatLimits, Gateway, IncomingCall } from './gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
 import { passthroughChannel, passthroughWhole } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
 import type { ByteReader, OpenStream, Outcome } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
 import { TranslateChannel } from './translate.ts'
+import type { Deadline } from './watchdog.ts'
 
 export interface OpenedStream extends OpenStream {
   readonly kind: 'stream'
+  /** What the client is told will not be honoured, by the gateway and by this provider. */
+  readonly warnings: readonly Warning[]
 }
 
 export interface WholeAnswer {
   readonly kind: 'whole'
+  readonly warnings: readonly Warning[]
   readonly outcome: Outcome
   /** The client's body, once the charge is known. */
   readonly body: (usage: Usage, bill: Bill) => JsonObject
@@ -32,6 +37,10 @@ export interface WholeAnswer {
 
 /** How much of an error body is read: providers' errors are short, a web page is not worth more. */
 const errorBodyBytes = 65_536
+/** How long it may take: the status says enough. */
+const errorBodyMs = 5_000
+/** Bodies that announce at most this size are read in one go. */
+const smallBodyBytes = 65_536
 
 /**
  * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
@@ -42,31 +51,28 @@ export async function openStream(
   call: IncomingCall,
   booking: Booking,
   candidate: Candidate,
-  warnings: Warning[],
+  told: readonly Warning[],
 ): Promise<OpenedStream> {
-  const prepared = await prepare(gateway, call, booking, candidate, warnings)
-  const { limits, watchdog } = gateway
-  const firstByteMs = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
-  const attempt = new Attempt(
-    call,
-    watchdog.arm(firstByteMs, () => attempt.expire()),
-    'cancel',
-  )
+  const prepared = await prepare(gateway, call, booking, candidate, told)
+  const limits = deadlinesOf(gateway.limits, candidate.provider)
+  const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
+  // A stream has delivered nothing yet: there is nothing to drain.
+  const attempt = new Attempt(gateway, call, Math.min(patience, limits.totalMs - elapsed(call)), 'cancel')
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
-    await refuseFailure(response, prepared)
-    const channel = channelFor(gateway, call, candidate, prepared, warnings)
+    await refuseFailure(response, prepared, attempt)
+    const channel = channelFor(gateway, call, candidate, prepared)
     const opened = isJson(response)
-      ? await wholeAsStream(response, channel, prepared, limits.answerBytes)
+      ? await wholeAsStream(response, channel, prepared, limits, attempt)
       : await readHead(readerOf(response), channel)
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
-    return { kind: 'stream', channel, ...opened, abort: () => attempt.abort() }
+    attempt.settle()
+    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, abort: () => attempt.end() }
   } catch (error) {
-    attempt.abort()
-    throw attempt.verdict(error)
-  } finally {
-    attempt.close()
+    const verdict = attempt.verdict(error)
+    attempt.end()
+    throw verdict
   }
 }
 
@@ -76,31 +82,35 @@ export async function fetchWhole(
   call: IncomingCall,
   booking: Booking,
   candidate: Candidate,
-  warnings: Warning[],
+  told: readonly Warning[],
 ): Promise<WholeAnswer> {
-  const prepared = await prepare(gateway, call, booking, candidate, warnings)
-  const { limits, watchdog } = gateway
+  const prepared = await prepare(gateway, call, booking, candidate, told)
+  const limits = deadlinesOf(gateway.limits, candidate.provider)
   // A whole answer's first byte comes when its last token is made, so it gets the patience of a reasoning model.
-  const deadline = watchdog.arm(limits.firstByteReasoningMs, () => attempt.expire())
-  const attempt = new Attempt(call, deadline, disconnectPolicy(call, candidate.provider.onDisconnect))
+  const patience = Math.min(limits.firstByteReasoningMs, limits.totalMs - elapsed(call))
+  const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
+  const attempt = new Attempt(gateway, call, patience, policy)
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
-    await refuseFailure(response, prepared)
-    deadline.extend(limits.gapMs)
-    const body = parsedAnswer(response, await boundedText(response, limits.answerBytes))
-    return wholeAnswer(gateway, call, candidate, prepared, body, warnings)
+    await refuseFailure(response, prepared, attempt)
+    const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
+    return wholeAnswer(gateway, call, candidate, prepared, parsedAnswer(response, text))
   } catch (error) {
-    attempt.abort()
     throw attempt.verdict(error)
   } finally {
-    attempt.close()
+    attempt.end()
   }
+}
+
+function elapsed(call: IncomingCall): number {
+  return performance.now() - call.arrivedAt
 }
 
 interface Prepared {
   readonly outbound: Outbound
   readonly target: Target
   readonly lowered: Lowered
+  readonly warnings: readonly Warning[]
 }
 
 async function prepare(
@@ -108,7 +118,7 @@ async function prepare(
   call: IncomingCall,
   booking: Booking,
   candidate: Candidate,
-  warnings: Warning[],
+  told: readonly Warning[],
 ): Promise<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = gateway.outbounds[provider.protocol]
@@ -127,24 +137,40 @@ async function prepare(
   if (dropped && call.request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   }
-  warnings.push(...lowered.warnings)
-  return { outbound, target, lowered }
+  // Of another candidate other things may be true: its warnings are its own.
+  return { outbound, target, lowered, warnings: [...told, ...lowered.warnings] }
 }
 
-/** The cancellation of one attempt: by a deadline, by the client's leaving, or by whoever ends the stream. */
+/** One attempt's hold on a provider, and what ends it: a deadline, the client's leaving, a shutdown, its own end. */
 class Attempt {
   readonly #controller = new AbortController()
-  readonly #deadline: { clear(): void }
   readonly #gone: AbortSignal
-  readonly #onGone = () => this.#controller.abort()
+  readonly #stopping: AbortSignal
+  readonly #deadline: Deadline
+  readonly #giveBack: () => void
+  readonly #abort = () => this.#controller.abort()
   #expired = false
 
-  constructor(call: IncomingCall, deadline: { clear(): void }, policy: 'cancel' | 'drain' | 'free') {
-    this.#deadline = deadline
+  /** Throws `overloaded` when the gateway has no connection left for it. */
+  constructor(
+    { watchdog, stopping, upstream }: Gateway,
+    call: IncomingCall,
+    patienceMs: number,
+    policy: 'cancel' | 'drain' | 'free',
+  ) {
+    const giveBack = upstream.take()
+    if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    this.#giveBack = giveBack
     this.#gone = call.signal
+    this.#stopping = stopping
+    this.#deadline = watchdog.arm(patienceMs, () => {
+      this.#expired = true
+      this.#abort()
+    })
     // A whole answer that is to be drained is awaited although its client has left.
-    if (policy !== 'drain') this.#gone.addEventListener('abort', this.#onGone, { once: true })
-    if (this.#gone.aborted) this.#onGone()
+    if (policy !== 'drain') this.#gone.addEventListener('abort', this.#abort, { once: true })
+    stopping.addEventListener('abort', this.#abort, { once: true })
+    if (stopping.aborted || (this.#gone.aborted && policy !== 'drain')) this.#abort()
   }
 
   send(candidate: Candidate, lowered: Lowered, connectMs: number): Promise<Response> {
@@ -152,32 +178,43 @@ class Attempt {
     return send({ ...lowered, provider, key, abort: this.#controller, connectMs })
   }
 
-  expire(): void {
-    this.#expired = true
-    this.#controller.abort()
-  }
-
-  abort(): void {
-    this.#controller.abort()
+  extend(ms: number): void {
+    this.#deadline.extend(ms)
   }
 
   /** What an exception of this attempt means. */
   verdict(error: unknown): unknown {
+    if (error instanceof AttemptFailed || error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
+    if (this.#stopping.aborted) return shuttingDown()
     if (this.#gone.aborted && this.#controller.signal.aborted) {
       return new AttemptFailed(transportFault('cut', 'the client left'))
     }
     return error
   }
 
-  close(): void {
+  /** The answer has begun: from here on the relay watches over it, and only calls `end`. */
+  settle(): void {
     this.#deadline.clear()
-    this.#gone.removeEventListener('abort', this.#onGone)
+    this.#gone.removeEventListener('abort', this.#abort)
+    this.#stopping.removeEventListener('abort', this.#abort)
+  }
+
+  /** Ends the provider's work, where it has not ended by itself. */
+  end(): void {
+    this.settle()
+    this.#abort()
+    this.#giveBack()
   }
 }
 
-async function refuseFailure(response: Response, { outbound, target }: Prepared): Promise<void> {
+async function refuseFailure(
+  response: Response,
+  { outbound, target }: Prepared,
+  attempt: Attempt,
+): Promise<void> {
   if (response.status >= 200 && response.status < 300) return
+  attempt.extend(errorBodyMs)
   const text = await boundedText(response, errorBodyBytes).catch(() => '')
   // A redirect would carry our key to another host; it is a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
@@ -192,15 +229,15 @@ function channelFor(
   gateway: Gateway,
   call: IncomingCall,
   candidate: Candidate,
-  { outbound, target, lowered }: Prepared,
-  warnings: readonly Warning[],
+  { outbound, target, lowered, warnings }: Prepared,
 ): StreamChannel {
   const context = contextOf(gateway, call, candidate, warnings)
   if (lowered.passthrough) {
-    return passthroughChannel(candidate.provider, target, context, call.request.envelope.n)
+    const { n } = call.request.envelope
+    return passthroughChannel(candidate.provider, target, context, n, gateway.limits.eventBytes)
   }
   return new TranslateChannel({
-    decoder: frameDecoder(outbound.framing),
+    decoder: frameDecoder(outbound.framing, gateway.limits.eventBytes),
     parser: outbound.parser(target),
     encoder: call.inbound.encoder(context),
     onSignature: (id, signature) => gateway.signatures.remember(id, signature),
@@ -242,9 +279,11 @@ async function wholeAsStream(
   response: Response,
   channel: StreamChannel,
   { outbound, target }: Prepared,
-  maxBytes: number,
+  { answerBytes, gapMs }: ChatLimits,
+  attempt: Attempt,
 ): Promise<{ reader: ByteReader; head: readonly Uint8Array[]; ended: boolean }> {
-  const events = outbound.whole(parsedAnswer(response, await boundedText(response, maxBytes)), target)
+  const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs))
+  const events = outbound.whole(parsedAnswer(response, text), target)
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
   return { reader, head: channel.take(events), ended: true }
 }
@@ -253,9 +292,8 @@ function wholeAnswer(
   gateway: Gateway,
   call: IncomingCall,
   candidate: Candidate,
-  { outbound, target, lowered }: Prepared,
+  { outbound, target, lowered, warnings }: Prepared,
   parsed: unknown,
-  warnings: readonly Warning[],
 ): WholeAnswer {
   const result = collect(outbound.whole(parsed, target))
   if (result.fault) throw new AttemptFailed(result.fault)
@@ -266,6 +304,7 @@ function wholeAnswer(
   const delivered = JSON.stringify(result.choices).length
   return {
     kind: 'whole',
+    warnings,
     outcome: {
       ending: 'finished',
       fault: undefined,
@@ -292,15 +331,24 @@ function parsedAnswer(response: Response, text: string): unknown {
   }
 }
 
-/** Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. */
-async function boundedText(response: Response, maxBytes: number): Promise<string> {
+/**
+ * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is told whenever
+ * some of it has come.
+ */
+async function boundedText(
+  response: Response,
+  maxBytes: number,
+  onBytes: () => void = () => undefined,
+): Promise<string> {
+  onBytes()
   const announced = Number(response.headers.get('content-length') ?? Number.NaN)
-  if (announced <= maxBytes) return response.text()
+  if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
   const reader = readerOf(response)
   const chunks: Uint8Array[] = []
   let size = 0
   for (;;) {
     const { done, value } = await reader.readMany()
+    onBytes()
     for (const bytes of value ?? []) {
       chunks.push(bytes)
       size += bytes.length

@@ -84,7 +84,7 @@ export class Booking {
       leaseUntil: now + gateway.limits.totalMs + gateway.limits.drainMs + gateway.limits.leaseMs,
     })
     if (result.kind === 'refused') throw refused(result, need, call, now)
-    gateway.inFlight.add(call.requestId)
+    gateway.inFlight.enter(call.requestId, caller.account.id)
     return new Booking(gateway, call, need, result.amount, free - result.amount, candidates[0]!)
   }
 
@@ -213,7 +213,7 @@ export class Booking {
         },
       })
     } finally {
-      inFlight.delete(call)
+      inFlight.leave(call)
     }
   }
 

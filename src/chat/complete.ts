@@ -6,7 +6,7 @@ import type { Warning } from '../protocols/protocol.ts'
 import { refusal } from './admission.ts'
 import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
 import { Booking } from './booking.ts'
-import { dispatch, DispatchFailed } from './dispatch.ts'
+import { dispatch, DispatchFailed, pause } from './dispatch.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { candidatesFor } from './plan.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
@@ -18,19 +18,18 @@ import { testModel } from './test-mode.ts'
  */
 export async function complete(gateway: Gateway, call: IncomingCall): Promise<Response> {
   const { models, warnings } = admitted(gateway, call)
-  const candidates = candidatesFor(models, gateway.providers, call.request.envelope.routing)
+  const candidates = candidatesFor(models, gateway.providers, call.request.envelope.routing, turnOf(call))
   const booking = await Booking.open(gateway, call, candidates)
   warnings.push(...booking.warnings)
   try {
     const attempt = call.request.envelope.stream ? openStream : fetchWhole
+    const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<OpenedStream | WholeAnswer>(
-      candidates,
-      gateway.limits.attempts,
-      call.signal,
+      { candidates, limit: limits.attempts, health, budget, gone: call.signal, pause },
       (candidate) => attempt(gateway, call, booking, candidate, warnings),
     )
     booking.servedBy(served.candidate, served.attempts)
-    const headers = answerHeaders(call, served.candidate, warnings)
+    const headers = answerHeaders(call, served.candidate, served.answer.warnings)
     return served.answer.kind === 'stream'
       ? streamResponse(gateway, call, booking, served.answer, headers)
       : await jsonResponse(booking, served.answer, headers)
@@ -39,6 +38,12 @@ export async function complete(gateway: Gateway, call: IncomingCall): Promise<Re
     await booking.release(failed.error, failed.attempts)
     throw failed.error
   }
+}
+
+/** Calls of one session take the same key's turn; every other call a turn of its own. */
+function turnOf({ caller, request, requestId }: IncomingCall): string {
+  const { sessionId } = request.envelope
+  return sessionId === undefined ? requestId : `${caller.account.id} ${sessionId}`
 }
 
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */

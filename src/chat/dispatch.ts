@@ -5,7 +5,9 @@ import type { Attempt } from '../credits/ledger.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { UnreachableError } from '../providers/upstream.ts'
 import { anotherModelMayHelp, anotherOfferMayHelp, codeOf, errorOf, transportFault } from './fault-error.ts'
+import { probeEveryMs, type Health } from './health.ts'
 import type { Candidate } from './plan.ts'
+import type { RetryBudget } from './retry-budget.ts'
 
 /** Thrown by an attempt whose provider failed before anything reached the client. */
 export class AttemptFailed extends Error {
@@ -37,51 +39,176 @@ export class DispatchFailed extends Error {
   }
 }
 
+/** What a search for an answer goes by. */
+export interface Search {
+  /** In the order of preference; the health of each may change that. */
+  readonly candidates: readonly Candidate[]
+  /** Tries over all candidates. */
+  readonly limit: number
+  readonly health: Health
+  readonly budget: RetryBudget
+  /** Aborts when the client has left: nothing more is tried then. */
+  readonly gone: AbortSignal
+  /** Resolves after so many milliseconds, or as soon as the signal aborts. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** The longest a call waits for an offer that asked it to: a client that waits longer had better be told. */
+const longestWaitMs = 2_000
+/** The wait before a second try where the provider names none; it doubles, and is spread by half. */
+const firstWaitMs = 100
+
+/** Faults that the same offer may have got over a moment later. A timeout has cost the client enough already. */
+const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cut'])
+
 /**
- * Tries the candidates in order, each once and at most `limit` of them, until one answers.
- * A fault of the request itself ends the search; a fault of one offer moves to the next; a prompt that is too long
- * moves to the next model. Rejects with DispatchFailed. `gone` aborts between attempts when the client has left.
+ * Tries the candidates until one answers: the healthy ones in order, then those that cool down. When all have failed
+ * and one of them may have got over it, that one is tried again, after the wait it asked for. Tries of what is known
+ * to be in trouble, and second tries of the same, are paid from the retry budget. A fault of the request itself ends
+ * the search; a prompt that is too long moves to the next model. Rejects with DispatchFailed.
  */
 export async function dispatch<Answer>(
-  candidates: readonly Candidate[],
-  limit: number,
-  gone: AbortSignal,
+  search: Search,
   attempt: (candidate: Candidate) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
-  const attempts: Attempt[] = []
-  const faults: { fault: Fault; provider: string }[] = []
-  const refusedModels = new Set<string>()
+  const tries = new Tries(search, attempt)
+  search.budget.request()
+  return (await tries.eachOnce()) ?? (await tries.again()) ?? tries.fail()
+}
 
-  for (const candidate of candidates) {
-    if (attempts.length >= limit) break
-    if (refusedModels.has(candidate.model.id)) continue
+interface Failure {
+  readonly candidate: Candidate
+  readonly fault: Fault
+}
+
+/** The tries of one call. */
+class Tries<Answer> {
+  readonly #search: Search
+  readonly #attempt: (candidate: Candidate) => Promise<Answer>
+  readonly #attempts: Attempt[] = []
+  readonly #failures: Failure[] = []
+  readonly #refusedModels = new Set<string>()
+  /** The request is at fault, or the client has left: nobody else need be asked. */
+  #over = false
+
+  constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
+    this.#search = search
+    this.#attempt = attempt
+  }
+
+  async eachOnce(): Promise<Dispatched<Answer> | undefined> {
+    for (const candidate of inOrderOfHealth(this.#search)) {
+      if (this.#isOver) return undefined
+      if (this.#refusedModels.has(candidate.model.id) || !this.#mayTry(candidate)) continue
+      const served = await this.#try(candidate)
+      if (served) return served
+    }
+    return undefined
+  }
+
+  async again(): Promise<Dispatched<Answer> | undefined> {
+    const { budget, gone, health, pause } = this.#search
+    for (let round = 0; !this.#isOver; round++) {
+      const next = this.#soonest(round)
+      if (next === undefined || health.standing(next.candidate) === 'open' || !budget.take()) return undefined
+      await pause(next.waitMs, gone)
+      const served = this.#isOver ? undefined : await this.#try(next.candidate)
+      if (served) return served
+    }
+    return undefined
+  }
+
+  /** What all the failures amount to. */
+  fail(): never {
+    throw new DispatchFailed(worst(this.#failures, this.#search.gone.aborted), this.#attempts)
+  }
+
+  get #isOver(): boolean {
+    return this.#over || this.#search.gone.aborted || this.#attempts.length >= this.#search.limit
+  }
+
+  #mayTry(candidate: Candidate): boolean {
+    const { health, budget } = this.#search
+    const standing = health.standing(candidate)
+    if (standing === 'healthy') return true
+    if (this.#attempts.length > 0 && !budget.take()) return false
+    return standing === 'cooling' || health.probe(candidate)
+  }
+
+  /** The failed offer that can be asked again first, each judged by its last fault; undefined when none can. */
+  #soonest(round: number): { candidate: Candidate; waitMs: number } | undefined {
+    const last = new Map(this.#failures.map(({ candidate, fault }) => [candidate, fault]))
+    const waits = [...last].flatMap(([candidate, fault]) => {
+      const waitMs = waitBefore(candidate, fault, round)
+      return waitMs === undefined || this.#refusedModels.has(candidate.model.id)
+        ? []
+        : [{ candidate, waitMs }]
+    })
+    return waits.toSorted((a, b) => a.waitMs - b.waitMs)[0]
+  }
+
+  async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
+    const { health, gone } = this.#search
     const startedAt = performance.now()
-    const note = (code: string | null) =>
-      attempts.push({
-        provider: candidate.provider.id,
-        outcome: code === null ? 'served' : 'failed',
-        code,
-        upstreamId: null,
-        ms: Math.round(performance.now() - startedAt),
-      })
+    const note = (code: string | null) => {
+      const ms = performance.now() - startedAt
+      const outcome = code === null ? 'served' : 'failed'
+      const provider = candidate.provider.id
+      this.#attempts.push({ provider, outcome, code, upstreamId: null, ms: Math.round(ms) })
+      return ms
+    }
     try {
-      const answer = await attempt(candidate)
-      note(null)
-      return { answer, candidate, attempts }
+      const answer = await this.#attempt(candidate)
+      health.answered(candidate, note(null))
+      return { answer, candidate, attempts: this.#attempts }
     } catch (error) {
-      if (error instanceof GatewayError) {
-        note(error.code)
-        throw new DispatchFailed(error, attempts)
+      const refused = error instanceof GatewayError
+      const fault = refused ? undefined : faultOf(error)
+      if (fault === undefined) {
+        const told = asGatewayError(error)
+        note(told.code)
+        throw new DispatchFailed(told, this.#attempts)
       }
-      const fault = faultOf(error)
-      if (fault === undefined) throw new DispatchFailed(asGatewayError(error), attempts)
-      note(codeOf(fault))
-      faults.push({ fault, provider: candidate.provider.id })
-      if (gone.aborted || !anotherModelMayHelp(fault)) break
-      if (!anotherOfferMayHelp(fault)) refusedModels.add(candidate.model.id)
+      const ms = note(codeOf(fault))
+      this.#failures.push({ candidate, fault })
+      // A client that leaves breaks its own connection: the provider is not to blame.
+      if (!gone.aborted) health.failed(candidate, fault, ms)
+      if (!anotherModelMayHelp(fault)) this.#over = true
+      if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
+      return undefined
     }
   }
-  throw new DispatchFailed(worst(faults), attempts)
+}
+
+/** Healthy candidates as they are ranked, then the others as they are ranked. */
+function inOrderOfHealth({ candidates, health }: Search): readonly Candidate[] {
+  const well = candidates.filter((candidate) => health.standing(candidate) === 'healthy')
+  if (well.length === candidates.length) return candidates
+  return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]
+}
+
+/** How long to wait before the same candidate is tried again, milliseconds; undefined when it had better not be. */
+function waitBefore({ provider }: Candidate, fault: Fault, round: number): number | undefined {
+  // What runs inside this process fails because it was asked to: it would again.
+  if (provider.transport === 'builtin') return undefined
+  const asked = fault.retryAfterMs
+  if (asked !== undefined && asked > longestWaitMs) return undefined
+  if (asked !== undefined && (passing.has(fault.kind) || fault.kind === 'rate-limited')) return asked
+  return passing.has(fault.kind) ? firstWaitMs * 2 ** round * (0.5 + Math.random()) : undefined
+}
+
+/** A pause that ends early when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+    resolve()
+  }
+  const timer = setTimeout(end, ms)
+  signal.addEventListener('abort', end, { once: true })
+  return promise
 }
 
 function faultOf(error: unknown): Fault | undefined {
@@ -94,11 +221,21 @@ function faultOf(error: unknown): Fault | undefined {
 }
 
 /** What all the failures amount to: the first that is the caller's to mend, else the last; the shortest wait of all. */
-function worst(faults: readonly { fault: Fault; provider: string }[]): GatewayError {
-  const last = faults.at(-1)
-  if (!last) return new GatewayError('no_provider_available')
-  const told = faults.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
-  const waits = faults.flatMap(({ fault }) => fault.retryAfterMs ?? [])
+function worst(failures: readonly Failure[], gone: boolean): GatewayError {
+  const last = failures.at(-1)
+  if (!last) return gone ? new GatewayError('upstream_error', { message: leftEarly }) : passedOver()
+  const told = failures.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
+  const waits = failures.flatMap(({ fault }) => fault.retryAfterMs ?? [])
   const fault = waits.length > 0 ? { ...told.fault, retryAfterMs: Math.min(...waits) } : told.fault
-  return errorOf(fault, told.provider)
+  return errorOf(fault, told.candidate.provider.id)
+}
+
+const leftEarly = 'The client left before a provider was asked.'
+
+/** Every offer has its breaker open: the answer comes at once, and says when a probe may have closed one. */
+function passedOver(): GatewayError {
+  return new GatewayError('no_provider_available', {
+    message: 'Every provider that serves this model has failed repeatedly a moment ago and is given a rest.',
+    retryAfterMs: probeEveryMs,
+  })
 }

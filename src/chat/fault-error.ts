@@ -58,3 +58,8 @@ export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: stri
     retryAfterMs: undefined,
   }
 }
+
+/** What calls are told that a shutdown cuts off or turns away. */
+export function shuttingDown(): GatewayError {
+  return new GatewayError('overloaded', { message: 'The gateway is shutting down.', retryAfterMs: 1_000 })
+}

@@ -4,13 +4,13 @@ import type { Outbound } from '../protocols/protocol.ts'
 import { SseDecoder } from '../protocols/sse.ts'
 import type { FrameDecoder } from './translate.ts'
 
-const decoders: Readonly<Partial<Record<Outbound['framing'], () => FrameDecoder>>> = {
-  sse: () => new SseDecoder(),
+const decoders: Readonly<Partial<Record<Outbound['framing'], (maxCharacters: number) => FrameDecoder>>> = {
+  sse: (maxCharacters) => new SseDecoder(maxCharacters),
 }
 
-/** A fresh decoder. Throws when the framing has none: a fault of this program, not of the caller. */
-export function frameDecoder(framing: Outbound['framing']): FrameDecoder {
+/** A fresh decoder, for events of at most so many bytes. Throws when the framing has none: a fault of this program, not of the caller. */
+export function frameDecoder(framing: Outbound['framing'], maxBytes: number): FrameDecoder {
   const make = decoders[framing]
   if (!make) throw new Error(`no decoder for ${framing}`)
-  return make()
+  return make(maxBytes)
 }

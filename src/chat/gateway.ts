@@ -8,6 +8,10 @@ import type { RequestLog } from '../observe/request-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { Inbound, InboundRequest, Outbound, ProtocolId } from '../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { Health } from './health.ts'
+import type { InFlight } from './in-flight.ts'
+import type { RetryBudget } from './retry-budget.ts'
+import type { Slots } from './slots.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface Gateway {
@@ -26,8 +30,14 @@ export interface Gateway {
   readonly now: () => number
   /** Replaces images and files given by URL with their bytes, for protocols that take no URLs. */
   readonly inlineMedia: (part: ContentPart, param: string, signal: AbortSignal) => Promise<ContentPart>
-  /** Calls in flight, for draining. */
-  readonly inFlight: Set<string>
+  /** Calls in flight, for limits and draining. */
+  readonly inFlight: InFlight
+  readonly health: Health
+  readonly retryBudget: RetryBudget
+  /** Requests to providers that are open now. */
+  readonly upstream: Slots
+  /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
+  readonly stopping: AbortSignal
 }
 
 /** Remembers thought signatures by tool-call id, for clients that drop them. */
@@ -52,6 +62,7 @@ export interface ChatLimits {
   readonly holdOutputTokens: number
   readonly leaseMs: number
   readonly answerBytes: number
+  readonly eventBytes: number
   readonly attempts: number
 }
 

@@ -74,11 +74,12 @@ export function passthroughChannel(
   target: Target,
   context: AnswerContext,
   choices: number,
+  maxEventBytes: number,
 ): StreamChannel {
   const quirks = target.quirks as OpenAIChatQuirks
   return provider.passthrough === 'verbatim'
-    ? new VerbatimChannel(quirks, context, choices)
-    : new RepairChannel(quirks, context, choices)
+    ? new VerbatimChannel(quirks, context, choices, maxEventBytes)
+    : new RepairChannel(quirks, context, choices, maxEventBytes)
 }
 
 const utf8 = new TextEncoder()
@@ -111,8 +112,8 @@ class VerbatimChannel implements StreamChannel {
   readonly #choices: number
   #whole: TranslateChannel | undefined
 
-  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number) {
-    this.#filter = new VerbatimFilter({ model: context.model, choices })
+  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxFrameBytes: number) {
+    this.#filter = new VerbatimFilter({ model: context.model, choices, maxFrameBytes })
     this.#quirks = quirks
     this.#context = context
     this.#choices = choices
@@ -175,7 +176,7 @@ class VerbatimChannel implements StreamChannel {
 
 /** Each frame is mended to the wire contract and keeps its unknown fields. */
 class RepairChannel implements StreamChannel {
-  readonly #decoder = new SseDecoder()
+  readonly #decoder: SseDecoder
   readonly #repair: FrameRepair
   readonly #quirks: OpenAIChatQuirks
   readonly #context: AnswerContext
@@ -185,7 +186,8 @@ class RepairChannel implements StreamChannel {
   #whole: TranslateChannel | undefined
   #upstreamId: string | undefined
 
-  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number) {
+  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
+    this.#decoder = new SseDecoder(maxEventBytes)
     this.#repair = new FrameRepair(context)
     this.#quirks = quirks
     this.#context = context

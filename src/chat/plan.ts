@@ -17,23 +17,29 @@ export interface Candidate {
 
 /**
  * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
- * (or the request's `provider.order`) ranks them, keys as the operator ranks them. Throws `no_provider_available`
- * when nothing is left.
+ * (or the request's `provider.order`) ranks them. Keys are equals and are used in turn: `turn` decides which comes
+ * first, the same for the same turn, so that a session stays with the key whose prompt cache knows it. Throws
+ * `no_provider_available` when nothing is left.
  */
 export function candidatesFor(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: Routing,
+  turn: string,
 ): readonly Candidate[] {
   const candidates = models.flatMap((model) =>
     ranked(model.offers, routing)
       .filter((offer) => permitted(offer, routing))
       .flatMap((offer) => {
         const provider = providers.get(offer.provider)
-        return provider ? provider.keys.map((key) => ({ model, offer, provider, key })) : []
+        return provider ? inTurn(provider.keys, turn).map((key) => ({ model, offer, provider, key })) : []
       }),
   )
-  const usable = routing.allowFallbacks ? candidates : candidates.slice(0, 1)
+  // Without fallbacks another key is still the same offer.
+  const [first] = candidates
+  const usable = routing.allowFallbacks
+    ? candidates
+    : candidates.filter(({ offer }) => offer === first!.offer)
   if (usable.length > 0) return usable
   const wanted = [...new Set(models.flatMap((model) => model.offers.map((offer) => offer.provider)))]
   throw new GatewayError('no_provider_available', {
@@ -42,6 +48,14 @@ export function candidatesFor(
     } no key here, or the request's provider rules leave none.`,
     metadata: { providers: wanted },
   })
+}
+
+/** The keys by a hash of the turn and their place: evenly spread, and unmoved by what becomes of the others. */
+function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
+  if (keys.length < 2) return keys
+  const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
+  const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
+  return places.map((place) => keys[place]!)
 }
 
 function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {

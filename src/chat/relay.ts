@@ -3,12 +3,12 @@
 import type { Fault } from '../conversation/event.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { Ending } from '../credits/ledger.ts'
-import { renderError, type GatewayError } from '../errors.ts'
+import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
-import { errorOf, transportFault } from './fault-error.ts'
+import { errorOf, shuttingDown, transportFault } from './fault-error.ts'
 import type { ChatLimits } from './gateway.ts'
 import type { StoppedBy, StreamChannel } from './stream-channel.ts'
-import type { Watchdog } from './watchdog.ts'
+import type { Deadline, Watchdog } from './watchdog.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
 export interface OpenStream {
@@ -52,6 +52,12 @@ export interface RelayOptions {
   readonly provider: string
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
+  /** Milliseconds the call has taken already: they count towards its total. */
+  readonly elapsedMs: number
+  /** Aborts when the client leaves: the stream's own `cancel` is not called for a body that nobody began to read. */
+  readonly gone: AbortSignal
+  /** Aborts when the gateway stops and waits no longer. */
+  readonly stopping: AbortSignal
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
   /** Books the outcome; called exactly once. The client sees its figures only after it resolves. */
   readonly settle: (outcome: Outcome) => Promise<Settlement>
@@ -74,13 +80,21 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
   )
 }
 
+/** How long a provider's connection may linger after its answer has ended: what it has still to say is nothing. */
+const afterFinishMs = 1_000
+
 class Relay {
   readonly #open: OpenStream
   readonly #options: RelayOptions
+  readonly #onGone = () => this.clientGone()
+  readonly #onStopping = () => this.#stop(shuttingDown())
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #gone = false
   #stoppedBy: StoppedBy | undefined
-  #deadlineFault: Fault | undefined
+  /** Why the gateway itself ended the stream. */
+  #stopError: GatewayError | undefined
+  #stopFault: Fault | undefined
+  #drain: Deadline | undefined
   #resume: (() => void) | undefined
 
   constructor(open: OpenStream, options: RelayOptions) {
@@ -88,21 +102,27 @@ class Relay {
     this.#options = options
   }
 
+  /** Runs the answer to its end. Never rejects. */
   async start(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     this.#controller = controller
-    const { limits, watchdog } = this.#options
-    const total = watchdog.arm(limits.totalMs, () => this.#expire('the answer took too long'))
+    const { limits, watchdog, elapsedMs, gone, stopping } = this.#options
+    const total = watchdog.arm(limits.totalMs - elapsedMs, () => this.#expire('the answer took too long'))
     const silence = watchdog.arm(limits.keepaliveMs, () => {
-      this.#enqueue(keepalive)
+      // Whoever does not read what there is needs no sign of life.
+      if ((this.#controller?.desiredSize ?? 0) > 0) this.#enqueue(keepalive)
       silence.extend(limits.keepaliveMs)
     })
-    try {
-      await this.#pump(() => silence.extend(limits.keepaliveMs))
-    } finally {
-      total.clear()
-      silence.clear()
-    }
+    gone.addEventListener('abort', this.#onGone, { once: true })
+    stopping.addEventListener('abort', this.#onStopping, { once: true })
+    if (gone.aborted) this.clientGone()
+    if (stopping.aborted) this.#onStopping()
+    await this.#pump(() => silence.extend(limits.keepaliveMs))
+    total.clear()
+    silence.clear()
+    this.#drain?.clear()
+    stopping.removeEventListener('abort', this.#onStopping)
     await this.#conclude()
+    gone.removeEventListener('abort', this.#onGone)
   }
 
   wake(): void {
@@ -110,37 +130,36 @@ class Relay {
   }
 
   clientGone(): void {
+    if (this.#gone) return
     this.#gone = true
     this.#resume?.()
-    if (this.#options.onDisconnect !== 'drain') {
-      this.#open.abort()
-      return
-    }
+    const { onDisconnect, watchdog, limits } = this.#options
     // The rest is read for its usage alone, and not for ever.
-    this.#options.watchdog.arm(this.#options.limits.drainMs, () => this.#open.abort())
+    if (onDisconnect === 'drain') this.#drain = watchdog.arm(limits.drainMs, () => this.#open.abort())
+    else this.#open.abort()
   }
 
+  /** Reads the provider's body to its end, or to whatever ends it before. */
   async #pump(onBytes: () => void): Promise<void> {
     const { channel, reader, head, ended } = this.#open
-    const { limits, watchdog } = this.#options
-    for (const bytes of head) this.#enqueue(bytes)
-    if (ended) return
+    const { limits, watchdog, onDisconnect, onProgress } = this.#options
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
     try {
-      for (;;) {
-        await this.#roomForMore()
-        gap.extend(limits.gapMs)
+      for (const bytes of head) this.#enqueue(bytes)
+      for (let over = ended; !over;) {
+        if (!this.#hasRoom) {
+          gap.clear()
+          await this.#roomForMore()
+        }
+        gap.extend(channel.progress.finished ? afterFinishMs : limits.gapMs)
         const { done, value } = await reader.readMany()
         for (const bytes of value ?? []) for (const out of channel.push(bytes)) this.#enqueue(out)
         onBytes()
-        if (done) break
-        if (channel.progress.fault !== undefined) break
-        if (this.#gone && this.#options.onDisconnect !== 'drain') break
-        this.#stoppedBy ??= this.#options.onProgress(channel)
-        if (this.#stoppedBy !== undefined) break
+        if (done) for (const out of channel.end()) this.#enqueue(out)
+        if (this.#gone && onDisconnect !== 'drain') break
+        if (!done) this.#stoppedBy = onProgress(channel)
+        over = done || this.#stoppedBy !== undefined || channel.progress.fault !== undefined
       }
-      if (this.#stoppedBy === undefined && !this.#gone) for (const out of channel.end()) this.#enqueue(out)
-      if (this.#gone && this.#options.onDisconnect === 'drain') channel.end()
     } catch {
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
     } finally {
@@ -149,14 +168,16 @@ class Relay {
     }
   }
 
+  get #hasRoom(): boolean {
+    return this.#gone || (this.#controller?.desiredSize ?? 0) > 0
+  }
+
   /** Waits while the client takes nothing; a client that stalls too long is given up. */
   async #roomForMore(): Promise<void> {
-    while (!this.#gone && (this.#controller?.desiredSize ?? 0) <= 0) {
+    const { watchdog, limits } = this.#options
+    while (!this.#hasRoom && this.#stopError === undefined) {
       const { promise, resolve } = Promise.withResolvers<void>()
-      const stall = this.#options.watchdog.arm(this.#options.limits.clientStallMs, () => {
-        this.clientGone()
-        this.#controller?.error(new Error('the client took no byte for too long'))
-      })
+      const stall = watchdog.arm(limits.clientStallMs, () => this.#giveUpClient())
       this.#resume = resolve
       await promise
       this.#resume = undefined
@@ -164,26 +185,42 @@ class Relay {
     }
   }
 
+  #giveUpClient(): void {
+    this.clientGone()
+    this.#onStream((controller) => controller.error(new Error('the client took no byte for too long')))
+  }
+
   #expire(message: string): void {
-    this.#deadlineFault = transportFault('timeout', message)
+    this.#stopFault = transportFault('timeout', message)
+    this.#stop(errorOf(this.#stopFault, this.#options.provider))
+  }
+
+  #stop(error: GatewayError): void {
+    this.#stopError ??= error
+    this.#resume?.()
     this.#open.abort()
   }
 
   async #conclude(): Promise<void> {
     const outcome = this.#outcome()
     const { channel } = this.#open
-    try {
-      const { usage, bill } = await this.#options.settle(outcome)
-      const last =
-        outcome.fault === undefined || outcome.ending === 'finished'
-          ? channel.finish(usage, bill, outcome.stoppedBy)
-          : channel.fail(renderError(errorOf(outcome.fault, this.#options.provider), this.#options.requestId))
-      for (const bytes of last) this.#enqueue(bytes)
-    } catch (error) {
-      const failed = channel.fail(renderError(error as GatewayError, this.#options.requestId))
-      for (const bytes of failed) this.#enqueue(bytes)
+    const { settle, provider, requestId } = this.#options
+    const fail = (error: GatewayError) => channel.fail(renderError(error, requestId))
+    const last = async () => {
+      const { usage, bill } = await settle(outcome)
+      if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
+        return channel.finish(usage, bill, outcome.stoppedBy)
+      return fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, provider))
     }
-    if (!this.#gone) this.#controller?.close()
+    try {
+      for (const bytes of await last().catch((error: unknown) => fail(asGatewayError(error)))) {
+        this.#enqueue(bytes)
+      }
+    } catch (error) {
+      // Nothing can be told to the client any more; an end without its last frames is an error to it, as it should be.
+      this.#onStream((controller) => controller.error(error))
+    }
+    if (!this.#gone) this.#onStream((controller) => controller.close())
   }
 
   #outcome(): Outcome {
@@ -193,24 +230,29 @@ class Relay {
       deliveredTokens: progress.deliveredTokens,
       finishReason: progress.finishReason,
       upstreamId: progress.upstreamId,
+      fault: undefined,
       stoppedBy: undefined,
     }
-    if (progress.finished) return { ...facts, ending: 'finished', fault: undefined }
-    if (this.#stoppedBy !== undefined) {
-      return {
-        ...facts,
-        ending: 'stopped',
-        fault: undefined,
-        stoppedBy: this.#stoppedBy,
-        finishReason: 'length',
-      }
-    }
-    if (this.#gone) return { ...facts, ending: 'client-gone', fault: undefined }
-    const fault = this.#deadlineFault ?? progress.fault ?? transportFault('cut', 'the stream broke off')
-    return { ...facts, ending: this.#deadlineFault ? 'stopped' : 'provider-cut', fault }
+    if (progress.finished) return { ...facts, ending: 'finished' }
+    if (this.#stoppedBy !== undefined)
+      return { ...facts, ending: 'stopped', stoppedBy: this.#stoppedBy, finishReason: 'length' }
+    if (this.#gone) return { ...facts, ending: 'client-gone' }
+    if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
+    return { ...facts, ending: 'provider-cut', fault: progress.fault ?? brokeOff }
   }
 
   #enqueue(bytes: Uint8Array): void {
-    if (!this.#gone) this.#controller?.enqueue(bytes)
+    if (!this.#gone) this.#onStream((controller) => controller.enqueue(bytes))
+  }
+
+  /** A stream that its reader has just cancelled throws at whatever is done to it: the client is gone, no more. */
+  #onStream(act: (controller: ReadableStreamDefaultController<Uint8Array>) => void): void {
+    try {
+      if (this.#controller) act(this.#controller)
+    } catch {
+      this.clientGone()
+    }
   }
 }
+
+const brokeOff = transportFault('cut', 'the stream broke off')

@@ -4,6 +4,7 @@ import type { Warning } from '../protocols/protocol.ts'
 import type { OpenedStream, WholeAnswer } from './attempt.ts'
 import type { Booking } from './booking.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
+import { deadlinesOf } from './deadlines.ts'
 import { disconnectPolicy } from './departure.ts'
 import type { Candidate } from './plan.ts'
 import { relay } from './relay.ts'
@@ -47,10 +48,16 @@ export function streamResponse(
   const body = relay(answer, {
     requestId: call.requestId,
     provider: provider.id,
-    limits: gateway.limits,
+    limits: deadlinesOf(gateway.limits, provider),
     watchdog: gateway.watchdog,
+    elapsedMs: performance.now() - call.arrivedAt,
+    gone: call.signal,
+    stopping: gateway.stopping,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
-    settle: (outcome) => booking.settle(outcome),
+    settle: (outcome) => {
+      if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0)
+      return booking.settle(outcome)
+    },
     onProgress: (channel) => booking.watch(channel),
   })
   return new Response(body, {

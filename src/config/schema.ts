@@ -246,9 +246,10 @@ export const configSchema = z.strictObject({
       ),
       attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
       json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
+      // An image that a model made comes in one event.
       sse_event_bytes: whole(
         'The largest single event of a provider stream',
-        1_048_576,
+        8 * 1024 ** 2,
         4096,
         64 * 1024 ** 2,
       ),

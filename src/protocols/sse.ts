@@ -8,19 +8,26 @@ export interface Frame {
   readonly data: string
 }
 
-/** One event may not be longer than this many characters: a line without end must not fill the memory. */
+/**
+ * One event may not be longer than this many characters unless configuration says otherwise: a line without end must
+ * not fill the memory, yet an image comes in one event.
+ */
 export const maxFrameCharacters = 8 * 1024 * 1024
 
 /** Turns the bytes of an SSE body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
 export class SseDecoder {
   readonly #decoder = new TextDecoder('utf-8')
   #frames: Frame[] = []
-  readonly #parser = createParser({
-    onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
-    maxBufferSize: maxFrameCharacters,
-  })
+  readonly #parser: ReturnType<typeof createParser>
 
-  /** The frames completed by these bytes. Throws when one event outgrows `maxFrameCharacters`. */
+  constructor(maxCharacters: number = maxFrameCharacters) {
+    this.#parser = createParser({
+      onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
+      maxBufferSize: maxCharacters,
+    })
+  }
+
+  /** The frames completed by these bytes. Throws when one event outgrows the most it may measure. */
   push(bytes: Uint8Array): Frame[] {
     this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
     return this.#take()

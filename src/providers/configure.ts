@@ -1,7 +1,7 @@
 // The rows of the registry with the operator's word applied: keys, addresses, protocols, providers of their own.
 
 import type { ProtocolId } from '../protocols/protocol.ts'
-import type { ConfiguredProvider, Provider } from './provider.ts'
+import type { ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
 
 /** What configuration may say of one provider, by the names it has there. */
 export interface ProviderOverride {
@@ -12,6 +12,7 @@ export interface ProviderOverride {
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Readonly<Record<string, unknown>>
   readonly disabled: boolean
+  readonly timeouts?: ProviderTimeouts
 }
 
 /**
@@ -59,6 +60,7 @@ function configureProvider(
       base.auth.kind === 'none' && keys.length > 0 ? { kind: 'bearer', env: [] } : authFor(base, protocol),
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
     custom: row === undefined,
+    timeouts: override?.timeouts ?? {},
   }
 }
 

@@ -56,4 +56,15 @@ export interface ConfiguredProvider extends Provider {
   /** One entry per key; a single `undefined` where the provider needs none. Empty: not usable. */
   readonly keys: readonly (string | undefined)[]
   readonly custom: boolean
+  /** What the operator says of it instead of the general deadlines, by the names they have in configuration. */
+  readonly timeouts: ProviderTimeouts
+}
+
+/** Milliseconds; what is not named is as for every provider. */
+export interface ProviderTimeouts {
+  readonly connect_ms?: number | undefined
+  readonly first_byte_ms?: number | undefined
+  readonly first_byte_reasoning_ms?: number | undefined
+  readonly gap_ms?: number | undefined
+  readonly total_ms?: number | undefined
 }

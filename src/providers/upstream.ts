@@ -28,7 +28,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** How long a provider that answered counts as reachable, milliseconds. */
+/** How long a provider that answered counts as reachable, milliseconds; when each did so last. */
 const reachableForMs = 60_000
 const lastAnswer = new Map<string, number>()
 
@@ -59,11 +59,13 @@ export async function send(request: UpstreamRequest): Promise<Response> {
   const connect = watchConnect(request)
   try {
     const response = await fetch(url, options).catch((error: unknown) => {
-      // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered.
-      if (codeOf(error) === 'ECONNRESET' && !signal.aborted) return fetch(url, options)
+      // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered. A
+      // provider that resets without having answered since has no such connection, and is not asked twice.
+      const wasKept = lastAnswer.delete(request.provider.baseUrl)
+      if (codeOf(error) === 'ECONNRESET' && wasKept && !signal.aborted) return fetch(url, options)
       throw error
     })
-    lastAnswer.set(request.provider.baseUrl, Date.now())
+    lastAnswer.set(request.provider.baseUrl, performance.now())
     return response
   } catch (error) {
     if (signal.aborted && !connect.timedOut()) throw signal.reason
@@ -80,36 +82,45 @@ export function credential(auth: Auth, key: string | undefined): Record<string, 
 }
 
 /**
- * fetch() cannot tell connecting from waiting. A provider that has not answered lately is therefore dialled beside
- * the request: when even the bare connection does not come about in time, the request is given up.
+ * fetch() cannot tell connecting from waiting. The provider is therefore dialled beside the request, at once when it
+ * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
+ * time, the request is given up.
  */
 function watchConnect(request: UpstreamRequest): { stop: () => void; timedOut: () => boolean } {
-  const { baseUrl } = request.provider
-  if (Date.now() - (lastAnswer.get(baseUrl) ?? 0) < reachableForMs) {
-    return { stop: () => undefined, timedOut: () => false }
-  }
+  const { provider, connectMs, abort } = request
   let timedOut = false
-  const timer = setTimeout(() => {
-    timedOut = true
-    request.abort.abort()
-  }, request.connectMs)
+  let timer: ReturnType<typeof setTimeout> | undefined
   const stop = () => clearTimeout(timer)
+  const watch = () => {
+    dial(provider.baseUrl, stop)
+    timer = setTimeout(() => {
+      timedOut = true
+      abort.abort()
+    }, connectMs)
+  }
+  const answered = lastAnswer.get(provider.baseUrl) ?? Number.NEGATIVE_INFINITY
+  if (performance.now() - answered < reachableForMs) timer = setTimeout(watch, connectMs)
+  else watch()
+  return { stop, timedOut: () => timedOut }
+}
+
+/** Opens a bare connection, tells that it came about, and closes it. */
+function dial(baseUrl: string, onOpen: () => void): void {
+  const { hostname, port, protocol } = new URL(baseUrl)
   const socket = {
     open: (opened: { end: () => void }) => {
-      stop()
+      onOpen()
       opened.end()
     },
     data: () => undefined,
     error: () => undefined,
     connectError: () => undefined,
   }
-  const { hostname, port, protocol } = new URL(baseUrl)
   Bun.connect({
     hostname: hostname.replace(/^\[|\]$/g, ''),
     port: Number(port) || (protocol === 'https:' ? 443 : 80),
     socket,
   }).catch(() => undefined)
-  return { stop, timedOut: () => timedOut }
 }
 
 function unreachable(error: unknown, timedOut: boolean): UnreachableError {

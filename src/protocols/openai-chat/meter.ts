@@ -70,6 +70,7 @@ export class VerbatimFilter implements Meter {
 
   readonly #model: string | undefined
   readonly #choices: number
+  readonly #maxFrameBytes: number
   readonly #finishReasons = new Map<number, string>()
   /** The pieces of the last, incomplete frame, and their length. */
   #held: string[] = []
@@ -80,10 +81,18 @@ export class VerbatimFilter implements Meter {
   #rename: { readonly from: string; readonly to: string } | undefined
   #nameOffset = 0
 
-  /** `model`: the id to show, undefined to leave the provider's. `choices`: how many answers were asked for. */
-  constructor(options: { readonly model: string | undefined; readonly choices: number }) {
+  /**
+   * `model`: the id to show, undefined to leave the provider's. `choices`: how many answers were asked for.
+   * `maxFrameBytes`: a frame that grows longer is an error.
+   */
+  constructor(options: {
+    readonly model: string | undefined
+    readonly choices: number
+    readonly maxFrameBytes?: number
+  }) {
     this.#model = options.model
     this.#choices = options.choices
+    this.#maxFrameBytes = options.maxFrameBytes ?? maxFrameCharacters
   }
 
   get finished(): boolean {
@@ -150,7 +159,7 @@ export class VerbatimFilter implements Meter {
   #hold(text: string): void {
     if (text === '') return
     this.#heldLength += text.length
-    if (this.#heldLength > maxFrameCharacters) {
+    if (this.#heldLength > this.#maxFrameBytes) {
       this.error = { message: 'The provider sent a frame without end.' }
       this.#held = []
       return

@@ -1,0 +1,193 @@
+// How each offer and key has been doing: what is cooling down, what is broken, what may be asked again.
+//
+// The rules. A 429, a used-up account or a refused key cools down until the provider's own Retry-After: it is tried
+// last, and still tried when nothing else is left. Five faults in a row (5xx, cut, timeout) open the breaker: the
+// offer is passed over but for one probe a second, and a call that has no other offer is refused at once with 503 and
+// Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer closes it.
+
+import type { Fault, FaultKind } from '../conversation/event.ts'
+import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { Candidate } from './plan.ts'
+
+/** What stands against an offer or a key. Times are those of the clock in use, milliseconds. */
+export interface Trouble {
+  /** Faults in a row. */
+  readonly failures: number
+  /** When the next probe may go, once the breaker is open. */
+  readonly probeAt: number
+  readonly coolUntil: number
+}
+
+export type Standing = 'healthy' | 'cooling' | 'open'
+
+const none: Trouble = { failures: 0, probeAt: 0, coolUntil: 0 }
+
+/** Faults in a row that open the breaker. */
+export const faultsToOpen = 5
+/** At most one probe in this time, and the first one this long after the breaker opened. */
+export const probeEveryMs = 1_000
+/** What a provider that names no time is given, by kind of fault. */
+const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
+  'rate-limited': 1_000,
+  quota: 60_000,
+  credentials: 60_000,
+}
+const longestCoolMs = 86_400_000
+
+/** Faults that say the provider does not work, as opposed to not wanting this request. */
+const breaks: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
+/** Faults that concern the key for every model. */
+const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
+
+/** The trouble after one more fault; undefined when the fault shows that the provider works. */
+export function afterFault(before: Trouble | undefined, fault: Fault, now: number): Trouble | undefined {
+  const { failures, probeAt, coolUntil } = before ?? none
+  const cool = fault.retryAfterMs ?? coolMs[fault.kind]
+  const cooled = cool === undefined ? coolUntil : Math.max(coolUntil, now + Math.min(cool, longestCoolMs))
+  if (breaks.has(fault.kind)) {
+    const opens = failures + 1 === faultsToOpen
+    return { failures: failures + 1, probeAt: opens ? now + probeEveryMs : probeAt, coolUntil: cooled }
+  }
+  return coolMs[fault.kind] === undefined ? undefined : { failures: 0, probeAt: 0, coolUntil: cooled }
+}
+
+export function standingOf(trouble: Trouble | undefined, now: number): Standing {
+  if (trouble === undefined) return 'healthy'
+  if (trouble.failures >= faultsToOpen) return 'open'
+  return trouble.coolUntil > now ? 'cooling' : 'healthy'
+}
+
+/** The trouble once a probe has been let through; undefined while none may go. */
+export function afterProbe(trouble: Trouble, now: number): Trouble | undefined {
+  return now < trouble.probeAt ? undefined : { ...trouble, probeAt: now + probeEveryMs }
+}
+
+/** One provider as `GET /v1/providers` tells of it. */
+export interface ProviderHealth {
+  readonly state: 'healthy' | 'degraded' | 'unavailable'
+  /** Of the last answers; null where there are none. */
+  readonly successRate: number | null
+  /** Until a stream's first content, or until a whole answer. */
+  readonly p50Ms: number | null
+  readonly answers: number
+  /** The latest end of a cool-down that is running; null when none is. */
+  readonly coolUntil: number | null
+  readonly troubles: readonly {
+    /** Counts from 1. */
+    readonly key: number
+    /** null when the key is in trouble for every model. */
+    readonly upstream: string | null
+    readonly standing: Standing
+  }[]
+}
+
+const samples = 128
+
+/** The last answers of one provider. */
+class Recent {
+  readonly #ok = new Uint8Array(samples)
+  readonly #ms = new Float64Array(samples)
+  #count = 0
+
+  add(ok: boolean, ms: number): void {
+    const at = this.#count++ % samples
+    this.#ok[at] = ok ? 1 : 0
+    this.#ms[at] = ms
+  }
+
+  get summary(): Pick<ProviderHealth, 'successRate' | 'p50Ms' | 'answers'> {
+    const answers = Math.min(this.#count, samples)
+    if (answers === 0) return { successRate: null, p50Ms: null, answers }
+    const good = this.#ok.subarray(0, answers).reduce((sum, ok) => sum + ok, 0)
+    const times = [...this.#ms.subarray(0, answers)].filter((_, at) => this.#ok[at] === 1)
+    times.sort((a, b) => a - b)
+    const p50Ms = times.length === 0 ? null : Math.round(times[Math.floor(times.length / 2)]!)
+    return { successRate: good / answers, p50Ms, answers }
+  }
+}
+
+/** The health of all offers and keys of this process. What has no trouble has no entry. */
+export class Health {
+  readonly #clock: () => number
+  readonly #troubles = new Map<string, Trouble>()
+  readonly #recent = new Map<string, Recent>()
+
+  /** `clock` gives milliseconds. */
+  constructor(clock: () => number) {
+    this.#clock = clock
+  }
+
+  /** How a candidate stands: the worse of its offer and its key. */
+  standing(candidate: Candidate): Standing {
+    if (this.#troubles.size === 0) return 'healthy'
+    const now = this.#clock()
+    const offer = standingOf(this.#troubles.get(offerName(candidate)), now)
+    return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now) : offer
+  }
+
+  /** Whether an open candidate may be probed now; taking the permission uses it up. */
+  probe(candidate: Candidate): boolean {
+    const name = offerName(candidate)
+    const trouble = this.#troubles.get(name)
+    if (trouble === undefined) return true
+    const probed = afterProbe(trouble, this.#clock())
+    if (probed === undefined) return false
+    this.#troubles.set(name, probed)
+    return true
+  }
+
+  /** The candidate answered. `ms` until its first content, or its whole answer. */
+  answered(candidate: Candidate, ms: number): void {
+    this.#recentOf(candidate.provider).add(true, ms)
+    if (this.#troubles.size === 0) return
+    this.#troubles.delete(offerName(candidate))
+    this.#troubles.delete(keyName(candidate))
+  }
+
+  /** The candidate failed, before its answer or within it. */
+  failed(candidate: Candidate, fault: Fault, ms: number): void {
+    // What runs inside this process fails because it was asked to: nothing follows for the next call.
+    if (candidate.provider.transport === 'builtin') return
+    const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
+    const after = afterFault(this.#troubles.get(name), fault, this.#clock())
+    this.#recentOf(candidate.provider).add(after === undefined, ms)
+    if (after === undefined) this.#troubles.delete(name)
+    else this.#troubles.set(name, after)
+  }
+
+  report(provider: ConfiguredProvider): ProviderHealth {
+    const now = this.#clock()
+    const running = [...this.#troubles].flatMap(([name, trouble]) => {
+      const [id, key, upstream] = name.split('\n')
+      const standing = standingOf(trouble, now)
+      if (id !== provider.id || standing === 'healthy') return []
+      return [{ key: Number(key) + 1, upstream: upstream ?? null, standing, coolUntil: trouble.coolUntil }]
+    })
+    const keysOut = new Set(running.filter(({ upstream }) => upstream === null).map(({ key }) => key))
+    const coolUntil = Math.max(0, ...running.map((trouble) => trouble.coolUntil))
+    const out = keysOut.size >= provider.keys.length
+    return {
+      state: running.length === 0 ? 'healthy' : out ? 'unavailable' : 'degraded',
+      ...(this.#recent.get(provider.id) ?? new Recent()).summary,
+      coolUntil: coolUntil > now ? coolUntil : null,
+      troubles: running.map(({ key, upstream, standing }) => ({ key, upstream, standing })),
+    }
+  }
+
+  #recentOf({ id }: ConfiguredProvider): Recent {
+    const known = this.#recent.get(id)
+    if (known) return known
+    const fresh = new Recent()
+    this.#recent.set(id, fresh)
+    return fresh
+  }
+}
+
+/** Names hold the key's place, never the key. */
+function keyName({ provider, key }: Candidate): string {
+  return `${provider.id}\n${provider.keys.indexOf(key)}`
+}
+
+function offerName(candidate: Candidate): string {
+  return `${keyName(candidate)}\n${candidate.offer.upstream}`
+}
