@@ -31,18 +31,24 @@ export interface Provider {
   /** Fixed headers the provider needs. */
   readonly headers: Readonly<Record<string, string>>
   /**
-   * How models that reason are spoken to, where that differs: OpenAI's and xAI's give their reasoning back, and take
-   * it between tool calls, in another protocol than their other models speak.
+   * Models that are spoken to in another way than the rest: OpenAI's and xAI's that reason give their reasoning back,
+   * and take it between tool calls, only in another protocol.
    */
-  readonly reasoningModels?: Dialect | undefined
+  readonly dialects?: readonly Dialect[] | undefined
 }
 
-/** A protocol, what deviates from its `defaultQuirks`, and how its frames go to clients who speak it themselves. */
-export type Dialect = Pick<Provider, 'protocol' | 'quirks' | 'passthrough'>
+/** How some models of a provider are spoken to, in place of what their row says. */
+export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'passthrough'> {
+  /** Which models, by their names at the provider. */
+  readonly models: RegExp
+}
 
-/** The provider as one of its models is spoken to. `reasoning`: whether the model reasons. */
-export function spokenTo<P extends Provider>(provider: P, reasoning: boolean): P {
-  return reasoning && provider.reasoningModels ? { ...provider, ...provider.reasoningModels } : provider
+/** The provider as the model of this name (the provider's own) is spoken to. */
+export function spokenTo<P extends Provider>(provider: P, upstream: string): P {
+  const dialect = provider.dialects?.find(({ models }) => models.test(upstream))
+  if (!dialect) return provider
+  const { protocol, quirks, passthrough } = dialect
+  return { ...provider, protocol, quirks, passthrough }
 }
 
 export type Auth =

@@ -26,10 +26,20 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   drops: ['top_k', 'min_p', 'repetition_penalty'],
 }
 
-/** Models that reason through the Responses protocol: in chat completions their reasoning is lost between tool calls. */
-function reasonsInResponses(quirks: Partial<ResponsesQuirks> = {}): Dialect {
-  return { protocol: 'openai-responses', quirks: { ...quirks }, passthrough: 'repair' }
+/** Models that reason speak the Responses protocol: in chat completions their reasoning is lost between tool calls. */
+function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}): readonly Dialect[] {
+  return [
+    {
+      models,
+      protocol: 'openai-responses',
+      quirks: { alwaysReasons: true, ...quirks },
+      passthrough: 'repair',
+    },
+  ]
 }
+
+/** OpenAI's models that reason, but for the first two, for chat models and for those that search: chat only. */
+const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
 
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
 const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
@@ -40,7 +50,7 @@ const openai = openaiCompatible({
   baseUrl: 'https://api.openai.com/v1',
   auth: bearer('OPENAI_API_KEY'),
   quirks: openaiQuirks,
-  reasoningModels: reasonsInResponses(),
+  dialects: reasonInResponses(openaiReasoners),
 })
 
 const azure = openaiCompatible({
@@ -51,7 +61,7 @@ const azure = openaiCompatible({
   auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
   quirks: openaiQuirks,
   // OpenAI cannot read what Azure encrypted, nor the other way round.
-  reasoningModels: reasonsInResponses({ reasoningFormat: 'azure-openai-responses-v1' }),
+  dialects: reasonInResponses(openaiReasoners, { reasoningFormat: 'azure-openai-responses-v1' }),
 })
 
 const groq = openaiCompatible({
@@ -122,7 +132,7 @@ const xai = openaiCompatible({
     refusedWhileReasoning: ['frequency_penalty', 'presence_penalty', 'stop'],
     drops: alsoDrops(...foreignSampling, 'logit_bias'),
   },
-  reasoningModels: reasonsInResponses({
+  dialects: reasonInResponses(/^grok-(?!.*non-reasoning)([4-9]|build|code|latest)/, {
     developerRole: false,
     refusedWhileReasoning: [],
     efforts: ['low', 'medium', 'high'],

@@ -27,8 +27,9 @@ export const outbound: Outbound<ResponsesQuirks> = {
   fault: (status, headers, body) => faultOf(status, headers, body),
 }
 
-function lower(request: ChatRequest, target: Target<ResponsesQuirks>): LoweredRequest {
-  const { quirks } = target
+function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {
+  const { quirks } = asked
+  const target = { ...asked, reasoning: asked.reasoning || quirks.alwaysReasons }
   refuseUnsupported(request, target)
   const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
   const sampling = lowerSampling(request, target)

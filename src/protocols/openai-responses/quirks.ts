@@ -19,6 +19,8 @@ export interface ResponsesQuirks extends Pick<
   | 'reportedCost'
 > {
   // ---- the request ----
+  /** Whether every model spoken to in this way reasons, also those of which the catalog does not know it. */
+  readonly alwaysReasons: boolean
   /** Whether reasoning models are asked for their encrypted reasoning, which a stateless client must send back. */
   readonly encryptedReasoning: boolean
   /**
@@ -60,6 +62,7 @@ export const defaultQuirks: ResponsesQuirks = {
   reasoningTokens: 'inside',
   totalCorrects: 'none',
   reportedCost: 'none',
+  alwaysReasons: false,
   encryptedReasoning: true,
   reasoningFormat: 'openai-responses-v1',
   summaries: true,

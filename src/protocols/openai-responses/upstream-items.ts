@@ -112,9 +112,9 @@ export class OutputStep {
     this.#call(this.#position(event), { arguments: event.delta ?? '' })
   }
 
-  /** `response.function_call_arguments.done`: what the deltas left out, if anything. */
+  /** `response.function_call_arguments.done`: what the deltas left out. It may name the function, but never the call. */
   argumentsDone(event: JsonObject): void {
-    this.#completeCall(this.#position(event), { name: event.name ?? null, arguments: event.arguments ?? '' })
+    this.#completeCall(this.#position(event), { arguments: event.arguments ?? '' })
   }
 
   itemDone(event: JsonObject): void {
@@ -136,7 +136,7 @@ export class OutputStep {
       const known = before.positions.get(nonEmpty(item.id) ?? '')
       if (known !== undefined) {
         if (!before.finished.has(known)) this.item(item, known)
-      } else if (!told.has(String(item.type))) this.item(item, free + at)
+      } else if (!told.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
     }
   }
 

@@ -79,13 +79,23 @@ function outputBound(tokens: number | undefined, target: ResponsesTarget): Lower
   return { fields: { max_output_tokens: least }, warnings: [{ param: 'max_tokens', message }] }
 }
 
-/** What the answer shall hold beyond its text. `include` is refused by models that do not reason. */
+/**
+ * What the answer shall hold beyond its text. Models that do not reason refuse to be asked for reasoning, so the
+ * catalog must say that this one does, or the client.
+ */
 export function lowerInclude(request: ChatRequest, target: ResponsesTarget): JsonObject {
   const include = [
-    ...(target.reasoning && target.quirks.encryptedReasoning ? ['reasoning.encrypted_content'] : []),
+    ...(target.quirks.encryptedReasoning && reasons(request, target) ? ['reasoning.encrypted_content'] : []),
     ...(wantsLogprobs(request) ? ['message.output_text.logprobs'] : []),
   ]
   return include.length === 0 ? {} : { include }
+}
+
+function reasons({ reasoning }: ChatRequest, target: ResponsesTarget): boolean {
+  if (target.reasoning || reasoning === undefined) return target.reasoning
+  return (
+    reasoning.enabled === true || reasoning.maxTokens !== undefined || (reasoning.effort ?? 'none') !== 'none'
+  )
 }
 
 function wantsLogprobs({ sampling }: ChatRequest): boolean {
@@ -99,11 +109,6 @@ function wantsLogprobs({ sampling }: ChatRequest): boolean {
 export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): Lowered {
   const { reasoning } = request
   if (reasoning === undefined) return { fields: {}, warnings: [] }
-  if (!target.reasoning) {
-    if (reasoning.effort === 'none' || reasoning.enabled === false) return { fields: {}, warnings: [] }
-    const message = `'reasoning' was left out: the model ${target.model} does not reason.`
-    return { fields: {}, warnings: [{ param: 'reasoning', message }] }
-  }
   const { fields, warnings } = lowerChatReasoning(request, chatTarget(target))
   const shown = target.quirks.summaries && (reasoning.enabled === true || reasoning.exclude === false)
   const wanted: JsonObject = {

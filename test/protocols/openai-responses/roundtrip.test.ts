@@ -67,7 +67,7 @@ describe('reasoning', () => {
     expect(thinkers.length).toBeGreaterThan(30)
     const details = thinkers.flatMap(({ answer }) => choiceOf(answer.events).reasoning)
     const types = new Set(details.map((detail) => detail.type))
-    expect([...types].sort()).toEqual(['reasoning.encrypted', 'reasoning.summary', 'reasoning.text'])
+    expect([...types].toSorted()).toEqual(['reasoning.encrypted', 'reasoning.summary', 'reasoning.text'])
     expect(new Set(details.map((detail) => detail.format))).toEqual(
       new Set(['openai-responses-v1', 'azure-openai-responses-v1', 'xai-responses-v1', 'unknown']),
     )
@@ -194,8 +194,8 @@ describe('a recorded follow-up', () => {
   })
 
   /** Without what clients may leave out (ids) or add: nulls, and call ids that one of them makes longer. */
-  function plainItem({ id: _, ...item }: JsonObject): JsonObject {
-    const kept = Object.entries(item).filter(([, value]) => value !== null)
+  function plainItem(item: JsonObject): JsonObject {
+    const kept = Object.entries(item).filter(([name, value]) => name !== 'id' && value !== null)
     const plain = Object.fromEntries(kept) as JsonObject
     const callId = String(plain.call_id ?? '')
       .split('|')
@@ -259,7 +259,7 @@ describe('where reasoning stands', () => {
           const items = order(indices.map(thought), spoken ? 'Hm' : '', calls)
           const expected = [...indices.map((n) => `rs_${n}`), ...(spoken ? ['message'] : [])]
           expected.push(...Array.from({ length: calls }, (_, n) => `call_${n}`))
-          expect([...items].sort()).toEqual(expected.sort())
+          expect([...items].toSorted()).toEqual(expected.toSorted())
           expect(String(items.at(-1))).not.toStartWith('rs_')
         },
       ),

@@ -23,7 +23,7 @@ export const dialects: readonly { readonly folder: string; readonly quirks: Part
 
 /** How a provider's reasoning models are spoken to. */
 function quirksOfRow(id: string): Partial<ResponsesQuirks> {
-  const dialect = hostedProviders.find((row) => row.id === id)?.reasoningModels
+  const dialect = hostedProviders.find((row) => row.id === id)?.dialects?.[0]
   if (dialect?.protocol !== 'openai-responses') throw new Error(`${id} does not speak the Responses protocol`)
   return dialect.quirks as Partial<ResponsesQuirks>
 }
