@@ -26,6 +26,11 @@ export interface Usage {
   readonly toolCalls: Readonly<Record<string, number>>
   /** What the provider says the call cost, US dollars as a decimal string; undefined where it says nothing. */
   readonly reportedCost: string | undefined
+  /**
+   * What the provider charges for, where that is not what it counts (Cohere leaves its own prompt out of the bill).
+   * Priced instead of the buckets; a bucket that is missing here costs nothing.
+   */
+  readonly billed?: Readonly<Partial<Record<TokenBucket, number>>>
 }
 
 /** The names of the token buckets, in the order a receipt lists them. */

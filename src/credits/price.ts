@@ -54,7 +54,8 @@ export function costOf(usage: Usage, price: Price): Cost {
     lines.push({ item, quantity, rate, amount })
     total += amount
   }
-  for (const bucket of tokenBuckets) add(bucket, usage[bucket], rates[bucket])
+  const charged = usage.billed === undefined ? usage : { ...noUsage, ...usage.billed }
+  for (const bucket of tokenBuckets) add(bucket, charged[bucket], rates[bucket])
   for (const [name, calls] of Object.entries(usage.toolCalls))
     add(`call:${name}`, calls, price.perCall[name] ?? 0n)
   if (price.perRequest > 0n) add('request', 1, price.perRequest)

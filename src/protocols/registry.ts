@@ -1,6 +1,7 @@
 // The protocols that providers are spoken to in.
 
 import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
+import { outbound as cohere } from './cohere/outbound.ts'
 import { outbound as gemini } from './gemini/outbound.ts'
 import { outbound as openaiChat } from './openai-chat/outbound.ts'
 import { outbound as openaiResponses } from './openai-responses/outbound.ts'
@@ -11,5 +12,6 @@ export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
   'openai-chat': openaiChat as Outbound,
   'openai-responses': openaiResponses as Outbound,
   'anthropic-messages': anthropicMessages as Outbound,
+  cohere: cohere as Outbound,
   gemini: gemini as Outbound,
 }

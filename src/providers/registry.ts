@@ -2,6 +2,7 @@
 
 import { keyHeader } from './openai-compatible.ts'
 import type { Provider } from './provider.ts'
+import { cloudProviders } from './rows-cloud.ts'
 import { hostedProviders } from './rows-hosted.ts'
 import { localProviders } from './rows-local.ts'
 
@@ -37,7 +38,13 @@ const gemini: Provider = {
 }
 
 /** All of them, hosted ones first. Ids are unique; a test says so. */
-export const providers: readonly Provider[] = [anthropic, gemini, ...hostedProviders, ...localProviders]
+export const providers: readonly Provider[] = [
+  anthropic,
+  gemini,
+  ...cloudProviders,
+  ...hostedProviders,
+  ...localProviders,
+]
 
 const byId = new Map(providers.map((provider) => [provider.id, provider]))
 

@@ -1,0 +1,35 @@
+// What Cohere's errors mean: `{id, message, error_type?}` on error statuses, and answers that finish with ERROR.
+
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+import { fault, foreignFault, kindOfStatus } from '../faults.ts'
+import { isObject, nonEmpty, parseJson } from '../openai-chat/upstream-json.ts'
+import { retryAfterMs } from '../openai-chat/upstream-retry.ts'
+
+/** Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented statuses or words. */
+const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
+  [/too[ _]many[ _]tokens|context (length|window)/i, 'context-length'],
+  [/monthly|trial key|billing|out of credit/i, 'quota'],
+  [/blocked|unsafe|content (policy|filter)/i, 'content-filter'],
+]
+
+/** Statuses that Cohere documents beside the usual ones: 498 a blocked input, 499 a cancelled request. */
+const kindOfOwnStatus: Readonly<Record<number, FaultKind>> = { 498: 'content-filter', 499: 'cut' }
+
+/** An answer with an error status. */
+export function faultOf(status: number, headers: Headers, body: string): Fault {
+  const told = parseJson(body)
+  const wait = retryAfterMs(headers)
+  if (!isObject(told)) return foreignFault(status, body, wait)
+  const message = nonEmpty(told.message) ?? nonEmpty(told.error) ?? 'an error without a message'
+  const type = nonEmpty(told.error_type)
+  const byStatus = kindOfOwnStatus[status] ?? kindOfStatus(status)
+  const speaks = byStatus === 'invalid-request' || byStatus === 'rate-limited'
+  const byWords = speaks ? kindOfWords.find(([words]) => words.test(`${type} ${message}`))?.[1] : undefined
+  return fault(byWords ?? byStatus, message, { status, providerCode: type, retryAfterMs: wait })
+}
+
+/** An answer that finished with ERROR or TIMEOUT: nothing that it said may be taken for whole. */
+export function faultOfFinish(reason: string, message: string | undefined, type: string | undefined): Fault {
+  const kind = reason === 'TIMEOUT' ? 'timeout' : 'broken'
+  return fault(kind, message ?? `the answer finished with ${reason}`, { providerCode: type ?? reason })
+}

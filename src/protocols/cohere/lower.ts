@@ -1,0 +1,135 @@
+// A chat request as a request of Cohere's chat API, version 2.
+
+import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import {
+  type Offer,
+  offerOf,
+  passedOn,
+  refuse,
+  unknownLabels,
+  type Warn,
+  warnInto,
+  warnOfUnknown,
+} from '../lowering.ts'
+import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { conversationOf } from './messages.ts'
+import { type CohereQuirks, defaultQuirks } from './schema.ts'
+
+/** Fields of Cohere's own that go on as they are. */
+const ownFields = new Set(['documents', 'citation_options', 'safety_mode', 'strict_tools', 'priority'])
+
+/**
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, top_logprobs and media that
+ * Cohere cannot take, `invalid_request` for a tool choice without its tool. What is dropped is named in `warnings`.
+ */
+export function lower(request: ChatRequest, target: Target<CohereQuirks>): LoweredRequest {
+  const { sampling } = request
+  refuse({ n: (sampling.n ?? 1) > 1, top_logprobs: (sampling.topLogprobs ?? 0) > 0 })
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  const quirks = { ...defaultQuirks, ...target.quirks }
+  const { messages, documents } = conversationOf(request.messages, warn)
+  const own = passedOn(request.rest, ownFields, warn)
+  const given = Array.isArray(own.documents) ? own.documents : []
+  const body: JsonObject = {
+    ...own,
+    model: target.model,
+    messages,
+    ...(documents.length === 0 ? {} : { documents: [...given, ...documents] }),
+    ...toolsOf(request, offerOf(request), warn),
+    ...(request.maxOutputTokens === undefined ? {} : { max_tokens: request.maxOutputTokens }),
+    ...samplingOf(request, warn),
+    ...thinkingOf(request, target, quirks, warn),
+    ...formatOf(request, warn),
+    stream: request.stream,
+  }
+  warnOfUnknown(unknownLabels(request), warn)
+  return { path: quirks.path, headers: {}, body, warnings }
+}
+
+function toolsOf(request: ChatRequest, { tools, choice }: Offer, warn: Warn): JsonObject {
+  if (tools.length === 0) return {}
+  if (request.parallelToolCalls === false) {
+    warn('parallel_tool_calls', 'This model may always call several tools at once; dropped.')
+  }
+  const strict = tools.some((tool) => tool.strict === true)
+  return {
+    tools: tools.map(toolOf),
+    ...(strict && !('strict_tools' in request.rest) ? { strict_tools: true } : {}),
+    // Cohere cannot be told which tool to call, but it can be shown no other.
+    ...(choice === 'auto' ? {} : { tool_choice: choice === 'none' ? 'NONE' : 'REQUIRED' }),
+  }
+}
+
+function toolOf({ name, description, parameters }: FunctionTool): JsonObject {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === undefined ? {} : { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+    },
+  }
+}
+
+/** The most stop sequences Cohere takes. */
+const maxStops = 5
+
+function samplingOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
+  const { temperature, stop, logprobs } = sampling
+  warnOfUnknown(
+    {
+      min_p: sampling.minP,
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias,
+    },
+    warn,
+  )
+  if ((stop?.length ?? 0) > maxStops)
+    warn('stop', `The provider takes ${maxStops} stop sequences; the rest is left out.`)
+  const within = (param: string, value: number | undefined, least: number, most: number) => {
+    if (value === undefined || (value >= least && value <= most)) return value
+    const sent = Math.min(Math.max(value, least), most)
+    warn(param, `The provider takes ${least} to ${most}; ${sent} is sent.`)
+    return sent
+  }
+  const fields = {
+    temperature: within('temperature', temperature, 0, 1),
+    p: within('top_p', sampling.topP, 0.01, 0.99),
+    k: sampling.topK,
+    seed: sampling.seed,
+    frequency_penalty: within('frequency_penalty', sampling.frequencyPenalty, 0, 1),
+    presence_penalty: within('presence_penalty', sampling.presencePenalty, 0, 1),
+    stop_sequences: stop === undefined || stop.length === 0 ? undefined : stop.slice(0, maxStops),
+    logprobs: logprobs === true ? true : undefined,
+  }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject
+}
+
+function thinkingOf(
+  { reasoning }: ChatRequest,
+  target: Target<CohereQuirks>,
+  quirks: CohereQuirks,
+  warn: Warn,
+): JsonObject {
+  if (reasoning === undefined) return {}
+  const off = reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0
+  const thinks = target.reasoning || new RegExp(quirks.thinkers, 'i').test(target.model)
+  if (!thinks) {
+    if (!off) warn('reasoning', 'This model does not think.')
+    return {}
+  }
+  if (reasoning.exclude === true) warn('reasoning.exclude', 'This provider always shows its thinking.')
+  if (off) return { thinking: { type: 'disabled' } }
+  const budget = reasoning.maxTokens ?? quirks.budgets[reasoning.effort ?? '']
+  return { thinking: { type: 'enabled', ...(budget === undefined ? {} : { token_budget: budget }) } }
+}
+
+function formatOf({ responseFormat: format }: ChatRequest, warn: Warn): JsonObject {
+  if (format === undefined || format.kind === 'text') return {}
+  if (format.kind === 'json-object') return { response_format: { type: 'json_object' } }
+  if (format.description !== undefined) {
+    warn('response_format.json_schema.description', 'The provider has no place for it; dropped.')
+  }
+  return { response_format: { type: 'json_object', json_schema: format.schema } }
+}

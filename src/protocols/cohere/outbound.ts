@@ -1,0 +1,18 @@
+// Cohere's chat protocol (version 2), spoken to a provider.
+
+import type { Outbound } from '../protocol.ts'
+import { faultOf } from './fault.ts'
+import { lower } from './lower.ts'
+import { parser, parseWhole } from './parse.ts'
+import { type CohereQuirks, defaultQuirks } from './schema.ts'
+
+export const outbound: Outbound<CohereQuirks> = {
+  id: 'cohere',
+  framing: 'sse',
+  defaultQuirks,
+  inlinesUrls: false,
+  lower,
+  whole: parseWhole,
+  parser: () => parser,
+  fault: faultOf,
+}

@@ -1,0 +1,25 @@
+// Cohere's counters: `tokens` is what went through the model, `billed_units` what it charges for.
+
+import { count, disjoint, type Usage } from '../../conversation/usage.ts'
+import type { WireUsage } from './schema.ts'
+
+/**
+ * The counts of one answer; undefined where it has none. Cached tokens lie inside the input, reasoning inside the
+ * output. Cohere adds a prompt of its own around the client's and does not charge for it (11 of 506 tokens in one
+ * recording), so the billed units go along apart.
+ */
+export function usageOf(wire: WireUsage | null | undefined): Usage | undefined {
+  const counted = wire?.tokens ?? wire?.billed_units
+  if (!wire || !counted) return undefined
+  const usage = disjoint({
+    prompt: count(counted.input_tokens),
+    completion: count(counted.output_tokens),
+    cacheRead: count(wire.cached_tokens),
+    reasoning: count(counted.reasoning_tokens),
+  })
+  if (!wire.billed_units) return usage
+  return {
+    ...usage,
+    billed: { input: count(wire.billed_units.input_tokens), output: count(wire.billed_units.output_tokens) },
+  }
+}

@@ -1,0 +1,46 @@
+// Building faults: what every protocol must fill in, and what an HTTP status means where the body says no more.
+
+import type { Fault, FaultKind } from '../conversation/event.ts'
+
+/** The most characters of a provider's message that are kept. */
+const maxMessageCharacters = 2000
+
+/** A fault of this kind; what is not named is unknown. */
+export function fault(kind: FaultKind, message: string, more: Partial<Fault> = {}): Fault {
+  return {
+    param: undefined,
+    providerCode: undefined,
+    status: undefined,
+    retryAfterMs: undefined,
+    ...more,
+    kind,
+    message: message.slice(0, maxMessageCharacters),
+  }
+}
+
+const kinds: Readonly<Record<number, FaultKind>> = {
+  401: 'credentials',
+  402: 'quota',
+  403: 'credentials',
+  404: 'not-found',
+  408: 'timeout',
+  429: 'rate-limited',
+  503: 'overloaded',
+  504: 'timeout',
+  529: 'overloaded',
+}
+
+/** What an HTTP status means by itself. */
+export function kindOfStatus(status: number): FaultKind {
+  return kinds[status] ?? (status >= 500 ? 'broken' : 'invalid-request')
+}
+
+/**
+ * What an error body that is not the protocol's means: something before the provider wrote it, so its 401 or 404 is
+ * not the provider's.
+ */
+export function foreignFault(status: number, body: string, retryAfterMs: number | undefined): Fault {
+  const kind = status === 429 || status >= 500 ? kindOfStatus(status) : 'broken'
+  const what = body.trim() === '' ? 'an empty error body' : 'an error body that is not JSON'
+  return fault(kind, `HTTP ${status} with ${what}`, { status, retryAfterMs })
+}

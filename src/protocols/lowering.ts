@@ -1,0 +1,148 @@
+// What lowering a request has in common for protocols with fewer words than ours: refusing, dropping, choosing tools.
+
+import type {
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  JsonObject,
+  ReasoningDetail,
+} from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
+import type { Warning } from './protocol.ts'
+
+/** Names to the client, once, what it asked for and will not get. */
+export type Warn = (param: string, message: string) => void
+
+export function warnInto(warnings: Warning[]): Warn {
+  return (param, message) => warnings.push({ param, message })
+}
+
+/** Throws GatewayError `unsupported_parameter` for the first of these that is asked for. */
+export function refuse(asked: Readonly<Record<string, boolean>>): void {
+  const param = Object.entries(asked).find(([, is]) => is)?.[0]
+  if (param !== undefined) throw new GatewayError('unsupported_parameter', { param })
+}
+
+/** Throws GatewayError `unsupported_parameter` for a part the protocol cannot carry. */
+export function refusePart(part: ContentPart, param: string, takes: string): never {
+  const what = part.kind === 'file' && part.source.kind !== 'base64' ? 'file by reference' : part.kind
+  throw new GatewayError('unsupported_parameter', {
+    message: `This model's provider takes ${takes} here, not ${what}.`,
+    param,
+  })
+}
+
+/** Warns of each of these parameters that has a value. */
+export function warnOfUnknown(values: Readonly<Record<string, unknown>>, warn: Warn): void {
+  for (const [param, value] of Object.entries(values)) {
+    if (value !== undefined) warn(param, 'The provider has no such parameter; dropped.')
+  }
+}
+
+/** The labels that change an answer and that most providers have no word for, by the client's names. */
+export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> {
+  const usualTier = labels.serviceTier === 'auto' || labels.serviceTier === 'default'
+  return {
+    service_tier: usualTier ? undefined : labels.serviceTier,
+    verbosity: labels.verbosity,
+    store: labels.store === true ? true : undefined,
+    metadata: labels.metadata,
+  }
+}
+
+/** The fields of the client's body that go on as they are; every other one is warned of. */
+export function passedOn(rest: JsonObject, known: ReadonlySet<string>, warn: Warn): JsonObject {
+  const passed: JsonObject = {}
+  const dropped: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(rest)) (known.has(name) ? passed : dropped)[name] = value
+  warnOfUnknown(dropped, warn)
+  return passed
+}
+
+export interface Offer {
+  readonly tools: readonly FunctionTool[]
+  readonly choice: 'auto' | 'none' | 'required'
+  /** The one tool that must be called. */
+  readonly only: string | undefined
+}
+
+/**
+ * The tools to declare and how free the model is to call them. Throws GatewayError `invalid_request` for a choice
+ * that names no tool of the request.
+ */
+export function offerOf(request: ChatRequest): Offer {
+  const { toolChoice: choice, tools } = request
+  switch (choice?.kind) {
+    case undefined:
+    case 'auto':
+      return { tools, choice: 'auto', only: undefined }
+    case 'none':
+      return { tools, choice: 'none', only: undefined }
+    case 'required':
+      return { tools, choice: 'required', only: undefined }
+    case 'function':
+      return { tools: named(tools, [choice.name]), choice: 'required', only: choice.name }
+    case 'allowed':
+      return {
+        tools: named(tools, choice.names),
+        choice: choice.mode,
+        only: choice.mode === 'required' && choice.names.length === 1 ? choice.names[0] : undefined,
+      }
+    default:
+      return choice satisfies never
+  }
+}
+
+function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
+  const found = tools.filter((tool) => names.includes(tool.name))
+  if (found.length > 0) return found
+  throw new GatewayError('invalid_request', {
+    message: 'tool_choice names no tool of this request.',
+    param: 'tool_choice',
+  })
+}
+
+/** The arguments of a call as the object that a protocol without JSON text wants. */
+export function argumentsObject(text: string, param: string, warn: Warn): JsonObject {
+  try {
+    const parsed: unknown = JSON.parse(text.trim() === '' ? '{}' : text)
+    if (parsed === null) return {}
+    if (typeof parsed === 'object' && !Array.isArray(parsed)) return parsed as JsonObject
+  } catch {
+    // Falls through: the protocol takes objects only, and the model should see what it wrote.
+  }
+  warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
+  return { invalid_arguments: text }
+}
+
+/** Reasoning in plain words that nobody signed: any provider that takes reasoning back takes this. */
+export function plainReasoning(details: readonly ReasoningDetail[], formats: readonly string[] = []): string {
+  return details
+    .toSorted((a, b) => a.index - b.index)
+    .filter(({ format }) => format === null || format === 'unknown' || formats.includes(format))
+    .map((detail) => detail.text ?? detail.summary ?? '')
+    .join('')
+}
+
+/** Warns where reasoning of the history is left out because another provider made it. */
+export function warnOfForeignReasoning(
+  details: readonly ReasoningDetail[],
+  kept: (detail: ReasoningDetail) => boolean,
+  param: string,
+  warn: Warn,
+): void {
+  if (details.every(kept)) return
+  warn(
+    `${param}.reasoning_details`,
+    'Reasoning that this provider did not make cannot go back to it and is left out.',
+  )
+}
+
+/** The text of parts that may hold nothing else. Throws for any other kind of part. */
+export function textOf(parts: readonly ContentPart[], param: string): string {
+  return parts
+    .map((part) =>
+      part.kind === 'text' || part.kind === 'refusal' ? part.text : refusePart(part, param, 'only text'),
+    )
+    .join('')
+}
