@@ -162,6 +162,8 @@ class Relay {
       }
     } catch {
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
+      // What came before may have been the whole answer: one that gave its finish reason has finished.
+      if (!this.#gone) for (const out of channel.end()) this.#enqueue(out)
     } finally {
       gap.clear()
       this.#open.abort()

@@ -1,0 +1,180 @@
+// Calls a running gateway as a client without a library does, and reads all of what came back.
+
+import { expect } from 'bun:test'
+import type { Receipt } from '../../src/credits/receipt.ts'
+import type { RunningWeir } from './run-weir.ts'
+
+/** One answer, whole. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  readonly requestId: string
+  /** The data of each event of a streamed answer, `[DONE]` included. */
+  readonly events: readonly string[]
+  /** The text of the first choice, streamed or whole. */
+  readonly content: string
+  /** Finish reasons of the first choice, in the order they came. */
+  readonly finishes: readonly string[]
+  /** The error, of a body or inside a stream. */
+  readonly error: WireError | undefined
+  /** Whether the connection broke instead of ending. */
+  readonly broken: boolean
+}
+
+export interface WireError {
+  readonly message: string
+  readonly type: string
+  readonly param: string | null
+  readonly code: string
+  readonly metadata: Readonly<Record<string, unknown>>
+}
+
+export interface Credits {
+  readonly available: string
+  readonly held: string
+  readonly debt: string
+  readonly total_used: string
+}
+
+interface Piece {
+  readonly choices?: readonly {
+    readonly index: number
+    readonly delta?: { readonly content?: string | null }
+    readonly message?: { readonly content?: string | null }
+    readonly finish_reason?: string | null
+  }[]
+  readonly error?: WireError
+}
+
+export interface CallOptions {
+  readonly key?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly path?: string
+  readonly method?: string
+  /** Told all of the text so far, whenever more has come. */
+  readonly onText?: (text: string) => void
+}
+
+/** Posts a chat request (an object, or the text of a body) and reads the answer to its end. */
+export async function post(weir: RunningWeir, body: unknown, options: CallOptions = {}): Promise<Answer> {
+  const {
+    key = weir.key,
+    headers = {},
+    path = '/chat/completions',
+    method = 'POST',
+    onText = () => undefined,
+  } = options
+  const response = await fetch(`${weir.baseUrl}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body:
+      body instanceof Uint8Array
+        ? Uint8Array.from(body)
+        : typeof body === 'string'
+          ? body
+          : JSON.stringify(body),
+  })
+  let text = ''
+  let broken = false
+  try {
+    const decoder = new TextDecoder()
+    for await (const bytes of response.body ?? []) {
+      text += decoder.decode(bytes, { stream: true })
+      onText(text)
+    }
+  } catch {
+    broken = true
+  }
+  return { status: response.status, headers: response.headers, text, broken, ...readingOf(response, text) }
+}
+
+function readingOf(response: Response, text: string) {
+  const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
+  const events = streamed
+    ? text.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice('data: '.length)] : []))
+    : []
+  const pieces = (streamed ? events.filter((data) => data !== '[DONE]') : [text]).flatMap((json): Piece[] =>
+    json.startsWith('{') ? [JSON.parse(json) as Piece] : [],
+  )
+  const choices = pieces.flatMap((piece) => piece.choices ?? []).filter(({ index }) => index === 0)
+  return {
+    requestId: response.headers.get('x-request-id') ?? '',
+    events,
+    content: choices.map(({ delta, message }) => delta?.content ?? message?.content ?? '').join(''),
+    finishes: choices.flatMap(({ finish_reason }) => finish_reason ?? []),
+    error: pieces.find((piece) => piece.error !== undefined)?.error,
+  }
+}
+
+export async function creditsOf(weir: RunningWeir, key = weir.key): Promise<Credits> {
+  const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
+  expect(response.status).toBe(200)
+  return ((await response.json()) as { data: Credits }).data
+}
+
+/** Asks again until it is so, for at most `ms`; gives the last answer, so or not. */
+export async function eventually<T>(
+  ask: () => Promise<T>,
+  isSo: (answer: T) => boolean,
+  ms = 5_000,
+): Promise<T> {
+  const deadline = performance.now() + ms
+  for (;;) {
+    const answer = await ask()
+    if (isSo(answer) || performance.now() > deadline) return answer
+    await Bun.sleep(5)
+  }
+}
+
+/** The credits once no call holds any. */
+export function restingCredits(weir: RunningWeir, key = weir.key): Promise<Credits> {
+  return eventually(
+    () => creditsOf(weir, key),
+    ({ held }) => held === '0',
+  )
+}
+
+/** The receipt of a call; undefined where there is none. */
+export async function receiptOf(weir: RunningWeir, id: string, key = weir.key): Promise<Receipt | undefined> {
+  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
+    headers: { authorization: `Bearer ${key}` },
+  })
+  const body = (await response.json()) as { data: Receipt }
+  return response.status === 200 ? body.data : undefined
+}
+
+/** An account with what is granted to it and a key with these rights, made on the command line beside the gateway. */
+export async function accountWith(
+  weir: RunningWeir,
+  email: string,
+  grants: Readonly<Record<string, string>>,
+  ...rights: string[]
+): Promise<{ key: string; keyId: string }> {
+  expect(await weir.command('accounts', 'create', '--email', email, '--json')).toMatchObject({ code: 0 })
+  for (const [pool, usd] of Object.entries(grants)) {
+    const grant = ['credits', 'grant', '--account', email, '--pool', pool, '--usd', usd, '--json']
+    expect(await weir.command(...grant)).toMatchObject({ code: 0 })
+  }
+  return keyFor(weir, email, ...rights)
+}
+
+export async function keyFor(
+  weir: RunningWeir,
+  email: string,
+  ...rights: string[]
+): Promise<{ key: string; keyId: string }> {
+  const made = await weir.command('keys', 'create', '--account', email, ...rights, '--json')
+  expect(made).toMatchObject({ code: 0 })
+  const { key, id } = JSON.parse(made.stdout) as { key: string; id: string }
+  return { key, keyId: id }
+}
+
+/** The ledger proves itself; on a failure the assertion shows what it said. */
+export async function expectAudited(weir: RunningWeir): Promise<void> {
+  const audit = await weir.command('ledger', 'audit', '--json')
+  expect({ code: audit.code, said: audit.code === 0 ? '' : audit.stdout + audit.stderr }).toEqual({
+    code: 0,
+    said: '',
+  })
+}
