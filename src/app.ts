@@ -13,6 +13,7 @@ import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
 import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
 import type { Config } from './config.ts'
+import { Allowances } from './credits/allowance.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import type { Log } from './observe/log.ts'
@@ -135,6 +136,7 @@ function serviceOf(
     gateway,
     accounts: store.accounts,
     ledger: store.ledger,
+    allowances: new Allowances(store.ledger, Date.now),
     catalog,
     body: {
       maxBodyBytes: config.server.max_body_bytes,

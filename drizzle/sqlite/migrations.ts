@@ -189,4 +189,19 @@ CREATE TRIGGER \`price_version_no_update\` BEFORE UPDATE ON \`price_version\` BE
 CREATE TRIGGER \`price_version_no_delete\` BEFORE DELETE ON \`price_version\` BEGIN SELECT raise(ABORT, 'price_version is insert only'); END;
 `,
   },
+  {
+    name: "0001_sessions_and_answers",
+    sql: `CREATE TABLE \`session\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`hash\` text NOT NULL,
+	\`last_four\` text NOT NULL,
+	\`created_at\` integer NOT NULL,
+	\`expires_at\` integer NOT NULL,
+	\`revoked_at\` integer,
+	FOREIGN KEY (\`account\`) REFERENCES \`account\`(\`id\`) ON UPDATE no action ON DELETE no action
+) STRICT;
+CREATE INDEX \`session_account\` ON \`session\` (\`account\`);ALTER TABLE \`idempotency\` ADD \`owner\` text DEFAULT '' NOT NULL;ALTER TABLE \`idempotency\` ADD \`headers\` text;
+`,
+  },
 ]

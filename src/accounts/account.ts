@@ -1,6 +1,7 @@
 // Accounts and their keys as the rest of the gateway sees them, and the store that keeps them.
 
 import type { ApiKey } from './api-key.ts'
+import type { Session } from './session.ts'
 
 export interface Account {
   readonly id: string
@@ -22,4 +23,12 @@ export interface AccountStore {
   revokeKey(id: string, at: number): boolean
   /** Moves the expiry of a key (rotation with overlap). */
   expireKey(id: string, at: number): boolean
+  /** Refuses the account's calls, or serves them again; effective like a revocation. False for an unknown account. */
+  suspend(id: string): boolean
+  resume(id: string): boolean
+  insertSession(session: Session): void
+  findSession(id: string): Session | undefined
+  listSessions(account: string): readonly Session[]
+  /** Effective at once here, within a second in every other process. False when there is no such session. */
+  revokeSession(id: string, at: number): boolean
 }

@@ -1,7 +1,7 @@
 // API keys: `sk-weir-<live|test>-<id>-<secret><checksum>`. The secret is shown once; only its hash is stored.
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { crc32 } from 'node:zlib'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { mintSecret, readSecret, type SecretForm } from './secret-text.ts'
 
 export type KeyMode = 'live' | 'test'
 
@@ -26,15 +26,7 @@ export interface ApiKey {
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'
 
-const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const idLength = 12
-/** 33 characters of 62 are 196 bits. */
-const secretLength = 33
-const checksumLength = 6
-
-const keyPattern = new RegExp(
-  `^sk-weir-(live|test)-([0-9A-Za-z]{${idLength}})-([0-9A-Za-z]{${secretLength}})([0-9A-Za-z]{${checksumLength}})$`,
-)
+const form: SecretForm = { prefix: 'sk-weir', kinds: ['live', 'test'] }
 
 export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFour'> {
   /** The key itself: to be shown once and forgotten. */
@@ -43,9 +35,7 @@ export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFo
 
 /** A new key from the system's random source. */
 export function mintKey(mode: KeyMode): MintedKey {
-  const id = randomText(idLength)
-  const body = `sk-weir-${mode}-${id}-${randomText(secretLength)}`
-  const text = body + checksumOf(body)
+  const { id, text } = mintSecret(form, mode)
   return { id, mode, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
 }
 
@@ -56,11 +46,9 @@ export type ReadKey =
 
 /** What a presented key says about itself. The checksum tells a mistyped key without asking the database. */
 export function readKey(text: string): ReadKey {
-  const match = keyPattern.exec(text)
-  if (!match) return { kind: 'malformed', reason: 'form' }
-  if (checksumOf(text.slice(0, -checksumLength)) !== match[4])
-    return { kind: 'malformed', reason: 'checksum' }
-  return { kind: 'key', id: match[2]!, mode: match[1] === 'test' ? 'test' : 'live' }
+  const read = readSecret(form, text)
+  if (typeof read === 'string') return { kind: 'malformed', reason: read }
+  return { kind: 'key', id: read.id, mode: read.kind === 'test' ? 'test' : 'live' }
 }
 
 /** Whether the presented text is this key, in a time that does not depend on where they differ. */
@@ -72,25 +60,4 @@ export function matches(key: Pick<ApiKey, 'hash'>, text: string): boolean {
 
 export function hashOfKey(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** CRC-32 in base 62, six digits: what secret scanners check before they raise an alarm. */
-function checksumOf(body: string): string {
-  let rest = crc32(body)
-  let digits = ''
-  for (let at = 0; at < checksumLength; at++) {
-    digits = alphabet[rest % 62]! + digits
-    rest = Math.floor(rest / 62)
-  }
-  return digits
-}
-
-/** Random characters without bias: bytes beyond the last multiple of 62 are thrown away. */
-function randomText(length: number): string {
-  let text = ''
-  while (text.length < length) {
-    for (const byte of randomBytes(length))
-      if (byte < 248 && text.length < length) text += alphabet[byte % 62]!
-  }
-  return text
 }

@@ -64,7 +64,9 @@ export class Booking {
   ): Promise<Booking> {
     const { caller } = call
     const { model, offer } = candidates[0]!
-    const funding = fundingOf(caller.channel, model.flashClass)
+    // The allowance pays for flash class alone, so a fallback outside of it takes the allowance out of play.
+    const flashClass = candidates.every((candidate) => candidate.model.flashClass)
+    const funding = fundingOf(caller.channel, flashClass)
     const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
     const need = await needWithin(gateway, call, candidates, free)
     const now = gateway.now()

@@ -1,18 +1,19 @@
-// `weir accounts create|list|show`
+// `weir accounts create|list|show|suspend|resume`
 
-import type { Account } from '../accounts/account.ts'
+import type { Account, AccountStore } from '../accounts/account.ts'
 import { formatUsd } from '../credits/money.ts'
 import { balanceView, renderBalance } from './balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from './context.ts'
+import { openAccount } from './open-account.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { accountOf, withStore } from './with-store.ts'
 
-/** Creates an account. Fails when the address is taken. */
+/** Creates an account with its welcome credit. Fails when the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
   const email = (invocation.option('email') ?? '').trim()
   if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
     throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
-  const account = await withStore(context, ({ accounts }) => accounts.createAccount(email))
+  const account = await withStore(context, (store) => openAccount(store, email))
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 
@@ -50,6 +51,31 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
   print(context, {
     json: { ...accountView(account), credits: balance, keys },
     text: [heading, renderBalance(balance), renderKeys(keys)].join('\n\n'),
+  })
+}
+
+/** Refuses the account's calls with `account_suspended` from now on. Repeating changes nothing. */
+export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
+  const account = await changed(context, invocation, (accounts, id) => accounts.suspend(id))
+  const text = `suspended ${account.email}: its calls are refused, its credit stays`
+  print(context, { json: accountView(account), text })
+}
+
+/** Serves the calls of a suspended account again. */
+export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
+  const account = await changed(context, invocation, (accounts, id) => accounts.resume(id))
+  print(context, { json: accountView(account), text: `resumed ${account.email}` })
+}
+
+function changed(
+  context: Context,
+  invocation: Invocation,
+  change: (accounts: AccountStore, id: string) => boolean,
+): Promise<Account> {
+  return withStore(context, (store) => {
+    const { id } = accountOf(store, invocation.args[0] ?? '')
+    change(store.accounts, id)
+    return accountOf(store, id)
   })
 }
 

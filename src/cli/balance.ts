@@ -7,7 +7,9 @@ import { isoTime, table } from './context.ts'
 
 export interface BalanceView {
   readonly currency: 'USD'
+  /** What API calls could hold now, and what calls from the app could. */
   readonly available: string
+  readonly app_available: string
   readonly held: string
   readonly debt: string
   readonly pools: readonly PoolView[]
@@ -34,13 +36,18 @@ export function balanceView(ledger: LedgerStore, account: string, now: number): 
   const held = sum(lots.map((lot) => lot.pinned))
   return {
     currency: 'USD',
-    available: formatUsd(sum(live.map((lot) => lot.remaining - lot.pinned)) - debt),
+    available: formatUsd(freeIn(live, fundingOf('api', false))),
+    app_available: formatUsd(freeIn(live, fundingOf('app', true))),
     held: formatUsd(held),
     debt: formatUsd(debt),
     pools: pools.map((pool) => poolView(pool, live)),
     total_purchased: formatUsd(purchased),
     total_used: formatUsd(used),
   }
+}
+
+function freeIn(lots: readonly LotBalance[], funding: readonly Pool[]): Pico {
+  return sum(lots.filter((lot) => funding.includes(lot.pool)).map((lot) => lot.remaining - lot.pinned))
 }
 
 function poolView(pool: Pool, live: readonly LotBalance[]): PoolView {
@@ -67,7 +74,9 @@ export function renderBalance(balance: BalanceView): string {
     lots.map((lot) => [type, lot.remaining, lot.expires_at ?? 'never', lot.id]),
   )
   const debt = balance.debt === '0' ? '' : `, debt ${balance.debt}`
-  const heading = `available ${balance.available} USD, held by calls in flight ${balance.held}${debt}`
+  const heading =
+    `available ${balance.available} USD to API calls, ${balance.app_available} in the app, ` +
+    `held by calls in flight ${balance.held}${debt}`
   return lots.length === 0
     ? heading
     : `${heading}\n${table(['POOL', 'REMAINING USD', 'EXPIRES', 'LOT'], lots)}`

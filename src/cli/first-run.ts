@@ -3,6 +3,7 @@
 import { formatUsd, usd } from '../credits/money.ts'
 import type { OwnerKey } from './banner.ts'
 import { issueKey } from './issue-key.ts'
+import { openAccount, welcome } from './open-account.ts'
 import type { CommandStore } from './with-store.ts'
 
 const ownerEmail = 'owner@localhost'
@@ -22,7 +23,8 @@ export async function firstRun(
   const unfinished =
     accounts.length === 1 && only?.email === ownerEmail && store.accounts.listKeys(only.id).length === 0
   if (accounts.length > 0 && !unfinished) return undefined
-  const account = only ?? store.accounts.createAccount(ownerEmail)
+  const account = only ?? (await openAccount(store, ownerEmail))
+  if (only) await welcome(store, only)
   const amount = usd(creditUsd)
   if (amount > 0n) {
     const source = `bootstrap:${account.id}`

@@ -68,6 +68,36 @@ function accounts(weir: Command, io: Io): void {
     .description('show one account with its credit and keys')
     .argument('<account>', 'its id or e-mail address')
   ready(show, io, async (...given) => (await import('./accounts.ts')).showAccount(...given))
+  const suspend = group
+    .command('suspend')
+    .description('refuse the calls of an account; its credit stays')
+    .argument('<account>', 'its id or e-mail address')
+  ready(suspend, io, async (...given) => (await import('./accounts.ts')).suspendAccount(...given))
+  const resume = group
+    .command('resume')
+    .description('serve the calls of a suspended account again')
+    .argument('<account>', 'its id or e-mail address')
+  ready(resume, io, async (...given) => (await import('./accounts.ts')).resumeAccount(...given))
+  sessions(group, io)
+}
+
+function sessions(group: Command, io: Io): void {
+  const create = group
+    .command('session')
+    .description('create a token for the app of an account; it is shown this once')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .option('--ttl <time>', 'how long it is valid, such as 30d or 12h', '30d')
+  ready(create, io, async (...given) => (await import('./sessions.ts')).createSession(...given))
+  const list = group
+    .command('sessions')
+    .description('list the sessions of an account')
+    .requiredOption('--account <account>', 'id or e-mail address')
+  ready(list, io, async (...given) => (await import('./sessions.ts')).listSessions(...given))
+  const end = group
+    .command('end-session')
+    .description('end a session at once')
+    .argument('<id>', 'the id of the session')
+  ready(end, io, async (...given) => (await import('./sessions.ts')).endSession(...given))
 }
 
 function keys(weir: Command, io: Io): void {

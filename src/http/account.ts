@@ -5,7 +5,7 @@ import type { Caller } from '../accounts/caller.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
 import type { Balance, LedgerStore } from '../credits/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
-import { pools } from '../credits/pool.ts'
+import { fundingOf, pools } from '../credits/pool.ts'
 import { receiptOf } from '../credits/receipt.ts'
 import { GatewayError } from '../errors.ts'
 
@@ -37,16 +37,17 @@ export function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   }
 }
 
-/** The account's credit by pool and lot. `available` is what API calls could hold now. */
+/** The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. */
 export function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
   const balance = ledger.balance(caller.account.id)
   const totals = ledger.totals(caller.account.id)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
-  const purchased = living.filter((lot) => lot.pool === 'purchased')
+  const funding = fundingOf(caller.channel, true)
+  const spendable = living.filter((lot) => funding.includes(lot.pool))
   return {
     data: {
       currency: 'USD',
-      available: formatUsd(sum(purchased.map((lot) => lot.remaining - lot.pinned))),
+      available: formatUsd(sum(spendable.map((lot) => lot.remaining - lot.pinned))),
       held: formatUsd(sum(balance.lots.map((lot) => lot.pinned))),
       debt: formatUsd(balance.debt),
       pools: pools.map((pool) => describePool(pool, living)),

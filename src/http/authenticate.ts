@@ -1,8 +1,9 @@
-// Who is calling: the bearer key of a request as a Caller.
+// Who is calling: the bearer key or session token of a request as a Caller.
 
 import type { AccountStore } from '../accounts/account.ts'
 import { matches, readKey } from '../accounts/api-key.ts'
 import type { Caller } from '../accounts/caller.ts'
+import { sessionIdOf } from '../accounts/session.ts'
 import { GatewayError } from '../errors.ts'
 
 export interface Authentication {
@@ -26,6 +27,28 @@ export function authenticate(headers: Headers, { accounts, now }: Authentication
   const account = accounts.findAccount(key.account)
   if (!account) throw new GatewayError('invalid_api_key')
   return { account, key, channel: 'api', mode: key.mode }
+}
+
+/**
+ * The signed-in account behind the session token in `Authorization: Bearer`, as a caller from the app. Throws the same
+ * codes as `authenticate`; an API key is no session, and a session no API key.
+ */
+export function authenticateSession(headers: Headers, { accounts, now }: Authentication): Caller {
+  const text = bearerOf(headers)
+  const id = sessionIdOf(text)
+  const session = id === undefined ? undefined : accounts.findSession(id)
+  if (!session || !matches(session, text)) {
+    throw new GatewayError('invalid_api_key', { message: 'This is no session token that is valid here.' })
+  }
+  if (session.revokedAt !== null && session.revokedAt <= now()) {
+    throw new GatewayError('api_key_revoked', { message: 'The session has been ended.' })
+  }
+  if (session.expiresAt <= now()) {
+    throw new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
+  }
+  const account = accounts.findAccount(session.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  return { account, key: null, channel: 'app', mode: 'live' }
 }
 
 function bearerOf(headers: Headers): string {

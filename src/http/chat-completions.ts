@@ -1,5 +1,6 @@
-// POST /v1/chat/completions
+// POST /v1/chat/completions, and the same for the app
 
+import type { Caller } from '../accounts/caller.ts'
 import { complete } from '../chat/complete.ts'
 import { GatewayError } from '../errors.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
@@ -7,15 +8,21 @@ import { authenticate } from './authenticate.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
 import type { Service } from './service.ts'
 
+/** Tells who calls: by API key, or from the app. */
+export type Identify = (service: Service, request: Request) => Caller | Promise<Caller>
+
+const byKey: Identify = (service, request) => authenticate(request.headers, service)
+
 /** Serves one chat request. Rejects with GatewayError before the first byte. */
 export async function chatCompletions(
   service: Service,
   request: Request,
   requestId: string,
+  identify: Identify = byKey,
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticate(request.headers, service)
+  const caller = await identify(service, request)
   const { json, bytes } = await readJson(request, service.body)
   const parsed = inbound.parse(json)
   if (!service.ready()) throw new GatewayError('overloaded', { message: 'The gateway is shutting down.' })

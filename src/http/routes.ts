@@ -1,8 +1,10 @@
 // Every route, in one place. Elysia routes; what an answer is, the handlers say.
 
 import { Elysia } from 'elysia'
+import type { Caller } from '../accounts/caller.ts'
 import { errorReference, GatewayError } from '../errors.ts'
 import { describeCredits, describeGeneration, describeKey } from './account.ts'
+import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
 import { chatCompletions } from './chat-completions.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
@@ -20,12 +22,22 @@ export function createRoutes(service: Service) {
     (handler: Handler) =>
     ({ request }: { request: Request }) =>
       answered(service, request, handler)
-  const asCaller = (describe: (caller: ReturnType<typeof authenticate>, request: Request) => object) =>
+  type Describe = (caller: Caller, request: Request) => object
+  const asCaller = (describe: Describe) =>
     answer((request, requestId) =>
       Response.json(describe(authenticate(request.headers, service), request), {
         headers: { 'x-request-id': requestId },
       }),
     )
+  const asSignedIn = (describe: Describe) =>
+    answer(async (request, requestId) =>
+      Response.json(describe(await signedIn(service, request), request), {
+        headers: { 'x-request-id': requestId },
+      }),
+    )
+  const credits: Describe = (caller) => describeCredits(caller, ledger, now())
+  const generation: Describe = (caller, request) =>
+    describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
   return new Elysia({ aot: true })
     .post(
@@ -49,16 +61,28 @@ export function createRoutes(service: Service) {
       '/v1/key',
       asCaller((caller) => describeKey(caller, ledger, now())),
     )
-    .get(
-      '/v1/credits',
-      asCaller((caller) => describeCredits(caller, ledger, now())),
+    .get('/v1/credits', asCaller(credits))
+    .get('/v1/generation', asCaller(generation))
+    .post(
+      '/app/v1/chat/completions',
+      answer((request, id) => chatCompletions(service, request, id, signedIn)),
+      { parse: 'none' },
     )
     .get(
-      '/v1/generation',
-      asCaller((caller, request) =>
-        describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id')),
-      ),
+      '/app/v1/models',
+      answer(async (request) => {
+        await signedIn(service, request)
+        return listModels(catalog, request)
+      }),
     )
+    .get('/app/v1/models/*', ({ request, params }) =>
+      answered(service, request, async () => {
+        await signedIn(service, request)
+        return showModel(catalog, request, params['*'])
+      }),
+    )
+    .get('/app/v1/credits', asSignedIn(credits))
+    .get('/app/v1/generation', asSignedIn(generation))
     .get(
       '/v1/errors',
       answer(() => Response.json({ object: 'list', data: errorReference() })),

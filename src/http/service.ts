@@ -3,6 +3,7 @@
 import type { AccountStore } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Gateway } from '../chat/gateway.ts'
+import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { Log } from '../observe/log.ts'
 import type { BodyLimits } from './read-body.ts'
@@ -11,6 +12,7 @@ export interface Service {
   readonly gateway: Gateway
   readonly accounts: AccountStore
   readonly ledger: LedgerStore
+  readonly allowances: Pick<Allowances, 'ensure'>
   readonly catalog: Catalog
   readonly body: BodyLimits
   readonly log: Log

@@ -232,7 +232,24 @@ function accountTables(c: typeof columns) {
     (t) => [c.index('api_key_account').on(t.account), c.check('api_key_mode', sql`mode in ('live', 'test')`)],
   )
 
-  return { account, apiKey }
+  const session = c.table(
+    'session',
+    {
+      id: c.string('id').primaryKey(),
+      account: c
+        .string('account')
+        .notNull()
+        .references(() => account.id),
+      hash: c.string('hash').notNull(),
+      lastFour: c.string('last_four').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      revokedAt: c.time('revoked_at'),
+    },
+    (t) => [c.index('session_account').on(t.account)],
+  )
+
+  return { account, apiKey, session }
 }
 
 function recordTables(c: typeof columns) {
@@ -277,7 +294,11 @@ function recordTables(c: typeof columns) {
       key: c.string('key').notNull(),
       bodyHash: c.bytes('body_hash').notNull(),
       call: c.string('call').notNull(),
+      /** The process that runs the call. */
+      owner: c.string('owner').notNull().default(''),
+      /** Of the answer; null while the call runs. The body is null where it was too large to keep. */
       status: c.whole('status'),
+      headers: c.json('headers'),
       answer: c.bytes('answer'),
       expiresAt: c.time('expires_at').notNull(),
     },
@@ -316,4 +337,4 @@ function recordTables(c: typeof columns) {
 const tables = defineTables(columns)
 
 export const { account, apiKey, attempt, call, correction, idempotency, journal, keySpend, lot } = tables
-export const { payment, priceVersion, requestLog, server, signature, wallet } = tables
+export const { payment, priceVersion, requestLog, server, session, signature, wallet } = tables

@@ -184,9 +184,10 @@ describe('credits', () => {
     expect(await json(machine, 'credits', 'show', '--account', 'rich@example.org')).toMatchObject({
       currency: 'USD',
       available: '10.5',
+      app_available: '11',
       pools: [
         { type: 'purchased', remaining: '10.5', api_spendable: true, lots: [{ remaining: '10.5' }] },
-        { type: 'welcome', remaining: '0', api_spendable: false, lots: [] },
+        { type: 'welcome', remaining: '0.5', api_spendable: false, lots: [{ expires_at: null }] },
         { type: 'daily', remaining: '0', api_spendable: false, lots: [] },
         { type: 'subscription', remaining: '0', api_spendable: false, lots: [] },
       ],
@@ -210,7 +211,7 @@ describe('credits', () => {
       )
     await json(machine, 'accounts', 'create', '--email', 'twice@example.org')
     const first = await grant('twice@example.org')
-    expect(first).toMatchObject({ granted: true, credits: { available: '1' } })
+    expect(first).toMatchObject({ granted: true, credits: { available: '0', app_available: '1.5' } })
     expect(await grant('twice@example.org')).toEqual({ ...Object(first), granted: false })
     expect(await grant('ada@example.org')).toMatchObject({ granted: true })
   })

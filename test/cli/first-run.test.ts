@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { firstRun } from '../../src/cli/first-run.ts'
+import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 import { moment } from './run.ts'
@@ -20,7 +21,8 @@ test('on an empty data directory: an owner, a budget of purchased credit, a key'
     key: expect.stringMatching(/^sk-weir-live-/),
   })
   expect(store.ledger.balance(owner!.account).lots).toMatchObject([
-    { pool: 'purchased', remaining: 100_000_000_000_000n },
+    { pool: 'purchased', remaining: usd(100) },
+    { pool: 'welcome', remaining: usd('0.5') },
   ])
   expect(await firstRun(store, '100', moment)).toBeUndefined()
   await store.close()
@@ -50,7 +52,10 @@ test('a first run that died before its key continues, and grants once', async ()
   ).rejects.toThrow('died')
   const owner = await firstRun(store, '5', moment)
   expect(owner?.key).toMatch(/^sk-weir-live-/)
-  expect(store.ledger.balance(account.id).lots).toMatchObject([{ remaining: 5_000_000_000_000n }])
+  expect(store.ledger.balance(account.id).lots).toMatchObject([
+    { pool: 'purchased', remaining: usd(5) },
+    { pool: 'welcome', remaining: usd('0.5') },
+  ])
   await store.close()
 })
 
@@ -62,6 +67,6 @@ test('an installation that has accounts, or no budget', async () => {
   await store.close()
   const poor = openedIn(dir.join('b'))
   const owner = await firstRun(poor, '0', moment)
-  expect(poor.ledger.balance(owner!.account).lots).toEqual([])
+  expect(poor.ledger.balance(owner!.account).lots).toMatchObject([{ pool: 'welcome' }])
   await poor.close()
 })

@@ -5,6 +5,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
 import type { Account, AccountStore } from '../../accounts/account.ts'
 import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
+import type { Session } from '../../accounts/session.ts'
 import { GatewayError } from '../../errors.ts'
 import { isOutage, reading, sqliteCode, unavailable } from './outage.ts'
 
@@ -34,6 +35,16 @@ interface KeyRow {
   readonly allowed_models: string | null
 }
 
+interface SessionRow {
+  readonly id: string
+  readonly account: string
+  readonly hash: string
+  readonly last_four: string
+  readonly created_at: bigint
+  readonly expires_at: bigint
+  readonly revoked_at: bigint | null
+}
+
 /** A row, or the knowledge that there is none: strangers' ids must not cost a query each time. */
 interface Found<T> {
   readonly row: T | undefined
@@ -44,6 +55,7 @@ export class SqliteAccounts implements AccountStore {
   readonly #sql: ReturnType<typeof statements>
   readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
   readonly #keys = new LRUCache<string, Found<ApiKey>>({ max: cachedRows })
+  readonly #sessions = new LRUCache<string, Found<Session>>({ max: cachedRows })
   #dataVersion: unknown
   #checkedAt = -Infinity
 
@@ -122,6 +134,52 @@ export class SqliteAccounts implements AccountStore {
     return this.#changeKey(this.#sql.expireKey, id, at)
   }
 
+  suspend(id: string): boolean {
+    return this.#setSuspended(id, 1)
+  }
+
+  resume(id: string): boolean {
+    return this.#setSuspended(id, 0)
+  }
+
+  #setSuspended(id: string, suspended: 0 | 1): boolean {
+    const { changes } = writing(() => this.#sql.setSuspended.run(suspended, id))
+    this.#accounts.clear()
+    return Number(changes) === 1
+  }
+
+  insertSession(session: Session): void {
+    writing(() =>
+      this.#sql.insertSession.run(
+        session.id,
+        session.account,
+        session.hash,
+        session.lastFour,
+        session.createdAt,
+        session.expiresAt,
+        session.revokedAt,
+      ),
+    )
+    this.#sessions.clear()
+  }
+
+  findSession(id: string): Session | undefined {
+    return this.#cached(this.#sessions, id, () => {
+      const row = this.#sql.sessionById.get(id)
+      return row ? sessionOf(row) : undefined
+    })
+  }
+
+  listSessions(account: string): readonly Session[] {
+    return reading(() => this.#sql.sessionsOf.all(account)).map(sessionOf)
+  }
+
+  revokeSession(id: string, at: number): boolean {
+    const { changes } = writing(() => this.#sql.revokeSession.run(at, id))
+    this.#sessions.clear()
+    return Number(changes) === 1
+  }
+
   #changeKey(update: Statement, id: string, at: number): boolean {
     const { changes } = writing(() => update.run(at, id))
     this.#keys.clear()
@@ -149,6 +207,7 @@ export class SqliteAccounts implements AccountStore {
     this.#dataVersion = version
     this.#accounts.clear()
     this.#keys.clear()
+    this.#sessions.clear()
   }
 }
 
@@ -182,6 +241,18 @@ function statements(database: Database) {
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     ) as Statement,
     expireKey: database.prepare('UPDATE api_key SET expires_at = ? WHERE id = ?') as Statement,
+    setSuspended: database.prepare('UPDATE account SET suspended = ? WHERE id = ?') as Statement,
+    insertSession: database.prepare(
+      `INSERT INTO session (id, account, hash, last_four, created_at, expires_at, revoked_at)
+       VALUES (?,?,?,?,?,?,?)`,
+    ) as Statement,
+    sessionById: database.prepare<SessionRow, [string]>('SELECT * FROM session WHERE id = ?'),
+    sessionsOf: database.prepare<SessionRow, [string]>(
+      'SELECT * FROM session WHERE account = ? ORDER BY created_at, id',
+    ),
+    revokeSession: database.prepare(
+      'UPDATE session SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
+    ) as Statement,
   }
 }
 
@@ -208,5 +279,17 @@ function keyOf(row: KeyRow): ApiKey {
     spendLimit: row.spend_limit,
     limitWindow: row.limit_window as LimitWindow,
     allowedModels: row.allowed_models === null ? null : (JSON.parse(row.allowed_models) as string[]),
+  }
+}
+
+function sessionOf(row: SessionRow): Session {
+  return {
+    id: row.id,
+    account: row.account,
+    hash: row.hash,
+    lastFour: row.last_four,
+    createdAt: Number(row.created_at),
+    expiresAt: Number(row.expires_at),
+    revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
   }
 }

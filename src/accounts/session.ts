@@ -1,0 +1,35 @@
+// Sessions of the app: `ws-weir-<id>-<secret><checksum>`, shown once, stored as a hash, valid until they end.
+
+import { hashOfKey } from './api-key.ts'
+import { mintSecret, readSecret, type SecretForm } from './secret-text.ts'
+
+export interface Session {
+  /** 12 characters, part of the token itself: the lookup goes by it, the comparison by hash. */
+  readonly id: string
+  readonly account: string
+  /** SHA-256 of the whole token, hex. */
+  readonly hash: string
+  readonly lastFour: string
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly revokedAt: number | null
+}
+
+const form: SecretForm = { prefix: 'ws-weir', kinds: [] }
+
+export interface MintedSession extends Pick<Session, 'id' | 'hash' | 'lastFour'> {
+  /** The token itself: to be shown once and forgotten. */
+  readonly text: string
+}
+
+/** A new token from the system's random source. */
+export function mintSession(): MintedSession {
+  const { id, text } = mintSecret(form)
+  return { id, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
+}
+
+/** The id inside a presented token; undefined for what is no token of ours, or mistyped. */
+export function sessionIdOf(text: string): string | undefined {
+  const read = readSecret(form, text)
+  return typeof read === 'string' ? undefined : read.id
+}
