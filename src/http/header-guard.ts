@@ -8,13 +8,18 @@ const plainHost = /^(\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(:\d{1,5})?
 const bytesPerHeader = 4
 
 /**
- * Throws `invalid_request` unless there is exactly one Host header, a plain host with or without a port, and
+ * Throws `invalid_request` unless there is exactly one Host header, a plain host with or without a port, and at most
+ * one Content-Length (equal ones are let through by the runtime, but a proxy before us may have read another), and
  * `headers_too_large` when all headers together measure more than `maxBytes`.
  */
 export function checkHeaders(headers: Headers, maxBytes: number): void {
   const host = headers.get('host')
   if (host === null || !plainHost.test(host)) {
     throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
+  }
+  const length = headers.get('content-length')
+  if (length !== null && !/^\d{1,15}$/.test(length)) {
+    throw new GatewayError('invalid_request', { message: 'The Content-Length header is malformed.' })
   }
   let size = 0
   for (const [name, value] of headers) size += name.length + value.length + bytesPerHeader

@@ -16,14 +16,32 @@ export interface ReadBody {
 
 /**
  * Reads and parses the body. Throws `payload_too_large`, `unsupported_media_type` (compressed, or not JSON) and
- * `invalid_request` (invalid UTF-8, too deep, not JSON, not an object).
+ * `invalid_request` (broken off, invalid UTF-8, too deep, too many parts, not JSON, not an object).
  */
 export async function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
   refuseByHeaders(request.headers, limits)
-  const bytes = await request.bytes()
-  if (bytes.length > limits.maxBodyBytes) throw tooLarge(limits)
+  const bytes = await boundedBytes(request, limits)
   const json = parseJson(decodeUtf8(bytes), limits.maxDepth)
   return { json, bytes: bytes.length }
+}
+
+/** The bytes of the body. One that announces its length cannot exceed it; one in chunks is counted as it comes. */
+async function boundedBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+  try {
+    if (request.headers.has('content-length') || request.body === null) return await request.bytes()
+    const chunks: Uint8Array[] = []
+    let size = 0
+    for await (const chunk of request.body) {
+      size += chunk.length
+      if (size > limits.maxBodyBytes) throw tooLarge(limits)
+      chunks.push(chunk)
+    }
+    return Buffer.concat(chunks)
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
+    // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
+    throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
+  }
 }
 
 /** What the headers alone can refuse; cheap enough to come before authentication. */
@@ -53,14 +71,18 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** Parses text that must be one JSON object no deeper than `maxDepth`. Throws `invalid_request`. */
+/** More objects, arrays and keys than this are no conversation: checking each of them would hold up the other calls. */
+const maxParts = 100_000
+
+/**
+ * Parses text that must be one JSON object no deeper than `maxDepth`. Of a key that stands twice the last holds; it
+ * is the only one that goes on to a provider, so nobody behind can read the body in another way. Throws
+ * `invalid_request`.
+ */
 export function parseJson(text: string, maxDepth: number): JsonObject {
   // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
-  if (isDeeperThan(text, maxDepth)) {
-    throw new GatewayError('invalid_request', {
-      message: `The body is nested deeper than ${maxDepth} levels.`,
-    })
-  }
+  const fault = faultOfShape(text, maxDepth)
+  if (fault !== undefined) throw new GatewayError('invalid_request', { message: fault })
   let parsed: unknown
   try {
     parsed = JSON.parse(text)
@@ -73,27 +95,73 @@ export function parseJson(text: string, maxDepth: number): JsonObject {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
   }
+  if (mayPollute(text) && pollutes(parsed)) {
+    throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
+  }
   return parsed as JsonObject
 }
 
 const quote = 0x22
 const backslash = 0x5c
-const openers = new Set([0x5b, 0x7b])
-const closers = new Set([0x5d, 0x7d])
 
-/** Whether brackets outside of strings ever nest deeper than `limit`. Reads the text once, without recursion. */
-export function isDeeperThan(text: string, limit: number): boolean {
+/**
+ * What is wrong with the shape of a JSON text before it is parsed: brackets outside of strings that nest deeper than
+ * `maxDepth`, too many parts, a number that no double can hold. Reads the text once, without recursion.
+ */
+export function faultOfShape(text: string, maxDepth: number): string | undefined {
   let depth = 0
+  let parts = 0
   for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === quote) {
-      at = endOfString(text, at)
-      if (at < 0) return false
-    } else if (openers.has(code)) {
-      if (++depth > limit) return true
-    } else if (closers.has(code)) depth--
+    switch (text.charCodeAt(at)) {
+      case quote:
+        at = endOfString(text, at)
+        if (at < 0) return undefined
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        if (++depth > maxDepth) return `The body is nested deeper than ${maxDepth} levels.`
+        if (++parts > maxParts) return `The body has more than ${maxParts} objects, arrays and keys.`
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth--
+        break
+      case 0x3a: // :
+        if (++parts > maxParts) return `The body has more than ${maxParts} objects, arrays and keys.`
+        break
+      case 0x45: // E
+      case 0x65: // e
+        if (isInfinite(text, at)) return 'The body holds a number that is too large.'
+        break
+    }
   }
-  return false
+  return undefined
+}
+
+/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would make it Infinity. */
+function isInfinite(text: string, at: number): boolean {
+  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
+  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
+  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
+}
+
+/** Whether a text may hold a key that `pollutes` looks for, written plainly or in escapes. */
+function mayPollute(text: string): boolean {
+  return text.includes('__proto__') || text.includes('"prototype"') || /\\u00[57]/i.test(text)
+}
+
+/** Whether any object within has a key `__proto__`, or a `constructor` with a `prototype`. */
+function pollutes(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.some(pollutes)
+  if (Object.hasOwn(value, '__proto__')) return true
+  return Object.entries(value).some(
+    ([key, inner]) => (key === 'constructor' && hasPrototype(inner)) || pollutes(inner),
+  )
+}
+
+function hasPrototype(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
 }
 
 /** The position of the quote that closes the string opened at `from`; -1 where it is never closed. */

@@ -39,7 +39,8 @@ export function createRoutes(service: Service) {
   const generation: Describe = (caller, request) =>
     describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
-  return new Elysia({ aot: true })
+  // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
+  return new Elysia({ aot: true, handler: { standardHostname: false } })
     .post(
       '/v1/chat/completions',
       answer((request, id) => chatCompletions(service, request, id)),
