@@ -244,6 +244,16 @@ export function ledgerStoreConformance(
       })
     })
 
+    test('refunds that share a commit take what there is once', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
+      const refunds = ['a', 'b'].map((id) => ledger.refund({ id, account: 'anna', lot, amount: usd(10) }))
+      expect(await Promise.all(refunds)).toEqual([
+        { taken: usd(10), debt: 0n, refunded: true },
+        { taken: 0n, debt: usd(10), refunded: true },
+      ])
+      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(10) })
+    })
+
     test('a correction happens once and never takes what calls have set aside', async () => {
       await ledger.grant(grantOf('g', usd(5)))
       await ledger.hold(holdOf('c', { want: usd(2) }))

@@ -92,6 +92,12 @@ export class Wallets {
   /** Brings a lot of which nothing is left into the wallet, for a refund. */
   admitLot(entry: CachedWallet, id: string): void {
     if (entry.wallet.lots.some((lot) => lot.id === id)) return
+    // What an earlier command of the group has emptied still looks full in the file.
+    const dirty = this.#dirtyLots.get(id)
+    if (dirty) {
+      if (dirty.account === entry.wallet.account) addLot(entry.wallet.lots, dirty.lot)
+      return
+    }
     const row = this.#sql.lot.get(id, entry.wallet.account)
     if (row) addLot(entry.wallet.lots, lotOf(row))
   }
