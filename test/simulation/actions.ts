@@ -1,0 +1,277 @@
+// What happens in a history: the commands that clients, payments and operators send, and what befalls the processes.
+
+import { noUsage } from '../../src/conversation/usage.ts'
+import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
+import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger.ts'
+import { pools } from '../../src/credits/pool.ts'
+import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
+import { holdOf as heldBy, type Carried } from './oracle.ts'
+import { issueOf, type SimulatedProcess } from './process.ts'
+import { show, type Simulation } from './simulation.ts'
+
+const accounts = ['anna', 'berta', 'carla']
+const fundings = [
+  ['daily', 'subscription', 'welcome', 'purchased'],
+  ['subscription', 'welcome', 'purchased'],
+] as const
+/** Far beyond what a signed 64-bit integer holds. */
+const absurd = 10n ** 25n
+const largestLot = 10n ** 18n
+
+/** How often each thing happens, in proportion. */
+const happenings = {
+  run: 300,
+  hold: 90,
+  settle: 75,
+  release: 20,
+  checkpoint: 25,
+  extend: 25,
+  grant: 30,
+  allowance: 12,
+  refund: 12,
+  adjust: 10,
+  again: 45,
+  sweep: 20,
+  time: 40,
+  crash: 10,
+  doom: 14,
+  lock: 8,
+  full: 5,
+} as const
+
+type CommandName =
+  'hold' | 'settle' | 'release' | 'checkpoint' | 'extend' | 'grant' | 'allowance' | 'refund' | 'adjust'
+
+export class Actions {
+  readonly #world: Simulation
+  readonly #history: Carried[] = []
+  #calls = 0
+  #ids = 0
+  /** Steps until a full disk has room again. */
+  #fullFor = new Map<SimulatedProcess, number>()
+
+  constructor(world: Simulation) {
+    this.#world = world
+  }
+
+  step(): void {
+    const { random } = this.#world
+    for (const [process, left] of this.#fullFor) {
+      if (left > 0) this.#fullFor.set(process, left - 1)
+      else {
+        process.database.faults.full = null
+        this.#fullFor.delete(process)
+      }
+    }
+    const what = random.weighted(happenings)
+    if (what !== 'run') this.#world.tell(() => what)
+    switch (what) {
+      case 'run':
+        return this.#world.scheduler.runOne(random)
+      case 'again':
+        return this.#history.length > 0 ? this.#send(random.pick(this.#history)) : undefined
+      case 'time':
+        return this.#world.moveClock(this.#interval())
+      case 'sweep':
+        return this.#world.sweep(this.#world.living(), random.pick(['recover', 'expire']))
+      case 'crash':
+        return this.#world.crash(this.#world.living())
+      case 'doom':
+        return this.#doom(this.#world.living())
+      case 'lock':
+        this.#world.living().database.faults.busy = random.oneIn(4) ? 500 : 1 + random.below(3)
+        return
+      case 'full': {
+        const process = this.#world.living()
+        process.database.faults.full = { undoes: random.oneIn(2) }
+        this.#fullFor.set(process, random.below(40))
+        return
+      }
+      default:
+        return this.#command(what)
+    }
+  }
+
+  /** Mostly moments; now and then an hour forth or back, or a day. */
+  #interval(): number {
+    const { random } = this.#world
+    const hour = 60 * minute
+    return random.pick([1, 1, 1, 50, 1000, 1000, minute, minute, 20 * minute, hour, -hour, day])
+  }
+
+  /** Death comes at a write of the next transactions, or between a commit and its answers. */
+  #doom(process: SimulatedProcess): void {
+    const { random } = this.#world
+    if (random.oneIn(2)) process.database.faults.dieAfterCommit = true
+    else process.database.faults.dieAtWrite = random.below(12)
+  }
+
+  #command(what: CommandName): void {
+    const command = this.#make(what)
+    if (!command) return
+    this.#history.push(command)
+    this.#send(command)
+  }
+
+  #send(carried: Carried): void {
+    const process = this.#world.living()
+    if (process.dead) return
+    this.#world.ask(
+      process,
+      issueOf(carried),
+      () => show(carried),
+      () => sent(process.ledger, carried),
+    )
+  }
+
+  #make(what: CommandName): Carried | null {
+    const { random } = this.#world
+    const account = random.pick(accounts)
+    const now = this.#world.now()
+    switch (what) {
+      case 'hold':
+        return this.#hold(account)
+      case 'settle': {
+        const { call, owner, held } = this.#someCall()
+        const cost = random.pick([
+          0n,
+          held,
+          this.#amount(),
+          this.#amount(),
+          held + this.#amount(),
+          held / 2n,
+          absurd,
+        ])
+        const command = settleOf(call, random.oneIn(8) ? cost : cost === absurd ? held : cost, {
+          owner,
+          estimated: random.oneIn(4),
+          lines: [],
+        })
+        return { kind: 'settle', command }
+      }
+      case 'release': {
+        const { call, owner } = this.#someCall()
+        return { kind: 'release', command: { call, owner, reason: 'upstream_error', attempts: [] } }
+      }
+      case 'checkpoint': {
+        const { call, owner, held } = this.#someCall()
+        const usage = { ...noUsage, output: 1 + random.below(9) }
+        const cost = random.pick([0n, held, this.#amount()])
+        return { kind: 'checkpoint', command: { call, owner, usage, cost, leaseUntil: this.#lease() } }
+      }
+      case 'extend': {
+        const { call, owner } = this.#someCall()
+        return { kind: 'extend', command: { call, owner, more: this.#amount() } }
+      }
+      case 'grant':
+        return this.#grant(account)
+      case 'allowance':
+        return {
+          kind: 'grant',
+          command: random.oneIn(4) ? welcomeGrant(account, 50n) : allowanceGrant(account, now, 20n),
+        }
+      case 'refund': {
+        const lots = this.#world.oracle.lots
+        if (lots.length === 0) return null
+        // Mostly of the newest: a payment is taken back before it is spent, and then once more.
+        const lot = random.oneIn(2) ? lots.at(-1)! : random.pick(lots)
+        const amount = random.oneIn(2) ? lot.granted : this.#amount()
+        const owner = random.oneIn(10) ? account : lot.account
+        return {
+          kind: 'refund',
+          command: { id: `refund-${this.#id()}`, account: owner, lot: lot.id, amount },
+        }
+      }
+      case 'adjust': {
+        const amount = random.oneIn(2) ? this.#amount() : -this.#amount()
+        return {
+          kind: 'adjust',
+          command: { id: `adjust-${this.#id()}`, account, pool: random.pick(pools), amount },
+        }
+      }
+    }
+  }
+
+  #hold(account: string): Carried {
+    const { random } = this.#world
+    const now = this.#world.now()
+    const app = random.oneIn(2)
+    const key = app ? null : `key-${account}`
+    const windowStart = random.oneIn(2) ? 0 : now - (now % day)
+    const keyLimit = key !== null && random.oneIn(2) ? { limit: this.#amount() * 3n, windowStart } : null
+    const least = random.oneIn(3) ? 0n : this.#amount()
+    const command = holdOf(`call-${random.oneIn(12) ? this.#calls : ++this.#calls}`, {
+      account,
+      key,
+      keyLimit,
+      funding: key === null ? random.pick(fundings) : ['purchased'],
+      least,
+      want: least + this.#amount(),
+      owner: this.#world.living().owner,
+      leaseUntil: this.#lease(),
+    })
+    return { kind: 'hold', command }
+  }
+
+  #grant(account: string): Carried {
+    const { random } = this.#world
+    const pool = random.pick(['purchased', 'purchased', 'purchased', 'subscription', 'daily'] as const)
+    const lives = [minute, 30 * minute, day, 2 * day]
+    const expiresAt = pool === 'purchased' && random.oneIn(2) ? null : this.#world.now() + random.pick(lives)
+    const huge = random.pick([largestLot, largestLot + 1n, absurd, 0n])
+    const amount = random.oneIn(25) ? huge : 2n * this.#amount()
+    // A payment's message comes again, sometimes with another amount or for another account.
+    const source = `payment:test:${random.oneIn(6) ? random.below(this.#ids + 1) : this.#id()}`
+    const from = 'cash:test'
+    return { kind: 'grant', command: grantOf(source, amount, { account, pool, expiresAt, from }) }
+  }
+
+  /** A call that is open, with its owner; now and then one that is not, or a stranger. */
+  #someCall(): { call: string; owner: string; held: bigint } {
+    const { random, oracle } = this.#world
+    const open = [...oracle.calls.values()].filter((call) => call.state === 'open')
+    if (open.length === 0 || random.oneIn(10)) {
+      const call = `call-${random.below(this.#calls + 2)}`
+      return { call, owner: oracle.calls.get(call)?.owner ?? 'nobody', held: 5n }
+    }
+    const call = random.pick(open)
+    const owner = random.oneIn(12) ? this.#world.living().owner : call.owner
+    return { call: call.id, owner, held: heldBy(call) }
+  }
+
+  #lease(): number {
+    return this.#world.now() + this.#world.random.pick([30_000, 10 * minute, 45 * minute])
+  }
+
+  #amount(): bigint {
+    return BigInt(this.#world.random.below(40))
+  }
+
+  #id(): number {
+    return ++this.#ids
+  }
+}
+
+function sent(ledger: LedgerStore & LedgerUpkeep, { kind, command }: Carried): Promise<unknown> {
+  switch (kind) {
+    case 'hold':
+      return ledger.hold(command)
+    case 'extend':
+      return ledger.extend(command.call, command.owner, command.more)
+    case 'checkpoint':
+      return ledger.checkpoint(command)
+    case 'settle':
+      return ledger.settle(command)
+    case 'release':
+      return ledger.release(command)
+    case 'grant':
+      return ledger.grant(command)
+    case 'refund':
+      return ledger.refund(command)
+    case 'adjust':
+      return ledger.adjust(command)
+    case 'recover':
+    case 'expire':
+      throw new Error('a sweep finds its own work')
+  }
+}

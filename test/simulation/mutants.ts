@@ -1,0 +1,265 @@
+// Faults planted in a copy of the ledger, each one that somebody has shipped or could: the simulation must find them.
+
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+
+export interface Mutant {
+  /** What is wrong with the ledger now. */
+  readonly name: string
+  /** Texts of the source, each found exactly once, and what stands there instead. */
+  readonly patches: readonly (readonly [file: string, find: string, replace: string])[]
+}
+
+const decide = 'src/credits/decide.ts'
+const decideCredit = 'src/credits/decide-credit.ts'
+const wallet = 'src/credits/wallet.ts'
+const store = 'src/store/sqlite/ledger-store.ts'
+const wallets = 'src/store/sqlite/wallets.ts'
+const journal = 'src/store/sqlite/journal.ts'
+const group = 'src/store/sqlite/group-commit.ts'
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'anybody ends and extends a call, not its owner alone',
+    patches: [
+      [decide, 'return open?.owner === owner ? open : undefined', 'return owner === null ? undefined : open'],
+    ],
+  },
+  {
+    name: 'a release forgets to unpin',
+    patches: [
+      [
+        decide,
+        `    lot: pin.lot,
+    remaining: 0n,
+    pinned: -pin.amount,`,
+        `    lot: pin.lot,
+    remaining: 0n,
+    pinned: 0n,`,
+      ],
+    ],
+  },
+  {
+    name: 'an expired lot is spent',
+    patches: [
+      [
+        wallet,
+        'return isExpired(lot, now) ? 0n : lot.remaining - lot.pinned',
+        'return now < 0 ? 0n : lot.remaining - lot.pinned',
+      ],
+      [decide, '|| isExpired(lot, now)) continue', ') continue'],
+    ],
+  },
+  {
+    name: 'the lot that lives longest is spent first',
+    patches: [[wallet, 'expiry !== 0) return expiry', 'expiry !== 0) return -expiry']],
+  },
+  {
+    name: 'of lots that expire together the newest is spent first',
+    patches: [[wallet, 'return a.grantedAt - b.grantedAt', 'return b.grantedAt - a.grantedAt']],
+  },
+  {
+    name: 'the pools are spent in the wrong order',
+    patches: [[decide, 'for (const pool of funding) {', 'for (const pool of funding.toReversed()) {']],
+  },
+  {
+    name: 'a settle is carried out twice',
+    patches: [
+      [
+        wallet,
+        "if (change.call?.kind === 'ended') target.calls.delete(change.call.open.call)",
+        "if (change.call?.kind === 'ended') target.debt += 0n",
+      ],
+      [
+        'src/store/sqlite/call-table.ts',
+        `absorbed = ?, estimated = ?, upstream_id = ?, receipt = ?, settle_tx = ?
+       WHERE seq = ? AND state = 'open' AND owner = ?`,
+        `absorbed = ?, estimated = ?, upstream_id = ?, receipt = ?, settle_tx = ?
+       WHERE seq = ? AND owner = ?`,
+      ],
+    ],
+  },
+  {
+    name: 'a grant does not ask whether its source has granted before',
+    patches: [
+      [store, 'const prior = this.#sql.lotBySource.get(command.source) ?? null', 'const prior = null'],
+    ],
+  },
+  {
+    name: 'a hold does not see what other calls have pinned',
+    patches: [[decide, 'free += lot.remaining - lot.pinned', 'free += lot.remaining']],
+  },
+  {
+    name: 'a cost above the hold is charged although others have pinned the credit',
+    patches: [
+      [
+        wallet,
+        'return isExpired(lot, now) ? 0n : lot.remaining - lot.pinned',
+        'return isExpired(lot, now) ? 0n : lot.remaining',
+      ],
+    ],
+  },
+  {
+    name: 'an estimate is charged beyond the hold',
+    patches: [[decide, 'if (due > 0n && !settle.estimated) {', 'if (due > 0n) {']],
+  },
+  {
+    name: 'a cost of zero is taken for a missing one',
+    patches: [
+      [
+        decide,
+        'const cost = smaller(settle.cost, largestLot)',
+        'const cost = smaller(settle.cost || open.hold, largestLot)',
+      ],
+    ],
+  },
+  {
+    name: "a hold ignores its key's limit",
+    patches: [
+      [decide, 'if (room !== null && room < hold.least)', 'if (room !== null && room < -hold.least)'],
+      [decide, 'smaller(smaller(wanted, free), room ?? free)', 'smaller(wanted, free)'],
+    ],
+  },
+  {
+    name: "an extension ignores its key's limit",
+    patches: [[decide, 'if (overLimit || creditFor', 'if (creditFor']],
+  },
+  {
+    name: 'the end of a call stays in what its key holds',
+    patches: [[store, 'this.#wallets.keyHolds(open.key, -open.hold)', 'this.#wallets.keyOf(open.key)']],
+  },
+  {
+    name: 'a clock that goes back earns another allowance',
+    patches: [
+      [
+        decideCredit,
+        'expiresAt <= wallet.lastAllowance.expiresAt',
+        'expiresAt === wallet.lastAllowance.expiresAt',
+      ],
+    ],
+  },
+  {
+    name: 'a top-up does not repay the debt',
+    patches: [
+      [
+        decideCredit,
+        "grant.pool === 'purchased' ? smaller(wallet.debt, grant.amount) : 0n",
+        "grant.pool === 'purchased' ? 0n : 0n",
+      ],
+    ],
+  },
+  {
+    name: 'a refund takes what calls have pinned',
+    patches: [
+      [
+        decideCredit,
+        'smaller(refund.amount, lot.remaining - lot.pinned)',
+        'smaller(refund.amount, lot.remaining)',
+      ],
+    ],
+  },
+  {
+    name: 'a refund takes again what an earlier one of the same transaction has taken',
+    patches: [
+      [wallets, 'const dirty = this.#dirtyLots.get(id)', 'const dirty = this.#dirtyLots.get(`${id}?`)'],
+    ],
+  },
+  {
+    name: 'expiry takes what calls have pinned',
+    patches: [[decideCredit, 'const gone = lot.remaining - lot.pinned', 'const gone = lot.remaining']],
+  },
+  {
+    name: 'the hash chain skips the lines of a transaction',
+    patches: [[journal, '      head.hash = hash\n    }', '      if (leg === 0) head.hash = hash\n    }']],
+  },
+  {
+    name: 'the end of the hash chain is not read again after another process has written',
+    patches: [
+      [
+        store,
+        'if (this.#wallets.validate()) this.#journal.forget()\n        },',
+        'this.#wallets.validate()\n        },',
+      ],
+    ],
+  },
+  {
+    name: 'the wallets in memory are trusted although another process has written',
+    patches: [
+      [
+        wallets,
+        'if (version === this.#dataVersion) return false',
+        'if (this.#dataVersion !== undefined) return false',
+      ],
+    ],
+  },
+  {
+    name: 'an answer is given before its commit',
+    patches: [
+      [
+        group,
+        'this.#hooks.finish()\n      this.#commit.run()',
+        'this.#hooks.finish()\n      early?.()\n      this.#commit.run()',
+      ],
+      [group, '#transaction<T>(run: () => T): T {', '#transaction<T>(run: () => T, early?: () => void): T {'],
+      [
+        group,
+        '        entry.outcome = outcomeOf(entry.run)\n      }\n    })',
+        '        entry.outcome = outcomeOf(entry.run)\n      }\n    }, () => { for (const entry of group.slice(0, taken)) deliver(entry) })',
+      ],
+    ],
+  },
+  {
+    name: 'a settle is dropped when the disk is full',
+    patches: [
+      [
+        group,
+        'this.#queue = this.#queue.filter((entry) => entry.record !== undefined)',
+        'this.#queue = this.#queue.filter((entry) => entry.record === null)',
+      ],
+    ],
+  },
+  {
+    name: 'recovery ends the calls of living processes',
+    patches: [
+      [
+        store,
+        'if (!open || (open.leaseUntil > now && !dead.has(open.owner))) return false',
+        'if (!open) return false',
+      ],
+      [
+        'src/store/sqlite/recovery.ts',
+        'Number(row.lease_until) <= now || dead.has(row.owner)',
+        'Number(row.lease_until) <= now + 600_000 || dead.has(row.owner)',
+      ],
+    ],
+  },
+  {
+    name: 'recovery forgets what was delivered',
+    patches: [[store, 'if (open.progress === null) {', 'if (open.progress !== undefined) {']],
+  },
+]
+
+const root = resolve(import.meta.dir, '../..')
+
+/** A copy of the ledger's source that can be changed and imported without harm to the real one. */
+export function plant(mutant: Mutant): { readonly root: string; remove(): void } {
+  const copy = mkdtempSync(join(tmpdir(), 'weir-mutant-'))
+  for (const part of [
+    'src/credits',
+    'src/store',
+    'src/conversation',
+    'src/accounts',
+    'src/observe',
+    'src/errors.ts',
+  ])
+    cpSync(join(root, part), join(copy, part), { recursive: true })
+  cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })
+  for (const [file, find, replace] of mutant.patches) {
+    const path = join(copy, file)
+    const parts = readFileSync(path, 'utf8').split(find)
+    if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places like: ${find}`)
+    writeFileSync(path, parts.join(replace))
+  }
+  return { root: copy, remove: () => rmSync(copy, { recursive: true, force: true }) }
+}

@@ -1,0 +1,373 @@
+// What the ledger should do, written a second time from its rules alone and as plainly as possible: loops over arrays,
+// no cache, no store, nothing shared with the code it judges but the types of commands.
+
+import type {
+  AdjustCommand,
+  CheckpointCommand,
+  GrantCommand,
+  HoldCommand,
+  RefundCommand,
+  ReleaseCommand,
+  SettleCommand,
+} from '../../src/credits/ledger.ts'
+
+const dayMs = 86_400_000
+const largestLot = 10n ** 18n
+const largestBalance = 4n * 10n ** 18n
+
+/** One command as it was carried out in a committed transaction. */
+export type Carried =
+  | { readonly kind: 'hold'; readonly command: HoldCommand }
+  | { readonly kind: 'extend'; readonly command: { call: string; owner: string; more: bigint } }
+  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
+  | { readonly kind: 'settle'; readonly command: SettleCommand }
+  | { readonly kind: 'release'; readonly command: ReleaseCommand }
+  | { readonly kind: 'grant'; readonly command: GrantCommand }
+  | { readonly kind: 'refund'; readonly command: RefundCommand }
+  | { readonly kind: 'adjust'; readonly command: AdjustCommand }
+  | { readonly kind: 'expire'; readonly command: { account: string; now: number } }
+  | { readonly kind: 'recover'; readonly command: { call: string; now: number; dead: boolean } }
+
+/** The answer of a command: its value, or the code of the error it was refused with. */
+export type Answer = { readonly value: unknown } | { readonly error: string }
+
+export interface OracleLot {
+  readonly id: string
+  readonly account: string
+  readonly pool: string
+  readonly granted: bigint
+  remaining: bigint
+  pinned: bigint
+  consumed: bigint
+  expired: bigint
+  refunded: bigint
+  readonly grantedAt: number
+  readonly expiresAt: number
+}
+
+export interface OracleCall {
+  readonly id: string
+  readonly account: string
+  readonly key: string | null
+  readonly keyLimit: HoldCommand['keyLimit']
+  readonly funding: readonly string[]
+  readonly owner: string
+  leaseUntil: number
+  pins: { readonly lot: OracleLot; amount: bigint }[]
+  state: 'open' | 'settled' | 'voided'
+  checkpoint: bigint | null
+  cost: bigint
+  charged: bigint
+  drawn: { readonly lot: string; readonly amount: bigint }[]
+}
+
+export class Oracle {
+  readonly lots: OracleLot[] = []
+  readonly calls = new Map<string, OracleCall>()
+  readonly debts = new Map<string, bigint>()
+  readonly #sources = new Map<string, OracleLot>()
+  readonly #corrections = new Map<string, { account: string; taken: bigint; debt: bigint }>()
+  readonly #spent: { readonly key: string; readonly day: number; readonly amount: bigint }[] = []
+
+  /** The answer the ledger owes for this command at this moment. `newLot` is the id it gave the lot it made, if any. */
+  carryOut({ kind, command }: Carried, now: number, newLot: string): Answer {
+    switch (kind) {
+      case 'hold':
+        return this.#hold(command, now)
+      case 'extend':
+        return this.#extend(command, now)
+      case 'checkpoint':
+        return this.#checkpoint(command)
+      case 'settle':
+        return this.#settle(this.#open(command), command.cost, command.estimated, now)
+      case 'release':
+        return this.#void(this.#open(command))
+      case 'grant':
+        return this.#grant(command, now, newLot)
+      case 'refund':
+        return this.#refund(command)
+      case 'adjust':
+        return this.#adjust(command, now, newLot)
+      case 'expire':
+        return this.#expire(command)
+      case 'recover':
+        return this.#recover(command)
+    }
+  }
+
+  keySpend(key: string, windowStart: number): bigint {
+    const first = windowStart - (windowStart % dayMs)
+    const spent = this.#spent.filter((entry) => entry.key === key && entry.day >= first)
+    const open = [...this.calls.values()].filter((call) => call.key === key && call.state === 'open')
+    return sum(spent.map((entry) => entry.amount)) + sum(open.map(holdOf))
+  }
+
+  debtOf(account: string): bigint {
+    return this.debts.get(account) ?? 0n
+  }
+
+  #hold(command: HoldCommand, now: number): Answer {
+    const { call: id, account, key, keyLimit, funding, least } = command
+    const known = this.calls.get(id)
+    if (known?.state === 'open' && known.account === account) return { error: 'idempotency_in_progress' }
+    let room = keyLimit && key !== null ? keyLimit.limit - this.keySpend(key, keyLimit.windowStart) : null
+    if (room !== null && room < 0n) room = 0n
+    const lots = this.#spendable(account, funding, now)
+    const free = sum(lots.map(freeOf))
+    const held = sum(lots.map((lot) => lot.pinned))
+    const refused = (reason: string, available: bigint) => ({
+      value: { kind: 'refused', reason, available, held },
+    })
+    if (room !== null && room < least) return refused('key-limit', room)
+    if (free < least) return refused(free + held < least ? 'insufficient' : 'reserved', free)
+    if (known) return { error: 'idempotency_conflict' }
+    let amount = command.want < largestLot ? command.want : largestLot
+    if (amount < least) amount = least
+    if (amount > free) amount = free
+    if (room !== null && amount > room) amount = room
+    const { owner, leaseUntil } = command
+    const facts = { id, account, key, keyLimit, funding, owner, leaseUntil }
+    const pins = this.#pin(lots, amount)
+    const state = 'open' as const
+    this.calls.set(id, { ...facts, pins, state, checkpoint: null, cost: 0n, charged: 0n, drawn: [] })
+    return { value: { kind: 'held', amount } }
+  }
+
+  #extend({ call, owner, more }: { call: string; owner: string; more: bigint }, now: number): Answer {
+    const open = this.#open({ call, owner })
+    if (!open) return { value: false }
+    const { key, keyLimit } = open
+    if (key !== null && keyLimit && this.keySpend(key, keyLimit.windowStart) + more > keyLimit.limit)
+      return { value: false }
+    const lots = this.#spendable(open.account, open.funding, now)
+    if (sum(lots.map(freeOf)) < more) return { value: false }
+    for (const { lot, amount } of this.#pin(lots, more)) {
+      const pin = open.pins.find((other) => other.lot === lot)
+      if (pin) pin.amount += amount
+      else open.pins.push({ lot, amount })
+    }
+    return { value: true }
+  }
+
+  #checkpoint(command: CheckpointCommand): Answer {
+    const open = this.#open(command)
+    if (open) {
+      open.leaseUntil = command.leaseUntil
+      open.checkpoint = command.cost
+    }
+    return { value: undefined }
+  }
+
+  #settle(open: OracleCall | undefined, wanted: bigint, estimated: boolean, now: number): Answer {
+    if (!open) return { value: { kind: 'already-ended' } }
+    const cost = wanted < largestLot ? wanted : largestLot
+    let due = cost
+    const draw = (lot: OracleLot, most: bigint) => {
+      const part = due < most ? due : most
+      if (part === 0n) return
+      lot.remaining -= part
+      lot.consumed += part
+      due -= part
+      const before = open.drawn.findIndex((drawn) => drawn.lot === lot.id)
+      if (before < 0) open.drawn.push({ lot: lot.id, amount: part })
+      else open.drawn[before] = { lot: lot.id, amount: open.drawn[before]!.amount + part }
+    }
+    for (const { lot, amount } of open.pins) {
+      lot.pinned -= amount
+      draw(lot, amount)
+    }
+    // What was pinned by this very call and not needed cannot be there: the cost is above the whole hold.
+    if (!estimated) for (const lot of this.#spendable(open.account, open.funding, now)) draw(lot, freeOf(lot))
+    open.state = 'settled'
+    open.cost = cost
+    open.charged = cost - due
+    if (open.key !== null) this.#spent.push({ key: open.key, day: now - (now % dayMs), amount: open.charged })
+    return { value: { kind: 'settled', charged: open.charged, absorbed: due } }
+  }
+
+  #void(open: OracleCall | undefined): Answer {
+    if (!open) return { value: { kind: 'already-ended' } }
+    for (const { lot, amount } of open.pins) lot.pinned -= amount
+    open.state = 'voided'
+    return { value: { kind: 'settled', charged: 0n, absorbed: 0n } }
+  }
+
+  #grant(command: GrantCommand, now: number, id: string): Answer {
+    const { account, pool, amount, source } = command
+    const prior = this.#sources.get(source)
+    if (prior) {
+      if (prior.account === account && prior.pool === pool)
+        return { value: { lot: prior.id, granted: false } }
+      return { error: 'idempotency_conflict' }
+    }
+    const expiresAt = command.expiresAt ?? lifeOf(pool, now)
+    if (source.startsWith('daily:')) {
+      const last = this.lots
+        .filter((lot) => lot.account === account && this.#sourceOf(lot).startsWith('daily:'))
+        .toSorted((a, b) => b.expiresAt - a.expiresAt)[0]
+      if (last && expiresAt <= last.expiresAt) return { value: { lot: last.id, granted: false } }
+    }
+    const posted = sum(this.#of(account).map((lot) => lot.remaining))
+    if (amount <= 0n || amount > largestLot || posted + amount > largestBalance || expiresAt <= now)
+      return { error: 'invalid_request' }
+    this.#sources.set(source, this.#newLot({ account, pool, amount, expiresAt }, now, id))
+    return { value: { lot: id, granted: true } }
+  }
+
+  #newLot(
+    {
+      account,
+      pool,
+      amount,
+      expiresAt,
+    }: Pick<OracleLot, 'account' | 'pool' | 'expiresAt'> & { amount: bigint },
+    now: number,
+    id: string,
+  ): OracleLot {
+    const debt = this.debtOf(account)
+    const repaid = pool !== 'purchased' ? 0n : debt < amount ? debt : amount
+    this.debts.set(account, debt - repaid)
+    const lot: OracleLot = {
+      id,
+      account,
+      pool,
+      granted: amount,
+      remaining: amount - repaid,
+      pinned: 0n,
+      consumed: 0n,
+      expired: 0n,
+      refunded: repaid,
+      grantedAt: now,
+      expiresAt,
+    }
+    this.lots.push(lot)
+    return lot
+  }
+
+  #refund({ id, account, lot: lotId, amount }: RefundCommand): Answer {
+    const done = this.#corrections.get(id)
+    if (done && done.account !== account) return { error: 'idempotency_conflict' }
+    if (done) return { value: { taken: done.taken, debt: done.debt, refunded: false } }
+    const lot = this.#of(account).find((other) => other.id === lotId)
+    if (!lot) return { error: 'not_found' }
+    if (lot.pool !== 'purchased' || amount <= 0n || amount > lot.granted) return { error: 'invalid_request' }
+    const taken = amount < freeOf(lot) ? amount : freeOf(lot)
+    const debt = amount - taken
+    if (this.debtOf(account) + debt > largestBalance) return { error: 'invalid_request' }
+    lot.remaining -= taken
+    lot.refunded += taken
+    this.debts.set(account, this.debtOf(account) + debt)
+    this.#corrections.set(id, { account, taken, debt })
+    return { value: { taken, debt, refunded: true } }
+  }
+
+  #adjust({ id, account, pool, amount }: AdjustCommand, now: number, newLot: string): Answer {
+    const done = this.#corrections.get(id)
+    if (done)
+      return done.account === account ? { value: { adjusted: false } } : { error: 'idempotency_conflict' }
+    if (amount >= 0n) {
+      const posted = sum(this.#of(account).map((lot) => lot.remaining))
+      const impossible = pool === 'subscription'
+      if (impossible || amount === 0n || amount > largestLot || posted + amount > largestBalance)
+        return { error: 'invalid_request' }
+      this.#newLot({ account, pool, amount, expiresAt: lifeOf(pool, now) }, now, newLot)
+    } else {
+      const lots = this.#spendable(account, [pool], now)
+      let rest = -amount
+      if (sum(lots.map(freeOf)) < rest) return { error: 'invalid_request' }
+      for (const lot of lots) {
+        const part = rest < freeOf(lot) ? rest : freeOf(lot)
+        lot.remaining -= part
+        lot.refunded += part
+        rest -= part
+      }
+    }
+    this.#corrections.set(id, { account, taken: 0n, debt: 0n })
+    return { value: { adjusted: true } }
+  }
+
+  #expire({ account, now }: { account: string; now: number }): Answer {
+    let total = 0n
+    for (const lot of this.#of(account)) {
+      if (lot.expiresAt > now) continue
+      total += freeOf(lot)
+      lot.expired += freeOf(lot)
+      lot.remaining = lot.pinned
+    }
+    return { value: total }
+  }
+
+  #recover({ call, now, dead }: { call: string; now: number; dead: boolean }): Answer {
+    const open = this.calls.get(call)
+    if (open?.state !== 'open' || (open.leaseUntil > now && !dead)) return { value: false }
+    if (open.checkpoint === null) this.#void(open)
+    else this.#settle(open, open.checkpoint, true, now)
+    return { value: true }
+  }
+
+  #sourceOf(lot: OracleLot): string {
+    for (const [source, other] of this.#sources) if (other === lot) return source
+    return ''
+  }
+
+  #open({ call, owner }: { call: string; owner: string }): OracleCall | undefined {
+    const known = this.calls.get(call)
+    return known?.state === 'open' && known.owner === owner ? known : undefined
+  }
+
+  #of(account: string): OracleLot[] {
+    return this.lots.filter((lot) => lot.account === account)
+  }
+
+  /** Lots that may pay now, in the order of spending: pool by pool, soonest expiry, then oldest. */
+  #spendable(account: string, funding: readonly string[], now: number): OracleLot[] {
+    return funding.flatMap((pool) =>
+      this.#of(account)
+        .filter((lot) => lot.pool === pool && lot.expiresAt > now && lot.remaining > 0n)
+        .toSorted((a, b) =>
+          a.expiresAt !== b.expiresAt
+            ? a.expiresAt < b.expiresAt
+              ? -1
+              : 1
+            : a.grantedAt - b.grantedAt || (a.id < b.id ? -1 : 1),
+        ),
+    )
+  }
+
+  #pin(lots: readonly OracleLot[], amount: bigint): OracleCall['pins'] {
+    const pins: OracleCall['pins'] = []
+    let rest = amount
+    for (const lot of lots) {
+      const part = rest < freeOf(lot) ? rest : freeOf(lot)
+      if (part === 0n) continue
+      lot.pinned += part
+      rest -= part
+      pins.push({ lot, amount: part })
+    }
+    return pins
+  }
+}
+
+export function holdOf(call: OracleCall): bigint {
+  return sum(call.pins.map((pin) => pin.amount))
+}
+
+function freeOf(lot: OracleLot): bigint {
+  return lot.remaining - lot.pinned
+}
+
+/** Purchased credit lives twelve months, an allowance its day, the rest for ever. */
+function lifeOf(pool: string, now: number): number {
+  if (pool === 'daily') return now - (now % dayMs) + dayMs
+  if (pool !== 'purchased') return Infinity
+  const date = new Date(now)
+  const then = new Date(now)
+  then.setUTCFullYear(date.getUTCFullYear() + 1)
+  // A 29th of February has no namesake in the year after.
+  if (then.getUTCDate() !== date.getUTCDate()) then.setUTCDate(0)
+  return then.getTime()
+}
+
+export function sum(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((total, amount) => total + amount, 0n)
+}

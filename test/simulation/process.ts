@@ -1,0 +1,188 @@
+// One gateway process as the simulation sees it: its connection, its ledger, and a record of what it has committed.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
+import type { SpillRecord } from '../../src/store/sqlite/ledger-store.ts'
+import { FaultyDatabase } from './faulty-database.ts'
+import type { Answer, Carried } from './oracle.ts'
+import type { Stage } from './stage.ts'
+import type { System } from './system.ts'
+
+/** Something that was asked of the ledger. */
+export interface Issue {
+  /** The command that was carried out when this was the answer; nothing for a sweep that found no work. */
+  carried(value: unknown): Carried | null
+  /** The answer that a committed transaction has made true. */
+  durable: Answer | null
+}
+
+export function issueOf(command: Carried): Issue {
+  return { carried: () => command, durable: null }
+}
+
+export interface Entry {
+  readonly issue: Issue
+  readonly carried: Carried
+  readonly answer: Answer
+  readonly now: number
+}
+
+export interface World {
+  readonly stage: Stage
+  now(): number
+  deadOwners(asker: SimulatedProcess): ReadonlySet<string>
+  committed(process: SimulatedProcess, entries: readonly Entry[]): void
+}
+
+// Groups are as large as they become: the real limit is one of real time.
+const limits: GroupLimits = { max: 64, waitMs: 1e9, queue: 24 }
+
+export class SimulatedProcess {
+  readonly owner: string
+  readonly database: FaultyDatabase
+  readonly ledger: InstanceType<System['SqliteLedger']>
+  /** What the next call of the ledger is; the group commit is told of it by name. */
+  asking: Issue | null = null
+  readonly #world: World
+  readonly #sql: {
+    readonly openCalls: Statement<{ id: string }, []>
+    readonly lastExpired: Statement<{ account: string }, []>
+  }
+  #transaction: Entry[] = []
+  #replaying: readonly Carried[] = []
+
+  constructor(world: World, owner: string, connection: Database) {
+    this.owner = owner
+    this.#world = world
+    const { system, path } = world.stage
+    this.database = new FaultyDatabase(connection, {
+      began: () => void (this.#transaction = []),
+      committed: () => world.committed(this, this.#transaction.splice(0)),
+      rolledBack: () => void (this.#transaction = []),
+    })
+    this.ledger = new system.SqliteLedger({
+      database: this.database.asDatabase,
+      path,
+      clock: () => world.now(),
+      limits,
+      riders: [],
+      deadOwners: () => world.deadOwners(this),
+    })
+    const database = this.database.asDatabase
+    this.#sql = {
+      openCalls: database.prepare<{ id: string }, []>("SELECT id FROM call WHERE state = 'open'"),
+      lastExpired: database.prepare<{ account: string }, []>(
+        "SELECT account FROM journal WHERE kind = 'expire' AND lot IS NOT NULL ORDER BY tx DESC LIMIT 1",
+      ),
+    }
+    this.#listen()
+  }
+
+  get dead(): boolean {
+    return this.database.dead
+  }
+
+  /** Takes over what a predecessor could not write, as a server does when it starts. */
+  succeed(spill: Spill): void {
+    const records = spill.records.map(({ record }) => record as SpillRecord)
+    this.ledger.group.spillTo(spill)
+    if (records.length === 0) return
+    this.#replaying = records
+    if (this.ledger.replay(records)) spill.clear()
+    this.#replaying = []
+  }
+
+  /** Every command runs through here, inside its transaction: it is booked with the answer it gave. */
+  #listen(): void {
+    const { group } = this.ledger
+    const [admit, conclude, immediately] = [
+      group.admit.bind(group),
+      group.conclude.bind(group),
+      group.immediately.bind(group),
+    ]
+    const asked = () => {
+      if (!this.asking) throw new Error('the ledger was asked by nobody')
+      return this.asking
+    }
+    group.admit = (run) => {
+      const issue = asked()
+      return admit(() => this.#booked(issue, run))
+    }
+    group.conclude = (run, record) => {
+      const issue = this.asking
+      if (issue) return conclude(() => this.#booked(issue, run), record)
+      // What was spilled and could not be replayed at once is carried out for nobody.
+      const command = record as Carried
+      return conclude(() => {
+        const value = run()
+        this.#book(issueOf(command), command, replayed)
+        return value
+      }, record)
+    }
+    group.immediately = (run) =>
+      immediately(() => {
+        const value = run()
+        for (const command of this.#replaying) this.#book(issueOf(command), command, replayed)
+        return value
+      })
+  }
+
+  #booked<T>(issue: Issue, run: () => T): T {
+    try {
+      const value = run()
+      const done = issue.carried(value)
+      if (done) this.#book(issue, done, { value })
+      return value
+    } catch (error) {
+      const done = issue.carried(undefined)
+      if (done && error instanceof Error && error.name === 'GatewayError' && 'code' in error)
+        this.#book(issue, done, { error: String(error.code) })
+      throw error
+    }
+  }
+
+  #book(issue: Issue, carried: Carried, answer: Answer): void {
+    this.#transaction.push({ issue, carried, answer, now: this.#world.now() })
+  }
+
+  /** The calls that are open in the file, as the transaction that is open sees it. */
+  openCalls(): Set<string> {
+    return new Set(this.#sql.openCalls.all().map(({ id }) => id))
+  }
+
+  /** The account whose credit the last expiry took. */
+  lastExpired(): string | null {
+    return this.#sql.lastExpired.get()?.account.split(':')[1] ?? null
+  }
+
+  /** What the transaction that is open has done so far. */
+  get uncommitted(): readonly Entry[] {
+    return this.#transaction
+  }
+}
+
+/** The answer of a command from the spill file goes to nobody. */
+export const replayed: Answer = { value: 'replayed' }
+
+/** The spill file's memory: it outlives its process, as far as it was synced. */
+export class Spill implements SpillTarget {
+  records: { readonly record: unknown }[] = []
+  #unsynced: { readonly record: unknown }[] = []
+
+  append(record: unknown): void {
+    this.#unsynced.push({ record })
+  }
+
+  sync(): void {
+    this.records.push(...this.#unsynced.splice(0))
+  }
+
+  clear(): void {
+    this.records = []
+    this.#unsynced = []
+  }
+
+  crash(): void {
+    this.#unsynced = []
+  }
+}

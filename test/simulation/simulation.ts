@@ -1,0 +1,302 @@
+// One history of the ledger, told by a seed: three processes on one file, clients that repeat themselves, crashes at
+// any write, locks, full disks and a clock that jumps. After every commit the file is compared with the oracle.
+
+import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
+import { noon } from '../credits/support.ts'
+import { Actions } from './actions.ts'
+import { Oracle, type Answer } from './oracle.ts'
+import { replayed, SimulatedProcess, Spill, type Entry, type Issue, type World } from './process.ts'
+import { seeded, type Random } from './random.ts'
+import { Scheduler } from './scheduler.ts'
+import type { Stage } from './stage.ts'
+
+export interface Report {
+  readonly seed: number
+  /** What broke first; null when nothing did. */
+  readonly broken: string | null
+  readonly commits: number
+  readonly commands: number
+  readonly crashes: number
+}
+
+/**
+ * Plays one seed. Nothing of it outlives the call; everything in it happens synchronously. `tell` is told the story.
+ */
+export function simulate(stage: Stage, seed: number, steps: number, tell?: (line: string) => void): Report {
+  stage.clear()
+  return new Simulation(stage, seed, tell).play(steps)
+}
+
+class Broken extends Error {}
+
+export class Simulation implements World {
+  readonly stage: Stage
+  readonly random: Random
+  readonly oracle = new Oracle()
+  readonly scheduler = new Scheduler()
+  readonly processes: (SimulatedProcess | null)[] = [null, null, null]
+  readonly #seed: number
+  readonly #tell: ((line: string) => void) | undefined
+  readonly #spill = new Spill()
+  #clock = noon
+  #lockHolder: SimulatedProcess | null = null
+  #living = new Set<string>()
+  readonly #everBorn = new Set<string>()
+  #commits = 0
+  #commands = 0
+  #crashes = 0
+  #broken: string | null = null
+
+  constructor(stage: Stage, seed: number, tell?: (line: string) => void) {
+    this.#tell = tell
+    this.stage = stage
+    this.#seed = seed
+    this.random = seeded(seed)
+  }
+
+  play(steps: number): Report {
+    try {
+      this.scheduler.within(() => this.#play(steps))
+    } catch (error) {
+      this.#broken ??= error instanceof Broken ? error.message : String((error as Error).stack)
+    } finally {
+      for (const process of this.processes) process?.database.die()
+    }
+    return {
+      seed: this.#seed,
+      broken: this.#broken,
+      commits: this.#commits,
+      commands: this.#commands,
+      crashes: this.#crashes,
+    }
+  }
+
+  #play(steps: number): void {
+    const actions = new Actions(this)
+    for (let step = 0; step < steps && this.#broken === null; step++) {
+      actions.step()
+      this.#bury()
+      if (step % 128 === 127) this.#auditFile()
+    }
+    if (this.#broken === null) this.#comeToRest()
+    if (this.#broken !== null) throw new Broken(this.#broken)
+  }
+
+  /** No more faults: everything that was accepted gets done, every call ends, and the books are proven. */
+  #comeToRest(): void {
+    for (const process of this.processes) {
+      if (!process) continue
+      Object.assign(process.database.faults, { busy: 0, full: null, dieAtWrite: null, dieAfterCommit: false })
+    }
+    this.#runAll()
+    // Twice: what a successor finds in the spill file may renew a lease.
+    for (let round = 0; round < 2; round++) {
+      const leases = [...this.oracle.calls.values()].map((call) => call.leaseUntil)
+      this.#clock = Math.max(this.#clock, ...leases)
+      this.sweep(this.living(), 'recover')
+      this.#runAll()
+    }
+    this.sweep(this.living(), 'expire')
+    this.#runAll()
+    const open = [...this.oracle.calls.values()].find((call) => call.state === 'open')
+    if (open) this.fail(`the call ${open.id} is open for ever`)
+    for (const { process, what, ended } of this.#waiting) {
+      if (!ended && !process.dead) this.fail(`nobody has answered ${what()}`)
+    }
+    this.stage.picture.compareAll(this.oracle, (why) => this.fail(why))
+    this.#auditFile()
+  }
+
+  #runAll(): void {
+    for (let turns = 0; !this.scheduler.idle; turns++) {
+      this.scheduler.runOne(this.random)
+      this.#bury()
+      if (turns > 10_000) return this.fail('the processes never come to rest')
+    }
+  }
+
+  now(): number {
+    return this.#clock
+  }
+
+  tell(line: () => string): void {
+    this.#tell?.(`${this.#clock - noon} ${line()}`)
+  }
+
+  moveClock(ms: number): void {
+    this.#clock += ms
+  }
+
+  fail(why: string): void {
+    this.#broken ??= why
+  }
+
+  /** A running process, started now if need be. */
+  living(): SimulatedProcess {
+    const at = this.random.below(this.processes.length)
+    return (this.processes[at] ??= this.#start(at))
+  }
+
+  #start(at: number): SimulatedProcess {
+    const owner = `p${at}.${this.#everBorn.size}`
+    const process = new SimulatedProcess(this, owner, this.stage.connections[at]!)
+    this.#living.add(owner)
+    this.#everBorn.add(owner)
+    this.scheduler.as(owner, () => this.#claim(process))
+    return process
+  }
+
+  /** The lock of succession: the operating system drops it with its process. */
+  #claim(process: SimulatedProcess): void {
+    if (this.#lockHolder !== null) return
+    this.#lockHolder = process
+    this.tell(() => `${process.owner} succeeds, with ${this.#spill.records.length} spilled`)
+    process.succeed(this.#spill)
+  }
+
+  deadOwners(asker: SimulatedProcess): ReadonlySet<string> {
+    this.#claim(asker)
+    if (this.#lockHolder !== asker) return new Set()
+    return new Set([...this.#everBorn].filter((owner) => !this.#living.has(owner)))
+  }
+
+  crash(process: SimulatedProcess): void {
+    process.database.die()
+    this.#bury()
+  }
+
+  /** Takes the dead out of the world: their tasks, their lock, and what they had not synced. */
+  #bury(): void {
+    for (const [at, process] of this.processes.entries()) {
+      if (!process?.dead) continue
+      this.processes[at] = null
+      this.#living.delete(process.owner)
+      this.scheduler.drop(process.owner)
+      if (this.#lockHolder === process) {
+        this.#lockHolder = null
+        this.#spill.crash()
+      }
+      this.#crashes++
+      this.tell(() => `${process.owner} is dead`)
+    }
+  }
+
+  readonly #waiting: { process: SimulatedProcess; what: () => string; ended: boolean }[] = []
+
+  /** Asks a process for something, and holds it to its answer: what it says must be durable, and true. */
+  ask(process: SimulatedProcess, issue: Issue, what: () => string, call: () => Promise<unknown>): void {
+    this.#commands++
+    this.tell(() => `${process.owner} is asked for ${what()}`)
+    const waiting = { process, what, ended: false }
+    this.#waiting.push(waiting)
+    const answered = (check: () => void) => {
+      waiting.ended = true
+      if (!process.dead) check()
+    }
+    this.scheduler.as(process.owner, () => {
+      process.asking = issue
+      const promise = call()
+      process.asking = null
+      promise.then(
+        (value) => answered(() => this.#acknowledged(issue, { value }, what)),
+        (error: unknown) => answered(() => this.#refused(issue, error, what)),
+      )
+    })
+  }
+
+  #acknowledged(issue: Issue, answer: Answer, what: () => string): void {
+    if (issue.carried(undefined) === null) return
+    if (issue.durable === null) this.fail(`${what()} was acknowledged before it was durable`)
+    else if (!Bun.deepEquals(issue.durable, answer)) this.fail(`${what()} was answered ${show(answer)}`)
+  }
+
+  #refused(issue: Issue, error: unknown, what: () => string): void {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    // An infrastructure fault is a 503 and nothing else, and only then may nothing have happened.
+    if (code === 'store_unavailable' || code === 'overloaded') {
+      const command = issue.carried(undefined)
+      const kept = command && ['settle', 'release', 'checkpoint'].includes(command.kind)
+      if (!kept && issue.durable) this.fail(`${what()} was refused as ${code}, and carried out`)
+      return
+    }
+    if (code === 'internal_error') this.fail(`${what()}: ${String((error as Error).cause ?? error)}`)
+    else if (!Bun.deepEquals(issue.durable, { error: code })) this.fail(`${what()} was refused as ${code}`)
+  }
+
+  /** A sweep finds its own work; what it did is read from the file, within its transaction. */
+  sweep(process: SimulatedProcess, kind: 'recover' | 'expire'): void {
+    const now = this.#clock
+    const dead = kind === 'recover' ? this.deadOwners(process) : new Set<string>()
+    if (process.dead) return
+    const issue: Issue = {
+      durable: null,
+      carried: (value) => {
+        if (kind === 'expire') {
+          const account = typeof value === 'bigint' && value > 0n ? process.lastExpired() : null
+          return account === null ? null : { kind, command: { account, now } }
+        }
+        if (value !== true) return null
+        const open = process.openCalls()
+        const ended = new Set(process.uncommitted.filter(hasEnded).map(callOf))
+        const call = [...this.oracle.calls.values()].find(
+          ({ id, state }) => state === 'open' && !open.has(id) && !ended.has(id),
+        )
+        if (call) return { kind, command: { call: call.id, now, dead: dead.has(call.owner) } }
+        this.fail('a call was recovered that was not open')
+        return null
+      },
+    }
+    this.ask(
+      process,
+      issue,
+      () => kind,
+      () => process.ledger[kind](now),
+    )
+  }
+
+  committed(process: SimulatedProcess, entries: readonly Entry[]): void {
+    this.#commits++
+    const touched = new Set<string>()
+    for (const { issue, carried, answer, now } of entries) {
+      issue.durable = answer
+      this.tell(() => `${process.owner} commits ${show(carried)} → ${show(answer)}`)
+      const expected = this.oracle.carryOut(carried, now, this.#newLot(carried, answer))
+      if (answer !== replayed && !Bun.deepEquals(answer, expected)) {
+        this.fail(`${show(carried)} gave ${show(answer)}, not ${show(expected)}`)
+      }
+      const { command } = carried
+      if ('account' in command) touched.add(command.account)
+      else touched.add(this.oracle.calls.get(command.call)?.account ?? '')
+    }
+    for (const account of touched) this.stage.picture.compare(this.oracle, account, (why) => this.fail(why))
+  }
+
+  /** The id the ledger gave to the lot it made: the one thing the oracle cannot know. */
+  #newLot({ kind, command }: Entry['carried'], answer: Answer): string {
+    if (kind === 'adjust') return this.stage.picture.lotOf(`adjust:${command.id}`)
+    const value = 'value' in answer ? answer.value : null
+    return kind === 'grant' && value ? (value as GrantResult).lot : ''
+  }
+
+  #auditFile(): void {
+    const report = this.stage.system.auditFile(this.stage.path)
+    const broken = report.checks.find((check) => !check.ok)
+    if (broken) this.fail(`audit: ${broken.name}: ${broken.detail}`)
+  }
+}
+
+function hasEnded({ carried, answer }: Entry): boolean {
+  if (carried.kind === 'recover') return true
+  if (carried.kind !== 'settle' && carried.kind !== 'release') return false
+  return 'value' in answer && (answer.value as SettleResult).kind === 'settled'
+}
+
+function callOf({ carried: { command } }: Entry): string {
+  return 'call' in command ? command.call : ''
+}
+
+export function show(value: unknown): string {
+  return (
+    JSON.stringify(value, (_key, item: unknown) => (typeof item === 'bigint' ? `${item}` : item)) ?? 'nothing'
+  )
+}
