@@ -136,6 +136,11 @@ function serviceOf(
     gateway,
     accounts: store.accounts,
     ledger: store.ledger,
+    idempotency: store.idempotency,
+    idempotencyLimits: {
+      keepMs: config.idempotency.keep_ms,
+      answerBytes: config.idempotency.answer_bytes,
+    },
     allowances: new Allowances(store.ledger, Date.now),
     catalog,
     body: {

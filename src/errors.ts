@@ -184,6 +184,16 @@ const rows = {
     means: 'The first request with this Idempotency-Key is still running.',
     remedy: 'Try again after Retry-After seconds to receive its answer.',
   },
+  idempotency_answer_lost: {
+    status: 409,
+    type: 'conflict_error',
+    retryable: false,
+    means:
+      'The first request with this Idempotency-Key was served and charged, but its answer is not there any more: ' +
+      'it was too large to keep, or was cut short.',
+    remedy:
+      'Read the receipt at GET /v1/generation with the id in `metadata.generation`; use a new key to ask again.',
+  },
   payload_too_large: {
     status: 413,
     type: 'invalid_request_error',

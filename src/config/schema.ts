@@ -296,6 +296,17 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
+  idempotency: z
+    .strictObject({
+      keep_ms: milliseconds('How long an Idempotency-Key and its answer are remembered', day, 1000, 7 * day),
+      answer_bytes: whole(
+        'The largest answer kept for its Idempotency-Key; a larger one is not replayed',
+        4 * 1024 * 1024,
+        1024,
+        64 * 1024 ** 2,
+      ),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: note(

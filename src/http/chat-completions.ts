@@ -5,6 +5,7 @@ import { complete } from '../chat/complete.ts'
 import { GatewayError } from '../errors.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
 import { authenticate } from './authenticate.ts'
+import { idempotent } from './idempotency.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
 import type { Service } from './service.ts'
 
@@ -27,13 +28,15 @@ export async function chatCompletions(
   const parsed = inbound.parse(json)
   if (!service.ready()) throw new GatewayError('overloaded', { message: 'The gateway is shutting down.' })
   service.keepOpen(request)
-  return complete(service.gateway, {
-    caller,
-    inbound,
-    request: parsed,
-    bodyBytes: bytes,
-    requestId,
-    signal: request.signal,
-    arrivedAt,
-  })
+  return idempotent(service, { request, caller, json, requestId }, (signal) =>
+    complete(service.gateway, {
+      caller,
+      inbound,
+      request: parsed,
+      bodyBytes: bytes,
+      requestId,
+      signal,
+      arrivedAt,
+    }),
+  )
 }

@@ -6,9 +6,10 @@ import type { Gateway } from '../chat/gateway.ts'
 import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { Log } from '../observe/log.ts'
+import type { IdempotencyParts } from './idempotency.ts'
 import type { BodyLimits } from './read-body.ts'
 
-export interface Service {
+export interface Service extends IdempotencyParts {
   readonly gateway: Gateway
   readonly accounts: AccountStore
   readonly ledger: LedgerStore

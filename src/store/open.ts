@@ -1,10 +1,12 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
 import type { AccountStore } from '../accounts/account.ts'
+import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { databasePath, openDatabase, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
+import { SqliteIdempotency } from './sqlite/idempotency.ts'
 import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
@@ -31,6 +33,7 @@ export interface StoreOptions {
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly idempotency: IdempotencyStore
   readonly requestLog: SqliteRequestLog
   readonly signatures: SqliteSignatures
   readonly path: string
@@ -89,6 +92,14 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
   return {
     ledger,
     accounts: new SqliteAccounts(database, clock),
+    idempotency: new SqliteIdempotency({
+      database,
+      group: ledger.group,
+      clock,
+      owner: serveAs ?? '',
+      // Asked inside a transaction, where the dead cannot be succeeded: the ledger has done that at start.
+      deadOwners: () => succession?.deadOwners() ?? new Set(),
+    }),
     requestLog,
     signatures,
     path,

@@ -1,0 +1,218 @@
+// The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
+
+import type { Caller } from '../accounts/caller.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../credits/idempotency.ts'
+import { GatewayError } from '../errors.ts'
+import type { Log } from '../observe/log.ts'
+
+export interface IdempotencyLimits {
+  /** How long a key is remembered. */
+  readonly keepMs: number
+  /** The largest answer that is kept; a larger one cannot be replayed. */
+  readonly answerBytes: number
+}
+
+export interface IdempotencyParts {
+  readonly idempotency: IdempotencyStore
+  readonly idempotencyLimits: IdempotencyLimits
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** The request that may carry a key, authenticated and parsed. */
+export interface KeyedRequest {
+  readonly request: Request
+  readonly caller: Caller
+  readonly json: JsonObject
+  readonly requestId: string
+}
+
+const header = 'idempotency-key'
+/** Told on every answer that was not made for this request. */
+const replayedHeader = 'idempotency-replayed'
+
+const retryAfterMs = 1_000
+
+/**
+ * Runs the call, or answers in its stead: with the kept answer of the first request, `idempotency_conflict` for another
+ * body, `idempotency_in_progress` while the first runs, `idempotency_answer_lost` when it was charged and its answer
+ * is not there. A call that charged nothing frees its key. Without the header this is `run` and nothing else.
+ *
+ * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
+ * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call.
+ */
+export async function idempotent(
+  parts: IdempotencyParts,
+  keyed: KeyedRequest,
+  run: (signal: AbortSignal) => Promise<Response>,
+): Promise<Response> {
+  const key = keyed.request.headers.get(header)
+  if (key === null) return run(keyed.request.signal)
+  const command = commandOf(parts, keyed, key)
+  const claim = await parts.idempotency.claim(command)
+  switch (claim.kind) {
+    case 'fresh':
+      return firstAnswer(parts, command, keyed, run)
+    case 'answered':
+      return replay(claim.answer)
+    case 'running':
+      throw new GatewayError('idempotency_in_progress', { retryAfterMs })
+    case 'conflict':
+      throw new GatewayError('idempotency_conflict')
+    case 'lost':
+      throw new GatewayError('idempotency_answer_lost', { metadata: { generation: claim.call } })
+    default:
+      return claim satisfies never
+  }
+}
+
+function commandOf(
+  { now, idempotencyLimits }: IdempotencyParts,
+  keyed: KeyedRequest,
+  key: string,
+): ClaimCommand {
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new GatewayError('invalid_request', {
+      message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
+      param: 'Idempotency-Key',
+    })
+  }
+  const { caller, json, requestId, request } = keyed
+  const { pathname } = new URL(request.url)
+  const bodyHash = new Uint8Array(32)
+  // Of the parsed body, so that a retry which is indented differently is the same request.
+  Bun.SHA256.hash(JSON.stringify([pathname, caller.mode, json]), bodyHash)
+  return {
+    account: caller.account.id,
+    key,
+    bodyHash,
+    call: requestId,
+    expiresAt: now() + idempotencyLimits.keepMs,
+  }
+}
+
+function replay({ status, headers, body }: KeptAnswer): Response {
+  return new Response(body, { status, headers: { ...headers, [replayedHeader]: 'true' } })
+}
+
+async function firstAnswer(
+  parts: IdempotencyParts,
+  command: ClaimCommand,
+  { request, json }: KeyedRequest,
+  run: (signal: AbortSignal) => Promise<Response>,
+): Promise<Response> {
+  const cancels = json['on_disconnect'] === 'cancel'
+  const finish = (answer: KeptAnswer | null) => finished(parts, command, answer)
+  let response: Response
+  try {
+    response = await run(cancels ? request.signal : new AbortController().signal)
+  } catch (error) {
+    await finish(null)
+    throw error
+  }
+  if (!response.ok || response.body === null) {
+    await finish(null)
+    return response
+  }
+  const { status } = response
+  const headers = keptHeaders(response.headers)
+  const copy = new BoundedCopy(parts.idempotencyLimits.answerBytes)
+  const ends: Ends = {
+    whole: () => finish({ status, headers, body: copy.bytes() }),
+    cut: () => finish(null),
+    departure: cancels ? 'cancel' : 'read-on',
+  }
+  return new Response(copied(response.body, copy, ends), { status, headers: response.headers })
+}
+
+/** The answer goes out all the same when it could not be kept: it has been paid for. */
+async function finished(
+  parts: IdempotencyParts,
+  command: ClaimCommand,
+  answer: KeptAnswer | null,
+): Promise<void> {
+  try {
+    await parts.idempotency.finish(command, answer)
+  } catch (error) {
+    parts.log.warn('an answer could not be kept for its Idempotency-Key', { request_id: command.call, error })
+  }
+}
+
+/** What a replay repeats: the limits that applied to the first request are no business of the second. */
+function keptHeaders(headers: Headers): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => !name.startsWith('x-ratelimit-')))
+}
+
+class BoundedCopy {
+  readonly #limit: number
+  #chunks: Uint8Array[] | null = []
+  #size = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  add(chunk: Uint8Array): void {
+    this.#size += chunk.length
+    if (this.#size > this.#limit) this.#chunks = null
+    this.#chunks?.push(chunk)
+  }
+
+  /** null when it grew beyond the limit. */
+  bytes(): Uint8Array<ArrayBuffer> | null {
+    return this.#chunks === null ? null : Buffer.concat(this.#chunks)
+  }
+}
+
+interface Ends {
+  /** The answer has been read to its end. */
+  readonly whole: () => Promise<void>
+  /** It broke off, or was cancelled. */
+  readonly cut: () => Promise<void>
+  /** What becomes of the call when its client leaves. */
+  readonly departure: 'read-on' | 'cancel'
+}
+
+/**
+ * The body as it comes, copied on its way. It ends for the client when the copy is kept, so that whoever has read an
+ * answer to its end can have it again.
+ */
+function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  let ended: Promise<void> | undefined
+  let gone = false
+  async function next(): Promise<Uint8Array | undefined> {
+    const { done, value } = await reader.read()
+    if (!done) copy.add(value)
+    // A read that was waiting when the client left ends here too; the first to come here decides.
+    else await (ended ??= ends.whole())
+    return value
+  }
+  async function readOn(): Promise<void> {
+    while ((await next()) !== undefined);
+  }
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const chunk = await next()
+          if (gone) return
+          if (chunk === undefined) controller.close()
+          else controller.enqueue(chunk)
+        } catch (error) {
+          await (ended ??= ends.cut())
+          if (!gone) controller.error(error)
+        }
+      },
+      async cancel(reason) {
+        gone = true
+        if (ends.departure === 'read-on') return void readOn().catch(() => (ended ??= ends.cut()))
+        ended ??= ends.cut()
+        await reader.cancel(reason)
+        await ended
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,131 @@
+// Idempotency keys on SQLite. Claims share the ledger's commits, so two requests with one key meet in one order.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type { Claim, ClaimCommand, IdempotencyStore, KeptAnswer } from '../../credits/idempotency.ts'
+import type { GroupCommit } from './group-commit.ts'
+
+const sweptAtOnce = 500
+
+interface Row {
+  readonly body_hash: Uint8Array
+  readonly call: string
+  readonly owner: string
+  readonly status: bigint | null
+  readonly headers: string | null
+  readonly answer: Uint8Array<ArrayBuffer> | null
+  readonly expires_at: bigint
+}
+
+export interface IdempotencyParts {
+  readonly database: Database
+  readonly group: Pick<GroupCommit, 'admit'>
+  readonly clock: () => number
+  /** This process, as holds name it. */
+  readonly owner: string
+  readonly deadOwners: () => ReadonlySet<string>
+}
+
+export class SqliteIdempotency implements IdempotencyStore {
+  readonly #parts: IdempotencyParts
+  readonly #sql: ReturnType<typeof statements>
+  /** The claimed calls of this process that have not been finished. */
+  readonly #running = new Set<string>()
+
+  constructor(parts: IdempotencyParts) {
+    this.#parts = parts
+    this.#sql = statements(parts.database)
+  }
+
+  async claim(command: ClaimCommand): Promise<Claim> {
+    try {
+      return await this.#parts.group.admit(() => this.#claim(command))
+    } catch (error) {
+      this.#running.delete(command.call)
+      throw error
+    }
+  }
+
+  #claim(command: ClaimCommand): Claim {
+    const { account, key, bodyHash, call, expiresAt } = command
+    const row = this.#sql.find.get(account, key)
+    const standing = row ? this.#standingOf(row) : 'free'
+    if (!row || standing === 'free') {
+      this.#sql.put.run(account, key, bodyHash, call, this.#parts.owner, expiresAt)
+      // Inside the transaction: the next command of the group may claim the same key.
+      this.#running.add(call)
+      return { kind: 'fresh' }
+    }
+    if (Buffer.compare(row.body_hash, bodyHash) !== 0) return { kind: 'conflict' }
+    if (standing === 'running') return { kind: 'running' }
+    const answer = keptAnswerOf(row)
+    return answer === undefined ? { kind: 'lost', call: row.call } : { kind: 'answered', answer }
+  }
+
+  /** A claim without an answer is as its call is, once the process that claimed it is gone or has given it up. */
+  #standingOf(row: Row): 'free' | 'running' | 'ended' {
+    if (this.#isRunning(row)) return 'running'
+    if (Number(row.expires_at) <= this.#parts.clock()) return 'free'
+    if (row.status !== null) return 'ended'
+    const state = this.#sql.callState.get(row.call)?.state
+    // An open call waits for its settle, or for recovery.
+    if (state === 'open') return 'running'
+    return state === 'settled' ? 'ended' : 'free'
+  }
+
+  #isRunning({ owner, call, status }: Row): boolean {
+    if (status !== null) return false
+    return owner === this.#parts.owner ? this.#running.has(call) : !this.#parts.deadOwners().has(owner)
+  }
+
+  async finish(
+    claim: Pick<ClaimCommand, 'account' | 'key' | 'call'>,
+    answer: KeptAnswer | null,
+  ): Promise<void> {
+    const { account, key, call } = claim
+    try {
+      await this.#parts.group.admit(() => {
+        const state = this.#sql.callState.get(call)?.state
+        if (state === undefined || state === 'voided') this.#sql.free.run(account, key, call)
+        else if (state === 'settled' && answer !== null) {
+          const { status, headers, body } = answer
+          this.#sql.keep.run(status, JSON.stringify(headers), body, account, key, call)
+        }
+      })
+    } finally {
+      this.#running.delete(call)
+    }
+  }
+
+  sweep(now: number): Promise<number> {
+    return this.#parts.group.admit(() => Number(this.#sql.sweep.run(now, sweptAtOnce).changes))
+  }
+}
+
+function keptAnswerOf({ status, headers, answer }: Row): KeptAnswer | undefined {
+  if (status === null || headers === null || answer === null) return undefined
+  return { status: Number(status), headers: JSON.parse(headers) as Record<string, string>, body: answer }
+}
+
+function statements(database: Database) {
+  return {
+    find: database.prepare<Row, [string, string]>(
+      `SELECT body_hash, call, owner, status, headers, answer, expires_at FROM idempotency
+       WHERE account = ? AND key = ?`,
+    ),
+    callState: database.prepare<{ state: string }, [string]>('SELECT state FROM call WHERE id = ?'),
+    put: database.prepare(
+      `INSERT OR REPLACE INTO idempotency (account, key, body_hash, call, owner, status, headers, answer, expires_at)
+       VALUES (?,?,?,?,?,NULL,NULL,NULL,?)`,
+    ) as Statement,
+    keep: database.prepare(
+      `UPDATE idempotency SET status = ?, headers = ?, answer = ? WHERE account = ? AND key = ? AND call = ?`,
+    ) as Statement,
+    free: database.prepare(
+      'DELETE FROM idempotency WHERE account = ? AND key = ? AND call = ? AND status IS NULL',
+    ) as Statement,
+    sweep: database.prepare(
+      `DELETE FROM idempotency WHERE (account, key) IN
+       (SELECT account, key FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
+    ) as Statement,
+  }
+}
