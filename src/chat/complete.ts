@@ -18,11 +18,12 @@ import { testModel } from './test-mode.ts'
  */
 export async function complete(gateway: Gateway, call: IncomingCall): Promise<Response> {
   const { models, warnings } = admitted(gateway, call)
-  const candidates = candidatesFor(models, gateway.providers, call.request.envelope.routing, turnOf(call))
+  const { envelope } = call.request
+  const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)
   const booking = await Booking.open(gateway, call, candidates)
   warnings.push(...booking.warnings)
   try {
-    const attempt = call.request.envelope.stream ? openStream : fetchWhole
+    const attempt = envelope.stream ? openStream : fetchWhole
     const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<OpenedStream | WholeAnswer>(
       { candidates, limit: limits.attempts, health, budget, gone: call.signal, pause },

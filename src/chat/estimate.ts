@@ -40,7 +40,13 @@ export async function estimate(
   const model = caller.mode === 'test' ? testModel(listed) : listed
   const most = Math.min(await tokenBound(request.body, bodyBytes), bodyBytes + 10_000)
   const guess = Math.min(promptGuess(request.body, bodyBytes), most)
-  const candidates = candidatesFor([model], gateway.providers, request.envelope.routing, '')
+  const candidates = candidatesFor(
+    [model],
+    gateway.providers,
+    request.envelope.routing,
+    '',
+    request.envelope.n,
+  )
   const need = needOf(request.envelope, candidates, most, gateway.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
   const outputTokens =

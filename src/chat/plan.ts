@@ -5,7 +5,7 @@ import { parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/mon
 import { affordableOutput, ceilingOf, type Bound, type Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import type { Envelope, Routing } from '../protocols/protocol.ts'
-import type { ConfiguredProvider } from '../providers/provider.ts'
+import { spokenTo, type ConfiguredProvider } from '../providers/provider.ts'
 
 /** One way to serve a call: a model's offer at a provider, with one of its keys. */
 export interface Candidate {
@@ -26,12 +26,15 @@ export function candidatesFor(
   providers: ReadonlyMap<string, ConfiguredProvider>,
   routing: Routing,
   turn: string,
+  n: number,
 ): readonly Candidate[] {
   const candidates = models.flatMap((model) =>
     ranked(model.offers, routing)
       .filter((offer) => permitted(offer, routing))
       .flatMap((offer) => {
-        const provider = providers.get(offer.provider)
+        const row = providers.get(offer.provider)
+        // The other protocols that some models are spoken to in know no `n`; chat still gives them several answers.
+        const provider = row && n === 1 ? spokenTo(row, offer.upstream) : row
         return provider ? inTurn(provider.keys, turn).map((key) => ({ model, offer, provider, key })) : []
       }),
   )

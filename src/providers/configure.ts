@@ -56,6 +56,8 @@ function configureProvider(
     headers: { ...base.headers, ...override?.headers },
     quirks: { ...(changed ? {} : base.quirks), ...override?.quirks },
     passthrough: changed ? 'repair' : base.passthrough,
+    // An address of the operator's own may serve nothing but the row's own protocol.
+    dialects: changed || override?.base_url !== undefined ? undefined : base.dialects,
     auth:
       base.auth.kind === 'none' && keys.length > 0 ? { kind: 'bearer', env: [] } : authFor(base, protocol),
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
