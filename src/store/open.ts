@@ -81,7 +81,6 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
     if (ledger.replay(records)) spill.clear()
   }
   try {
-    succession?.register(clock())
     succeed()
   } catch (error) {
     succession?.close()

@@ -27,6 +27,10 @@ export class Succession {
     return this.#held
   }
 
+  /**
+   * Notes that this server has held the lock. One that has not is not noted: nobody could tell whether it still lives,
+   * and its calls are recovered when their leases end.
+   */
   register(now: number): void {
     this.#register.run(this.#owner, now)
   }
@@ -43,7 +47,7 @@ export class Succession {
     return this.#held
   }
 
-  /** Every server before this one, once it is certain that none of them lives. */
+  /** Every server that held the lock before this one: none of them lives, or the lock would still be its own. */
   deadOwners(): ReadonlySet<string> {
     if (!this.#held) return new Set()
     return new Set(this.#others.all(this.#owner).map((row) => row.owner))
