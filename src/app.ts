@@ -217,10 +217,10 @@ async function listedModels(
     return settings !== undefined && transport === 'http' && (settings.price === 'free' || local)
   })
   const answers = await Promise.all(
-    free.map(async ({ id, baseUrl, headers }) => ({
-      id,
-      baseUrl,
-      models: (await modelsOf(baseUrl, config.local_servers.timeout_ms, headers)) ?? [],
+    free.map(async (provider) => ({
+      id: provider.id,
+      baseUrl: provider.baseUrl,
+      models: (await modelsOf(provider, config.local_servers.timeout_ms)) ?? [],
     })),
   )
   return answers

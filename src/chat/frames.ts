@@ -1,11 +1,13 @@
 // The frame decoder of each framing a provider may use.
 
 import type { Outbound } from '../protocols/protocol.ts'
+import { NdjsonDecoder } from '../protocols/ndjson.ts'
 import { SseDecoder } from '../protocols/sse.ts'
 import type { FrameDecoder } from './translate.ts'
 
 const decoders: Readonly<Partial<Record<Outbound['framing'], (maxCharacters: number) => FrameDecoder>>> = {
   sse: (maxCharacters) => new SseDecoder(maxCharacters),
+  ndjson: (maxCharacters) => new NdjsonDecoder(maxCharacters),
 }
 
 /** A fresh decoder, for events of at most so many bytes. Throws when the framing has none: a fault of this program, not of the caller. */

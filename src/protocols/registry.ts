@@ -3,6 +3,7 @@
 import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
 import { outbound as cohere } from './cohere/outbound.ts'
 import { outbound as gemini } from './gemini/outbound.ts'
+import { outbound as ollama } from './ollama/outbound.ts'
 import { outbound as openaiChat } from './openai-chat/outbound.ts'
 import { outbound as openaiResponses } from './openai-responses/outbound.ts'
 import type { Outbound, ProtocolId } from './protocol.ts'
@@ -14,4 +15,5 @@ export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
   'anthropic-messages': anthropicMessages as Outbound,
   cohere: cohere as Outbound,
   gemini: gemini as Outbound,
+  ollama: ollama as Outbound,
 }

@@ -1,16 +1,29 @@
 // Inference servers on this machine: asked at start whether they answer, and which models they have.
 
+import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
 export interface LocalServer {
   readonly id: string
   readonly baseUrl: string
-  /** The names it lists under `/models`. */
+  /** The names it lists. */
   readonly models: readonly string[]
 }
 
 /** A list of models is short; whatever is longer is some other server on the port. */
 const maxListBytes = 1_000_000
+
+/** Where a server lists its models, and under which keys. */
+interface Listing {
+  readonly path: string
+  readonly list: string
+  readonly name: string
+}
+
+const usualListing: Listing = { path: '/models', list: 'data', name: 'id' }
+const listings: Readonly<Partial<Record<ProtocolId, Listing>>> = {
+  ollama: { path: '/api/tags', list: 'models', name: 'name' },
+}
 
 /** Asks every local row, all at once, each for at most `timeoutMs`. Those that do not answer are left out. */
 export async function findLocalServers(rows: readonly Provider[], timeoutMs: number): Promise<LocalServer[]> {
@@ -19,7 +32,7 @@ export async function findLocalServers(rows: readonly Provider[], timeoutMs: num
     .map(async (row) => ({
       id: row.id,
       baseUrl: row.baseUrl,
-      models: await modelsOf(row.baseUrl, timeoutMs),
+      models: await modelsOf(row, timeoutMs),
     }))
   const answers = await Promise.all(asked)
   return answers.flatMap(({ models, ...server }) => (models === undefined ? [] : [{ ...server, models }]))
@@ -27,25 +40,29 @@ export async function findLocalServers(rows: readonly Provider[], timeoutMs: num
 
 /** The model names a server lists; undefined when it does not answer as one. */
 export async function modelsOf(
-  baseUrl: string,
+  { baseUrl, protocol, headers }: Pick<Provider, 'baseUrl' | 'protocol' | 'headers'>,
   timeoutMs: number,
-  headers: Readonly<Record<string, string>> = {},
 ): Promise<string[] | undefined> {
+  const { path, list, name } = listings[protocol] ?? usualListing
   try {
     const signal = AbortSignal.timeout(timeoutMs)
-    const response = await fetch(`${baseUrl}/models`, { signal, redirect: 'manual', headers })
+    const response = await fetch(baseUrl + path, { signal, redirect: 'manual', headers: { ...headers } })
     if (!response.ok || Number(response.headers.get('content-length') ?? 0) > maxListBytes) return undefined
-    const list: unknown = await response.json()
-    if (typeof list !== 'object' || list === null || !('data' in list) || !Array.isArray(list.data))
-      return undefined
-    return list.data.flatMap((entry: unknown) => idOf(entry) ?? [])
+    const body: unknown = await response.json()
+    const entries = isRecord(body) ? body[list] : undefined
+    if (!Array.isArray(entries)) return undefined
+    return entries.flatMap((entry: unknown) => nameIn(entry, name) ?? [])
   } catch {
     // Nothing listens there, or something else does.
     return undefined
   }
 }
 
-function idOf(entry: unknown): string | undefined {
-  const named = typeof entry === 'object' && entry !== null && 'id' in entry
-  return named && typeof entry.id === 'string' && entry.id !== '' ? entry.id : undefined
+function nameIn(entry: unknown, key: string): string | undefined {
+  const name = isRecord(entry) ? entry[key] : undefined
+  return typeof name === 'string' && name !== '' ? name : undefined
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }

@@ -1,22 +1,23 @@
 // Inference servers that an operator runs, and the simulated provider inside this executable.
 
-import { alsoDrops, bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import { bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import type { Provider } from './provider.ts'
 
-const ollama = openaiCompatible({
+const ollama: Provider = {
   id: 'ollama',
   name: 'Ollama',
-  baseUrl: 'http://127.0.0.1:11434/v1',
+  // Its own protocol: its chat-completions endpoint ignores the size of the context and cuts long prompts in silence.
+  protocol: 'ollama',
+  baseUrl: 'http://127.0.0.1:11434',
   auth: { kind: 'none' },
+  quirks: {},
+  onDisconnect: 'cancel',
+  costFrom: 'rates',
+  passthrough: 'repair',
+  transport: 'http',
   local: true,
-  quirks: {
-    efforts: ['none', 'low', 'medium', 'high'],
-    reasoningEcho: 'reasoning',
-    thinkTags: true,
-    fileParts: 'none',
-    drops: alsoDrops('top_k', 'min_p', 'repetition_penalty', 'logit_bias', 'parallel_tool_calls', 'user'),
-    refuses: ['n'],
-  },
-})
+  headers: {},
+}
 
 const llamacpp = openaiCompatible({
   id: 'llamacpp',
@@ -75,4 +76,4 @@ const sim = openaiCompatible({
   passthrough: 'verbatim',
 })
 
-export const localProviders = [ollama, llamacpp, vllm, lmstudio, gpustack, sim]
+export const localProviders: readonly Provider[] = [ollama, llamacpp, vllm, lmstudio, gpustack, sim]

@@ -30,7 +30,13 @@ export const dialects: readonly Dialect[] = [
   { folder: 'cerebras', row: 'cerebras', counting: 'as-is' },
   { folder: 'openrouter', row: 'openrouter', counting: 'as-is' },
   { folder: 'perplexity', row: 'perplexity', counting: 'as-is' },
-  { folder: 'ollama-openai', row: 'ollama', counting: 'as-is' },
+  {
+    // The row of Ollama speaks its own protocol; this is its other endpoint.
+    folder: 'ollama-openai',
+    row: undefined,
+    quirks: { reasoningEcho: 'reasoning', thinkTags: true, fileParts: 'none' },
+    counting: 'as-is',
+  },
   { folder: 'llamacpp', row: 'llamacpp', counting: 'as-is' },
   { folder: 'vllm', row: 'vllm', counting: 'as-is' },
   { folder: 'zai', row: 'zai', counting: 'as-is' },

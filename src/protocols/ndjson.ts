@@ -1,0 +1,49 @@
+// Newline-delimited JSON: bytes to frames, one frame for each line.
+
+import { type Frame, maxFrameCharacters } from './sse.ts'
+
+/** Turns the bytes of a body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
+export class NdjsonDecoder {
+  readonly #decoder = new TextDecoder('utf-8')
+  readonly #maxCharacters: number
+  /** The pieces of the unfinished line: joined once it is whole, so that a long line costs its length once. */
+  #pieces: string[] = []
+  #length = 0
+
+  constructor(maxCharacters: number = maxFrameCharacters) {
+    this.#maxCharacters = maxCharacters
+  }
+
+  /** The frames of the lines completed by these bytes. Throws when one line outgrows the most it may measure. */
+  push(bytes: Uint8Array): Frame[] {
+    return this.#take(this.#decoder.decode(bytes, { stream: true }))
+  }
+
+  /** The last line, which may lack its line break. */
+  end(): Frame[] {
+    return this.#take(`${this.#decoder.decode()}\n`)
+  }
+
+  #take(text: string): Frame[] {
+    const lines = text.split('\n')
+    const rest = lines.pop() ?? ''
+    const frames = lines.flatMap((line): Frame[] => {
+      const data = [...this.#pieces, line].join('').trim()
+      this.#pieces = []
+      this.#length = 0
+      this.#bound(data.length)
+      return data === '' ? [] : [{ event: undefined, data }]
+    })
+    if (rest !== '') {
+      this.#pieces.push(rest)
+      this.#length += rest.length
+      this.#bound(this.#length)
+    }
+    return frames
+  }
+
+  #bound(length: number): void {
+    if (length > this.#maxCharacters)
+      throw new Error(`a line is longer than ${this.#maxCharacters} characters`)
+  }
+}

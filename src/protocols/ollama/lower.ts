@@ -1,0 +1,210 @@
+// A chat request as a request of Ollama's own chat API.
+
+import type {
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  JsonObject,
+  Message,
+} from '../../conversation/request.ts'
+import {
+  argumentsObject,
+  offerOf,
+  passedOn,
+  plainReasoning,
+  refuse,
+  refusePart,
+  textOf,
+  unknownLabels,
+  type Warn,
+  warnInto,
+  warnOfForeignReasoning,
+  warnOfUnknown,
+} from '../lowering.ts'
+import { isObject } from '../openai-chat/upstream-json.ts'
+import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { defaultQuirks, type OllamaQuirks } from './schema.ts'
+
+/** Fields of Ollama's own that go on as they are; `options` is joined with what else asks for options. */
+const ownFields = new Set(['keep_alive', 'options', 'truncate', 'shift', 'think'])
+
+/**
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1 and media that Ollama cannot
+ * take, `invalid_request` for a tool choice without its tool. What is dropped is named in `warnings`.
+ */
+export function lower(request: ChatRequest, target: Target<OllamaQuirks>): LoweredRequest {
+  const { sampling } = request
+  refuse({ n: (sampling.n ?? 1) > 1 })
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  const quirks = { ...defaultQuirks, ...target.quirks }
+  const { options: own, ...rest } = passedOn(request.rest, ownFields, warn)
+  const options = { ...quirks.options, ...(isObject(own) ? own : {}), ...optionsOf(request, warn) }
+  const body: JsonObject = {
+    model: target.model,
+    messages: messagesOf(request.messages, warn),
+    ...toolsOf(request, warn),
+    ...formatOf(request),
+    ...(Object.keys(options).length === 0 ? {} : { options }),
+    ...thinkOf(request, target, quirks, warn),
+    ...(sampling.logprobs === true ? { logprobs: true } : {}),
+    ...(sampling.topLogprobs === undefined ? {} : { top_logprobs: sampling.topLogprobs }),
+    truncate: quirks.truncate,
+    ...rest,
+    stream: request.stream,
+  }
+  warnOfUnknown({ ...unknownLabels(request), logit_bias: sampling.logitBias }, warn)
+  return { path: '/api/chat', headers: {}, body, warnings }
+}
+
+// ---- messages ---------------------------------------------------------------------------------------------
+
+function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
+  // Results are told apart by the name of their tool, which a client's result does not carry.
+  const names = new Map<string, string>()
+  return messages.map((message, index): JsonObject => {
+    const param = `messages[${index}]`
+    if ('name' in message && message.name !== undefined) {
+      warn(`${param}.name`, 'Names of speakers are not passed on.')
+    }
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        return { role: 'system', content: textOf(message.content, `${param}.content`) }
+      case 'user':
+        return userMessage(message.content, `${param}.content`)
+      case 'assistant': {
+        for (const call of message.toolCalls) names.set(call.id, call.name)
+        const thinking = plainReasoning(message.reasoning)
+        const plain = ({ format }: (typeof message.reasoning)[number]) =>
+          format === null || format === 'unknown'
+        warnOfForeignReasoning(message.reasoning, plain, param, warn)
+        return {
+          role: 'assistant',
+          content: textOf(message.content, `${param}.content`),
+          ...(thinking === '' ? {} : { thinking }),
+          ...(message.toolCalls.length === 0
+            ? {}
+            : {
+                tool_calls: message.toolCalls.map(({ id, name, arguments: json }) => ({
+                  id,
+                  function: { name, arguments: argumentsObject(json, `${param}.tool_calls`, warn) },
+                })),
+              }),
+        }
+      }
+      case 'tool': {
+        const name = names.get(message.toolCallId)
+        return {
+          role: 'tool',
+          content: textOf(message.content, `${param}.content`),
+          ...(name === undefined ? {} : { tool_name: name }),
+          tool_call_id: message.toolCallId,
+        }
+      }
+      default:
+        return message satisfies never
+    }
+  })
+}
+
+/** All the words as one text, and beside them the images as bare base64. */
+function userMessage(parts: readonly ContentPart[], param: string): JsonObject {
+  const words: string[] = []
+  const images: string[] = []
+  for (const part of parts) {
+    if (part.kind === 'text' || part.kind === 'refusal') words.push(part.text)
+    else images.push(imageData(part, param))
+  }
+  return { role: 'user', content: words.join('\n'), ...(images.length === 0 ? {} : { images }) }
+}
+
+function imageData(part: ContentPart, param: string): string {
+  const carries = part.kind === 'image' || part.kind === 'file'
+  if (!carries || part.source.kind !== 'base64') return refusePart(part, param, 'text and images')
+  if (part.kind === 'file' && !part.source.mediaType.startsWith('image/')) {
+    return refusePart(part, param, 'text and images')
+  }
+  return part.source.data
+}
+
+// ---- tools, format, options -------------------------------------------------------------------------------
+
+function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
+  const { tools, choice } = offerOf(request)
+  // Not to call is not to be shown any tool; to have to call is nothing that Ollama knows.
+  if (tools.length === 0 || choice === 'none') return {}
+  if (choice === 'required')
+    warn('tool_choice', 'The provider cannot make a model call a tool; it decides by itself.')
+  if (request.parallelToolCalls === false) {
+    warn('parallel_tool_calls', 'This model may always call several tools at once; dropped.')
+  }
+  if (tools.some((tool) => tool.strict === true)) {
+    warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
+  }
+  return { tools: tools.map(toolOf) }
+}
+
+function toolOf({ name, description, parameters }: FunctionTool): JsonObject {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === undefined ? {} : { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+    },
+  }
+}
+
+function formatOf({ responseFormat: format }: ChatRequest): JsonObject {
+  if (format === undefined || format.kind === 'text') return {}
+  return { format: format.kind === 'json-object' ? 'json' : format.schema }
+}
+
+function optionsOf({ sampling, maxOutputTokens }: ChatRequest, warn: Warn): JsonObject {
+  const { temperature, topP, topK, minP, seed, stop } = sampling
+  if (sampling.topLogprobs !== undefined && sampling.logprobs !== true) {
+    warn('top_logprobs', 'Without logprobs it has no effect.')
+  }
+  const options = {
+    num_predict: maxOutputTokens,
+    temperature,
+    top_p: topP,
+    top_k: topK,
+    min_p: minP,
+    seed,
+    stop: stop === undefined || stop.length === 0 ? undefined : [...stop],
+    repeat_penalty: sampling.repetitionPenalty,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+  }
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as JsonObject
+}
+
+/** The effort words Ollama knows, for ours. */
+const levels: Readonly<Record<string, string>> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+
+function thinkOf(
+  { reasoning }: ChatRequest,
+  target: Target<OllamaQuirks>,
+  quirks: OllamaQuirks,
+  warn: Warn,
+): JsonObject {
+  if (reasoning === undefined) return {}
+  if (reasoning.maxTokens !== undefined && reasoning.maxTokens > 0) {
+    warn('reasoning.max_tokens', 'The provider cannot bound thinking by tokens; dropped.')
+  }
+  if (reasoning.exclude === true) warn('reasoning.exclude', 'The provider always shows what a model thinks.')
+  if (reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0) {
+    return { think: false }
+  }
+  const leveled = new RegExp(quirks.levels, 'i').test(target.model)
+  return { think: leveled ? (levels[reasoning.effort ?? ''] ?? true) : true }
+}

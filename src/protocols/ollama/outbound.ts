@@ -1,0 +1,19 @@
+// Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint knows no context size and cuts long
+// conversations in silence; this one can be told not to.
+
+import type { Outbound } from '../protocol.ts'
+import { faultOf } from './fault.ts'
+import { lower } from './lower.ts'
+import { parser, parseWhole } from './parse.ts'
+import { defaultQuirks, type OllamaQuirks } from './schema.ts'
+
+export const outbound: Outbound<OllamaQuirks> = {
+  id: 'ollama',
+  framing: 'ndjson',
+  defaultQuirks,
+  inlinesUrls: true,
+  lower,
+  whole: parseWhole,
+  parser: () => parser,
+  fault: faultOf,
+}

@@ -1,0 +1,131 @@
+// Ollama's answers as events: a pure state machine over lines; a whole answer is a stream of one line.
+
+import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import type { Json } from '../../conversation/request.ts'
+import { count, disjoint } from '../../conversation/usage.ts'
+import { fault } from '../faults.ts'
+import { isObject, parseJson } from '../openai-chat/upstream-json.ts'
+import type { StreamParser } from '../protocol.ts'
+import { faultIn } from './fault.ts'
+import { lineSchema, type WireCall, type WireLine } from './schema.ts'
+
+export interface OllamaState {
+  readonly ended: boolean
+  readonly started: boolean
+  /** What ids are made from for calls that have none; different for every answer. */
+  readonly answer: string
+  /** The ids of the calls so far, in order. */
+  readonly calls: readonly string[]
+}
+
+type Step = readonly [OllamaState, readonly ChatEvent[]]
+
+/** Parses the stream of one answer. A stream without its `done` line ends in an error of kind `cut`. */
+export const parser: StreamParser<OllamaState> = {
+  initial,
+  step: (state, frame) => (state.ended ? [state, []] : stepValue(state, parseJson(frame.data))),
+  end: (state) =>
+    state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
+}
+
+/** A whole answer as events. */
+export function parseWhole(body: unknown): readonly ChatEvent[] {
+  const [state, events] = stepValue(initial(), body)
+  if (state.ended) return events
+  return [...events, { kind: 'error', fault: fault('broken', 'the answer is not done') }]
+}
+
+function initial(): OllamaState {
+  const answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
+  return { ended: false, started: false, answer, calls: [] }
+}
+
+function stepValue(state: OllamaState, value: unknown): Step {
+  const failure = faultIn(value)
+  if (failure !== undefined) return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+  const line = lineSchema.safeParse(value).data
+  if (line === undefined || (!line.message && line.done !== true)) {
+    const error = fault('broken', 'a line of the answer is not one of this protocol')
+    return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
+  }
+  return stepLine(state, line)
+}
+
+function stepLine(before: OllamaState, line: WireLine): Step {
+  const { message } = line
+  const events: ChatEvent[] = before.started
+    ? []
+    : [{ kind: 'message-start', id: undefined, model: line.model ?? undefined }]
+  if (message?.thinking) {
+    const detail = { type: 'reasoning.text', format: null, index: 0, text: message.thinking } as const
+    events.push({ kind: 'reasoning-delta', choice: 0, detail })
+  }
+  if (message?.content) events.push({ kind: 'text-delta', choice: 0, text: message.content })
+  if (line.logprobs && line.logprobs.length > 0) {
+    events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
+  }
+  const ids = (message?.tool_calls ?? []).reduce(
+    (known, call) => [...known, idOf(call, known, before)],
+    before.calls,
+  )
+  for (const [at, call] of (message?.tool_calls ?? []).entries()) {
+    const number = before.calls.length + at
+    events.push(...callEvents(call, number, ids[number]!))
+  }
+  const state = { ...before, started: true, calls: ids }
+  return line.done === true ? finish(state, line, events) : [state, events]
+}
+
+/** Calls come whole, their arguments as an object; older versions give them no id. */
+function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
+  const given = call.function.arguments
+  const json = isObject(given)
+    ? JSON.stringify(given)
+    : typeof given === 'string' && given !== ''
+      ? given
+      : '{}'
+  return [
+    {
+      kind: 'tool-call-start',
+      choice: 0,
+      call: number,
+      id,
+      name: call.function.name,
+      thoughtSignature: undefined,
+    },
+    { kind: 'tool-call-delta', choice: 0, call: number, arguments: json },
+  ]
+}
+
+function idOf(call: WireCall, known: readonly string[], { answer }: OllamaState): string {
+  return call.id && !known.includes(call.id) ? call.id : `call_${answer}_${known.length}`
+}
+
+function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
+  const { token, logprob, bytes, top_logprobs } = entry as { [key: string]: Json }
+  return {
+    token: token ?? '',
+    logprob: logprob ?? 0,
+    bytes: bytes ?? null,
+    top_logprobs: top_logprobs ?? [],
+  }
+}
+
+const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 'length' }
+
+function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
+  const native = line.done_reason ?? 'stop'
+  // Ollama says `stop` with calls as well. They come whole, so even at the limit they are to be answered.
+  const reason = state.calls.length > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
+  const counted = line.eval_count != null || line.prompt_eval_count != null
+  const usage = disjoint({ prompt: count(line.prompt_eval_count), completion: count(line.eval_count) })
+  return [
+    { ...state, ended: true },
+    [
+      ...events,
+      ...(counted ? [{ kind: 'usage', usage } as const] : []),
+      { kind: 'choice-finish', choice: 0, reason, native },
+      { kind: 'finish' },
+    ],
+  ]
+}

@@ -1,0 +1,53 @@
+// What Ollama's own chat API looks like on the wire. Loose on purpose: a field that is missing or of another type must
+// not lose the rest of the answer.
+
+import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+
+/** What an operator may set for one Ollama server. */
+export interface OllamaQuirks {
+  /** Options of every request, where the client sets no others: `num_ctx` above all. */
+  readonly options: JsonObject
+  /** Models that take an effort word for `think`, a regular expression over their names; others take on and off. */
+  readonly levels: string
+  /**
+   * Whether Ollama may cut a conversation that does not fit into its context. It does so in silence, so it may not
+   * unless the operator says so; versions that do not know the field cut all the same.
+   */
+  readonly truncate: boolean
+}
+
+export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: false }
+
+const text = z.string().nullish().catch(undefined)
+const counter = z.number().nullish().catch(undefined)
+
+const callSchema = z.object({
+  id: text,
+  function: z.object({ name: z.string(), arguments: z.unknown().optional() }),
+})
+
+export type WireCall = z.infer<typeof callSchema>
+
+/** One line of a stream, which is also the whole of an answer that is not streamed. */
+export const lineSchema = z.object({
+  model: text,
+  created_at: text,
+  message: z
+    .object({
+      content: text,
+      thinking: text,
+      tool_calls: z.array(callSchema).nullish().catch(undefined),
+    })
+    .nullish(),
+  logprobs: z
+    .array(z.looseObject({ token: z.string() }))
+    .nullish()
+    .catch(undefined),
+  done: z.boolean().nullish().catch(undefined),
+  done_reason: text,
+  prompt_eval_count: counter,
+  eval_count: counter,
+})
+
+export type WireLine = z.infer<typeof lineSchema>

@@ -1,0 +1,25 @@
+// A target for Ollama and its lines as frames.
+
+import { NdjsonDecoder } from '../../../src/protocols/ndjson.ts'
+import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/schema.ts'
+import type { Target } from '../../../src/protocols/protocol.ts'
+import type { Frame } from '../../../src/protocols/sse.ts'
+
+export function target(changes: Partial<Target<OllamaQuirks>> = {}): Target<OllamaQuirks> {
+  return {
+    model: 'qwen3.6:latest',
+    provider: 'ollama',
+    quirks: defaultQuirks,
+    maxOutputTokens: undefined,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+    ...changes,
+  }
+}
+
+export function linesOf(pieces: Iterable<Uint8Array>): Frame[] {
+  const decoder = new NdjsonDecoder()
+  const frames: Frame[] = []
+  for (const piece of pieces) frames.push(...decoder.push(piece))
+  return [...frames, ...decoder.end()]
+}
