@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../src/errors.ts'
+import { faultOfShape, parseJson, readJson, refuseByHeaders } from '../../src/http/read-body.ts'
+
+const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }
+
+/** The code and the words of what is thrown. */
+function refusalOf(read: () => unknown): { code: string; message: string } | undefined {
+  try {
+    read()
+    return undefined
+  } catch (error) {
+    if (error instanceof GatewayError) return { code: error.code, message: error.message }
+    throw error
+  }
+}
+
+const invalid = (words: string) => ({ code: 'invalid_request', message: expect.stringContaining(words) })
+
+describe('a body', () => {
+  test.each([
+    ['', 'empty'],
+    [' \n ', 'empty'],
+    ['{', 'not valid JSON'],
+    ['{"a":NaN}', 'not valid JSON'],
+    ['{"a":Infinity}', 'not valid JSON'],
+    ['{"a":1}}', 'not valid JSON'],
+    ["{'a':1}", 'not valid JSON'],
+    ['{"a":1,}', 'not valid JSON'],
+    ['{"a":"\u0001"}', 'not valid JSON'],
+    ['null', 'must be a JSON object'],
+    ['[]', 'must be a JSON object'],
+    ['"text"', 'must be a JSON object'],
+    ['1', 'must be a JSON object'],
+    ['['.repeat(9), 'deeper than 8'],
+    [`{"a":${'['.repeat(8)}${']'.repeat(8)}}`, 'deeper than 8'],
+    ['{"a":'.repeat(9), 'deeper than 8'],
+    ['{"a":1e999}', 'too large'],
+    ['{"a":[-1E+400]}', 'too large'],
+    ['{"a":1.5e309}', 'too large'],
+    [`{"a":[${'{},'.repeat(100_000)}{}]}`, 'more than 100000'],
+    [`{"a":[${'[],'.repeat(100_000)}[]]}`, 'more than 100000'],
+    [`{${'"a":1,'.repeat(100_000)}"a":1}`, 'more than 100000'],
+    ['{"__proto__":{"isAdmin":true}}', 'prototype'],
+    ['{"a":[{"b":{"__proto__":1}}]}', 'prototype'],
+    ['{"\\u005f\\u005fproto\\u005f\\u005f":1}', 'prototype'],
+    ['{"_\\u005Fproto__":1}', 'prototype'],
+    ['{"__\\u0070roto__":1}', 'prototype'],
+    ['{"constructor":{"prototype":{"isAdmin":true}}}', 'prototype'],
+    ['{"a":{"constructor":{"\\u0070rototype":{}}}}', 'prototype'],
+  ])('%.40s is refused: %s', (text, words) => {
+    expect(refusalOf(() => parseJson(text, 8))).toEqual(invalid(words))
+    expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined()
+  })
+
+  test.each([
+    '{"a":"[[[[[[[[[[[[[[[["}',
+    '{"a":"\\"[[[[[[[[[[[[["}',
+    '{"a":"1e999","b":1e308,"c":1e-999,"d":true,"e":false,"f":null}',
+    `{"a":${'['.repeat(7)}${']'.repeat(7)}}`,
+    `{"a":[${'1,'.repeat(300_000)}1]}`,
+    '{"text":"what does __proto__ mean? and \\"prototype\\"?"}',
+    '{"properties":{"constructor":{"type":"string"},"prototype":{"type":"string"}}}',
+    '{"a":"\\u005f\\u0070"}',
+  ])('%.60s is read as it is', (text) => {
+    expect(parseJson(text, 8)).toEqual(JSON.parse(text))
+  })
+
+  test('reads a key that stands twice as its last value', () => {
+    expect(parseJson('{"model":"a/b","model":"c/d"}', 8)).toEqual({ model: 'c/d' })
+  })
+
+  test('is never read in another way than JSON.parse reads it, and never crashes the scan', () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 5 }), (text) => {
+        const wrapped = `{"value":${text}}`
+        if (wrapped.includes('__proto__')) return
+        expect(parseJson(wrapped, 64)).toEqual(JSON.parse(wrapped))
+      }),
+      { seed: 20, numRuns: 300 },
+    )
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...'[]{}":,\\eE+-.0129 a') }), (text) => {
+        const fault = faultOfShape(text, 3)
+        expect(fault === undefined || typeof fault === 'string').toBe(true)
+      }),
+      { seed: 20, numRuns: 1_000 },
+    )
+  })
+})
+
+describe('a request', () => {
+  const request = (body: BodyInit | null, headers: Record<string, string> = {}) =>
+    new Request('http://gateway/v1/chat/completions', { method: 'POST', body, headers })
+  const codeOf = (read: Promise<unknown>) =>
+    read.then(
+      () => undefined,
+      (error: unknown) => (error instanceof GatewayError ? error.code : error),
+    )
+
+  test('whose body comes in pieces is counted as it comes', async () => {
+    const pieces = (count: number) =>
+      new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode('{"a":"'))
+          for (let i = 0; i < count; i++) controller.enqueue(new TextEncoder().encode('x'.repeat(100)))
+          controller.enqueue(new TextEncoder().encode('"}'))
+          controller.close()
+        },
+      })
+    expect((await readJson(request(pieces(9)), limits)).bytes).toBe(908)
+    expect(await codeOf(readJson(request(pieces(10)), limits))).toBe('payload_too_large')
+    expect(await codeOf(readJson(request(pieces(10_000)), limits))).toBe('payload_too_large')
+  })
+
+  test('whose body breaks off is malformed, not a fault of ours', async () => {
+    const broken = new ReadableStream({
+      pull(controller) {
+        controller.error(new Error('connection reset'))
+      },
+    })
+    expect(await codeOf(readJson(request(broken), limits))).toBe('invalid_request')
+  })
+
+  test.each([
+    ['a byte that begins nothing', [0x7b, 0xff, 0x7d]],
+    ['an overlong slash', [0x7b, 0x22, 0xc0, 0xaf, 0x22, 0x3a, 0x31, 0x7d]],
+    ['a surrogate', [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d]],
+    ['half a letter', [0x7b, 0x22, 0xc3]],
+  ])('in UTF-8 with %s is refused', async (_, bytes) => {
+    expect(await codeOf(readJson(request(Uint8Array.from(bytes)), limits))).toBe('invalid_request')
+  })
+
+  test.each([
+    [{ 'content-length': '1001' }, 'payload_too_large'],
+    [{ 'content-encoding': 'gzip' }, 'unsupported_media_type'],
+    [{ 'content-type': 'text/html' }, 'unsupported_media_type'],
+    [
+      { 'content-length': '1000', 'content-encoding': 'identity', 'content-type': 'application/json' },
+      undefined,
+    ],
+    [{}, undefined],
+  ] as [Record<string, string>, string | undefined][])(
+    'with %o is refused by its headers: %s',
+    (headers, code) => {
+      expect(refusalOf(() => refuseByHeaders(new Headers(headers), limits))?.code).toBe(code)
+    },
+  )
+})
