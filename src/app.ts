@@ -14,6 +14,7 @@ import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
 import type { Config } from './config.ts'
 import { Allowances } from './credits/allowance.ts'
+import { startSweep } from './credits/sweep.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import type { Log } from './observe/log.ts'
@@ -62,9 +63,19 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const listed = await listedModels(config, live.providers)
   Object.assign(live, liveOf(config, [...found, ...listed]))
 
+  const sweep = startSweep({
+    ledger: store.ledger,
+    idempotency: store.idempotency,
+    clock: Date.now,
+    everyMs: config.ledger.sweep_ms,
+    failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
+  })
   return {
     facts: factsOf(config, server, live, [...found, ...listed], ownerKey),
-    stop: () => stop(config, log, server, service, store, state),
+    stop: () => {
+      sweep.stop()
+      return stop(config, log, server, service, store, state)
+    },
   }
 }
 

@@ -4,6 +4,7 @@ import { formatUsd } from '../credits/money.ts'
 import { pools } from '../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
 import { type Context, type Invocation, print, usageFault } from './context.ts'
+import { historyCsv, historyView, renderHistory } from './history.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
 import { accountOf, withStore } from './with-store.ts'
 
@@ -49,14 +50,23 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   print(context, { json, text: `${what} to ${account.email}\n${renderBalance(balance)}` })
 }
 
+/** The balance; with --history every line of the account's journal, with --csv those lines alone. */
 export async function showCredit(context: Context, invocation: Invocation): Promise<void> {
+  const csv = invocation.flag('csv')
+  if (csv && context.json) throw usageFault('--csv and --json are two forms of the same: take one')
   const shown = await withStore(context, (store) => {
     const account = accountOf(store, invocation.option('account') ?? '')
-    return { account, balance: balanceView(store.ledger, account.id, context.io.clock()) }
+    const history =
+      invocation.flag('history') || csv ? historyView(store.books.history(account.id)) : undefined
+    return { account, history, balance: balanceView(store.ledger, account.id, context.io.clock()) }
   })
-  const { account, balance } = shown
+  const { account, history, balance } = shown
+  const text = [
+    `${account.email}: ${renderBalance(balance)}`,
+    ...(history === undefined ? [] : [renderHistory(history)]),
+  ].join('\n\n')
   print(context, {
-    json: { account: account.id, ...balance },
-    text: `${account.email}: ${renderBalance(balance)}`,
+    json: { account: account.id, ...balance, ...(history === undefined ? {} : { history }) },
+    text: csv && history !== undefined ? historyCsv(history) : text,
   })
 }

@@ -146,7 +146,35 @@ function credits(weir: Command, io: Io): void {
     .command('show')
     .description('show the balance of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
+    .option('--history', 'every line of its journal as well')
+    .option('--csv', 'those lines alone, as CSV')
   ready(show, io, async (...given) => (await import('./credits.ts')).showCredit(...given))
+  corrections(group, io)
+}
+
+function corrections(group: Command, io: Io): void {
+  const refund = group
+    .command('refund')
+    .description('take a payment back from its lot; what was spent of it becomes debt')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .requiredOption('--lot <lot>', 'the lot that the payment bought (weir credits show)')
+    .requiredOption('--usd <amount>', 'how much, in US dollars')
+    .requiredOption('--id <id>', 'an id of yours: the same id never refunds twice')
+  ready(refund, io, async (...given) => (await import('./corrections.ts')).refundCredit(...given))
+  const adjust = group
+    .command('adjust')
+    .description('correct a pool: add credit, or take free credit away')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
+    .requiredOption('--usd <amount>', 'how much, in US dollars; negative takes away')
+    .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
+  ready(adjust, io, async (...given) => (await import('./corrections.ts')).adjustCredit(...given))
+  const expire = group
+    .command('expire')
+    .description('book the expiry of credit whose time is over; a running server does it by itself')
+  ready(expire, io, async (context) => (await import('./corrections.ts')).expireCredit(context))
+  const debts = group.command('debts').description('list the accounts that owe something')
+  ready(debts, io, async (context) => (await import('./corrections.ts')).listDebts(context))
 }
 
 function models(weir: Command, io: Io): void {

@@ -1,18 +1,23 @@
 // The database for one command. It is opened beside a running server, used, and closed whatever happens.
 
 import type { Account, AccountStore } from '../accounts/account.ts'
-import type { LedgerStore } from '../credits/ledger.ts'
+import type { LedgerBooks } from '../credits/books.ts'
+import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { CommandFailure, type Context } from './context.ts'
 
 export interface CommandStore {
-  readonly ledger: LedgerStore
+  readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+}
+
+export interface ReadableStore extends CommandStore {
+  readonly books: LedgerBooks
 }
 
 /** Runs `work` with the store of the configured data directory. */
 export async function withStore<Result>(
   context: Context,
-  work: (store: CommandStore) => Result | Promise<Result>,
+  work: (store: ReadableStore) => Result | Promise<Result>,
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
   const store = openStore(context.config.data_dir, { clock: context.io.clock })

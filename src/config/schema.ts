@@ -281,6 +281,7 @@ export const configSchema = z.strictObject({
         60_000,
         1000,
       ),
+      sweep_ms: milliseconds('How often abandoned calls are ended and expired credit is booked', 15_000, 50),
       group_max: whole('The most ledger commands that share one commit', 64, 1, 10_000),
       group_wait_ms: milliseconds(
         'The longest a ledger command waits for others to commit with',

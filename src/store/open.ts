@@ -1,9 +1,11 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
 import type { AccountStore } from '../accounts/account.ts'
+import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
+import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
@@ -33,6 +35,7 @@ export interface StoreOptions {
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly books: LedgerBooks
   readonly idempotency: IdempotencyStore
   readonly requestLog: SqliteRequestLog
   readonly signatures: SqliteSignatures
@@ -91,6 +94,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
   return {
     ledger,
     accounts: new SqliteAccounts(database, clock),
+    books: new SqliteBooks(path),
     idempotency: new SqliteIdempotency({
       database,
       group: ledger.group,

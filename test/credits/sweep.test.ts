@@ -1,0 +1,53 @@
+// The sweep does in one round what nobody asks for: dead calls, expired credit, old idempotency keys.
+
+import { expect, test } from 'bun:test'
+import { usd } from '../../src/credits/money.ts'
+import { startSweep } from '../../src/credits/sweep.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { openStore } from '../../src/store/open.ts'
+import { tempDir } from '../support/tmp.ts'
+import { grantOf, holdOf, minute, noon } from './support.ts'
+
+/** Longer than any test: rounds are run by hand. */
+const never = 2 ** 30
+
+test('one round ends abandoned calls, books expired credit and forgets old keys; the next finds nothing', async () => {
+  using dir = tempDir('weir-sweep-')
+  let now = noon
+  const store = openStore(dir.path, { clock: () => now })
+  const { ledger, idempotency } = store
+  await ledger.grant(grantOf('stays', usd(1)))
+  await ledger.grant(grantOf('lapses', usd(1), { pool: 'subscription', expiresAt: noon + minute }))
+  await ledger.hold(holdOf('abandoned', { leaseUntil: noon + minute }))
+  const bodyHash = new Uint8Array(32)
+  await idempotency.claim({ account: 'anna', key: 'k', bodyHash, call: 'x', expiresAt: noon + minute })
+  const sweep = startSweep({ ledger, idempotency, clock: () => now, everyMs: never, failed: () => undefined })
+  expect(await sweep.run()).toEqual({ recovered: 0, expired: 0, forgotten: 0 })
+  now = noon + minute
+  const [first, same] = await Promise.all([sweep.run(), sweep.run()])
+  expect(first).toEqual({ recovered: 1, expired: 1, forgotten: 1 })
+  expect(same).toBe(first)
+  expect(await sweep.run()).toEqual({ recovered: 0, expired: 0, forgotten: 0 })
+  sweep.stop()
+  expect(ledger.balance('anna').lots).toMatchObject([{ remaining: usd(1), pinned: 0n }])
+  expect(ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+  await store.close()
+})
+
+test('a round that fails rejects, and the next one runs', async () => {
+  let broken = true
+  const sweep = startSweep({
+    ledger: {
+      recover: () => (broken ? Promise.reject(new GatewayError('store_unavailable')) : Promise.resolve(2)),
+      expire: () => Promise.resolve(0),
+    },
+    idempotency: { sweep: () => Promise.resolve(0) },
+    clock: () => noon,
+    everyMs: never,
+    failed: () => undefined,
+  })
+  await expect(sweep.run()).rejects.toMatchObject({ code: 'store_unavailable' })
+  broken = false
+  expect(await sweep.run()).toEqual({ recovered: 2, expired: 0, forgotten: 0 })
+  sweep.stop()
+})
