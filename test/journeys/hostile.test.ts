@@ -112,6 +112,8 @@ describe('a body (S20)', () => {
     ['"stream":"yes"', 'stream'],
     ['"models":[""]', 'models[0]'],
     ['"messages":[]', 'messages'],
+    ['"model":{"length":{"toString":null}}', null],
+    ['"user":{"length":{"valueOf":1,"toString":1}}', 'user'],
     ['"messages":{"length":1}', 'messages'],
     ['"messages":[null]', 'messages[0]'],
     ['"tools":[null]', 'tools[0]'],

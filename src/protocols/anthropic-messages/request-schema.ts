@@ -86,7 +86,7 @@ export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first field that is wrong. */
 export function checked(body: unknown): MessagesRequest {
-  const parsed = messagesRequest.safeParse(body)
+  const parsed = parsedOf(body)
   if (parsed.success) return parsed.data
   const issue = deepest(parsed.error.issues[0]!)
   const param = issue.path.map(String).join('.')
@@ -96,6 +96,15 @@ export function checked(body: unknown): MessagesRequest {
     ...(param === '' ? {} : { param }),
     cause: parsed.error,
   })
+}
+
+function parsedOf(body: unknown) {
+  try {
+    return messagesRequest.safeParse(body)
+  } catch (cause) {
+    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
+    throw new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
+  }
 }
 
 /** Of a union's failed branches, the one that got furthest is the one the client meant. */

@@ -23,8 +23,8 @@ function parse(body: unknown): InboundRequest {
   }
   refuseOtherEndpoints(body)
   refuseUnservedTools(body)
-  const checked = chatCompletionRequest.safeParse(body)
-  if (!checked.success) throw invalidRequest(checked.error)
+  const fault = faultOf(body)
+  if (fault) throw fault
   // The client's own object goes on, not zod's copy: the schema transforms nothing.
   const request = withoutPrototypeKey(body) as ChatCompletionRequest
   refuseContradictions(request)
@@ -32,6 +32,16 @@ function parse(body: unknown): InboundRequest {
     envelope: readEnvelope(request),
     body: request as JsonObject,
     toChatRequest: () => readRequest(request),
+  }
+}
+
+function faultOf(body: JsonObject): GatewayError | undefined {
+  try {
+    const { error } = chatCompletionRequest.safeParse(body)
+    return error && invalidRequest(error)
+  } catch (cause) {
+    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
+    return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
   }
 }
 
