@@ -1,0 +1,164 @@
+// A provider that does what the prompt asks of it and keeps its own bill, by the word: the truth about every call.
+
+/** What one call is to be like. It travels at the end of the prompt, so that both ends know it. */
+export interface Plan {
+  readonly nonce: string
+  readonly stream: boolean
+  /** Words of the answer; each is one frame of a stream and one token. */
+  readonly words: number
+  readonly gapMs: number
+  /** What the prompt counts as. */
+  readonly prompt: number
+  readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing'
+  readonly tool: boolean
+}
+
+export interface Booked {
+  readonly plan: Plan
+  readonly upstreamId: string
+  /** Words that have been made so far. */
+  words: number
+  /** All was sent, the counters included. */
+  complete: boolean
+}
+
+export interface BillingProvider {
+  readonly url: string
+  readonly bill: ReadonlyMap<string, Booked>
+  stop(): void
+}
+
+/** Picodollars per token; `modelsConfig` sells at the same. */
+export const rates = { input: 1_000_000n, cacheRead: 100_000n, output: 2_000_000n }
+
+const mark = '#plan:'
+
+export function promptOf(plan: Plan, text: string): string {
+  return `${text}\n${mark}${JSON.stringify(plan)}`
+}
+
+/** What the provider asks for a call of this plan, when it has made so many words of it. */
+export function billOf({ usage, prompt }: Plan, words: number): bigint {
+  if (usage === 'zero') return 0n
+  const cached = usage === 'cached' ? Math.floor(prompt / 2) : 0
+  return (
+    BigInt(prompt - cached) * rates.input + BigInt(cached) * rates.cacheRead + BigInt(words) * rates.output
+  )
+}
+
+function countersOf({ usage, prompt, words }: Plan): object | undefined {
+  if (usage === 'missing') return undefined
+  const [input, output] = usage === 'zero' ? [0, 0] : [prompt, words]
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: usage === 'cached' ? Math.floor(prompt / 2) : 0 },
+    completion_tokens_details: { reasoning_tokens: usage === 'reasoning' ? Math.floor(words / 3) : 0 },
+  }
+}
+
+export function startBillingProvider(): BillingProvider {
+  const bill = new Map<string, Booked>()
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const body = (await request.json()) as { model: string; messages: { content: string }[] }
+      const content = body.messages.at(-1)!.content
+      const plan = JSON.parse(content.slice(content.lastIndexOf(mark) + mark.length)) as Plan
+      // A retried attempt gets a line of its own: each is work the provider did.
+      const booked: Booked = { plan, upstreamId: `up-${plan.nonce}-${bill.size}`, words: 0, complete: false }
+      bill.set(booked.upstreamId, booked)
+      return plan.stream ? streamed(booked, body.model) : whole(booked, body.model)
+    },
+  })
+  return { url: `http://127.0.0.1:${server.port}/v1`, bill, stop: () => void server.stop(true) }
+}
+
+async function whole(booked: Booked, model: string): Promise<Response> {
+  const { plan } = booked
+  await Bun.sleep(plan.gapMs)
+  booked.words = plan.words
+  booked.complete = true
+  const text = wordsOf(plan.words).join('')
+  const message = plan.tool
+    ? {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          { id: 'call_1', type: 'function', function: { name: 'f', arguments: JSON.stringify({ text }) } },
+        ],
+      }
+    : { role: 'assistant', content: text }
+  const counters = countersOf(plan)
+  return Response.json({
+    id: booked.upstreamId,
+    object: 'chat.completion',
+    created: 1_767_225_600,
+    model,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: plan.tool ? 'tool_calls' : 'stop' }],
+    ...(counters && { usage: counters }),
+  })
+}
+
+function streamed(booked: Booked, model: string): Response {
+  const { plan, upstreamId } = booked
+  const frame = (fields: object) =>
+    `data: ${JSON.stringify({ id: upstreamId, object: 'chat.completion.chunk', created: 1_767_225_600, model, ...fields })}\n\n`
+  const delta = (content: object, finish: string | null) =>
+    frame({ choices: [{ index: 0, delta: content, logprobs: null, finish_reason: finish }] })
+  let left = false
+  const encoder = new TextEncoder()
+  const body = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      const write = (text: string) => controller.enqueue(encoder.encode(text))
+      write(delta({ role: 'assistant', content: '' }, null))
+      for (const [at, word] of wordsOf(plan.words).entries()) {
+        if (plan.gapMs > 0) await Bun.sleep(plan.gapMs)
+        if (left) return
+        booked.words++
+        write(delta(plan.tool ? toolPiece(at, word) : { content: word }, null))
+      }
+      const counters = countersOf(plan)
+      write(
+        delta({}, plan.tool ? 'tool_calls' : 'stop') +
+          (counters ? frame({ choices: [], usage: counters }) : ''),
+      )
+      write('data: [DONE]\n\n')
+      booked.complete = true
+      controller.close()
+    },
+    cancel: () => void (left = true),
+  })
+  return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+}
+
+function toolPiece(at: number, word: string): object {
+  const first = at === 0 ? { id: 'call_1', type: 'function' } : {}
+  const text = at === 0 ? { name: 'f', arguments: word } : { arguments: word }
+  return { tool_calls: [{ index: 0, ...first, function: text }] }
+}
+
+const lexicon = ['the ', 'river ', 'runs ', 'down ', 'to ', 'a ', 'weir ', 'and ', 'on ', 'again ']
+
+function wordsOf(count: number): string[] {
+  return Array.from({ length: count }, (_, at) => lexicon[at % lexicon.length]!)
+}
+
+/** Text of `weir.yaml` that sells this provider's model at its own rates. */
+export function configOf(provider: BillingProvider, more = ''): string {
+  return `
+bootstrap: { credit_usd: "100000" }
+local_servers: { discover: false }
+log: { level: error }
+providers:
+  lab: { protocol: openai-chat, base_url: ${provider.url}, api_key: lab-secret-of-the-test }
+models:
+  - id: lab/m
+    price: { input: "1", cache_read: "0.1", output: "2" }
+    context_length: 131072
+    max_output_tokens: 8192
+${more}`
+}

@@ -1,0 +1,25 @@
+// The long run: `bun test/kill/run.ts --kills 1000 [--lanes 50] [--seed 1] [--pause 800]`. Prints its figures; exit 1 when a
+// promise was broken.
+
+import { parseArgs } from 'node:util'
+import { killAgainAndAgain } from './kill.ts'
+
+const { values } = parseArgs({
+  options: {
+    kills: { type: 'string', default: '1000' },
+    lanes: { type: 'string', default: '50' },
+    seed: { type: 'string', default: '1' },
+    pause: { type: 'string', default: '800' },
+  },
+})
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+const report = await killAgainAndAgain({
+  kills: Number(values.kills),
+  lanes: Number(values.lanes),
+  seed: Number(values.seed),
+  pauseMs: Number(values.pause),
+  tell: say,
+})
+for (const line of report.broken.slice(0, 50)) say(line)
+say(JSON.stringify({ ...report, broken: report.broken.length }))
+process.exitCode = report.broken.length > 0 ? 1 : 0
