@@ -2,7 +2,7 @@
 
 import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
-import { completionTokens, promptTokens } from '../conversation/usage.ts'
+import { completionTokens, promptTokens, type Usage } from '../conversation/usage.ts'
 import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
 import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
@@ -10,7 +10,7 @@ import { highestRates } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import { freeIn } from './admission.ts'
-import { atMost, billOf, chargeOf, noCharge, type Charge } from './charge.ts'
+import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
@@ -173,7 +173,7 @@ export class Booking {
     if (!complete && (outcome.deliveredTokens === 0 || (gone && onDisconnect === 'free'))) return noCharge
     const charge = chargeOf(
       {
-        usage: outcome.usage,
+        usage: this.#believed(outcome.usage),
         complete,
         deliveredTokens: outcome.deliveredTokens,
         promptGuess: promptGuess(this.#call.request.body, this.#call.bodyBytes),
@@ -182,6 +182,19 @@ export class Booking {
       costFrom,
     )
     return charge.estimated ? atMost(charge, this.#held) : charge
+  }
+
+  #believed(usage: Usage | undefined): Usage | undefined {
+    const { model, provider } = this.#candidate
+    if (!usage || isBelievable(usage, model.contextLength, this.#call.request.envelope.n)) return usage
+    this.#gateway.log.warn('a provider counted more tokens than its model can have used', {
+      request_id: this.#call.requestId,
+      provider: provider.id,
+      model: model.id,
+      prompt_tokens: promptTokens(usage),
+      completion_tokens: completionTokens(usage),
+    })
+    return undefined
   }
 
   async #end(how: 'settle' | 'release', ending: string, charge?: Charge, outcome?: Outcome): Promise<void> {

@@ -41,6 +41,20 @@ export function chargeOf(delivered: Delivered, price: Price, costFrom: Provider[
   return { usage: estimate, cost: costOf(estimate, price), estimated: true }
 }
 
+/** Of a model whose context the catalog does not know. */
+const largestContext = 10_000_000
+/** A provider that runs tools of its own counts the context once for each of their rounds. */
+const roundsCounted = 10
+
+/**
+ * Whether a provider can have counted right: no answer uses many times the model's context. A counter gone wrong
+ * (bytes, nanoseconds, 10^30) must not empty an account; our own estimate stands in its place.
+ */
+export function isBelievable(usage: Usage, contextLength: number | undefined, choices: number): boolean {
+  const most = (contextLength ?? largestContext) * roundsCounted * choices
+  return promptTokens(usage) <= most && completionTokens(usage) <= most
+}
+
 /** No charge at all: nothing was served. */
 export const noCharge: Charge = { usage: noUsage, cost: { lines: [], total: 0n }, estimated: false }
 
