@@ -13,6 +13,7 @@ import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
 import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
 import type { Config } from './config.ts'
+import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
 import { startSweep } from './credits/sweep.ts'
 import { createRoutes } from './http/routes.ts'
@@ -122,6 +123,8 @@ function serviceOf(
   state: Readonly<RunState>,
 ): Service & { server?: Server } {
   const catalog = liveCatalog(live)
+  const inFlight = new InFlight()
+  const limiter = new Limiter(requestLimits(config), inFlight, Date.now)
   const gateway: Gateway = {
     catalog,
     get providers() {
@@ -130,14 +133,19 @@ function serviceOf(
     outbounds,
     ledger: store.ledger,
     signatures: store.signatures,
-    requestLog: store.requestLog,
+    requestLog: {
+      append: (row) => {
+        store.requestLog.append(row)
+        limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
+      },
+    },
     log,
     watchdog: new Watchdog(),
     limits: limitsOf(config),
     owner,
     now: Date.now,
     inlineMedia: inlineMedia(config.egress.allow_hosts),
-    inFlight: new InFlight(),
+    inFlight,
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
     upstream: new Slots(config.limits.max_connections_upstream),
@@ -154,6 +162,7 @@ function serviceOf(
     },
     allowances: new Allowances(store.ledger, Date.now),
     catalog,
+    limiter,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
       maxHeaderBytes: config.server.max_header_bytes,
@@ -165,6 +174,16 @@ function serviceOf(
     keepOpen: (request) => service.server?.timeout(request, 0),
   }
   return service
+}
+
+function requestLimits({ limits, rate_limits }: Config): RequestLimits {
+  return {
+    inFlight: limits.requests_in_flight,
+    inFlightPerAccount: limits.requests_in_flight_per_account,
+    keyRequestsPerMinute: rate_limits.key_requests_per_minute,
+    keyTokensPerMinute: rate_limits.key_tokens_per_minute,
+    accountRequestsPerMinute: rate_limits.account_requests_per_minute,
+  }
 }
 
 function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {

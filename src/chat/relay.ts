@@ -155,19 +155,23 @@ class Relay {
         const { done, value } = await reader.readMany()
         for (const bytes of value ?? []) for (const out of channel.push(bytes)) this.#enqueue(out)
         onBytes()
-        if (done) for (const out of channel.end()) this.#enqueue(out)
         if (this.#gone && onDisconnect !== 'drain') break
+        if (done) this.#endOfBody()
         if (!done) this.#stoppedBy = onProgress(channel)
         over = done || this.#stoppedBy !== undefined || channel.progress.fault !== undefined
       }
     } catch {
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
       // What came before may have been the whole answer: one that gave its finish reason has finished.
-      if (!this.#gone) for (const out of channel.end()) this.#enqueue(out)
+      if (!this.#gone || onDisconnect === 'drain') this.#endOfBody()
     } finally {
       gap.clear()
       this.#open.abort()
     }
+  }
+
+  #endOfBody(): void {
+    for (const out of this.#open.channel.end()) this.#enqueue(out)
   }
 
   get #hasRoom(): boolean {

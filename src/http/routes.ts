@@ -11,6 +11,7 @@ import { errorResponse, newRequestId } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
 import { checkHeaders } from './header-guard.ts'
 import { listModels, showModel } from './models.ts'
+import { describeProviders } from './providers.ts'
 import type { Service } from './service.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
@@ -84,6 +85,10 @@ export function createRoutes(service: Service) {
     )
     .get('/app/v1/credits', asSignedIn(credits))
     .get('/app/v1/generation', asSignedIn(generation))
+    .get(
+      '/v1/providers',
+      asCaller(() => describeProviders(service.gateway)),
+    )
     .get(
       '/v1/errors',
       answer(() => Response.json({ object: 'list', data: errorReference() })),

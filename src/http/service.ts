@@ -6,6 +6,7 @@ import type { Gateway } from '../chat/gateway.ts'
 import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { Log } from '../observe/log.ts'
+import type { Limiter } from './limits.ts'
 import type { IdempotencyParts } from './idempotency.ts'
 import type { BodyLimits } from './read-body.ts'
 
@@ -16,6 +17,7 @@ export interface Service extends IdempotencyParts {
   readonly allowances: Pick<Allowances, 'ensure'>
   readonly catalog: Catalog
   readonly body: BodyLimits
+  readonly limiter: Limiter
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number

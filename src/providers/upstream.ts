@@ -1,5 +1,6 @@
 // send(): the only request to a provider. Plain HTTP in, plain Response out; what it means is the protocol's business.
 
+import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
 import type { Auth, ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator.ts'
@@ -90,9 +91,13 @@ function watchConnect(request: UpstreamRequest): { stop: () => void; timedOut: (
   const { provider, connectMs, abort } = request
   let timedOut = false
   let timer: ReturnType<typeof setTimeout> | undefined
-  const stop = () => clearTimeout(timer)
+  let hangUp = () => {}
+  const stop = () => {
+    clearTimeout(timer)
+    hangUp()
+  }
   const watch = () => {
-    dial(provider.baseUrl, stop)
+    hangUp = dial(provider.baseUrl, stop)
     timer = setTimeout(() => {
       timedOut = true
       abort.abort()
@@ -104,23 +109,23 @@ function watchConnect(request: UpstreamRequest): { stop: () => void; timedOut: (
   return { stop, timedOut: () => timedOut }
 }
 
-/** Opens a bare connection, tells that it came about, and closes it. */
-function dial(baseUrl: string, onOpen: () => void): void {
+/**
+ * Opens a bare connection, tells that it came about, and closes it. Gives the function that gives it up before: an
+ * attempt nobody waits for would keep the process from ending.
+ */
+function dial(baseUrl: string, onOpen: () => void): () => void {
   const { hostname, port, protocol } = new URL(baseUrl)
-  const socket = {
-    open: (opened: { end: () => void }) => {
-      onOpen()
-      opened.end()
-    },
-    data: () => undefined,
-    error: () => undefined,
-    connectError: () => undefined,
-  }
-  Bun.connect({
-    hostname: hostname.replace(/^\[|\]$/g, ''),
+  const socket = connect({
+    host: hostname.replace(/^\[|\]$/g, ''),
     port: Number(port) || (protocol === 'https:' ? 443 : 80),
-    socket,
-  }).catch(() => undefined)
+  })
+  socket.on('connect', () => {
+    onOpen()
+    socket.destroy()
+  })
+  // What is wrong with the connection the request itself will tell.
+  socket.on('error', () => undefined)
+  return () => void socket.destroy()
 }
 
 function unreachable(error: unknown, timedOut: boolean): UnreachableError {

@@ -1,0 +1,27 @@
+// GET /v1/providers: the providers that can be called, and how each has been doing.
+
+import type { Gateway } from '../chat/gateway.ts'
+
+/** Every configured provider with its health as this process has seen it. Holds no address and no key. */
+export function describeProviders({ providers, health }: Pick<Gateway, 'providers' | 'health'>): object {
+  const data = [...providers.values()].map((provider) => {
+    const seen = health.report(provider)
+    return {
+      id: provider.id,
+      object: 'provider',
+      name: provider.name,
+      protocol: provider.protocol,
+      state: seen.state,
+      success_rate: seen.successRate,
+      p50_latency_ms: seen.p50Ms,
+      answers: seen.answers,
+      cool_down_until: seen.coolUntil === null ? null : new Date(seen.coolUntil).toISOString(),
+      troubles: seen.troubles.map(({ key, upstream, standing }) => ({
+        key,
+        model: upstream,
+        state: standing,
+      })),
+    }
+  })
+  return { object: 'list', data }
+}

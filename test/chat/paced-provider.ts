@@ -1,0 +1,72 @@
+// A chat-completions provider that answers word by word, with a pause between, and sees its callers leave.
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Provider {
+  readonly url: string
+  readonly calls: readonly { ending: 'open' | 'done' | 'left'; words: number }[]
+  stop(): void
+}
+
+/** Starts it on a free port. A word every `paceMs`; a whole answer comes after as long as its words would take. */
+export function startPacedProvider(words: readonly string[], paceMs = 15): Provider {
+  const calls: { ending: 'open' | 'done' | 'left'; words: number }[] = []
+  const server = createServer((request, response) => {
+    let text = ''
+    request.on('data', (bytes) => (text += String(bytes)))
+    request.on('end', () => {
+      const call = { ending: 'open' as 'open' | 'done' | 'left', words: 0 }
+      calls.push(call)
+      response.on('close', () => (call.ending = response.writableFinished ? 'done' : 'left'))
+      const { stream } = JSON.parse(text) as { stream?: boolean }
+      const usage = { prompt_tokens: 12, completion_tokens: words.length, total_tokens: 12 + words.length }
+      const same = { id: 'chatcmpl-paced', created: 1_767_225_600, model: 'm' }
+      if (stream !== true) {
+        const message = { role: 'assistant', content: words.join('') }
+        const whole = {
+          ...same,
+          object: 'chat.completion',
+          choices: [{ index: 0, message, finish_reason: 'stop' }],
+          usage,
+        }
+        setTimeout(() => {
+          response.setHeader('content-type', 'application/json')
+          response.end(JSON.stringify(whole))
+        }, paceMs * words.length)
+        return
+      }
+      response.setHeader('content-type', 'text/event-stream')
+      const send = (fields: object) =>
+        response.write(`data: ${JSON.stringify({ ...same, object: 'chat.completion.chunk', ...fields })}\n\n`)
+      const delta = (content: object, finish: string | null) => ({
+        choices: [{ index: 0, delta: content, finish_reason: finish }],
+      })
+      const next = () => {
+        if (response.destroyed) return
+        const word = words[call.words]
+        if (word === undefined) {
+          send(delta({}, 'stop'))
+          send({ choices: [], usage })
+          response.end('data: [DONE]\n\n')
+          return
+        }
+        call.words += 1
+        const taken = send(delta({ content: word }, null))
+        if (taken || paceMs > 0) setTimeout(next, paceMs)
+        else response.once('drain', next)
+      }
+      next()
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    calls,
+    stop: () => {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
