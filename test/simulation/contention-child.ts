@@ -1,0 +1,66 @@
+// One of several processes on one database. `spend`: takes holds until it has tried so often, and prints how many it
+// got. `work`: runs whole calls, top-ups and refunds for so many milliseconds, and prints how many commands it gave.
+
+import { openStore } from '../../src/store/open.ts'
+import { usd } from '../../src/credits/money.ts'
+import { noUsage } from '../../src/conversation/usage.ts'
+import { grantOf, holdOf, settleOf } from '../credits/support.ts'
+import { seeded } from './random.ts'
+
+const [dataDir, name, what, amount] = process.argv.slice(2) as [string, string, 'spend' | 'work', string]
+const lanes = 16
+const store = openStore(dataDir, { clock: Date.now })
+const { ledger } = store
+
+async function spend(tries: number): Promise<number> {
+  let tried = 0
+  let admitted = 0
+  const leaseUntil = Date.now() + 3_600_000
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      while (tried < tries) {
+        const command = holdOf(`${name}-${tried++}`, { owner: name, want: usd(1), least: usd(1), leaseUntil })
+        if ((await ledger.hold(command)).kind === 'held') admitted++
+      }
+    }),
+  )
+  return admitted
+}
+
+async function work(ms: number): Promise<number> {
+  const random = seeded(Number(name.slice(1)))
+  const until = performance.now() + ms
+  let commands = 0
+  const cents = () => BigInt(1 + random.below(100)) * 10_000_000_000n
+  const lane = async (number: number) => {
+    for (let n = 0; performance.now() < until; n++) {
+      const call = `${name}-${number}-${n}`
+      const account = random.pick(['anna', 'berta', 'carla'])
+      const leaseUntil = Date.now() + 3_600_000
+      commands += 3
+      if (random.oneIn(6)) {
+        const { lot } = await ledger.grant(
+          grantOf(`payment:test:${call}`, cents(), { account, from: 'cash:test' }),
+        )
+        if (random.oneIn(3)) await ledger.refund({ id: `refund-${call}`, account, lot, amount: 1n })
+      }
+      const held = await ledger.hold(
+        holdOf(call, { account, owner: name, want: cents(), least: 1n, leaseUntil }),
+      )
+      if (held.kind === 'refused') continue
+      if (random.oneIn(3))
+        await ledger.checkpoint({ call, owner: name, usage: noUsage, cost: 1n, leaseUntil })
+      if (random.oneIn(4)) await ledger.release({ call, owner: name, reason: 'upstream_error', attempts: [] })
+      else
+        await ledger.settle(
+          settleOf(call, random.oneIn(5) ? held.amount * 2n : held.amount / 2n, { owner: name }),
+        )
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, (_, number) => lane(number)))
+  return commands
+}
+
+const done = await (what === 'spend' ? spend(Number(amount)) : work(Number(amount)))
+await store.close()
+process.stdout.write(String(done))

@@ -1,0 +1,16 @@
+// G4 and G5: several processes on one file cannot overspend together, and no moment of it shows wrong sums.
+
+import { expect, test } from 'bun:test'
+import { usd } from '../../src/credits/money.ts'
+import { conservation, overspend } from './contention.ts'
+
+test('G4: 64 clients in 4 processes on credit for exactly 500 holds: of 20,000 tries 500 are admitted', async () => {
+  expect(await overspend(500, 20_000)).toEqual({ admitted: 500, pinned: usd(500), ok: true })
+}, 120_000)
+
+test('G5: while 4 processes work, every read of the sums conserves the total and nothing is negative', async () => {
+  const { reads, wrong, commands, ok } = await conservation(4_000)
+  expect({ wrong, ok }).toEqual({ wrong: [], ok: true })
+  expect(reads).toBeGreaterThan(5)
+  expect(commands).toBeGreaterThan(300)
+}, 120_000)

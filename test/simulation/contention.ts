@@ -1,0 +1,105 @@
+// Several processes at one database: `bun test/simulation/contention.ts --tries 400000 --seconds 600`.
+
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { usd } from '../../src/credits/money.ts'
+import { openStore } from '../../src/store/open.ts'
+import { grantOf } from '../credits/support.ts'
+import { tempDir } from '../support/tmp.ts'
+
+const processes = 4
+const readEveryMs = 50
+
+function start(dataDir: string, name: string, what: 'spend' | 'work', amount: number) {
+  const command = [
+    process.execPath,
+    join(import.meta.dir, 'contention-child.ts'),
+    dataDir,
+    name,
+    what,
+    String(amount),
+  ]
+  return Bun.spawn(command, { stdout: 'pipe', stderr: 'inherit' })
+}
+
+async function figureOf(child: ReturnType<typeof start>): Promise<number> {
+  const text = await new Response(child.stdout).text()
+  if ((await child.exited) !== 0) throw new Error('a process failed')
+  return Number(text)
+}
+
+/** 4 processes of 16 clients each try to take holds that only `holds` of them can get. */
+export async function overspend(
+  holds: number,
+  tries: number,
+): Promise<{ admitted: number; pinned: bigint; ok: boolean }> {
+  using dir = tempDir('weir-overspend-')
+  const store = openStore(dir.path, { clock: Date.now })
+  await store.ledger.grant(grantOf('g', usd(holds)))
+  const children = Array.from({ length: processes }, (_, n) =>
+    start(dir.path, `p${n}`, 'spend', tries / processes),
+  )
+  const admitted = await Promise.all(children.map(figureOf))
+  const pinned = store.ledger.balance('anna').lots.reduce((sum, lot) => sum + lot.pinned, 0n)
+  const { ok } = store.ledger.audit()
+  await store.close()
+  return { admitted: admitted.reduce((sum, count) => sum + count, 0), pinned, ok }
+}
+
+/** What must be true of every single moment of the file; a row of it is a moment at which it was not. */
+const conserved = `
+  SELECT * FROM (SELECT
+    (SELECT coalesce(sum(amount), 0) FROM journal) AS all_legs,
+    (SELECT coalesce(sum(posted - debt), 0) FROM wallet)
+      - (SELECT coalesce(sum(amount), 0) FROM journal WHERE account GLOB 'wallet:*') AS posted,
+    (SELECT coalesce(sum(posted), 0) FROM wallet) - (SELECT coalesce(sum(remaining), 0) FROM lot) AS remaining,
+    (SELECT coalesce(sum(held), 0) FROM wallet)
+      - (SELECT coalesce(sum(hold), 0) FROM call WHERE state = 'open') AS held,
+    (SELECT count(*) FROM wallet WHERE posted < 0 OR held < 0 OR debt < 0 OR held > posted) AS negative)
+  WHERE all_legs <> 0 OR posted <> 0 OR remaining <> 0 OR held <> 0 OR negative <> 0`
+
+/** Reads the sums every 50 ms while 4 processes move money about. */
+export async function conservation(
+  ms: number,
+): Promise<{ reads: number; wrong: unknown[]; commands: number; ok: boolean }> {
+  using dir = tempDir('weir-conservation-')
+  const store = openStore(dir.path, { clock: Date.now })
+  for (const account of ['anna', 'berta', 'carla']) {
+    await store.ledger.grant(grantOf(`start-${account}`, usd(50), { account }))
+  }
+  const reader = new Database(join(dir.path, 'weir.db'), { readonly: true, safeIntegers: true })
+  const read = reader.prepare(conserved)
+  const working = Promise.all(
+    Array.from({ length: processes }, (_, n) => figureOf(start(dir.path, `p${n}`, 'work', ms))),
+  )
+  let running = true
+  const finished = working.finally(() => (running = false))
+  const wrong: unknown[] = []
+  let reads = 0
+  while (running) {
+    wrong.push(...read.all())
+    reads++
+    await Bun.sleep(readEveryMs)
+  }
+  const commands = (await finished).reduce((sum, count) => sum + count, 0)
+  reader.close()
+  const { ok } = store.ledger.audit()
+  await store.close()
+  return { reads, wrong, commands, ok }
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: { tries: { type: 'string', default: '400000' }, seconds: { type: 'string', default: '600' } },
+  })
+  const spent = await overspend(2_000, Number(values.tries))
+  process.stdout.write(
+    `${Number(values.tries)} tries of 2000 holds: ${spent.admitted} admitted, audit ${spent.ok}\n`,
+  )
+  const bank = await conservation(Number(values.seconds) * 1000)
+  process.stdout.write(
+    `${bank.commands} commands, ${bank.reads} reads, ${bank.wrong.length} wrong, audit ${bank.ok}\n`,
+  )
+  process.exitCode = spent.admitted === 2_000 && spent.ok && bank.wrong.length === 0 && bank.ok ? 0 : 1
+}
