@@ -287,6 +287,7 @@ function providerFacts(config: Config, live: Live, servers: readonly LocalServer
     if (config.providers[id]?.disabled) return { id, standing: 'disabled' }
     if (provider?.transport === 'builtin') return { id, standing: 'builtin' }
     if (models !== undefined) return { id, standing: models > 0 ? 'found' : 'not-found', models }
+    if (provider?.keys[0] === undefined && provider !== undefined) return { id, standing: 'found' }
     return { id, standing: provider ? 'key' : 'no-key' }
   })
 }

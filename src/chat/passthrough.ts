@@ -184,7 +184,6 @@ class RepairChannel implements StreamChannel {
   #fault: Fault | undefined
   #over = false
   #whole: TranslateChannel | undefined
-  #upstreamId: string | undefined
 
   constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
     this.#decoder = new SseDecoder(maxEventBytes)
@@ -205,7 +204,7 @@ class RepairChannel implements StreamChannel {
       usage: repair.usage && usageOf(repair.usage, this.#quirks),
       deliveredTokens: Math.max(repair.deltas, Math.ceil(repair.characters / 4)),
       finishReason: repair.finished ? 'stop' : undefined,
-      upstreamId: this.#upstreamId,
+      upstreamId: this.#repair.id,
     }
   }
 
@@ -240,22 +239,12 @@ class RepairChannel implements StreamChannel {
 
   #mended(frames: () => readonly Frame[]): readonly Uint8Array[] {
     try {
-      return written(
-        frames().flatMap((frame) => {
-          this.#upstreamId ??= idIn(frame.data)
-          return this.#repair.push(frame)
-        }),
-      )
+      return written(frames().flatMap((frame) => this.#repair.push(frame)))
     } catch (error) {
       this.#fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
       return []
     }
   }
-}
-
-/** The provider's id of the answer, as it stands in a frame. */
-function idIn(data: string): string | undefined {
-  return /^\{\s*"id":\s*"([^"\\]{1,200})"/.exec(data)?.[1]
 }
 
 function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {

@@ -2,11 +2,11 @@
 
 import type { Model } from '../catalog/model.ts'
 import { tokenBuckets } from '../conversation/usage.ts'
-import type { Price, Rates } from '../credits/price.ts'
+import { testPriceVersion, type Price, type Rates } from '../credits/price.ts'
 
 const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
 
-const testPrice: Price = { version: 'pv_test', rates: nothing, tiers: [], perCall: {}, perRequest: 0n }
+const testPrice: Price = { version: testPriceVersion, rates: nothing, tiers: [], perCall: {}, perRequest: 0n }
 
 /** The model as a test key sees it: its own id and facts, one free offer at the simulator. */
 export function testModel(model: Model): Model {

@@ -25,6 +25,9 @@ export interface Price {
   readonly perRequest: Pico
 }
 
+/** The version of the price that test keys pay: nothing at all. */
+export const testPriceVersion = 'pv_test'
+
 /** One line of a receipt: `quantity × rate = amount`. */
 export interface CostLine {
   readonly item: TokenBucket | 'request' | 'reported' | `call:${string}`

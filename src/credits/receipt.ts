@@ -1,8 +1,9 @@
 // A receipt: what a call cost, in a form that can be added up again by hand. Every amount is a decimal string of USD.
 
-import { completionTokens, promptTokens } from '../conversation/usage.ts'
+import { completionTokens, promptTokens, tokenBuckets } from '../conversation/usage.ts'
 import type { CallRecord } from './ledger.ts'
 import { formatUsd } from './money.ts'
+import { testPriceVersion } from './price.ts'
 
 export interface ReceiptLine {
   readonly item: string
@@ -17,6 +18,8 @@ export interface Receipt {
   readonly id: string
   readonly object: 'generation'
   readonly model: string
+  /** `test` for a call made with a test key: answered by the simulator, free of charge. */
+  readonly mode: 'live' | 'test'
   readonly state: CallRecord['state']
   /** How the call ended; null while it runs, and for a call that was released. */
   readonly ending: CallRecord['ending']
@@ -27,6 +30,8 @@ export interface Receipt {
     readonly prompt_tokens: number
     readonly completion_tokens: number
     readonly estimated: boolean
+    /** The same tokens in disjoint buckets, as they are priced. */
+    readonly tokens: Readonly<Record<string, number>>
   } | null
   readonly lines: readonly ReceiptLine[]
   /** The sum of the lines. */
@@ -61,6 +66,7 @@ export function receiptOf(record: CallRecord): Receipt {
     id: record.call,
     object: 'generation',
     model: record.model,
+    mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
     state: record.state,
     ending: record.ending,
     created_at: new Date(record.openedAt).toISOString(),
@@ -69,9 +75,10 @@ export function receiptOf(record: CallRecord): Receipt {
       prompt_tokens: promptTokens(usage),
       completion_tokens: completionTokens(usage),
       estimated: record.estimated,
+      tokens: Object.fromEntries(tokenBuckets.map((bucket) => [wireName(bucket), usage[bucket]])),
     },
     lines: record.lines.map((line) => ({
-      item: line.item,
+      item: line.item.startsWith('call:') ? line.item : wireName(line.item),
       quantity: line.quantity,
       rate: formatUsd(line.rate),
       amount: formatUsd(line.amount),
@@ -97,4 +104,9 @@ export function receiptOf(record: CallRecord): Receipt {
     first_byte_ms: served?.firstByteMs ?? null,
     total_ms: served?.totalMs ?? null,
   }
+}
+
+/** `cacheWrite5m` → `cache_write_5m`, `inputAudio` → `input_audio`. */
+function wireName(name: string): string {
+  return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`)
 }

@@ -28,6 +28,8 @@ export class FrameRepair implements Meter {
   done = false
   deltas = 0
   characters = 0
+  /** The provider's id of the answer; the client sees ours. */
+  id: string | undefined
 
   readonly #context: AnswerContext
   readonly #choices = new Map<number, OpenChoice>()
