@@ -46,6 +46,14 @@ test('lines are quantity × rate, their sum is the total, and the lots drawn are
   })
 })
 
+test('it counts every bucket of tokens, and says that a call with a test key cost nothing', () => {
+  const { usage, mode } = receiptOf(record)
+  expect(usage?.tokens).toMatchObject({ input: 1, cache_read: 3, cache_write_5m: 0, output: 2, reasoning: 4 })
+  expect(mode).toBe('live')
+  const tested = { ...record, served: { ...servedBySim, priceVersion: 'pv_test' } }
+  expect(receiptOf(tested).mode).toBe('test')
+})
+
 test('it is plain JSON, also for a call that is still open', () => {
   const open: CallRecord = {
     ...record,
