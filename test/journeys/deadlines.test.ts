@@ -205,7 +205,7 @@ async function startDeafServer() {
   const port = Number(new TextDecoder().decode(value).trim())
   child.kill('SIGSTOP')
   let waiting = 0
-  const socket = { data: () => undefined, open: () => (waiting += 1), error: () => undefined }
+  const socket = { data: () => undefined, open: () => void (waiting += 1), error: () => undefined }
   for (let full = false; !full;) {
     const before = waiting
     for (let at = 0; at < 100; at++)
