@@ -334,7 +334,8 @@ export interface RenderedError {
  */
 export function renderError(error: GatewayError, requestId: string): RenderedError {
   const row = errorTable[error.code]
-  const { param, source, provider, retryAfterMs, metadata } = error.details
+  const { param, source, provider, metadata } = error.details
+  const wait = waitMs(error)
   return {
     error: {
       message: error.message,
@@ -346,7 +347,7 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
         ...(provider === undefined ? {} : { provider }),
         request_id: requestId,
         retryable: row.retryable,
-        ...(retryAfterMs === undefined ? {} : { retry_after: Math.ceil(retryAfterMs / 1000) }),
+        ...(wait === undefined ? {} : { retry_after: Math.ceil(wait / 1000) }),
         docs_url: `/docs/errors#${error.code}`,
         ...metadata,
       },
@@ -358,12 +359,18 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
 export function retryHeaders(error: GatewayError): Record<string, string> {
   const row = errorTable[error.code]
   const headers: Record<string, string> = { 'x-should-retry': String(row.retryable) }
-  const wait = error.details.retryAfterMs ?? (row.retryable && row.status !== 500 ? 1000 : undefined)
-  if (row.retryable && wait !== undefined) {
+  const wait = waitMs(error)
+  if (wait !== undefined) {
     headers['retry-after-ms'] = String(Math.ceil(wait))
     headers['retry-after'] = String(Math.ceil(wait / 1000))
   }
   return headers
+}
+
+/** How long to wait before trying again; undefined where that would not help, or nobody knows. */
+function waitMs(error: GatewayError): number | undefined {
+  const { retryable, status } = errorTable[error.code]
+  return retryable ? (error.details.retryAfterMs ?? (status === 500 ? undefined : 1000)) : undefined
 }
 
 /** The error reference as data: `GET /v1/errors` and the documentation page are both made from it. */

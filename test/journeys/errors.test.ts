@@ -20,6 +20,7 @@ import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 import {
   chunk,
   event,
+  lastChunk,
   manners,
   plain,
   type Script,
@@ -28,11 +29,10 @@ import {
   streamHead,
 } from '../support/scripted-provider.ts'
 
-/** Codes that no request can bring about from outside, and why. */
+/** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
   internal_error: 'a fault of our own; whoever finds one has found a bug',
-  idempotency_conflict: 'the Idempotency-Key header is not read yet',
-  idempotency_in_progress: 'the Idempotency-Key header is not read yet',
+  idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
 }
 
 const leak = 'PROVIDER-INTERNALS'
@@ -68,6 +68,10 @@ const scripts: Readonly<Record<string, Script>> = {
   pausing: async (wire) => {
     await wire.write(streamHead)
     await wire.write(chunk(manners.start + manners.words))
+    await resumed.promise
+    await wire.write(chunk(manners.finish + manners.usage + manners.done))
+    await wire.write(lastChunk)
+    wire.end()
   },
   choosy: refuses(500, 'never asked'),
   premium: refuses(500, 'never asked'),
@@ -77,12 +81,18 @@ const scripts: Readonly<Record<string, Script>> = {
   },
 }
 
+/** Lets the streams of `lab/pausing` go on. */
+let resumed = Promise.withResolvers<void>()
+
 let provider: ScriptedProvider
 let forbidden: ScriptedProvider
 let weir: RunningWeir
 /** Keys by what is the matter with them. */
 let keys: Readonly<
-  Record<'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended', string>
+  Record<
+    'spender' | 'penniless' | 'gifted' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended',
+    string
+  >
 >
 
 beforeAll(async () => {
@@ -109,7 +119,8 @@ ${models.join('\n')}
   - { id: gone/model, price: { input: "1", output: "2" } }
 `,
   })
-  const [penniless, gifted, nearlyBroke, rich, suspended] = await Promise.all([
+  const [spender, penniless, gifted, nearlyBroke, rich, suspended] = await Promise.all([
+    accountWith(weir, 'spender@example.org', { purchased: '1' }),
     accountWith(weir, 'penniless@example.org', {}),
     accountWith(weir, 'gifted@example.org', { welcome: '0.5', daily: '0.2' }),
     accountWith(weir, 'nearly-broke@example.org', { purchased: '0.000001' }),
@@ -129,6 +140,7 @@ ${models.join('\n')}
   expect(await weir.command('keys', 'revoke', revoked.keyId)).toMatchObject({ code: 0 })
   expect(await weir.command('accounts', 'suspend', 'suspended@example.org')).toMatchObject({ code: 0 })
   keys = {
+    spender: spender.key,
     penniless: penniless.key,
     gifted: gifted.key,
     nearlyBroke: nearlyBroke.key,
@@ -419,6 +431,20 @@ const rows: readonly Row[] = [
     from: 'provider',
   },
   {
+    code: 'idempotency_conflict',
+    when: 'the same key comes with another body',
+    ask: async () => {
+      const once = { headers: { 'idempotency-key': 'errors-1' }, key: keys.spender }
+      expect((await chat('sim/echo', {}, once)).status).toBe(200)
+      return chat('sim/echo', { user: 'another' }, once)
+    },
+  },
+  {
+    code: 'idempotency_in_progress',
+    when: 'the first call still runs',
+    ask: whileTheFirstRuns,
+  },
+  {
     code: 'rate_limit_exceeded',
     when: 'the account has as many calls in flight as it may',
     ask: oneTooMany,
@@ -437,19 +463,26 @@ async function expiredKey(): Promise<Answer> {
 }
 
 /** Asks while so many streams of the same key, paused in their middle, are open. */
-async function whilePaused(streams: number, key: string, ask: () => Promise<Answer>): Promise<Answer> {
-  const leave = new AbortController()
+async function whilePaused(
+  streams: number,
+  key: string,
+  ask: () => Promise<Answer>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  resumed = Promise.withResolvers<void>()
+  const responses: Response[] = []
   for (let open = 0; open < streams; open++) {
     const response = await fetch(`${weir.baseUrl}/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'lab/pausing', messages: say, stream: true, max_tokens: 900 }),
-      signal: leave.signal,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'lab/pausing', messages: say, max_tokens: 900, stream: true }),
     })
     expect(response.status).toBe(200)
+    responses.push(response)
   }
   const answer = await ask()
-  leave.abort()
+  resumed.resolve()
+  for (const response of responses) expect(await response.text()).toEndWith('data: [DONE]\n\n')
   expect(await restingCredits(weir, key)).toMatchObject({ held: '0' })
   return answer
 }
@@ -457,6 +490,13 @@ async function whilePaused(streams: number, key: string, ask: () => Promise<Answ
 async function whileReserved(): Promise<Answer> {
   const { key } = await accountWith(weir, 'reserved@example.org', { purchased: '0.001' })
   return whilePaused(1, key, () => chat('sim/echo', { max_tokens: 900 }, { key }))
+}
+
+async function whileTheFirstRuns(): Promise<Answer> {
+  const once = { 'idempotency-key': 'errors-2' }
+  const again = () =>
+    chat('lab/pausing', { max_tokens: 900, stream: true }, { key: keys.spender, headers: once })
+  return whilePaused(1, keys.spender, again, once)
 }
 
 async function oneTooMany(): Promise<Answer> {
@@ -498,7 +538,6 @@ describe('the error table', () => {
         request_id: answer.requestId,
         retryable,
         docs_url: `/docs/errors#${code}`,
-        ...(row.retryAfterMs === undefined ? {} : { retry_after: Math.ceil(row.retryAfterMs / 1000) }),
         ...row.metadata,
       }),
     })
@@ -511,6 +550,8 @@ describe('the error table', () => {
       wait === null ? null : String(Math.ceil(Number(wait) / 1000)),
     )
     if (!retryable) expect(wait).toBeNull()
+    const told = wait === null ? undefined : Math.ceil(Number(wait) / 1000)
+    expect(answer.error!.metadata['retry_after']).toBe(told)
     expect(answer.text).not.toContain('sk-weir-')
     expect(answer.text).not.toContain(leak)
     expect(answer.text).not.toContain('lab-provider-secret')

@@ -37,9 +37,13 @@ export interface ScriptedProvider {
   stop(): Promise<void>
 }
 
-/** Starts it on a free port of the loopback address. The `model` of a request names the script that answers it. */
+/**
+ * Starts it on a free port of the loopback address. The `model` of a request names the script that answers it,
+ * unless `choose` goes by something else of the body.
+ */
 export async function startScriptedProvider(
   scripts: Readonly<Record<string, Script>>,
+  choose = (body: JsonObject): Script | undefined => scripts[String(body['model'])],
 ): Promise<ScriptedProvider> {
   const arrivals: Arrival[] = []
   const open = new Set<Socket>()
@@ -57,7 +61,7 @@ export async function startScriptedProvider(
       if (!arrival) return
       received = Buffer.alloc(0)
       arrivals.push(arrival)
-      const script = scripts[String(arrival.body['model'])]
+      const script = choose(arrival.body)
       if (!script) return void socket.end(plain(500, 'text/plain', 'no script of this name'))
       void script(wireOf(socket, arrival.body))
     })
