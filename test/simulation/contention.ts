@@ -73,11 +73,11 @@ export async function conservation(
   const working = Promise.all(
     Array.from({ length: processes }, (_, n) => figureOf(start(dir.path, `p${n}`, 'work', ms))),
   )
-  let running = true
-  const finished = working.finally(() => (running = false))
+  const progress = { over: false }
+  const finished = working.finally(() => (progress.over = true))
   const wrong: unknown[] = []
   let reads = 0
-  while (running) {
+  while (!progress.over) {
     wrong.push(...read.all())
     reads++
     await Bun.sleep(readEveryMs)
