@@ -23,18 +23,19 @@ export class Watchdog {
   arm(ms: number, fire: () => void): Deadline {
     const entry = { due: this.#clock() + ms, fire }
     this.#armed.add(entry)
-    this.#timer ??= setInterval(() => this.#look(), tickMs)
+    this.#timer ??= setInterval(() => this.look(), tickMs)
     return {
       extend: (more) => {
         entry.due = this.#clock() + more
         this.#armed.add(entry)
-        this.#timer ??= setInterval(() => this.#look(), tickMs)
+        this.#timer ??= setInterval(() => this.look(), tickMs)
       },
       clear: () => void this.#armed.delete(entry),
     }
   }
 
-  #look(): void {
+  /** Fires what is due; the timer does it every tick. */
+  look(): void {
     const now = this.#clock()
     for (const entry of this.#armed) {
       if (entry.due > now) continue

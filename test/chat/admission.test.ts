@@ -1,0 +1,102 @@
+// Who may use which model, out of what: row by row, in order of precedence.
+
+import { describe, expect, test } from 'bun:test'
+import type { Caller } from '../../src/accounts/caller.ts'
+import { freeIn, refusal, remainingIn } from '../../src/chat/admission.ts'
+import type { Balance } from '../../src/credits/ledger.ts'
+import { usd } from '../../src/credits/money.ts'
+import type { Pool } from '../../src/credits/pool.ts'
+import { modelOf } from './support.ts'
+
+const now = 1_000
+
+function balanceOf(pools: Partial<Record<Pool, number>>, expiresAt: number | null = null): Balance {
+  const lots = Object.entries(pools).map(([pool, amount]) => ({
+    id: pool,
+    pool: pool as Pool,
+    granted: usd(amount),
+    remaining: usd(amount),
+    pinned: 0n,
+    grantedAt: 0,
+    expiresAt,
+  }))
+  return { account: 'acc', lots, debt: 0n }
+}
+
+interface Who {
+  readonly channel?: 'api' | 'app'
+  readonly mode?: 'live' | 'test'
+  readonly suspended?: boolean
+  readonly allowedModels?: readonly string[] | null
+}
+
+function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedModels = null }: Who): Caller {
+  const account = { id: 'acc', email: 'a@example.com', createdAt: 0, suspended }
+  const key = {
+    id: 'key',
+    account: 'acc',
+    name: '',
+    mode,
+    hash: '',
+    lastFour: '',
+    createdAt: 0,
+    expiresAt: null,
+    revokedAt: null,
+    spendLimit: null,
+    limitWindow: 'total' as const,
+    allowedModels,
+  }
+  return { account, key: channel === 'app' ? null : key, channel, mode }
+}
+
+const nothing = balanceOf({})
+const bought = balanceOf({ purchased: 1 })
+const gifts = balanceOf({ welcome: 1, daily: 1 })
+const subscribed = balanceOf({ subscription: 1 })
+const only = { allowedModels: ['other/m'] }
+
+test.each<[string, Who, 'open' | 'premium', Balance, string | undefined]>([
+  // who, model, balance, answer
+  [
+    'premium without credit comes before everything',
+    { suspended: true, ...only },
+    'premium',
+    nothing,
+    'plan_required',
+  ],
+  ['gifts do not open premium models', {}, 'premium', gifts, 'plan_required'],
+  ['nor does a subscription, by key', {}, 'premium', subscribed, 'plan_required'],
+  ['in the app a subscription does', { channel: 'app' }, 'premium', subscribed, undefined],
+  ['in the app gifts do not', { channel: 'app' }, 'premium', gifts, 'plan_required'],
+  ['S36: a key spends purchased credit alone', {}, 'open', gifts, 'purchased_credits_required'],
+  ['that comes before the suspension', { suspended: true }, 'open', nothing, 'purchased_credits_required'],
+  ['and before the list of models', only, 'open', nothing, 'purchased_credits_required'],
+  ['the app may do without purchased credit', { channel: 'app' }, 'open', gifts, undefined],
+  ['the suspension comes before the list', { suspended: true, ...only }, 'open', bought, 'account_suspended'],
+  ['the list of the key', only, 'open', bought, 'model_not_allowed'],
+  ['a list may name the provider', { allowedModels: ['a/*'] }, 'open', bought, undefined],
+  ['purchased credit opens all', {}, 'premium', bought, undefined],
+  [
+    'expired credit opens nothing',
+    {},
+    'open',
+    balanceOf({ purchased: 1 }, now),
+    'purchased_credits_required',
+  ],
+  ['a test key needs no credit', { mode: 'test' }, 'premium', nothing, undefined],
+  ['but obeys its list', { mode: 'test', ...only }, 'open', nothing, 'model_not_allowed'],
+])('%s', (_, who, kind, balance, answer) => {
+  expect(refusal(callerOf(who), modelOf('a/m', { premium: kind === 'premium' }), balance, now)).toBe(
+    answer as never,
+  )
+})
+
+describe('what is there', () => {
+  test('counts holds for opening models, not for paying', () => {
+    const [lot] = bought.lots
+    const held: Balance = { ...bought, lots: [{ ...lot!, pinned: usd(1) }] }
+    expect(remainingIn(held, 'purchased', now)).toBe(usd(1))
+    expect(freeIn(held, ['purchased'], now)).toBe(0n)
+    expect(refusal(callerOf({}), modelOf('a/m'), held, now)).toBeUndefined()
+  })
+})

@@ -1,0 +1,99 @@
+// Which offers may serve a call, in which order, and what must be held for it.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { candidatesFor, needOf, outputWithin } from '../../src/chat/plan.ts'
+import { ceilingOf } from '../../src/credits/price.ts'
+import { GatewayError } from '../../src/errors.ts'
+import type { Routing } from '../../src/protocols/protocol.ts'
+import { anyRoute, candidateOf, envelope, modelOf, priceOf, providerOf } from './support.ts'
+
+const offers = [
+  { provider: 'a', upstream: 'm', price: priceOf(3_000_000n, 9_000_000n) },
+  { provider: 'b', upstream: 'm', price: priceOf(1_000_000n, 2_000_000n) },
+  { provider: 'c', upstream: 'm', price: priceOf(2_000_000n, 4_000_000n) },
+]
+const model = modelOf('a/m', { offers })
+const providers = new Map(['a', 'b', 'c'].map((id) => [id, providerOf(id)]))
+const served = (routing: Partial<Routing>, turn = '') =>
+  candidatesFor([model], providers, { ...anyRoute, ...routing }, turn).map(({ provider }) => provider.id)
+
+describe('offers', () => {
+  test.each<[string, Partial<Routing>, string[]]>([
+    ['as the catalog ranks them', {}, ['a', 'b', 'c']],
+    ['order comes first, the rest follows', { order: ['c'] }, ['c', 'a', 'b']],
+    ['only', { only: ['b', 'c'] }, ['b', 'c']],
+    ['ignore', { ignore: ['a'] }, ['b', 'c']],
+    ['a price limit for input', { maxPrice: { input: '2', output: undefined } }, ['b', 'c']],
+    ['a price limit for output', { maxPrice: { input: undefined, output: '3.9' } }, ['b']],
+    ['no fallbacks', { allowFallbacks: false, order: ['b'] }, ['b']],
+  ])('%s', (_, routing, expected) => expect(served(routing)).toEqual(expected))
+
+  test('none left is a 503 that names who would have served', () => {
+    const refused = () => served({ only: ['z'] })
+    expect(refused).toThrow(GatewayError)
+    expect(refused).toThrow('a, b, c')
+  })
+
+  test('without fallbacks the other keys of the offer remain', () => {
+    const keyed = new Map([['a', providerOf('a', { keys: ['1', '2'] })]])
+    const routing = { ...anyRoute, allowFallbacks: false }
+    expect(candidatesFor([model], keyed, routing, 't')).toHaveLength(2)
+  })
+
+  test('keys are spread evenly over turns, and one turn always gives the same order', () => {
+    const keyed = new Map([['a', providerOf('a', { keys: ['1', '2', '3', '4'] })]])
+    const first = (turn: string) => candidatesFor([model], keyed, anyRoute, turn)[0]!.key!
+    const counts = new Map<string, number>()
+    for (let at = 0; at < 4_000; at++) counts.set(first(`t${at}`), (counts.get(first(`t${at}`)) ?? 0) + 1)
+    expect(counts.size).toBe(4)
+    for (const count of counts.values()) expect(count).toBeWithin(800, 1_200)
+    expect(first('session')).toBe(first('session'))
+  })
+})
+
+describe('the need', () => {
+  const dear = { ...candidateOf('a'), offer: offers[0]! }
+  const cheap = { ...candidateOf('b'), offer: offers[1]! }
+
+  test('is that of the dearest offer that may serve', () => {
+    const need = needOf({ ...envelope, maxOutputTokens: 10 }, [cheap, dear], 100, 4_096)
+    expect(need.want).toBe(100n * 3_000_000n + 10n * 9_000_000n)
+    expect(need.least).toBe(100n * 3_000_000n + 9_000_000n)
+    expect(need.bounded).toBe(true)
+  })
+
+  test.each<[string, object, number, boolean]>([
+    // what, of the envelope, output tokens held for, bounded
+    ['a typical figure when nothing is said', {}, 1_000, false],
+    ['what was asked for', { maxOutputTokens: 7 }, 7, true],
+    ['the model can make no more', { maxOutputTokens: 1_000_000 }, 4_096, false],
+    ['each of n answers', { maxOutputTokens: 7, n: 3 }, 21, true],
+  ])('holds for %s', (_, more, tokens, bounded) => {
+    const need = needOf({ ...envelope, ...more }, [cheap], 0, 1_000)
+    expect([need.bound.outputTokens, need.bounded]).toEqual([tokens, bounded])
+  })
+
+  test('max_cost caps it; one that is too low or no amount is refused by name', () => {
+    const asked = (maxCost: string) => needOf({ ...envelope, maxCost }, [cheap], 100, 4_096)
+    expect(asked('0.001').want).toBe(1_000_000_000n)
+    for (const wrong of ['0.0000001', '0', '-1', 'much'])
+      expect(() => asked(wrong)).toThrow(
+        expect.objectContaining({ details: expect.objectContaining({ param: 'max_cost' }) }),
+      )
+  })
+
+  test('what the held amount affords never costs more than it', () => {
+    fc.assert(
+      fc.property(fc.bigInt(300_000_000n, 10n ** 12n), fc.integer({ min: 1, max: 4 }), (held, n) => {
+        const need = needOf({ ...envelope, n }, [dear], 100, 4_096)
+        const output = outputWithin(held, need, dear.offer.price, n)
+        const cost = ceilingOf(
+          { promptTokens: 100, outputTokens: output * n, toolCalls: {} },
+          dear.offer.price,
+        )
+        return output === 1 || cost <= held
+      }),
+    )
+  })
+})

@@ -1,0 +1,74 @@
+// Bounds of a prompt's tokens: never below what a tokenizer counts, and not absurd for media.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { promptBound, promptGuess, tokenBound } from '../../src/chat/prompt-size.ts'
+import type { JsonObject } from '../../src/conversation/request.ts'
+
+const bytesOf = (body: JsonObject) => Buffer.byteLength(JSON.stringify(body))
+const bodyWith = (content: JsonObject['content']): JsonObject => ({
+  model: 'a/m',
+  messages: [{ role: 'user', content: content! }],
+})
+const media = 'A'.repeat(1_000_000)
+
+describe('text', () => {
+  test('is never bounded below what o200k_base counts, quickly or by counting', async () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 600 }),
+      fc.string({ unit: 'grapheme', maxLength: 600 }),
+      fc.lorem(),
+    )
+    await fc.assert(
+      fc.asyncProperty(texts, async (text) => {
+        const body = bodyWith(text)
+        const real = countTokens(text)
+        expect(promptBound(body, bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(await tokenBound(body, bytesOf(body))).toBeGreaterThanOrEqual(real)
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  test('more of it is never bounded lower', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.lorem(), fc.lorem(), async (one, two) => {
+        const [short, long] = [bodyWith(one), bodyWith(one + two)]
+        expect(promptBound(long, bytesOf(long))).toBeGreaterThanOrEqual(promptBound(short, bytesOf(short)))
+        expect(promptGuess(long, bytesOf(long))).toBeGreaterThanOrEqual(promptGuess(short, bytesOf(short)))
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
+
+describe('media', () => {
+  test.each<[string, JsonObject['content'], number, number]>([
+    // part, tokens at least and at most
+    [
+      'an image inside the request',
+      [{ type: 'image_url', image_url: { url: `data:image/png;base64,${media}` } }],
+      1_000,
+      10_000,
+    ],
+    [
+      'an image by address',
+      [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }],
+      1_000,
+      10_000,
+    ],
+    ['audio', [{ type: 'input_audio', input_audio: { data: media, format: 'wav' } }], 7_000, 10_000],
+    [
+      'a file',
+      [{ type: 'file', file: { file_data: `data:application/pdf;base64,${media}`, filename: 'a.pdf' } }],
+      180_000,
+      200_000,
+    ],
+  ])('%s', async (_, content, least, most) => {
+    const body = bodyWith(content)
+    for (const bound of [promptBound(body, bytesOf(body)), await tokenBound(body, bytesOf(body))])
+      expect(bound).toBeWithin(least, most)
+    expect(promptGuess(body, bytesOf(body))).toBeLessThan(most)
+  })
+})
