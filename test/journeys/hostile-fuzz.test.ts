@@ -122,7 +122,7 @@ function anyValue(dice: Dice, depth = 0): unknown {
     -1,
     1.5,
     1e308,
-    9_007_199_254_740_993,
+    9_007_199_254_740_991,
     '',
     'x',
     'user',
