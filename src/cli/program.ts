@@ -216,6 +216,19 @@ function ledgerAndCatalog(weir: Command, io: Io): void {
 }
 
 function upkeep(weir: Command, io: Io): void {
+  const backup = weir
+    .command('backup')
+    .description('copy the database to a new file, also beside a running server')
+    .argument('<file>', 'where to; a file that exists is never overwritten')
+  ready(backup, io, async (...given) => (await import('./backup.ts')).backUpTo(...given))
+  const restoring = weir
+    .command('restore')
+    .description(
+      'put a backup into the data directory, once its ledger is proven; the server must be stopped',
+    )
+    .argument('<file>', 'what weir backup wrote')
+    .option('--force', 'also where there is a database; it is moved aside, not deleted')
+  ready(restoring, io, async (...given) => (await import('./backup.ts')).restoreFrom(...given))
   const config = weir.command('config').description('check and show the configuration')
   const check = config.command('check').description('check the configuration; all faults are listed')
   check.action(async (...given: unknown[]) =>

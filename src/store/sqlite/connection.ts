@@ -2,7 +2,7 @@
 
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { Database } from 'bun:sqlite'
+import { Database, type Statement } from 'bun:sqlite'
 import { migrate } from './migrate.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
@@ -31,7 +31,9 @@ export function openDatabase(dataDir: string, now: number): Database {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     const path = databasePath(dataDir)
-    const database = new Database(path, { create: true, readwrite: true, safeIntegers: true, strict: true })
+    const database = closingWhole(
+      new Database(path, { create: true, readwrite: true, safeIntegers: true, strict: true }),
+    )
     try {
       prepareConnection(database)
       if (migrate(database, now)) chmodSync(path, 0o600)
@@ -54,8 +56,30 @@ export function unusable(dataDir: string, error: unknown): StoreOpenError {
 
 /** A second, read-only connection to the same file: what it reads in one transaction is one moment. */
 export function openReader(path: string): Database {
-  const database = new Database(path, { readonly: true, safeIntegers: true, strict: true })
+  const database = closingWhole(new Database(path, { readonly: true, safeIntegers: true, strict: true }))
   database.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`)
+  return database
+}
+
+/**
+ * Makes `close` finalize every statement first. A connection with one left stays open behind the scenes until garbage
+ * is collected, with its locks and its place in the log: no checkpoint could pass it, no restore replace the file.
+ */
+function closingWhole(database: Database): Database {
+  const prepared = new Set<Statement>()
+  const prepare = database.prepare.bind(database)
+  const close = database.close.bind(database)
+  database.prepare = ((...given: Parameters<typeof prepare>) => {
+    const statement = prepare(...given)
+    prepared.add(statement)
+    return statement
+  }) as Database['prepare']
+  database.close = () => {
+    for (const statement of prepared) statement.finalize()
+    prepared.clear()
+    if (database.inTransaction) database.run('ROLLBACK')
+    close(true)
+  }
   return database
 }
 
@@ -80,7 +104,12 @@ function prepareConnection(database: Database): void {
 
 /** The first column of the first row. */
 export function one(database: Database, sql: string): unknown {
-  return database.prepare(sql).values()[0]?.[0]
+  const statement = database.prepare(sql)
+  try {
+    return statement.values()[0]?.[0]
+  } finally {
+    statement.finalize()
+  }
 }
 
 function olderThan(version: string, than: string): boolean {

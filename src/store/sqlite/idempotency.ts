@@ -5,6 +5,8 @@ import type { Claim, ClaimCommand, IdempotencyStore, KeptAnswer } from '../../cr
 import type { GroupCommit } from './group-commit.ts'
 
 const sweptAtOnce = 500
+/** How long after the settle another server may take to keep the answer. */
+const answerArrivesMs = 30_000
 
 interface Row {
   readonly body_hash: Uint8Array
@@ -61,20 +63,19 @@ export class SqliteIdempotency implements IdempotencyStore {
     return answer === undefined ? { kind: 'lost', call: row.call } : { kind: 'answered', answer }
   }
 
-  /** A claim without an answer is as its call is, once the process that claimed it is gone or has given it up. */
   #standingOf(row: Row): 'free' | 'running' | 'ended' {
-    if (this.#isRunning(row)) return 'running'
-    if (Number(row.expires_at) <= this.#parts.clock()) return 'free'
-    if (row.status !== null) return 'ended'
-    const state = this.#sql.callState.get(row.call)?.state
+    const now = this.#parts.clock()
+    if (row.status !== null) return Number(row.expires_at) <= now ? 'free' : 'ended'
+    const mine = row.owner === this.#parts.owner
+    if (mine && this.#running.has(row.call)) return 'running'
+    // A claim that its process has given up, or that has outlived its process, is as its call is.
+    const abandoned = mine || this.#parts.deadOwners().has(row.owner)
+    const call = this.#sql.call.get(row.call)
+    if (!call) return abandoned ? 'free' : 'running'
+    if (call.state === 'voided') return 'free'
     // An open call waits for its settle, or for recovery.
-    if (state === 'open') return 'running'
-    return state === 'settled' ? 'ended' : 'free'
-  }
-
-  #isRunning({ owner, call, status }: Row): boolean {
-    if (status !== null) return false
-    return owner === this.#parts.owner ? this.#running.has(call) : !this.#parts.deadOwners().has(owner)
+    if (call.state === 'open') return 'running'
+    return !abandoned && now < Number(call.ended_at) + answerArrivesMs ? 'running' : 'ended'
   }
 
   async finish(
@@ -84,7 +85,7 @@ export class SqliteIdempotency implements IdempotencyStore {
     const { account, key, call } = claim
     try {
       await this.#parts.group.admit(() => {
-        const state = this.#sql.callState.get(call)?.state
+        const state = this.#sql.call.get(call)?.state
         if (state === undefined || state === 'voided') this.#sql.free.run(account, key, call)
         else if (state === 'settled' && answer !== null) {
           const { status, headers, body } = answer
@@ -112,7 +113,9 @@ function statements(database: Database) {
       `SELECT body_hash, call, owner, status, headers, answer, expires_at FROM idempotency
        WHERE account = ? AND key = ?`,
     ),
-    callState: database.prepare<{ state: string }, [string]>('SELECT state FROM call WHERE id = ?'),
+    call: database.prepare<{ state: string; ended_at: bigint | null }, [string]>(
+      'SELECT state, ended_at FROM call WHERE id = ?',
+    ),
     put: database.prepare(
       `INSERT OR REPLACE INTO idempotency (account, key, body_hash, call, owner, status, headers, answer, expires_at)
        VALUES (?,?,?,?,?,NULL,NULL,NULL,?)`,

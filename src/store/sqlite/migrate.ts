@@ -5,7 +5,10 @@ import { migrations } from '../../../drizzle/sqlite/migrations.ts'
 import { one, StoreOpenError } from './connection.ts'
 
 /** `Weir` in ASCII, in the file's header: no other program's database is ever migrated. */
-const applicationId = 0x57656972
+export const applicationId = 0x57656972
+
+/** The schema of this program: how many migrations lead to it. */
+export const schemaVersion = migrations.length
 
 /**
  * Applies the migrations that the file lacks, all in one transaction: a process that dies in the middle leaves the

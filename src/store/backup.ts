@@ -1,0 +1,266 @@
+// Backup and restore of a data directory's database: whole, at one moment, and proven before it is trusted.
+
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { Database } from 'bun:sqlite'
+import { auditFile } from './sqlite/audit.ts'
+import { databasePath, one, openDatabase, openReader } from './sqlite/connection.ts'
+import { applicationId, schemaVersion } from './sqlite/migrate.ts'
+import { isBusy } from './sqlite/outage.ts'
+
+/** Why a backup or a restore was refused, in words for an operator. Nothing has been changed. */
+export class BackupRefused extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'BackupRefused'
+  }
+}
+
+export interface BackupReport {
+  readonly file: string
+  readonly bytes: number
+  readonly schema: number
+  readonly journalEntries: number
+  /** The hash of the journal's last line: the same in the backup and in what is restored from it. */
+  readonly headHash: string
+  /** What an audit of the copy found wrong first, if anything. */
+  readonly broken: string | null
+}
+
+/**
+ * Copies the database of a data directory into a new file, beside a running server, as it is at one moment. The file
+ * appears under its name when it is complete and on disk. Throws BackupRefused when the name is taken, or when there
+ * is no database of ours.
+ */
+export function backUp(dataDir: string, file: string): BackupReport {
+  const source = databasePath(dataDir)
+  if (!existsSync(source)) throw new BackupRefused(`there is no database in ${dataDir}`)
+  const target = resolve(file)
+  if (existsSync(target)) throw new BackupRefused(`${file} exists: a backup overwrites nothing`)
+  const work = workFolder(dirname(target), basename(target))
+  try {
+    const copy = join(work, 'copy.db')
+    const schema = copyDatabase(source, copy)
+    const report = proven(copy, file, schema, work)
+    chmodSync(copy, 0o600)
+    synced(copy)
+    publish(copy, target, file)
+    synced(dirname(target))
+    return report
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
+
+/** Gives the file its name without ever replacing another; where files have one name only, the check before must do. */
+function publish(copy: string, target: string, file: string): void {
+  try {
+    linkSync(copy, target)
+  } catch (error) {
+    if (existsSync(target)) throw new BackupRefused(`${file} exists: a backup overwrites nothing`, error)
+    renameSync(copy, target)
+  }
+}
+
+/**
+ * Puts a backup in the place of the database of a data directory. The backup is copied, brought to this program's
+ * schema and audited first; what was there before is moved aside, never deleted. Throws BackupRefused when the backup
+ * does not hold, is newer than this program or not Weir's, when a server or another command has the data directory
+ * open, and when there is a database that `existing` says to keep.
+ */
+export function restore(
+  file: string,
+  dataDir: string,
+  options: { readonly existing: 'keep' | 'replace'; readonly now: number },
+): BackupReport & { readonly movedAside: string | null } {
+  if (!existsSync(file)) throw new BackupRefused(`there is no file ${file}`)
+  const target = databasePath(dataDir)
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const lock = serveLock(dataDir)
+  const work = workFolder(dataDir, 'restore')
+  try {
+    if (existsSync(target) && options.existing === 'keep') {
+      throw new BackupRefused(`${dataDir} has a database: --force puts it aside and the backup in its place`)
+    }
+    const copy = databasePath(work)
+    copyDatabase(file, copy)
+    migrated(work, options.now)
+    const report = proven(copy, file, schemaVersion, work)
+    if (report.broken !== null)
+      throw new BackupRefused(`the ledger in ${file} does not hold: ${report.broken}`)
+    synced(copy)
+    const movedAside = swap(copy, target, options.now)
+    synced(dataDir)
+    return { ...report, movedAside }
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+    lock.close()
+  }
+}
+
+/** The lock that a server holds for as long as it lives; here so that none starts to write meanwhile. */
+function serveLock(dataDir: string): Database {
+  const lock = new Database(join(dataDir, 'serve.lock'), { create: true, readwrite: true })
+  try {
+    lock.run('PRAGMA busy_timeout = 0')
+    lock.run('BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if (!isBusy(error)) throw error
+    throw new BackupRefused(`a server runs on ${dataDir}: stop it first`, error)
+  }
+}
+
+/** The old database goes aside under a name of its own, the new one into its place. Gives the old one's new name. */
+function swap(copy: string, target: string, now: number): string | null {
+  if (!existsSync(target)) {
+    renameSync(copy, target)
+    return null
+  }
+  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')
+  const aside = freeName(`${target}.before-${stamp}`)
+  const held = heldAlone(target)
+  try {
+    // Ends of calls that the old server could not write belong to the old database.
+    const spill = join(dirname(target), 'settles.spill')
+    if (existsSync(spill)) renameSync(spill, `${aside}.spill`)
+    renameSync(target, aside)
+    // Left behind by a database too damaged to be opened: its log must never be read into the new one.
+    if (existsSync(`${target}-wal`)) renameSync(`${target}-wal`, `${aside}-wal`)
+    rmSync(`${target}-shm`, { force: true })
+    renameSync(copy, target)
+  } finally {
+    held?.close()
+  }
+  return aside
+}
+
+function freeName(wanted: string): string {
+  let name = wanted
+  for (let n = 2; existsSync(name); n++) name = `${wanted}-${n}`
+  return name
+}
+
+/** The old database with nobody else in it, its log written back into it; undefined when it cannot be opened at all. */
+function heldAlone(path: string): Database | undefined {
+  // SQLite would throw away the log of a file that it does not know.
+  if (!readHead(path).startsWith('SQLite format 3')) return undefined
+  let held: Database | undefined
+  try {
+    held = new Database(path, { readwrite: true, create: false })
+    held.run('PRAGMA busy_timeout = 0')
+    held.run('PRAGMA locking_mode = EXCLUSIVE')
+    held.run('PRAGMA journal_mode = DELETE')
+    held.run('BEGIN EXCLUSIVE')
+    return held
+  } catch (error) {
+    held?.close()
+    if (isBusy(error)) throw new BackupRefused(`another program has ${path} open`, error)
+    return undefined
+  }
+}
+
+function readHead(path: string): string {
+  const head = Buffer.alloc(16)
+  const handle = openSync(path, 'r')
+  try {
+    readSync(handle, head)
+  } finally {
+    closeSync(handle)
+  }
+  return head.toString('latin1')
+}
+
+/** Copies one moment of a database of ours, and gives its schema's version. */
+function copyDatabase(from: string, to: string): number {
+  let database: Database | undefined
+  try {
+    database = openReader(from)
+    const schema = schemaOf(database, from)
+    database.run('VACUUM INTO ?', [to])
+    return schema
+  } catch (error) {
+    if (error instanceof BackupRefused) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new BackupRefused(`${from} cannot be copied: ${reason}`, error)
+  } finally {
+    database?.close()
+  }
+}
+
+function schemaOf(database: Database, file: string): number {
+  if (Number(one(database, 'PRAGMA application_id')) !== applicationId) {
+    throw new BackupRefused(`${file} is not a database of Weir`)
+  }
+  const schema = Number(one(database, 'PRAGMA user_version'))
+  if (schema <= schemaVersion) return schema
+  throw new BackupRefused(
+    `${file} was written by a newer Weir (schema ${schema}, this program knows ${schemaVersion}): run the newer program`,
+  )
+}
+
+/** Brings the database of a folder to this program's schema, and all of it into its one file. */
+function migrated(folder: string, now: number): void {
+  const database = openDatabase(folder, now)
+  try {
+    database.run('PRAGMA journal_mode = DELETE')
+  } finally {
+    database.close()
+  }
+}
+
+/** What an audit says of the copy. One of an older schema is brought to ours elsewhere first: the audit knows only ours. */
+function proven(copy: string, file: string, schema: number, work: string): BackupReport {
+  let audited = copy
+  if (schema < schemaVersion) {
+    const folder = mkdtempSync(join(work, 'audit-'))
+    audited = databasePath(folder)
+    copyFileSync(copy, audited)
+    migrated(folder, 0)
+  }
+  const { journalEntries, headHash, checks } = auditFile(audited)
+  const broken = checks.find(({ ok }) => !ok)
+  return {
+    file,
+    bytes: statSync(copy).size,
+    schema,
+    journalEntries,
+    headHash,
+    broken: broken === undefined ? null : `${broken.name}: ${broken.detail ?? 'it does not hold'}`,
+  }
+}
+
+/** A folder on the same file system as what it will become, so that a rename is enough. */
+function workFolder(parent: string, name: string): string {
+  try {
+    return mkdtempSync(join(parent, `.${name}-`))
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new BackupRefused(`${parent} cannot be written: ${reason}`, error)
+  }
+}
+
+/** Makes a file's content, or a folder's names, durable. */
+function synced(path: string): void {
+  const handle = openSync(path, 'r')
+  try {
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+}

@@ -1,0 +1,85 @@
+// Databases of every earlier schema are opened, brought up to date and proven; a kill in between leaves them as they were.
+
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { openStore } from '../../src/store/open.ts'
+import { one } from '../../src/store/sqlite/connection.ts'
+import { schemaVersion } from '../../src/store/sqlite/migrate.ts'
+import { noon } from '../credits/support.ts'
+import { tempDir, type TempDir } from '../support/tmp.ts'
+
+const fixtures = join(import.meta.dir, '../fixtures/schema')
+const dirs: TempDir[] = []
+afterEach(() => {
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+/** A data directory with the database that the program of then has left. */
+function dataDirOf(schema: number): string {
+  const dir = tempDir('weir-schema-')
+  dirs.push(dir)
+  mkdirSync(dir.join('data'))
+  writeFileSync(dir.join('data', 'weir.db'), gunzipSync(readFileSync(join(fixtures, `${schema}.db.gz`))))
+  return dir.join('data')
+}
+
+function versionOf(dataDir: string): number {
+  const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
+  try {
+    return Number(one(database, 'PRAGMA user_version'))
+  } finally {
+    database.close()
+  }
+}
+
+async function proven(dataDir: string): Promise<void> {
+  const store = openStore(dataDir, { clock: () => noon + 60_000, serveAs: 'later' })
+  try {
+    expect(store.ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+    const { id } = store.accounts.findAccount('anna@example.org')!
+    expect(store.accounts.listKeys(id)).toHaveLength(1)
+    expect(await store.ledger.recover(noon + 60_000)).toBe(1)
+    expect(store.ledger.call(id, 'settled')).toMatchObject({ state: 'settled', charged: 250_000_000_000n })
+    expect(store.books.history(id).map(({ kind }) => kind)).toContain('refund')
+    expect(store.ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+  } finally {
+    await store.close()
+  }
+}
+
+const schemas = Array.from({ length: schemaVersion }, (_, at) => at + 1)
+
+describe('a database of schema', () => {
+  test.each(schemas)('%p has a fixture (bun test/fixtures/schema/make.ts writes that of today)', (schema) => {
+    expect(existsSync(join(fixtures, `${schema}.db.gz`))).toBe(true)
+  })
+
+  test.each(schemas)('%p is opened, brought to this schema and proven', async (schema) => {
+    const dataDir = dataDirOf(schema)
+    expect(versionOf(dataDir)).toBe(schema)
+    await proven(dataDir)
+    expect(versionOf(dataDir)).toBe(schemaVersion)
+  })
+})
+
+describe('kill -9 during a migration', () => {
+  test.each([1, 2, 3, 4, 5])(
+    'before statement %p: the file is as it was, and the next start migrates it',
+    async (n) => {
+      const dataDir = dataDirOf(1)
+      const child = Bun.spawn(['bun', join(import.meta.dir, 'migration-child.ts'), dataDir, String(n)], {
+        stdout: 'pipe',
+      })
+      const first = await child.stdout.getReader().read()
+      expect(new TextDecoder().decode(first.value)).toBe('stalled\n')
+      child.kill('SIGKILL')
+      await child.exited
+      expect(versionOf(dataDir)).toBe(1)
+      await proven(dataDir)
+      expect(versionOf(dataDir)).toBe(schemaVersion)
+    },
+  )
+})
