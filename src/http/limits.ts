@@ -23,6 +23,8 @@ interface Bucket {
 }
 
 const minuteMs = 60_000
+/** Levels are fractions: what is due but for this much is due. */
+const roundingMs = 0.001
 /** When there are more buckets than this, the full ones are forgotten: a full bucket says nothing. */
 const manyBuckets = 10_000
 
@@ -52,7 +54,7 @@ export class RateLimit {
   /** How long until `amount` is there, milliseconds. */
   waitMs(name: string, amount: number): number {
     const missing = Math.min(amount, this.perMinute) - this.remaining(name)
-    return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / this.perMinute)
+    return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / this.perMinute - roundingMs)
   }
 
   #filled(name: string): Bucket {

@@ -16,7 +16,7 @@ const offers = [
 const model = modelOf('a/m', { offers })
 const providers = new Map(['a', 'b', 'c'].map((id) => [id, providerOf(id)]))
 const served = (routing: Partial<Routing>, turn = '') =>
-  candidatesFor([model], providers, { ...anyRoute, ...routing }, turn).map(({ provider }) => provider.id)
+  candidatesFor([model], providers, { ...anyRoute, ...routing }, turn, 1).map(({ provider }) => provider.id)
 
 describe('offers', () => {
   test.each<[string, Partial<Routing>, string[]]>([
@@ -38,12 +38,12 @@ describe('offers', () => {
   test('without fallbacks the other keys of the offer remain', () => {
     const keyed = new Map([['a', providerOf('a', { keys: ['1', '2'] })]])
     const routing = { ...anyRoute, allowFallbacks: false }
-    expect(candidatesFor([model], keyed, routing, 't')).toHaveLength(2)
+    expect(candidatesFor([model], keyed, routing, 't', 1)).toHaveLength(2)
   })
 
   test('keys are spread evenly over turns, and one turn always gives the same order', () => {
     const keyed = new Map([['a', providerOf('a', { keys: ['1', '2', '3', '4'] })]])
-    const first = (turn: string) => candidatesFor([model], keyed, anyRoute, turn)[0]!.key!
+    const first = (turn: string) => candidatesFor([model], keyed, anyRoute, turn, 1)[0]!.key!
     const counts = new Map<string, number>()
     for (let at = 0; at < 4_000; at++) counts.set(first(`t${at}`), (counts.get(first(`t${at}`)) ?? 0) + 1)
     expect(counts.size).toBe(4)

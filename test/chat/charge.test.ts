@@ -1,0 +1,94 @@
+// What an ended call is charged, and that its lines add up.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { atMost, billOf, chargeOf, type Delivered } from '../../src/chat/charge.ts'
+import { noUsage, tokenBuckets, type Usage } from '../../src/conversation/usage.ts'
+import { formatUsd, parseUsd } from '../../src/credits/money.ts'
+import { price } from './support.ts'
+
+const counted: Usage = { ...noUsage, input: 100, output: 50 }
+const early: Usage = { ...noUsage, input: 40, cacheRead: 60, output: 1 }
+const delivered: Delivered = { usage: counted, complete: true, deliveredTokens: 48, promptGuess: 90 }
+
+describe('the charge', () => {
+  test.each<[string, Partial<Delivered>, Partial<Usage>, boolean]>([
+    // what happened, what is known, the usage charged, estimated
+    ['complete and counted: the count', {}, counted, false],
+    ['an explicit zero is zero', { usage: noUsage }, noUsage, false],
+    ['missing is estimated from what was delivered', { usage: undefined }, { input: 90, output: 48 }, true],
+    ['cut before any count', { usage: undefined, complete: false }, { input: 90, output: 48 }, true],
+    [
+      'cut after an early count: its prompt is kept',
+      { usage: early, complete: false },
+      { input: 40, cacheRead: 60, output: 48 },
+      true,
+    ],
+    [
+      'cut after a count that is ahead of us: the count',
+      { usage: counted, complete: false },
+      { input: 100, output: 50 },
+      true,
+    ],
+    [
+      'cut with a count of nothing: the guess',
+      { usage: noUsage, complete: false },
+      { input: 90, output: 48 },
+      true,
+    ],
+  ])('%s', (_, known, usage, estimated) => {
+    const charge = chargeOf({ ...delivered, ...known }, price, 'rates')
+    expect(charge.usage).toMatchObject(usage)
+    expect(charge.estimated).toBe(estimated)
+  })
+
+  test('reasoning that was counted is not counted again as output', () => {
+    const usage = { ...noUsage, input: 10, reasoning: 40, output: 5 }
+    const charge = chargeOf({ ...delivered, usage, complete: false, deliveredTokens: 60 }, price, 'rates')
+    expect(charge.usage).toMatchObject({ reasoning: 40, output: 20 })
+  })
+
+  test.each([
+    ['0.0125', 12_500_000_000n],
+    ['0', 0n],
+    [undefined, 200_000_000n],
+    ['a lot', 200_000_000n],
+    ['-1', 200_000_000n],
+  ])(
+    'a provider that names its own price is charged %p; without a sane one the rates hold',
+    (reportedCost, total) => {
+      const charge = chargeOf({ ...delivered, usage: { ...counted, reportedCost } }, price, 'reported')
+      expect(charge.cost.total).toBe(total)
+      expect(chargeOf({ ...delivered, usage: { ...counted, reportedCost } }, price, 'rates').cost.total).toBe(
+        200_000_000n,
+      )
+    },
+  )
+})
+
+const usages = fc
+  .record(Object.fromEntries(tokenBuckets.map((bucket) => [bucket, fc.nat(1_000_000)])))
+  .map((tokens) => ({ ...noUsage, ...tokens }) as Usage)
+
+test('a charge at most so much is at most so much, and its lines still multiply and add up', () => {
+  fc.assert(
+    fc.property(usages, fc.bigInt(0n, 10n ** 13n), (usage, limit) => {
+      const whole = chargeOf({ ...delivered, usage }, price, 'rates')
+      const { cost } = atMost(whole, limit)
+      expect(cost.total <= limit || cost.total === whole.cost.total).toBe(true)
+      expect(cost.total <= whole.cost.total).toBe(true)
+      expect(cost.lines.reduce((sum, line) => sum + line.amount, 0n)).toBe(cost.total)
+      for (const line of cost.lines) expect(BigInt(line.quantity) * line.rate).toBe(line.amount)
+    }),
+  )
+})
+
+test('the parts of a bill add up to its total, to the last digit', () => {
+  fc.assert(
+    fc.property(usages, (usage) => {
+      const bill = billOf(chargeOf({ ...delivered, usage }, price, 'rates').cost)
+      const sum = Object.values(bill.lines).reduce((total, line) => total + parseUsd(line)!, 0n)
+      expect(formatUsd(sum)).toBe(bill.cost)
+    }),
+  )
+})

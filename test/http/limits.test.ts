@@ -1,0 +1,121 @@
+// Limits of requests: how many at one time, how many in a minute, and what those over them are told.
+
+import { describe, expect, test } from 'bun:test'
+import type { Caller } from '../../src/accounts/caller.ts'
+import { InFlight } from '../../src/chat/in-flight.ts'
+import { Limiter, type RequestLimits } from '../../src/http/limits.ts'
+import { codeIn, startLab } from '../chat/lab.ts'
+import { stillClock } from '../chat/support.ts'
+
+const caller = (account: string, key = `key of ${account}`) =>
+  ({ account: { id: account }, key: { id: key }, channel: 'api', mode: 'live' }) as Caller
+
+const none: RequestLimits = {
+  inFlight: 100,
+  inFlightPerAccount: 50,
+  keyRequestsPerMinute: 0,
+  keyTokensPerMinute: 0,
+  accountRequestsPerMinute: 0,
+}
+
+function setUp(limits: Partial<RequestLimits>) {
+  const clock = stillClock(0)
+  const limiter = new Limiter({ ...none, ...limits }, new InFlight(), clock)
+  let requests = 0
+  const enter = (who: Caller, stays = false) => {
+    const id = `req${++requests}`
+    try {
+      limiter.enter(who, id)
+      if (!stays) limiter.leave(id)
+      return 'in'
+    } catch (error) {
+      const { code, details } = error as { code: string; details: { retryAfterMs?: number } }
+      return `${code} ${details.retryAfterMs}`
+    }
+  }
+  return { clock, limiter, enter }
+}
+
+describe('at one time', () => {
+  test('an account has its share, the gateway its own', () => {
+    const { enter, limiter } = setUp({ inFlight: 3, inFlightPerAccount: 2 })
+    expect([enter(caller('a'), true), enter(caller('a'), true)]).toEqual(['in', 'in'])
+    expect(enter(caller('a'))).toBe('rate_limit_exceeded 1000')
+    expect(enter(caller('b'), true)).toBe('in')
+    expect(enter(caller('c'))).toBe('overloaded 1000')
+    limiter.leave('req1')
+    limiter.leave('req1')
+    expect([enter(caller('a'), true), enter(caller('c'))]).toEqual(['in', 'overloaded 1000'])
+  })
+})
+
+describe('in a minute', () => {
+  test('a key has so many requests, and they come back evenly', () => {
+    const { clock, enter } = setUp({ keyRequestsPerMinute: 60 })
+    const all = Array.from({ length: 61 }, () => enter(caller('a')))
+    expect(all.filter((answer) => answer === 'in')).toHaveLength(60)
+    expect(all.at(-1)).toBe('rate_limit_exceeded 1000')
+    clock.pass(999)
+    expect(enter(caller('a'))).toBe('rate_limit_exceeded 1')
+    clock.pass(1)
+    expect(enter(caller('a'))).toBe('in')
+    expect(enter(caller('a', 'another key'))).toBe('in')
+  })
+
+  test('S33: many keys of one account share the limit of the account', () => {
+    const { enter } = setUp({ accountRequestsPerMinute: 2 })
+    expect(['1', '2', '3'].map((key) => enter(caller('a', key)))).toEqual([
+      'in',
+      'in',
+      'rate_limit_exceeded 30000',
+    ])
+  })
+
+  test('tokens count when they are known; who is over waits until the debt is paid', () => {
+    const { clock, limiter, enter } = setUp({ keyTokensPerMinute: 600 })
+    expect(enter(caller('a'))).toBe('in')
+    limiter.spentTokens('key of a', 700)
+    expect(enter(caller('a'))).toBe('rate_limit_exceeded 10100')
+    clock.pass(10_100)
+    expect(enter(caller('a'))).toBe('in')
+  })
+
+  test('the headers tell of the limit that is closest, and of none where none applies', () => {
+    const { enter, limiter } = setUp({ keyRequestsPerMinute: 10, accountRequestsPerMinute: 100 })
+    enter(caller('a'))
+    expect(limiter.headers(caller('a'))).toEqual({
+      'x-ratelimit-limit-requests': '10',
+      'x-ratelimit-remaining-requests': '9',
+      'x-ratelimit-reset-requests': '6000ms',
+    })
+    expect(setUp({}).limiter.headers(caller('a'))).toEqual({})
+  })
+})
+
+test('a client over its limit gets a 429 with the time to wait, before anything is held', async () => {
+  const lab = await startLab({
+    providers: {},
+    models: {},
+    settings: { rate_limits: { key_requests_per_minute: 2 } },
+  })
+  try {
+    const answers = [
+      await lab.ask('sim/echo'),
+      await lab.ask('sim/echo', { stream: true }),
+      await lab.ask('sim/echo'),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429])
+    expect(answers.map(({ headers }) => headers.get('x-ratelimit-remaining-requests'))).toEqual([
+      '1',
+      '0',
+      '0',
+    ])
+    const refused = answers[2]!
+    expect(codeIn(refused.text)).toBe('rate_limit_exceeded')
+    expect(Number(refused.headers.get('retry-after'))).toBeWithin(1, 31)
+    expect(refused.headers.get('x-should-retry')).toBe('true')
+    expect(await lab.held()).toBe('0')
+  } finally {
+    await lab.weir.stop()
+  }
+})
