@@ -5,6 +5,12 @@ import type { Environment } from '../config.ts'
 
 const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
+/**
+ * Bun refuses headers of more than 16 kB with an empty 431 of its own. Raised, so that `server.max_header_bytes`
+ * decides, and the answer has the contract's shape.
+ */
+const runtimeOptions = '--max-http-header-size=1048576'
+
 /** The most Bun takes. How many requests are really sent is bounded by `limits.max_connections_upstream`. */
 const mostRequests = '65336'
 
@@ -21,5 +27,6 @@ export function raiseFetchLimit(env: Environment): void {
   process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {
     ...Object.fromEntries(given),
     [limitName]: mostRequests,
+    BUN_OPTIONS: [env['BUN_OPTIONS'], runtimeOptions].filter(Boolean).join(' '),
   })
 }
