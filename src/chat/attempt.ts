@@ -138,7 +138,8 @@ async function prepare(
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   }
   // Of another candidate other things may be true: its warnings are its own.
-  return { outbound, target, lowered, warnings: [...told, ...lowered.warnings] }
+  const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
+  return { outbound, target: answered, lowered, warnings: [...told, ...lowered.warnings] }
 }
 
 /** One attempt's hold on a provider, and what ends it: a deadline, the client's leaving, a shutdown, its own end. */

@@ -12,6 +12,7 @@ export interface Lowered {
   /** JSON text. */
   readonly body: string
   readonly warnings: readonly Warning[]
+  readonly toolNames?: Readonly<Record<string, string>>
   /** The answer's frames are the client's own protocol. */
   readonly passthrough: boolean
 }

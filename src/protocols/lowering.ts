@@ -67,7 +67,7 @@ export interface Offer {
 }
 
 /**
- * The tools to declare and how free the model is to call them. Throws GatewayError `invalid_request` for a choice
+ * The tools to declare (those that may be called) and how free the model is to call them. Throws GatewayError `invalid_request` for a choice
  * that names no tool of the request.
  */
 export function offerOf(request: ChatRequest): Offer {
@@ -81,7 +81,8 @@ export function offerOf(request: ChatRequest): Offer {
     case 'required':
       return { tools, choice: 'required', only: undefined }
     case 'function':
-      return { tools: named(tools, [choice.name]), choice: 'required', only: choice.name }
+      named(tools, [choice.name])
+      return { tools, choice: 'required', only: choice.name }
     case 'allowed':
       return {
         tools: named(tools, choice.names),
@@ -91,6 +92,11 @@ export function offerOf(request: ChatRequest): Offer {
     default:
       return choice satisfies never
   }
+}
+
+/** The tools for a protocol that cannot name the one to be called: it is shown no other. */
+export function narrowed({ tools, only }: Offer): readonly FunctionTool[] {
+  return only === undefined ? tools : named(tools, [only])
 }
 
 function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {

@@ -35,6 +35,8 @@ export interface Target<Quirks = unknown> {
   readonly reasoning: boolean
   /** The thought signature remembered for a tool call whose client dropped it. */
   readonly rememberedSignature: (toolCallId: string) => string | undefined
+  /** For reading the answer: the `toolNames` of the request that was lowered. */
+  readonly toolNames?: Readonly<Record<string, string>>
 }
 
 /** One request as the provider wants it. `path` is appended to the provider's base URL. */
@@ -43,6 +45,8 @@ export interface LoweredRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: JsonObject
   readonly warnings: readonly Warning[]
+  /** Tools that the wire knows by other names, because the client's are not allowed there: from those to the client's. */
+  readonly toolNames?: Readonly<Record<string, string>>
 }
 
 /**

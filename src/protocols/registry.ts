@@ -1,6 +1,7 @@
 // The protocols that providers are spoken to in.
 
 import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
+import { outbound as bedrockConverse } from './bedrock-converse/outbound.ts'
 import { outbound as cohere } from './cohere/outbound.ts'
 import { outbound as gemini } from './gemini/outbound.ts'
 import { outbound as ollama } from './ollama/outbound.ts'
@@ -13,6 +14,7 @@ export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
   'openai-chat': openaiChat as Outbound,
   'openai-responses': openaiResponses as Outbound,
   'anthropic-messages': anthropicMessages as Outbound,
+  'bedrock-converse': bedrockConverse as Outbound,
   cohere: cohere as Outbound,
   gemini: gemini as Outbound,
   ollama: ollama as Outbound,

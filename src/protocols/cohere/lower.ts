@@ -2,6 +2,7 @@
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
 import {
+  narrowed,
   type Offer,
   offerOf,
   passedOn,
@@ -47,7 +48,9 @@ export function lower(request: ChatRequest, target: Target<CohereQuirks>): Lower
   return { path: quirks.path, headers: {}, body, warnings }
 }
 
-function toolsOf(request: ChatRequest, { tools, choice }: Offer, warn: Warn): JsonObject {
+function toolsOf(request: ChatRequest, offer: Offer, warn: Warn): JsonObject {
+  const { choice } = offer
+  const tools = narrowed(offer)
   if (tools.length === 0) return {}
   if (request.parallelToolCalls === false) {
     warn('parallel_tool_calls', 'This model may always call several tools at once; dropped.')

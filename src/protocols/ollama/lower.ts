@@ -9,6 +9,7 @@ import type {
 } from '../../conversation/request.ts'
 import {
   argumentsObject,
+  narrowed,
   offerOf,
   passedOn,
   plainReasoning,
@@ -131,7 +132,9 @@ function imageData(part: ContentPart, param: string): string {
 // ---- tools, format, options -------------------------------------------------------------------------------
 
 function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
-  const { tools, choice } = offerOf(request)
+  const offer = offerOf(request)
+  const { choice } = offer
+  const tools = narrowed(offer)
   // Not to call is not to be shown any tool; to have to call is nothing that Ollama knows.
   if (tools.length === 0 || choice === 'none') return {}
   if (choice === 'required')

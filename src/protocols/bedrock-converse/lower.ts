@@ -1,0 +1,180 @@
+// A chat request as a request of Bedrock's Converse API.
+
+import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
+import { traitsOf } from '../anthropic-messages/models.ts'
+import { thinkingOf } from '../anthropic-messages/thinking.ts'
+import { passedOn, refuse, unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
+import { isObject } from '../openai-chat/upstream-json.ts'
+import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { type Family, familyOf } from './models.ts'
+import { toolNamesOf } from './names.ts'
+import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
+import { toolingOf } from './tools.ts'
+import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
+
+/** Fields of Bedrock's own that go on as they are. */
+const ownFields = new Set([
+  'additionalModelRequestFields',
+  'additionalModelResponseFieldPaths',
+  'guardrailConfig',
+  'outputConfig',
+  'performanceConfig',
+  'promptVariables',
+  'requestMetadata',
+  'serviceTier',
+  'thinking',
+])
+
+/**
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that
+ * Bedrock cannot take, `invalid_request` for a conversation it would refuse. What is dropped is named in `warnings`.
+ */
+export function lower(request: ChatRequest, target: Target<BedrockQuirks>): LoweredRequest {
+  const { sampling } = request
+  refuse({
+    n: (sampling.n ?? 1) > 1,
+    logprobs: sampling.logprobs === true,
+    top_logprobs: (sampling.topLogprobs ?? 0) > 0,
+  })
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  const quirks = { ...defaultQuirks, ...target.quirks }
+  const family = familyOf(target.model)
+  const names = toolNamesOf(request)
+  const { system, turns } = conversationOf(request, names, target.model, warn)
+  const tooling = toolingOf(request, turns, names, target.model, family.caches, warn)
+  const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)
+  const {
+    additionalModelRequestFields: given,
+    thinking: _read,
+    ...own
+  } = passedOn(request.rest, ownFields, warn)
+  const sampled = samplingOf(request, family, target.model, thinking.on, warn)
+  const extra = { ...thinking.fields, ...sampled.extra, ...(isObject(given) ? given : {}) }
+  const maxTokens = request.maxOutputTokens ?? thinking.maxTokens
+  const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
+  const marks = family.caches ? turns : turns.map(unmarked)
+  const body: JsonObject = {
+    messages: marks.map(({ role, content }) => ({ role, content })),
+    ...(system.length === 0 ? {} : { system: family.caches ? [...system] : withoutMarks(system) }),
+    ...(Object.keys(inference).length === 0 ? {} : { inferenceConfig: inference }),
+    ...(tooling.config === undefined ? {} : { toolConfig: tooling.config }),
+    ...(Object.keys(extra).length === 0 ? {} : { additionalModelRequestFields: extra }),
+    ...(tooling.output === undefined ? {} : { outputConfig: tooling.output }),
+    ...(quirks.guardrailConfig === undefined ? {} : { guardrailConfig: quirks.guardrailConfig }),
+    ...own,
+  }
+  warnOfUnknown(unknownLabels(request), warn)
+  const method = request.stream ? 'converse-stream' : 'converse'
+  // A colon and the slashes of an ARN must be escaped, or the signature is for another path.
+  const path = `/model/${encodeURIComponent(target.model)}/${method}`
+  return { path, headers: {}, body, warnings, toolNames: names.reverse() }
+}
+
+function unmarked(turn: Turn): Turn {
+  return { ...turn, content: withoutMarks(turn.content) }
+}
+
+function withoutMarks(blocks: readonly JsonObject[]): JsonObject[] {
+  return blocks.filter((block) => !('cachePoint' in block))
+}
+
+interface ThinkingFields {
+  readonly fields: JsonObject
+  /** The bound that thinking within a budget needs, where the client set none. */
+  readonly maxTokens: number | undefined
+  readonly on: boolean
+}
+
+function thinkingFields(
+  request: ChatRequest,
+  target: Target<BedrockQuirks>,
+  quirks: BedrockQuirks,
+  family: Family,
+  turns: readonly Turn[],
+  forced: boolean,
+  warn: Warn,
+): ThinkingFields {
+  const { reasoning } = request
+  if (isClaude(target.model)) {
+    const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? quirks.defaultMaxTokens
+    const { field, effort, on } = thinkingOf({
+      reasoning,
+      native: request.rest.thinking,
+      traits: traitsOf(target.model, target.reasoning, {}),
+      maxTokens,
+      forced,
+      lost: lostItsThinking(turns),
+      warn,
+    })
+    const bounded = isObject(field) && 'budget_tokens' in field
+    return {
+      fields: {
+        ...(field === undefined ? {} : { thinking: field }),
+        ...(effort === undefined ? {} : { output_config: { effort } }),
+      },
+      maxTokens: bounded ? maxTokens : undefined,
+      on,
+    }
+  }
+  const nothing: ThinkingFields = { fields: {}, maxTokens: undefined, on: false }
+  if (reasoning === undefined) return nothing
+  const off = reasoning.effort === 'none' || reasoning.enabled === false || reasoning.maxTokens === 0
+  if (family.effort === undefined) {
+    if (!off) warn('reasoning', 'How hard this model thinks cannot be set.')
+    return nothing
+  }
+  if (!off && reasoning.maxTokens !== undefined) {
+    warn('reasoning.max_tokens', 'This model takes no budget; it decides by itself how much to think.')
+  }
+  return { ...nothing, fields: family.effort(off ? 'none' : reasoning.effort) ?? {} }
+}
+
+function samplingOf(
+  { sampling }: ChatRequest,
+  family: Family,
+  model: string,
+  thinks: boolean,
+  warn: Warn,
+): { readonly inference: JsonObject; readonly extra: JsonObject } {
+  warnOfUnknown(
+    {
+      seed: sampling.seed,
+      min_p: sampling.minP,
+      frequency_penalty: sampling.frequencyPenalty || undefined,
+      presence_penalty: sampling.presencePenalty || undefined,
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias,
+    },
+    warn,
+  )
+  const allowed = isClaude(model) ? traitsOf(model, false, {}).sampling : 'both'
+  const keep = (param: string, value: number | undefined, forbidden: boolean): number | undefined => {
+    if (value === undefined || !forbidden) return value
+    warn(param, 'This model cannot be given this here.')
+    return undefined
+  }
+  const none = allowed === 'neither'
+  const asked = sampling.temperature
+  const clamped = asked === undefined ? undefined : Math.min(Math.max(asked, 0), 1)
+  if (clamped !== asked) warn('temperature', `The provider takes 0 to 1; ${clamped} is sent.`)
+  const temperature = keep('temperature', clamped, none || (thinks && clamped !== 1))
+  const topP = keep(
+    'top_p',
+    sampling.topP,
+    none || (thinks && (sampling.topP ?? 1) < 0.95) || (allowed === 'one' && temperature !== undefined),
+  )
+  const topK = keep('top_k', sampling.topK, none || thinks || family.topK === undefined)
+  const stops = (sampling.stop ?? []).filter((stop) => stop.trim() !== '')
+  if (stops.length < (sampling.stop?.length ?? 0)) {
+    warn('stop', 'The provider refuses stop sequences of white space; they are left out.')
+  }
+  return {
+    inference: {
+      ...(temperature === undefined ? {} : { temperature }),
+      ...(topP === undefined ? {} : { topP }),
+      ...(stops.length === 0 ? {} : { stopSequences: stops }),
+    },
+    extra: topK === undefined ? {} : (family.topK?.(topK) ?? {}),
+  }
+}

@@ -1,0 +1,59 @@
+// What the families of models that Bedrock hosts take beside the common parameters, as a table.
+
+import type { JsonObject } from '../../conversation/request.ts'
+
+export interface Family {
+  /** How `top_k` is told, where it can be. */
+  readonly topK: ((k: number) => JsonObject) | undefined
+  /** How an effort is told (`undefined` is the model's own measure), where it can be; `none` turns thinking off. */
+  readonly effort: ((effort: string | undefined) => JsonObject | undefined) | undefined
+  /** Whether cache marks are understood. */
+  readonly caches: boolean
+}
+
+/** The three words that most of them know, for all of ours. */
+const words: Readonly<Record<string, string>> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+const wordFor = (effort: string | undefined) => words[effort ?? 'medium'] ?? 'medium'
+
+const others: Family = { topK: undefined, effort: undefined, caches: false }
+
+const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }
+
+/** The first row whose pattern the model's id fits. Claude's thinking is told by its own rules. */
+const families: readonly (readonly [RegExp, Family])[] = [
+  [/claude/i, { ...others, topK: (top_k) => ({ top_k }), caches: true }],
+  [
+    /nova-2/i,
+    {
+      ...nova,
+      effort: (effort): JsonObject => {
+        if (effort === 'none') return { reasoningConfig: { type: 'disabled' } }
+        return { reasoningConfig: { type: 'enabled', maxReasoningEffort: wordFor(effort) } }
+      },
+    },
+  ],
+  [/nova/i, nova],
+  [
+    /gpt-oss/i,
+    { ...others, effort: (effort) => ({ reasoning_effort: wordFor(effort === 'none' ? 'low' : effort) }) },
+  ],
+  [
+    /qwen/i,
+    {
+      ...others,
+      effort: (effort) => (effort === 'none' ? undefined : { reasoning_config: wordFor(effort) }),
+    },
+  ],
+  [/mistral|pixtral|magistral|devstral/i, { ...others, topK: (top_k) => ({ top_k }) }],
+]
+
+export function familyOf(model: string): Family {
+  return families.find(([pattern]) => pattern.test(model))?.[1] ?? others
+}

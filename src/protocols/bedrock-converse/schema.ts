@@ -1,0 +1,100 @@
+// What Bedrock's Converse API looks like on the wire. Loose on purpose: a field that is missing or of another type must
+// not lose the rest of the answer.
+
+import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+
+export interface BedrockQuirks {
+  /** `max_tokens` for a model that thinks within a budget, when neither the client nor the catalog knows one. */
+  readonly defaultMaxTokens: number
+  /** A guardrail for every request that brings none of its own (`guardrailConfig`). */
+  readonly guardrailConfig: JsonObject | undefined
+}
+
+export const defaultQuirks: BedrockQuirks = { defaultMaxTokens: 16_384, guardrailConfig: undefined }
+
+/** What is true of Claude alone among the models that Bedrock hosts. */
+export function isClaude(model: string): boolean {
+  return /claude/i.test(model)
+}
+
+const text = z.string().nullish().catch(undefined)
+const counter = z.number().nullish().catch(undefined)
+
+const usageSchema = z.object({
+  inputTokens: counter,
+  outputTokens: counter,
+  cacheReadInputTokens: counter,
+  cacheWriteInputTokens: counter,
+  cacheDetails: z
+    .array(z.object({ inputTokens: counter, ttl: text }))
+    .nullish()
+    .catch(undefined),
+})
+
+export type WireUsage = z.infer<typeof usageSchema>
+
+const toolUse = z.object({
+  toolUseId: z.string(),
+  name: z.string(),
+  /** `server_tool_use` for what Amazon runs itself. */
+  type: text,
+  input: z.unknown().optional(),
+})
+
+const image = z.object({ format: text, source: z.object({ bytes: text }).nullish().catch(undefined) })
+
+export const citationSchema = z.object({ title: text, source: text, location: z.unknown().optional() })
+
+/** A block of a whole answer; one of the fields is there. */
+export const blockSchema = z.object({
+  text,
+  toolUse: toolUse.optional(),
+  image: image.optional().catch(undefined),
+  reasoningContent: z
+    .object({
+      reasoningText: z.object({ text, signature: text }).nullish().catch(undefined),
+      redactedContent: text,
+    })
+    .optional()
+    .catch(undefined),
+  citationsContent: z
+    .object({ content: z.array(z.object({ text })).catch([]), citations: z.array(z.unknown()).catch([]) })
+    .optional()
+    .catch(undefined),
+})
+
+export const answerSchema = z.object({
+  output: z.object({ message: z.object({ content: z.array(blockSchema) }) }),
+  stopReason: text,
+  usage: usageSchema.nullish().catch(undefined),
+})
+
+const contentBlockIndex = z.number()
+
+/** The events of a stream, by name. An event of another name is ignored. */
+export const eventSchemas = {
+  messageStart: z.object({}),
+  contentBlockStart: z.object({
+    contentBlockIndex,
+    start: z.object({ toolUse: toolUse.optional() }).catch({}),
+  }),
+  contentBlockDelta: z.object({
+    contentBlockIndex,
+    delta: z.object({
+      text,
+      toolUse: z.object({ input: text }).optional().catch(undefined),
+      reasoningContent: z
+        .object({ text, signature: text, redactedContent: text })
+        .optional()
+        .catch(undefined),
+      citation: z.unknown().optional(),
+      image: image.optional().catch(undefined),
+    }),
+  }),
+  contentBlockStop: z.object({ contentBlockIndex }),
+  messageStop: z.object({ stopReason: z.string() }),
+  metadata: z.object({ usage: usageSchema.nullish().catch(undefined) }),
+} as const
+
+export type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']

@@ -1,0 +1,118 @@
+// Tools, the choice among them, and the shape of the answer, which without a word for it is a tool as well.
+
+import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import { traitsOf } from '../anthropic-messages/models.ts'
+import { answerTool } from '../anthropic-messages/schema.ts'
+import { type Offer, offerOf, type Warn } from '../lowering.ts'
+import { cachePoint, isBlank } from './content.ts'
+import type { WireNames } from './names.ts'
+import { isClaude } from './schema.ts'
+import { toolsCalled, type Turn } from './turns.ts'
+
+export interface Tooling {
+  /** `toolConfig`; undefined where nothing is to be declared. */
+  readonly config: JsonObject | undefined
+  /** `outputConfig`, where the model is told its answer's schema natively. */
+  readonly output: JsonObject | undefined
+  /** Whether the model has no choice but to call a tool. */
+  readonly forced: boolean
+}
+
+export function toolingOf(
+  request: ChatRequest,
+  turns: readonly Turn[],
+  names: WireNames,
+  model: string,
+  caches: boolean,
+  warn: Warn,
+): Tooling {
+  const offer = offerOf(request)
+  const output = nativeFormat(request, model)
+  const answer = output === undefined ? answerToolOf(request) : undefined
+  const called = toolsCalled(turns)
+  if (request.parallelToolCalls === false && request.tools.length > 0) {
+    warn('parallel_tool_calls', 'The provider may always call several tools at once; dropped.')
+  }
+  if (request.tools.some((tool) => tool.strict === true)) {
+    warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
+  }
+  // There is no word for `none`: tools are left out, unless the history has calls, which need their declarations.
+  const withheld = offer.choice === 'none' && called.length === 0
+  const declared = withheld ? [] : offer.tools
+  if (offer.choice === 'none' && !withheld && offer.tools.length > 0) {
+    warn(
+      'tool_choice',
+      'The history calls tools, so the provider must be shown them; the model might call one.',
+    )
+  }
+  const known = new Set(declared.map((tool) => names.of(tool.name)))
+  const specs = [
+    ...declared.flatMap((tool) => [specOf(tool, names), ...(caches ? cachePoint(tool.cache) : [])]),
+    ...called
+      .filter((name) => !known.has(name))
+      .map((name) => ({ toolSpec: { name, inputSchema: { json: { type: 'object', properties: {} } } } })),
+    ...(answer === undefined ? [] : [answer]),
+  ]
+  if (specs.length === 0) return { config: undefined, output, forced: false }
+  const choice = choiceOf(offer, declared.length, answer !== undefined, names)
+  return {
+    config: { tools: specs, ...(choice === undefined ? {} : { toolChoice: choice }) },
+    output,
+    forced: choice !== undefined,
+  }
+}
+
+function specOf({ name, description, parameters }: FunctionTool, names: WireNames): JsonObject {
+  return {
+    toolSpec: {
+      name: names.of(name),
+      // An empty description is refused.
+      ...(description === undefined || isBlank(description) ? {} : { description }),
+      inputSchema: { json: { type: 'object', ...(parameters ?? { properties: {} }) } },
+    },
+  }
+}
+
+/** Undefined leaves the model free, which is what Bedrock does by itself. */
+function choiceOf(
+  { choice, only }: Offer,
+  declared: number,
+  answers: boolean,
+  names: WireNames,
+): JsonObject | undefined {
+  if (answers) return declared === 0 || choice === 'none' ? { tool: { name: answerTool } } : { any: {} }
+  if (choice !== 'required' || declared === 0) return undefined
+  return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
+}
+
+function nativeFormat({ responseFormat: format }: ChatRequest, model: string): JsonObject | undefined {
+  if (format?.kind !== 'json-schema') return undefined
+  if (isClaude(model) && traitsOf(model, false, {}).schema !== 'native') return undefined
+  const { name, description, schema } = format
+  return {
+    textFormat: {
+      type: 'json_schema',
+      structure: {
+        jsonSchema: {
+          name,
+          schema: JSON.stringify(schema),
+          ...(description === undefined ? {} : { description }),
+        },
+      },
+    },
+  }
+}
+
+/** A tool that takes the answer, for a shape the model has no other word for. */
+function answerToolOf({ responseFormat: format }: ChatRequest): JsonObject | undefined {
+  if (format === undefined || format.kind === 'text') return undefined
+  const asked = format.kind === 'json-schema' ? format : undefined
+  const description = 'Gives the final answer to the user. The arguments are the answer.'
+  return {
+    toolSpec: {
+      name: answerTool,
+      description: asked?.description === undefined ? description : `${description} ${asked.description}`,
+      inputSchema: { json: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' } },
+    },
+  }
+}

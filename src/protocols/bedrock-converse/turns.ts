@@ -1,0 +1,215 @@
+// A conversation as Converse wants it: system apart, user and assistant in turn, every call answered.
+
+import type {
+  AssistantMessage,
+  ChatRequest,
+  ContentPart,
+  JsonObject,
+  Message,
+  ReasoningDetail,
+} from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { reasoningFormat } from '../anthropic-messages/schema.ts'
+import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning } from '../lowering.ts'
+import { blocksOf, cachePoint } from './content.ts'
+import { DocumentNames, toolIdsOf, type WireNames } from './names.ts'
+import { isClaude } from './schema.ts'
+
+export interface Turn {
+  readonly role: 'user' | 'assistant'
+  readonly content: JsonObject[]
+}
+
+export interface Conversation {
+  readonly system: readonly JsonObject[]
+  readonly turns: readonly Turn[]
+}
+
+interface Context {
+  readonly names: WireNames
+  readonly ids: WireNames
+  readonly documents: DocumentNames
+  readonly model: string
+  readonly warn: Warn
+}
+
+/**
+ * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
+ * `unsupported_parameter` for parts that Bedrock cannot take.
+ */
+export function conversationOf(
+  request: ChatRequest,
+  names: WireNames,
+  model: string,
+  warn: Warn,
+): Conversation {
+  const context: Context = { names, ids: toolIdsOf(request), documents: new DocumentNames(), model, warn }
+  const system: JsonObject[] = []
+  const turns: Turn[] = []
+  let pending = new Set<string>()
+  let said: { message: Message; param: string }[] = []
+
+  const closeUserTurn = () => {
+    append(turns, 'user', userContent(said, pending, context))
+    said = []
+    pending = new Set()
+  }
+  for (const [index, message] of request.messages.entries()) {
+    const param = `messages[${index}]`
+    if ('name' in message && message.name !== undefined) {
+      warn(`${param}.name`, 'Names of speakers are not passed on.')
+    }
+    if (message.role === 'system' || message.role === 'developer') {
+      system.push(...systemBlocks(message.content, `${param}.content`, context))
+    } else if (message.role === 'assistant') {
+      closeUserTurn()
+      append(turns, 'assistant', assistantContent(message, param, context))
+      pending = new Set(message.toolCalls.map((call) => call.id))
+    } else said.push({ message, param })
+  }
+  closeUserTurn()
+  // A system message alone is no conversation: the API demands a user message.
+  if (turns.length === 0) return { system: [], turns: [{ role: 'user', content: system }] }
+  return { system, turns: turns.map(withoutTrailingSpace) }
+}
+
+function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
+  if (content.length === 0) return
+  const last = turns.at(-1)
+  if (last?.role === role) last.content.push(...content)
+  else turns.push({ role, content })
+}
+
+/** An answer to continue may not end in white space. */
+function withoutTrailingSpace(turn: Turn, index: number, all: readonly Turn[]): Turn {
+  const end = turn.content.at(-1)
+  if (turn.role !== 'assistant' || index < all.length - 1 || typeof end?.text !== 'string') return turn
+  return { ...turn, content: [...turn.content.slice(0, -1), { text: end.text.trimEnd() }] }
+}
+
+function systemBlocks(parts: readonly ContentPart[], param: string, context: Context): JsonObject[] {
+  const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  return other === undefined
+    ? blocksOf(parts, param, context.documents)
+    : refusePart(other, param, 'only text')
+}
+
+// ---- user -------------------------------------------------------------------------------------------------
+
+/** Results first, all of them and one for each call, then what the user said. */
+function userContent(
+  said: readonly { message: Message; param: string }[],
+  pending: ReadonlySet<string>,
+  { ids, documents, warn }: Context,
+): JsonObject[] {
+  const results = new Map<string, { content: JsonObject[]; failed: boolean; mark: JsonObject[] }>()
+  const words: JsonObject[] = []
+  for (const { message, param } of said) {
+    if (message.role !== 'tool') {
+      words.push(...blocksOf(message.content, `${param}.content`, documents))
+      continue
+    }
+    if (!pending.has(message.toolCallId)) {
+      throw new GatewayError('invalid_request', {
+        message: `No tool call with the id ${JSON.stringify(message.toolCallId)} precedes this result.`,
+        param: `${param}.tool_call_id`,
+      })
+    }
+    const blocks = blocksOf(message.content, `${param}.content`, documents)
+    const known = results.get(message.toolCallId)
+    results.set(message.toolCallId, {
+      content: [...(known?.content ?? []), ...blocks.filter((block) => !('cachePoint' in block))],
+      failed: message.isError || known?.failed === true,
+      // A mark inside the result is one for its block: only blocks of the message itself can carry it.
+      mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),
+    })
+  }
+  for (const id of pending) {
+    if (results.has(id)) continue
+    warn('messages', `The tool call ${JSON.stringify(id)} has no result; the model is told so.`)
+    results.set(id, { content: [{ text: 'This call was not answered.' }], failed: true, mark: [] })
+  }
+  const blocks = [...results].flatMap(([id, { content, failed, mark }]): JsonObject[] => [
+    {
+      toolResult: {
+        toolUseId: ids.of(id),
+        // Blank text is refused here too.
+        content: content.length === 0 ? [{ text: '(no output)' }] : content,
+        ...(failed ? { status: 'error' } : {}),
+      },
+    },
+    ...mark,
+  ])
+  return [...blocks, ...words]
+}
+
+// ---- assistant --------------------------------------------------------------------------------------------
+
+/** Reasoning first, as the API demands of a turn with calls; then the text; then the calls. */
+function assistantContent(message: AssistantMessage, param: string, context: Context): JsonObject[] {
+  const { names, ids, documents, warn } = context
+  const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  if (media !== undefined) return refusePart(media, `${param}.content`, 'only text in assistant messages')
+  const said = [
+    ...blocksOf(message.content, `${param}.content`, documents),
+    ...message.toolCalls.flatMap((call) => [
+      {
+        toolUse: {
+          toolUseId: ids.of(call.id),
+          name: names.of(call.name),
+          input: argumentsObject(call.arguments, `${param}.tool_calls`, warn),
+        },
+      },
+      ...cachePoint(call.cache),
+    ]),
+  ]
+  const thought = reasoningBlocks(message.reasoning, param, context)
+  if (said.length > 0 || thought.length === 0) return [...thought, ...said]
+  warn(param, 'The message has nothing but reasoning and is left out.')
+  return []
+}
+
+/** Claude's thinking goes back as it was signed. Other models take none back, and need none. */
+function reasoningBlocks(
+  details: readonly ReasoningDetail[],
+  param: string,
+  { model, warn }: Context,
+): JsonObject[] {
+  if (!isClaude(model)) return []
+  const blocks = details.toSorted((a, b) => a.index - b.index).flatMap(reasoningBlock)
+  warnOfForeignReasoning(details, (detail) => reasoningBlock(detail).length > 0, param, warn)
+  return blocks
+}
+
+function reasoningBlock({ type, format, text, signature, data }: ReasoningDetail): JsonObject[] {
+  if (format !== reasoningFormat) return []
+  if (type === 'reasoning.text' && signature) {
+    return [{ reasoningContent: { reasoningText: { text: text ?? '', signature } } }]
+  }
+  if (type === 'reasoning.encrypted' && data) {
+    return [{ reasoningContent: { redactedContent: Buffer.from(data, 'utf8').toString('base64') } }]
+  }
+  return []
+}
+
+/**
+ * Whether Claude would be refused to think here: the assistant turn that it must continue from (the last one, when
+ * it has calls or is to be continued) does not open with the thinking it was made with.
+ */
+export function lostItsThinking(turns: readonly Turn[]): boolean {
+  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
+  const turn = turns[at]
+  if (turn === undefined) return false
+  const continued = at === turns.length - 1 || turn.content.some((block) => 'toolUse' in block)
+  return continued && !('reasoningContent' in (turn.content[0] ?? {}))
+}
+
+/** Whether any turn calls a tool or answers a call: then tools must be declared. */
+export function toolsCalled(turns: readonly Turn[]): readonly string[] {
+  const names = turns.flatMap((turn) =>
+    turn.content.flatMap(({ toolUse }) =>
+      typeof toolUse === 'object' && toolUse !== null && 'name' in toolUse ? [String(toolUse.name)] : [],
+    ),
+  )
+  return [...new Set(names)]
+}

@@ -1,0 +1,19 @@
+// Bedrock's counters as disjoint buckets: cached tokens lie beside the input, reasoning inside the output, uncounted.
+
+import { count, noUsage, type Usage } from '../../conversation/usage.ts'
+import type { WireUsage } from './schema.ts'
+
+export function usageOf(wire: WireUsage): Usage {
+  const long = (wire.cacheDetails ?? [])
+    .filter((detail) => detail.ttl === '1h')
+    .reduce((sum, detail) => sum + count(detail.inputTokens), 0)
+  const written = Math.max(count(wire.cacheWriteInputTokens), long)
+  return {
+    ...noUsage,
+    input: count(wire.inputTokens),
+    cacheRead: count(wire.cacheReadInputTokens),
+    cacheWrite5m: written - long,
+    cacheWrite1h: long,
+    output: count(wire.outputTokens),
+  }
+}

@@ -1,0 +1,26 @@
+// A target for Bedrock, and its binary streams as frames.
+
+import { AwsEventStreamDecoder } from '../../../src/protocols/aws-event-stream.ts'
+import { type BedrockQuirks, defaultQuirks } from '../../../src/protocols/bedrock-converse/schema.ts'
+import type { Target } from '../../../src/protocols/protocol.ts'
+import type { Frame } from '../../../src/protocols/sse.ts'
+
+export function target(changes: Partial<Target<BedrockQuirks>> = {}): Target<BedrockQuirks> {
+  return {
+    model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+    provider: 'bedrock',
+    quirks: defaultQuirks,
+    maxOutputTokens: 64_000,
+    reasoning: true,
+    rememberedSignature: () => undefined,
+    ...changes,
+  }
+}
+
+/** Every frame there is before the body ends: one that ends inside a message keeps what was whole. */
+export function framesOf(pieces: Iterable<Uint8Array>): Frame[] {
+  const decoder = new AwsEventStreamDecoder()
+  const frames: Frame[] = []
+  for (const piece of pieces) frames.push(...decoder.push(piece))
+  return frames
+}
