@@ -183,12 +183,12 @@ describe('headers', () => {
     expect((await ask('GET /v1/key HTTP/1.1', [host(), bearer(), much])).status).toBe(200)
   })
 
-  test.each([9, 12, 15])('of %d kB are refused in our words', async (kilobytes) => {
+  test.each([9, 12, 17, 64])('of %d kB are refused in our words', async (kilobytes) => {
     const much: Header = ['X-Much', 'a'.repeat(kilobytes * 1024)]
     expectError(await ask('GET /v1/key HTTP/1.1', [host(), bearer(), much]), 431, 'headers_too_large')
   })
 
-  test.each([17, 64, 1024])('of %d kB are refused by the runtime', async (kilobytes) => {
+  test.each([1024, 2048])('of %d kB are refused by the runtime', async (kilobytes) => {
     const much: Header = ['X-Much', 'a'.repeat(kilobytes * 1024)]
     expectHungUp(await ask('GET /v1/key HTTP/1.1', [host(), bearer(), much]), 431)
   })
