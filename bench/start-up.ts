@@ -10,5 +10,5 @@ export async function measureFirstResponse(options: WeirOptions, times: number):
     taken.push(weir.startMs)
     await weir.stop()
   }
-  return taken.sort((a, b) => a - b)
+  return taken.toSorted((a, b) => a - b)
 }

@@ -115,12 +115,12 @@ export function buildCatalog(input: CatalogInput): Catalog {
       const found = current()
         .map(find)
         .filter((model) => model !== undefined)
-      return found.filter((model) => matches(model, filter)).sort((a, b) => (a.id < b.id ? -1 : 1))
+      return found.filter((model) => matches(model, filter)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
     get unpriced() {
       // A price that cannot be charged exactly shows only when it is built.
       for (const id of rows.keys()) find(id)
-      return [...unpriced.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+      return [...unpriced.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
   }
 }

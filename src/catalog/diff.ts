@@ -21,7 +21,7 @@ export interface CatalogDiff {
 export function diffCatalogs(a: readonly Model[], b: readonly Model[]): CatalogDiff {
   const before = new Map(a.map((model) => [model.id, model]))
   const after = new Map(b.map((model) => [model.id, model]))
-  const ids = [...new Set([...before.keys(), ...after.keys()])].sort()
+  const ids = [...new Set([...before.keys(), ...after.keys()])].toSorted()
   const changed = ids.flatMap((id) => {
     const [from, to] = [before.get(id), after.get(id)]
     const changes = from && to ? changesBetween(factsOf(from), factsOf(to)) : []

@@ -45,7 +45,7 @@ async function generate(piFolder: string): Promise<boolean> {
     date:
       listed
         .map(({ date }) => date)
-        .sort()
+        .toSorted()
         .at(-1) ?? '',
     sources: listed,
     models: all.flatMap((merged) => merged.rows),

@@ -64,15 +64,15 @@ export function nearestIds(wanted: string, known: Iterable<string>, limit = 3): 
     const score = overlap(wantedPairs, name)
     if (score > 0.25) candidates.push({ id, name, score })
   }
-  candidates.sort((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1))
   return candidates
+    .toSorted((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1))
     .slice(0, shortlist)
     .map(({ id, name, score }) => ({
       id,
       score: (score + likeness(wantedName, name)) / 2 + bonus(target, id),
     }))
     .filter(({ score }) => score >= leastAlike)
-    .sort((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1))
+    .toSorted((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1))
     .slice(0, limit)
     .map(({ id }) => id)
 }

@@ -61,9 +61,9 @@ export class PriceRefused extends Error {}
 export function buildPrice(spec: PriceSpec): Price {
   const tiers: Tier[] = (spec.tiers ?? [])
     .map((tier) => ({ abovePromptTokens: tier.above_prompt_tokens, rates: buildRates(tier) }))
-    .sort((a, b) => a.abovePromptTokens - b.abovePromptTokens)
+    .toSorted((a, b) => a.abovePromptTokens - b.abovePromptTokens)
   const perCallFees: Record<string, Pico> = {}
-  for (const name of Object.keys(spec.per_call ?? {}).sort()) {
+  for (const name of Object.keys(spec.per_call ?? {}).toSorted()) {
     perCallFees[name] = fee(`per_call.${name}`, spec.per_call?.[name])
   }
   const content = {
@@ -118,7 +118,7 @@ export function canonicalPrice(price: PriceContent): string {
   const plain = {
     rates: price.rates,
     tiers: price.tiers,
-    per_call: Object.fromEntries(Object.entries(price.perCall).sort(([a], [b]) => (a < b ? -1 : 1))),
+    per_call: Object.fromEntries(Object.entries(price.perCall).toSorted(([a], [b]) => (a < b ? -1 : 1))),
     per_request: price.perRequest,
   }
   return JSON.stringify(plain, (_key, value: unknown) =>

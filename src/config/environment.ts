@@ -27,7 +27,7 @@ export function readVariables(
 ): void {
   const ids = providerIds(draft, providers)
   const given = new Map<string, { name: string; value: string }>()
-  for (const [name, value] of Object.entries(env).sort()) {
+  for (const [name, value] of Object.entries(env).toSorted()) {
     if (!name.startsWith('WEIR_') || !value || otherNames.has(name) || serviceLink.test(name)) continue
     // The same cluster sets WEIR_PORT=tcp://10.0.0.1:8787.
     if (name === 'WEIR_PORT' && value.includes('://')) continue
@@ -59,11 +59,9 @@ export function readProviderKeys(
 ): void {
   for (const { id, auth } of providers) {
     if (auth.kind === 'none' || draft.get(['providers', id, 'api_key']) !== undefined) continue
-    for (const name of auth.env) {
-      const file = env[`${name}_FILE`]
-      const source = env[name] ? name : `${name}_FILE`
-      const path = ['providers', id, 'api_key']
-      const key = env[name] || (file ? readSecretFile(draft, path, file, read) : undefined)
+    const path = ['providers', id, 'api_key']
+    for (const { source, text } of keySources(auth, env)) {
+      const key = text(draft, path, read)
       if (!key) continue
       // These variables are shared with other programs, so a bad one is no reason not to start.
       const problem = secretProblem(key.trim())
@@ -72,6 +70,28 @@ export function readProviderKeys(
       break
     }
   }
+}
+
+interface KeySource {
+  /** The variable to name. */
+  readonly source: string
+  readonly text: (draft: Draft, path: Path, read: ReadFile) => string | undefined
+}
+
+/** The variables that a provider's key may be in, in order; those that are not set are left out. */
+function keySources(auth: Exclude<KnownProvider['auth'], { kind: 'none' }>, env: Environment): KeySource[] {
+  const inFile = (source: string): KeySource => ({
+    source,
+    text: (draft, path, read) => readSecretFile(draft, path, env[source]!, read),
+  })
+  const named = auth.env.flatMap((name): KeySource[] => [
+    ...(env[name] ? [{ source: name, text: () => env[name] }] : []),
+    ...(env[`${name}_FILE`] ? [inFile(`${name}_FILE`)] : []),
+  ])
+  if (auth.kind === 'google') return [...named, ...auth.files.filter((name) => env[name]).map(inFile)]
+  if (auth.kind !== 'aws' || !auth.parts.every((name) => env[name])) return named
+  const parts = [...auth.parts, ...auth.optional].flatMap((name) => env[name]?.trim() || [])
+  return [...named, { source: auth.parts[0]!, text: () => parts.join(':') }]
 }
 
 interface Match {
@@ -93,7 +113,7 @@ function settingNamed(name: string, ids: readonly string[]): Match | undefined {
 /** `WEIR_PROVIDERS_LAB_BASE_URL` may declare a provider that nothing else names. */
 function undeclaredProvider(name: string): Match | undefined {
   const matches = providerSettings().filter((setting) => name.endsWith(environmentTail(setting)))
-  const setting = matches.sort((a, b) => b.env.length - a.env.length)[0]
+  const setting = matches.toSorted((a, b) => b.env.length - a.env.length)[0]
   if (!setting) return undefined
   const id = name
     .slice('WEIR_PROVIDERS_'.length, -environmentTail(setting).length)

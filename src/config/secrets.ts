@@ -66,7 +66,9 @@ function fetched(draft: Draft, path: Path, written: string, read: ReadFile): str
 
 /** What is wrong with a key, in words that do not hold it; undefined when nothing is. */
 export function secretProblem(text: string): string | undefined {
-  if (/[\s\p{Cc}]/u.test(text)) return 'holds a space or a line break, which no key does'
+  // The key of a service account is a JSON document, with the spaces and line breaks of one.
+  if (!text.startsWith('{') && /[\s\p{Cc}]/u.test(text))
+    return 'holds a space or a line break, which no key does'
   return placeholderProblem(text)
 }
 

@@ -176,13 +176,13 @@ export function collect(events: Iterable<ChatEvent>): ChatResult {
   }
 
   const choices = [...drafts.entries()]
-    .sort(([a], [b]) => a - b)
+    .toSorted(([a], [b]) => a - b)
     .map(([index, draft]) => ({
       ...draft,
       index,
-      reasoning: [...draft.reasoning.values()].sort((a, b) => a.index - b.index),
+      reasoning: [...draft.reasoning.values()].toSorted((a, b) => a.index - b.index),
       toolCalls: [...draft.calls.entries()]
-        .sort(([a], [b]) => a - b)
+        .toSorted(([a], [b]) => a - b)
         .map(([, call]) => ({ ...call, arguments: call.arguments === '' ? '{}' : call.arguments })),
     }))
   return { id, model, choices, usage, fault }

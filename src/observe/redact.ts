@@ -139,7 +139,7 @@ function holdsWords(value: unknown): boolean {
 function knownSecrets(secrets: readonly string[]): RegExp | undefined {
   const long = [...new Set(secrets)]
     .filter((secret) => secret.length >= 8)
-    .sort((a, b) => b.length - a.length)
+    .toSorted((a, b) => b.length - a.length)
   if (long.length === 0) return undefined
   return new RegExp(long.map((secret) => RegExp.escape(secret)).join('|'), 'g')
 }

@@ -285,7 +285,7 @@ function closingResults(messages: readonly Message[]): { name: string; text: str
     const each = messages[at]!
     if (each.role !== 'tool') {
       const calls = each.role === 'assistant' ? (each.tool_calls ?? []) : []
-      return results.reverse().map(({ name: id, text }) => ({
+      return results.toReversed().map(({ name: id, text }) => ({
         name: calls.find((call) => call.id === id)?.function.name ?? id,
         text,
       }))

@@ -63,7 +63,7 @@ describe('the committed catalog', () => {
     expect(new Set(ids).size).toBe(ids.length)
     for (const provider of providersKnown) {
       const own = ids.filter((id) => id.startsWith(`${provider}/`))
-      expect(own).toEqual([...own].sort())
+      expect(own).toEqual([...own].toSorted())
     }
   })
 

@@ -288,7 +288,7 @@ describe('a stream', () => {
       ],
     )
     const rest = calls.filter((call) => call.id === undefined)
-    expect(rest.every((call) => Object.keys(call).sort().join() === 'function,index')).toBe(true)
+    expect(rest.every((call) => Object.keys(call).toSorted().join() === 'function,index')).toBe(true)
     const argumentsOf = (index: number) =>
       rest.filter((call) => call.index === index).map((call) => call.function.arguments)
     expect(argumentsOf(0).length).toBeGreaterThan(2)

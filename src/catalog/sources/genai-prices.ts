@@ -68,7 +68,9 @@ function inForce(prices: ConditionalPrice[] | ModelPrice, on: string) {
   if (!Array.isArray(prices)) return { price: prices, refusal: undefined }
   const dated = prices.filter(({ constraint }) => constraint?.type !== 'time_of_date')
   const begun = dated.filter(({ constraint }) => constraint === undefined || startOf(constraint) <= on)
-  const price = begun.sort((a, b) => (startOf(a.constraint) < startOf(b.constraint) ? -1 : 1)).at(-1)?.prices
+  const price = begun
+    .toSorted((a, b) => (startOf(a.constraint) < startOf(b.constraint) ? -1 : 1))
+    .at(-1)?.prices
   const refusal = dated.length === prices.length ? undefined : 'its price depends on the hour of the day'
   return { price, refusal }
 }
@@ -136,7 +138,7 @@ function tiersFrom(
 ): PriceSpec['tiers'] {
   let below = base
   return [...tiers]
-    .sort(([a], [b]) => a - b)
+    .toSorted(([a], [b]) => a - b)
     .map(([start, named]) => {
       below = { ...below, ...named }
       return { input: '', output: '', ...below, above_prompt_tokens: start }

@@ -87,7 +87,7 @@ function pairUp(
     for (const [name, model] of byName) if (sold(provider, name, model)) names.add(name)
   return [...names]
     .filter((name) => !name.endsWith(':batch') && !notForChat.test(name))
-    .sort()
+    .toSorted()
     .map((name) => ({ name, genai: byName.get(name), pi: listed.get(name) }))
 }
 

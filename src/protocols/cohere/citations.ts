@@ -36,7 +36,7 @@ function stretchOf(
 ): readonly [number, number] {
   const plain = [base + told.start, base + told.end] as const
   if (text.slice(...plain) === told.text) return plain
-  const characters = [...text.slice(base)]
+  const characters = Array.from(text.slice(base))
   const unitsBefore = (at: number) => base + characters.slice(0, at).join('').length
   const counted = [unitsBefore(told.start), unitsBefore(told.end)] as const
   if (text.slice(...counted) === told.text) return counted

@@ -64,10 +64,8 @@ function stepLine(before: OllamaState, line: WireLine): Step {
   if (line.logprobs && line.logprobs.length > 0) {
     events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
   }
-  const ids = (message?.tool_calls ?? []).reduce(
-    (known, call) => [...known, idOf(call, known, before)],
-    before.calls,
-  )
+  const ids = [...before.calls]
+  for (const call of message?.tool_calls ?? []) ids.push(idOf(call, ids, before))
   for (const [at, call] of (message?.tool_calls ?? []).entries()) {
     const number = before.calls.length + at
     events.push(...callEvents(call, number, ids[number]!))

@@ -447,15 +447,7 @@ describe('the translation', () => {
 })
 
 describe('requests of real clients', () => {
-  const providers = [
-    'openai-chat',
-    'groq',
-    'xai-chat',
-    'deepseek',
-    'openrouter',
-    'azure-chat',
-    'together',
-  ]
+  const providers = ['openai-chat', 'groq', 'xai-chat', 'deepseek', 'openrouter', 'azure-chat', 'together']
   const recorded = providers
     .flatMap((provider) => cases(provider))
     .filter((one) => one.status === 200 && Array.isArray(one.request?.['messages']))
