@@ -238,7 +238,7 @@ function channelFor(
     return passthroughChannel(candidate.provider, target, context, n, gateway.limits.eventBytes)
   }
   return new TranslateChannel({
-    decoder: frameDecoder(outbound.framing, gateway.limits.eventBytes),
+    decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, gateway.limits.eventBytes),
     parser: outbound.parser(target),
     encoder: call.inbound.encoder(context),
     onSignature: (id, signature) => gateway.signatures.remember(id, signature),

@@ -64,6 +64,8 @@ export interface Outbound<Quirks = unknown> {
   readonly id: ProtocolId
   /** How the provider frames a streamed answer. */
   readonly framing: 'sse' | 'ndjson' | 'aws-event-stream'
+  /** The framing of one host, where hosts differ in it. */
+  framingFor?(target: Target<Quirks>): Outbound['framing']
   /** The quirks a row may set, all at their defaults. */
   readonly defaultQuirks: Quirks
   /**

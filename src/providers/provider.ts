@@ -55,6 +55,27 @@ export type Auth =
   /** `Authorization: Bearer <key>`. */
   | { readonly kind: 'bearer'; readonly env: readonly string[] }
   | { readonly kind: 'header'; readonly header: string; readonly env: readonly string[] }
+  /**
+   * Amazon: a key of access key id, secret and perhaps session token, joined by colons, signs each request; any other
+   * is a bearer key. `parts` name the variables of such a key, `optional` what may follow them.
+   */
+  | {
+      readonly kind: 'aws'
+      readonly env: readonly string[]
+      readonly service: string
+      readonly parts: readonly string[]
+      readonly optional: readonly string[]
+    }
+  /**
+   * Google: the JSON of a service account's key is exchanged for tokens of this scope; any other key is such a token.
+   * `files` name the variables that hold the path of that JSON.
+   */
+  | {
+      readonly kind: 'google'
+      readonly env: readonly string[]
+      readonly scope: string
+      readonly files: readonly string[]
+    }
   | { readonly kind: 'none' }
 
 /** A provider ready to be called: the row, the operator's overrides applied, its keys in order. */

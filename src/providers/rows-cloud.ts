@@ -1,7 +1,9 @@
 // Hosts that speak protocols of their own: Cohere, and the clouds of Amazon and Google.
 
-import { bearer } from './openai-compatible.ts'
-import type { Provider } from './provider.ts'
+import type { AnthropicQuirks } from '../protocols/anthropic-messages/schema.ts'
+import type { GeminiQuirks } from '../protocols/gemini/outbound.ts'
+import { bearer, toBeConfigured } from './openai-compatible.ts'
+import type { Auth, Provider } from './provider.ts'
 
 const usual = {
   quirks: {},
@@ -22,4 +24,72 @@ const cohere: Provider = {
   auth: bearer('COHERE_API_KEY', 'CO_API_KEY'),
 }
 
-export const cloudProviders: readonly Provider[] = [cohere]
+const amazon: Auth = {
+  kind: 'aws',
+  service: 'bedrock',
+  env: ['AWS_BEARER_TOKEN_BEDROCK'],
+  parts: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+  optional: ['AWS_SESSION_TOKEN'],
+}
+
+const bedrock: Provider = {
+  ...usual,
+  id: 'bedrock',
+  name: 'Amazon Bedrock',
+  protocol: 'bedrock-converse',
+  // https://bedrock-runtime.<region>.amazonaws.com
+  baseUrl: toBeConfigured,
+  auth: amazon,
+  // Bedrock goes on generating, and billing, after its client has left.
+  onDisconnect: 'drain',
+}
+
+/** Claude at Bedrock in its own protocol, for what Converse has no word for. */
+const bedrockClaude: Provider = {
+  ...bedrock,
+  id: 'bedrockclaude',
+  name: 'Claude on Amazon Bedrock',
+  protocol: 'anthropic-messages',
+  quirks: {
+    path: '/model/{model}/invoke',
+    streamPath: '/model/{model}/invoke-with-response-stream',
+    version: 'bedrock-2023-05-31',
+    versionIn: 'body',
+    streamIn: 'path',
+    framing: 'aws-event-stream',
+  } satisfies Partial<AnthropicQuirks>,
+}
+
+const google: Auth = {
+  kind: 'google',
+  env: ['GOOGLE_ACCESS_TOKEN'],
+  scope: 'https://www.googleapis.com/auth/cloud-platform',
+  files: ['GOOGLE_APPLICATION_CREDENTIALS'],
+}
+
+const vertex: Provider = {
+  ...usual,
+  id: 'vertex',
+  name: 'Google Vertex AI',
+  protocol: 'gemini',
+  // https://<location>-aiplatform.googleapis.com/v1/projects/<project>/locations/<location>
+  baseUrl: toBeConfigured,
+  auth: google,
+  quirks: { modelsPath: '/publishers/google/models' } satisfies Partial<GeminiQuirks>,
+  onDisconnect: 'drain',
+}
+
+const vertexClaude: Provider = {
+  ...vertex,
+  id: 'vertexclaude',
+  name: 'Claude on Google Vertex AI',
+  protocol: 'anthropic-messages',
+  quirks: {
+    path: '/publishers/anthropic/models/{model}:rawPredict',
+    streamPath: '/publishers/anthropic/models/{model}:streamRawPredict',
+    version: 'vertex-2023-10-16',
+    versionIn: 'body',
+  } satisfies Partial<AnthropicQuirks>,
+}
+
+export const cloudProviders: readonly Provider[] = [cohere, bedrock, bedrockClaude, vertex, vertexClaude]

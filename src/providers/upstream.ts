@@ -2,7 +2,9 @@
 
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
-import type { Auth, ConfiguredProvider } from './provider.ts'
+import { awsHeaders } from './aws-signature.ts'
+import { googleToken } from './google-token.ts'
+import type { ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator.ts'
 
 export interface UpstreamRequest {
@@ -40,6 +42,7 @@ const lastAnswer = new Map<string, number>()
  */
 export async function send(request: UpstreamRequest): Promise<Response> {
   const url = request.provider.baseUrl + request.path
+  const credentials = await credential(request, url)
   const init = {
     method: 'POST',
     headers: {
@@ -47,7 +50,7 @@ export async function send(request: UpstreamRequest): Promise<Response> {
       // A compressed stream would be held back by the decompressor and cannot be forwarded as it is.
       'accept-encoding': 'identity',
       ...request.provider.headers,
-      ...credential(request.provider.auth, request.key),
+      ...credentials,
       ...request.headers,
     },
     body: request.body,
@@ -76,10 +79,45 @@ export async function send(request: UpstreamRequest): Promise<Response> {
   }
 }
 
-/** The headers that carry a provider's key. */
-export function credential(auth: Auth, key: string | undefined): Record<string, string> {
-  if (key === undefined || auth.kind === 'none') return {}
-  return auth.kind === 'bearer' ? { authorization: `Bearer ${key}` } : { [auth.header]: key }
+/** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
+async function credential(
+  { provider, key, body, abort }: UpstreamRequest,
+  url: string,
+): Promise<Record<string, string>> {
+  const { auth } = provider
+  if (key === undefined) return {}
+  switch (auth.kind) {
+    case 'none':
+      return {}
+    case 'bearer':
+      return { authorization: `Bearer ${key}` }
+    case 'header':
+      return { [auth.header]: key }
+    case 'aws':
+      return awsHeaders(key, auth.service, url, body)
+    case 'google': {
+      const token = await googleToken(key, auth.scope, abort.signal).catch((error: unknown) => {
+        if (abort.signal.aborted) throw abort.signal.reason
+        throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
+      })
+      return { authorization: `Bearer ${token}` }
+    }
+    default:
+      return auth satisfies never
+  }
+}
+
+const noCredentials: Fault = {
+  kind: 'credentials',
+  message: '',
+  param: undefined,
+  providerCode: undefined,
+  status: undefined,
+  retryAfterMs: undefined,
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'no token could be had'
 }
 
 /**

@@ -50,7 +50,7 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
     ...outputConfig(rest.output_config, tooling.format, thinking.effort),
     ...samplingOf(request, traits, thinking, warn),
     ...labelsOf(request, rest, warn),
-    ...(request.stream ? { stream: true } : {}),
+    ...(request.stream && quirks.streamIn === 'body' ? { stream: true } : {}),
   }
   return {
     path: path.replaceAll('{model}', encodeURIComponent(target.model)),

@@ -1,6 +1,7 @@
 // Anthropic's Messages protocol, spoken to a provider.
 
 import type { Outbound } from '../protocol.ts'
+import { chunkParser } from './bedrock-chunks.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
 import { parser, parseWhole } from './parse.ts'
@@ -9,10 +10,11 @@ import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
 export const outbound: Outbound<AnthropicQuirks> = {
   id: 'anthropic-messages',
   framing: 'sse',
+  framingFor: ({ quirks }) => quirks.framing,
   defaultQuirks,
   inlinesUrls: false,
   lower,
   whole: parseWhole,
-  parser: () => parser,
+  parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser : parser),
   fault: faultOf,
 }

@@ -14,6 +14,10 @@ export interface AnthropicQuirks {
   readonly version: string
   /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
   readonly versionIn: 'header' | 'body'
+  /** Whether a streamed answer is told by `stream: true`, or by its path alone. */
+  readonly streamIn: 'body' | 'path'
+  /** How streamed answers come; in Amazon's framing each event is wrapped once more. */
+  readonly framing: 'sse' | 'aws-event-stream'
   /** Beta features to ask for with every request. */
   readonly betas: readonly string[]
   /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
@@ -27,6 +31,8 @@ export const defaultQuirks: AnthropicQuirks = {
   streamPath: '/messages',
   version: '2023-06-01',
   versionIn: 'header',
+  streamIn: 'body',
+  framing: 'sse',
   betas: [],
   // What every model of this protocol can write, the oldest included.
   defaultMaxTokens: 4096,

@@ -43,7 +43,7 @@ function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredReque
   warnings.push(...unheard(request))
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
-  return { path: `/models/${model}:${method}`, headers: {}, body, warnings }
+  return { path: `${quirks.modelsPath}/${model}:${method}`, headers: {}, body, warnings }
 }
 
 // ---- tools --------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 /** What a provider row may set; `by-model` decides by the generation in the model's name. */
 export interface GeminiQuirks {
+  /** Where models are found under the base URL. */
+  readonly modelsPath: string
   /** Whether tools and formats take JSON Schema, or only the older OpenAPI subset. */
   readonly schema: 'by-model' | 'json-schema' | 'subset'
   /** How the model is told how hard to think. */
@@ -15,6 +17,7 @@ export interface GeminiQuirks {
 }
 
 export const defaultQuirks: GeminiQuirks = {
+  modelsPath: '/models',
   schema: 'by-model',
   thinking: 'by-model',
   signatures: 'by-model',

@@ -1,0 +1,34 @@
+// Amazon's credentials as headers: a signature over the request (version 4), or a bearer key as it is.
+
+import { AwsV4Signer } from 'aws4fetch'
+
+/** Access key id, secret and, for temporary credentials, session token. */
+const signingKey = /^([A-Z0-9]{16,128}):([^:]+)(?::(.+))?$/
+
+/** The region in the host's name; addresses of one's own in front of Bedrock have none. */
+const regionInHost = /\b[a-z-]+\.([a-z]{2}(?:-[a-z]+)+-\d)\b/
+const usualRegion = 'us-east-1'
+
+/** The headers that authorize a POST of this body to this address. `body` is signed as it is. */
+export async function awsHeaders(
+  key: string,
+  service: string,
+  url: string,
+  body: string,
+): Promise<Record<string, string>> {
+  const [, accessKeyId, secretAccessKey, sessionToken] = signingKey.exec(key) ?? []
+  if (accessKeyId === undefined || secretAccessKey === undefined) return { authorization: `Bearer ${key}` }
+  const signer = new AwsV4Signer({
+    method: 'POST',
+    url,
+    headers: { 'content-type': 'application/json' },
+    body,
+    accessKeyId,
+    secretAccessKey,
+    ...(sessionToken === undefined ? {} : { sessionToken }),
+    service,
+    region: regionInHost.exec(new URL(url).hostname)?.[1] ?? usualRegion,
+  })
+  const { headers } = await signer.sign()
+  return Object.fromEntries([...headers].filter(([name]) => name !== 'content-type' && name !== 'host'))
+}

@@ -1,0 +1,110 @@
+// Tokens for Google's clouds: a service account signs a statement with its key, and its token endpoint gives a token.
+
+import { importPKCS8, SignJWT } from 'jose'
+import { z } from 'zod'
+
+const accountSchema = z.object({
+  client_email: z.string().min(1),
+  private_key: z.string().min(1),
+  private_key_id: z.string().optional(),
+  token_uri: z.url({ protocol: /^https?$/ }).default('https://oauth2.googleapis.com/token'),
+})
+
+const tokenSchema = z.object({
+  access_token: z.string().min(1),
+  expires_in: z.number().positive().default(3600),
+})
+
+/** A token is replaced this long before it expires, so that none expires on its way, milliseconds. */
+const renewBeforeMs = 300_000
+const exchangeTimeoutMs = 10_000
+
+interface Cached {
+  readonly token: string
+  readonly renewAt: number
+}
+
+const cached = new Map<string, Cached>()
+/** Exchanges under way: callers that come meanwhile wait for the same one. */
+const pending = new Map<string, Promise<Cached>>()
+
+/**
+ * A token for this key: the JSON of a service account, or a token already. Rejects with an Error whose message holds
+ * no secret when the key is no such JSON or the endpoint refuses it, and with the signal's reason.
+ */
+export async function googleToken(key: string, scope: string, signal: AbortSignal): Promise<string> {
+  if (!key.trimStart().startsWith('{')) return key
+  const id = `${scope} ${key}`
+  const known = cached.get(id)
+  if (known && Date.now() < known.renewAt) return known.token
+  const exchange = pending.get(id) ?? begin(id, key, scope)
+  return (await unlessAborted(exchange, signal)).token
+}
+
+/** Not bound to the caller that began it: others wait for it too. */
+function begin(id: string, key: string, scope: string): Promise<Cached> {
+  const exchange = exchanged(key, scope)
+    .then((fresh) => {
+      cached.set(id, fresh)
+      return fresh
+    })
+    .finally(() => pending.delete(id))
+  pending.set(id, exchange)
+  // A caller that has left does not hear of its failure; nobody else must crash over it.
+  exchange.catch(() => undefined)
+  return exchange
+}
+
+async function exchanged(key: string, scope: string): Promise<Cached> {
+  const account = accountIn(key)
+  const assertion = await new SignJWT({ scope })
+    .setProtectedHeader({
+      alg: 'RS256',
+      typ: 'JWT',
+      ...(account.private_key_id === undefined ? {} : { kid: account.private_key_id }),
+    })
+    .setIssuer(account.client_email)
+    .setAudience(account.token_uri)
+    .setIssuedAt()
+    .setExpirationTime('1h')
+    .sign(await privateKeyOf(account.private_key))
+  const response = await fetch(account.token_uri, {
+    method: 'POST',
+    body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }),
+    redirect: 'manual',
+    signal: AbortSignal.timeout(exchangeTimeoutMs),
+  })
+  if (!response.ok) throw new Error(`the token endpoint answered with status ${response.status}`)
+  const { access_token: token, expires_in } = tokenSchema.parse(await response.json())
+  const lifeMs = expires_in * 1000
+  return { token, renewAt: Date.now() + lifeMs - Math.min(renewBeforeMs, lifeMs / 2) }
+}
+
+function accountIn(key: string): z.infer<typeof accountSchema> {
+  try {
+    return accountSchema.parse(JSON.parse(key))
+  } catch {
+    // The parser's own words would quote the key.
+    throw new Error("the key is not the JSON of a service account's key")
+  }
+}
+
+async function privateKeyOf(pem: string): Promise<CryptoKey> {
+  try {
+    return await importPKCS8(pem, 'RS256')
+  } catch {
+    throw new Error('the private key of the service account cannot be read')
+  }
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  const { promise, reject } = Promise.withResolvers<never>()
+  const abort = () => reject(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}

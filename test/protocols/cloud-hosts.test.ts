@@ -1,0 +1,116 @@
+// The recordings of Claude and Gemini at Amazon and Google, through the rows of these clouds.
+
+import { describe, expect, test } from 'bun:test'
+import { collect } from '../../src/conversation/event.ts'
+import type { JsonObject } from '../../src/conversation/request.ts'
+import { outbound as anthropic } from '../../src/protocols/anthropic-messages/outbound.ts'
+import { inbound } from '../../src/protocols/anthropic-messages/inbound.ts'
+import type { AnthropicQuirks } from '../../src/protocols/anthropic-messages/schema.ts'
+import { outbound as gemini } from '../../src/protocols/gemini/outbound.ts'
+import { exceptionPrefix } from '../../src/protocols/aws-event-stream.ts'
+import type { Target } from '../../src/protocols/protocol.ts'
+import { providerById } from '../../src/providers/registry.ts'
+import { assertWellFormed, cases, framesOf as sseFrames, parseFrames } from '../support/recordings.ts'
+import { testStreams } from '../support/stream-promises.ts'
+import { framesOf } from './bedrock-converse/support.ts'
+import { chat } from './anthropic-messages/support.ts'
+
+function targetOf<Quirks>(row: string, defaults: Quirks, model: string): Target<Quirks> {
+  return {
+    model,
+    provider: row,
+    quirks: { ...defaults, ...providerById(row)!.quirks } as Quirks,
+    maxOutputTokens: undefined,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+  }
+}
+const claude = (row: string, model: string) => targetOf<AnthropicQuirks>(row, anthropic.defaultQuirks, model)
+const invoked = cases('bedrock-invoke-anthropic')
+// Claude 2 answered text completions, which are another protocol.
+const messages = invoked.filter((one) => one.status === 200 && !/claude-(v2|instant)/.test(one.meta.model!))
+const streams = messages.filter((one) => one.streamed)
+const vertex = cases('vertex-anthropic')
+
+describe('Claude invoked at Bedrock', () => {
+  test("frames its streams in Amazon's way", () => {
+    expect(anthropic.framingFor!(claude('bedrockclaude', 'a'))).toBe('aws-event-stream')
+    expect(anthropic.framingFor!(claude('vertexclaude', 'a'))).toBe('sse')
+    expect([messages.length, streams.length]).toEqual([6, 2])
+  })
+
+  testStreams(streams, {
+    frames: framesOf,
+    parser: (one) => anthropic.parser(claude('bedrockclaude', one.meta.model!)),
+  })
+
+  test.each(streams.map((one) => [one.id, one] as const))('says what the chunks of %s hold', (_, one) => {
+    const events = parseFrames(
+      anthropic.parser(claude('bedrockclaude', one.meta.model!)),
+      framesOf([one.stream()]),
+    )
+    assertWellFormed(events)
+    const chunks = framesOf([one.stream()]).map(({ data }) =>
+      JSON.parse(Buffer.from(JSON.parse(data).bytes, 'base64').toString()),
+    )
+    const result = collect(events)
+    expect(result.choices[0]!.text ?? '').toBe(chunks.map((chunk) => chunk.delta?.text ?? '').join(''))
+    const last = chunks.find((chunk) => chunk.type === 'message_delta')
+    expect(result.usage!.output).toBe(last.usage.output_tokens)
+    expect(result.id).toStartWith('msg_bdrk_')
+  })
+
+  test('ends with the exception that Amazon sends in place of an event', () => {
+    const frames = [
+      ...framesOf([streams[0]!.stream()]).slice(0, 3),
+      { event: `${exceptionPrefix}throttlingException`, data: '{"message":"Too many tokens"}' },
+    ]
+    const events = parseFrames(anthropic.parser(claude('bedrockclaude', 'a')), frames)
+    assertWellFormed(events)
+    expect(collect(events).fault).toMatchObject({ kind: 'rate-limited', message: 'Too many tokens' })
+  })
+})
+
+describe('requests to Claude', () => {
+  const asked = [...messages, ...vertex].filter((one) => one.request)
+
+  test.each(asked.map((one) => [`${one.provider}/${one.id}`, one] as const))(
+    '%s go where they went',
+    (_, one) => {
+      const row = one.provider === 'vertex-anthropic' ? 'vertexclaude' : 'bedrockclaude'
+      const streamed = one.streamed
+      const { body, path, headers } = anthropic.lower(
+        inbound.parse({ ...one.request, model: 'x/y', stream: streamed }).toChatRequest(),
+        claude(row, one.meta.model!),
+      )
+      expect(headers['anthropic-version']).toBeUndefined()
+      expect(body.anthropic_version).toBe(one.request!.anthropic_version!)
+      expect('model' in body).toBe(false)
+      expect(body.stream).toBe((row === 'vertexclaude' && streamed ? true : undefined) as never)
+      expect(decodeURIComponent(one.meta.url)).toEndWith(decodeURIComponent(path))
+      if (row === 'bedrockclaude') expect(one.meta.url).toEndWith(path)
+      expect(Array.isArray(body.messages)).toBe(true)
+    },
+  )
+})
+
+describe('Gemini on Vertex', () => {
+  const all = cases('vertex-gemini')
+
+  test.each(all.map((one) => [one.id, one] as const))('%s is found where it was', (_, one) => {
+    const { path } = gemini.lower(
+      chat({ stream: one.meta.url.includes(':stream') }),
+      targetOf('vertex', gemini.defaultQuirks, one.meta.model!),
+    )
+    expect(one.meta.url).toEndWith(path)
+  })
+
+  test('answers are read through its row', () => {
+    for (const one of all.filter((each) => each.status === 200 && each.streamed)) {
+      const parser = gemini.parser(targetOf('vertex', gemini.defaultQuirks, one.meta.model!))
+      const events = parseFrames(parser, sseFrames([one.stream()]))
+      assertWellFormed(events)
+      expect((events.at(-1) as JsonObject).kind).toBe('finish')
+    }
+  })
+})
