@@ -8,7 +8,16 @@ const root = join(import.meta.dir, '..')
 const folder = join(import.meta.dir, 'sqlite')
 
 /** Tables whose primary key is how their rows are read, or whose rows are short: one tree instead of two. */
-const withoutRowid = new Set(['journal', 'wallet', 'key_spend', 'attempt', 'server', 'correction', 'payment'])
+const withoutRowid = new Set([
+  'journal',
+  'wallet',
+  'key_spend',
+  'attempt',
+  'open_call',
+  'server',
+  'correction',
+  'payment',
+])
 
 const insertOnly = ['journal', 'price_version']
 

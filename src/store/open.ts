@@ -97,7 +97,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
     books: new SqliteBooks(path),
     idempotency: new SqliteIdempotency({
       database,
-      group: ledger.group,
+      group: ledger,
       clock,
       owner: serveAs ?? '',
       // Asked inside a transaction, where the dead cannot be succeeded: the ledger has done that at start.

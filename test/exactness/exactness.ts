@@ -7,6 +7,7 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { parseUsd } from '../../src/credits/money.ts'
 import { billOf, configOf, promptOf, startBillingProvider, type Plan } from '../kill/billing-provider.ts'
 import { callOnce, type Seen } from '../kill/client.ts'
+import { allCallsIn, openCallsIn } from '../simulation/call-rows.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir } from '../support/run-weir.ts'
 
@@ -107,9 +108,7 @@ function wish(random: Random, nonce: string): { plan: Plan; prompt: string; leav
 async function rested(dataDir: string): Promise<void> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
   database.run('PRAGMA busy_timeout = 1000')
-  const open = database.prepare<{ open: number }, []>(
-    "SELECT count(*) AS open FROM call WHERE state = 'open'",
-  )
+  const open = database.prepare<{ open: number }, []>('SELECT count(*) AS open FROM open_call')
   const deadline = performance.now() + 10_000
   while (open.get()!.open > 0 && performance.now() < deadline) await Bun.sleep(20)
   database.close()
@@ -118,7 +117,10 @@ async function rested(dataDir: string): Promise<void> {
 function rowsOf(dataDir: string): ReadonlyMap<string, CallRow> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true, safeIntegers: true })
   const rows = database
-    .query<CallRow, []>('SELECT id, state, charged, hold, estimated, upstream_id FROM call')
+    .query<CallRow, []>(
+      `SELECT id, state, charged, hold, estimated, upstream_id FROM call
+       UNION ALL SELECT id, 'open', NULL, hold, NULL, NULL FROM open_call`,
+    )
     .all()
   database.close()
   return new Map(rows.map((row) => [row.id, row]))

@@ -3,6 +3,7 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { parseUsd } from '../../src/credits/money.ts'
+import { allCallsIn, openCallsIn } from '../simulation/call-rows.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir, type RunningWeir } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
@@ -41,7 +42,7 @@ export interface KillReport {
 /** A checkpoint every so many tokens, or milliseconds. */
 export const checkpoint = { tokens: 20, ms: 100 }
 const recoveryMs = 5_000
-const openCalls = "SELECT count(*) AS open FROM call WHERE state = 'open' AND opened_at < ?"
+const openCalls = 'SELECT count(*) AS open FROM open_call WHERE opened_at < ?'
 
 interface CallRow {
   readonly id: string
@@ -109,7 +110,9 @@ async function recovered(dataDir: string, killedAt: number): Promise<number> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
   try {
     database.run('PRAGMA busy_timeout = 1000')
-    const open = database.prepare<{ open: number }, [number]>(openCalls)
+    const open = database.prepare<{ open: number }, [number]>(
+      `SELECT count(*) AS open FROM ${openCallsIn(database)} WHERE opened_at < ?`,
+    )
     while (open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs) await Bun.sleep(10)
     return performance.now() - started
   } finally {
@@ -121,7 +124,8 @@ function rowsOf(dataDir: string): Map<string, CallRow> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true, safeIntegers: true })
   const rows = database
     .query<CallRow, []>(
-      `SELECT id, state, charged, hold, ending, upstream_id, json_extract(receipt, '$.usage.output') AS words FROM call`,
+      `SELECT id, state, charged, hold, ending, upstream_id, json_extract(receipt, '$.usage.output') AS words FROM call
+       UNION ALL SELECT id, 'open', NULL, hold, NULL, NULL, NULL FROM open_call`,
     )
     .all()
   database.close()

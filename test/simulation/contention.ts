@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
 import { grantOf } from '../credits/support.ts'
+import { openCallsIn } from './call-rows.ts'
 import { tempDir } from '../support/tmp.ts'
 
 const processes = 4
@@ -48,14 +49,14 @@ export async function overspend(
 }
 
 /** What must be true of every single moment of the file; a row of it is a moment at which it was not. */
-const conserved = `
+const conserved = (openCalls: string) => `
   SELECT * FROM (SELECT
     (SELECT coalesce(sum(amount), 0) FROM journal) AS all_legs,
     (SELECT coalesce(sum(posted - debt), 0) FROM wallet)
       - (SELECT coalesce(sum(amount), 0) FROM journal WHERE account GLOB 'wallet:*') AS posted,
     (SELECT coalesce(sum(posted), 0) FROM wallet) - (SELECT coalesce(sum(remaining), 0) FROM lot) AS remaining,
     (SELECT coalesce(sum(held), 0) FROM wallet)
-      - (SELECT coalesce(sum(hold), 0) FROM call WHERE state = 'open') AS held,
+      - (SELECT coalesce(sum(hold), 0) FROM open_call) AS held,
     (SELECT count(*) FROM wallet WHERE posted < 0 OR held < 0 OR debt < 0 OR held > posted) AS negative)
   WHERE all_legs <> 0 OR posted <> 0 OR remaining <> 0 OR held <> 0 OR negative <> 0`
 
@@ -69,7 +70,7 @@ export async function conservation(
     await store.ledger.grant(grantOf(`start-${account}`, usd(50), { account }))
   }
   const reader = new Database(join(dir.path, 'weir.db'), { readonly: true, safeIntegers: true })
-  const read = reader.prepare(conserved)
+  const read = reader.prepare(conserved(openCallsIn(reader)))
   const working = Promise.all(
     Array.from({ length: processes }, (_, n) => figureOf(start(dir.path, `p${n}`, 'work', ms))),
   )

@@ -73,10 +73,8 @@ export const mutants: readonly Mutant[] = [
       ],
       [
         'src/store/sqlite/call-table.ts',
-        `absorbed = ?, estimated = ?, upstream_id = ?, receipt = ?, settle_tx = ?
-       WHERE seq = ? AND state = 'open' AND owner = ?`,
-        `absorbed = ?, estimated = ?, upstream_id = ?, receipt = ?, settle_tx = ?
-       WHERE seq = ? AND owner = ?`,
+        "for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')",
+        'for (const { call, owner } of this.#closed) this.#sql.close.run(call, owner)',
       ],
     ],
   },

@@ -1,6 +1,7 @@
 // What the file says, read by a connection of its own and held against the oracle.
 
 import type { Database } from 'bun:sqlite'
+import { allCallsIn, openCallsIn } from './call-rows.ts'
 import { holdOf, sum, type Oracle, type OracleLot } from './oracle.ts'
 
 interface LotRow {
@@ -115,9 +116,12 @@ function statements(database: Database) {
       'SELECT pool, posted, held, debt FROM wallet WHERE account = ?',
     ),
     openCalls: database.prepare<{ id: string; hold: bigint }, [string]>(
-      "SELECT id, hold FROM call WHERE account = ? AND state = 'open'",
+      'SELECT id, hold FROM open_call WHERE account = ?',
     ),
-    calls: database.prepare<CallRow, []>('SELECT id, state, hold, cost, charged, settle_tx FROM call'),
+    calls: database.prepare<CallRow, []>(
+      `SELECT id, state, hold, cost, charged, settle_tx FROM call
+       UNION ALL SELECT id, 'open', hold, NULL, NULL, NULL FROM open_call`,
+    ),
     drawn: database.prepare<{ lot: string; amount: bigint }, [bigint]>(
       'SELECT lot, -amount AS amount FROM journal WHERE tx = ? AND lot IS NOT NULL ORDER BY leg',
     ),

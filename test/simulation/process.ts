@@ -3,6 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
 import type { SpillRecord } from '../../src/store/sqlite/ledger-store.ts'
+import { openCallsIn } from './call-rows.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
@@ -70,7 +71,7 @@ export class SimulatedProcess {
     })
     const database = this.database.asDatabase
     this.#sql = {
-      openCalls: database.prepare<{ id: string }, []>("SELECT id FROM call WHERE state = 'open'"),
+      openCalls: database.prepare<{ id: string }, []>('SELECT id FROM open_call'),
       lastExpired: database.prepare<{ account: string }, []>(
         "SELECT account FROM journal WHERE kind = 'expire' AND lot IS NOT NULL ORDER BY tx DESC LIMIT 1",
       ),

@@ -52,15 +52,19 @@ const checks: readonly Check[] = [
   {
     name: 'what lots have pinned is what open calls hold',
     sql: `WITH pins AS (
-            SELECT call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
-            FROM call, json_each(call.pins) AS pin WHERE call.state = 'open')
+            SELECT open_call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
+            FROM open_call, json_each(open_call.pins) AS pin)
           SELECT 'lot ' || lot AS broken FROM (
             SELECT lot, sum(amount) AS difference FROM (
               SELECT lot, amount FROM pins UNION ALL SELECT id, -pinned FROM lot WHERE pinned <> 0
             ) GROUP BY lot) WHERE difference <> 0
           UNION ALL
-          SELECT 'call ' || call.id FROM call WHERE state = 'open'
-            AND hold <> coalesce((SELECT sum(amount) FROM pins WHERE pins.call = call.id), 0)`,
+          SELECT 'call ' || id FROM open_call
+            WHERE hold <> coalesce((SELECT sum(amount) FROM pins WHERE pins.call = open_call.id), 0)`,
+  },
+  {
+    name: 'a call is open or has ended, never both',
+    sql: `SELECT 'call ' || call.id AS broken FROM open_call JOIN call ON call.id = open_call.id`,
   },
   {
     name: 'per lot: granted = remaining + consumed + expired + refunded',

@@ -6,14 +6,13 @@ import type { CostLine } from '../../credits/price.ts'
 import { pools, type Pool } from '../../credits/pool.ts'
 import type { OpenCall, Pin, Progress } from '../../credits/wallet.ts'
 
-export interface CallRow {
-  readonly seq: bigint
+/** A call from its hold to its end. */
+export interface OpenCallRow {
   readonly id: string
   readonly account: string
   readonly key: string | null
-  readonly state: string
   readonly hold: bigint
-  readonly pins: string | null
+  readonly pins: string
   readonly funding: string
   readonly model: string
   readonly price_version: string
@@ -23,12 +22,27 @@ export interface CallRow {
   readonly lease_until: bigint
   readonly opened_at: bigint
   readonly progress: string | null
-  readonly ended_at: bigint | null
-  readonly ending: string | null
-  readonly cost: bigint | null
-  readonly charged: bigint | null
-  readonly absorbed: bigint | null
-  readonly estimated: bigint | null
+}
+
+/** A call that has ended. */
+export interface EndedCallRow {
+  readonly seq: bigint
+  readonly id: string
+  readonly account: string
+  readonly key: string | null
+  readonly state: 'settled' | 'voided'
+  readonly hold: bigint
+  readonly funding: string
+  readonly model: string
+  readonly price_version: string
+  readonly owner: string
+  readonly opened_at: bigint
+  readonly ended_at: bigint
+  readonly ending: string
+  readonly cost: bigint
+  readonly charged: bigint
+  readonly absorbed: bigint
+  readonly estimated: bigint
   readonly upstream_id: string | null
   readonly receipt: string | null
   readonly settle_tx: bigint | null
@@ -59,6 +73,7 @@ function usageFacts(usage: Usage): Partial<Usage> {
   for (const bucket of tokenBuckets) if (usage[bucket] !== 0) facts[bucket] = usage[bucket]
   facts.toolCalls = usage.toolCalls
   if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
+  if (usage.billed !== undefined) facts.billed = usage.billed
   return facts
 }
 
@@ -80,7 +95,7 @@ export function pinsOf(text: string): Pin[] {
   return Array.from(text.matchAll(pinPattern), (match) => ({ lot: match[1]!, amount: BigInt(match[2]!) }))
 }
 
-export function openCallOf(row: CallRow): OpenCall {
+export function openCallOf(row: OpenCallRow): OpenCall {
   return {
     call: row.id,
     key: row.key,
@@ -88,7 +103,7 @@ export function openCallOf(row: CallRow): OpenCall {
       row.key_limit === null ? null : { limit: row.key_limit, windowStart: Number(row.key_window ?? 0n) },
     funding: row.funding.split(',').filter(isPool),
     hold: row.hold,
-    pins: pinsOf(row.pins ?? ''),
+    pins: pinsOf(row.pins),
     owner: row.owner,
     leaseUntil: Number(row.lease_until),
     progress: progressOf(row.progress),
@@ -108,21 +123,32 @@ function progressOf(text: string | null): Progress | null {
   return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }
 }
 
-export function callRecordOf(row: CallRow, drawn: CallRecord['drawn']): CallRecord {
+export function openRecordOf(row: OpenCallRow): CallRecord {
+  return {
+    ...factsOf(row),
+    state: 'open',
+    endedAt: null,
+    cost: 0n,
+    charged: 0n,
+    absorbed: 0n,
+    estimated: false,
+    usage: null,
+    lines: [],
+    ending: null,
+    served: null,
+    drawn: [],
+  }
+}
+
+export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): CallRecord {
   const facts = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt)
   return {
-    call: row.id,
-    account: row.account,
-    key: row.key,
-    model: row.model,
-    state: row.state as CallRecord['state'],
-    priceVersion: row.price_version,
-    hold: row.hold,
-    openedAt: Number(row.opened_at),
-    endedAt: row.ended_at === null ? null : Number(row.ended_at),
-    cost: row.cost ?? 0n,
-    charged: row.charged ?? 0n,
-    absorbed: row.absorbed ?? 0n,
+    ...factsOf(row),
+    state: row.state,
+    endedAt: Number(row.ended_at),
+    cost: row.cost,
+    charged: row.charged,
+    absorbed: row.absorbed,
     estimated: row.estimated === 1n,
     usage: facts ? usageOf(facts.usage) : null,
     lines: facts
@@ -136,6 +162,18 @@ export function callRecordOf(row: CallRow, drawn: CallRecord['drawn']): CallReco
     ending: row.state === 'settled' ? (row.ending as Ending) : null,
     served: facts?.served ?? null,
     drawn,
+  }
+}
+
+function factsOf(row: OpenCallRow | EndedCallRow) {
+  return {
+    call: row.id,
+    account: row.account,
+    key: row.key,
+    model: row.model,
+    priceVersion: row.price_version,
+    hold: row.hold,
+    openedAt: Number(row.opened_at),
   }
 }
 

@@ -1,15 +1,19 @@
-// The rows of calls: opened by a hold, kept while the call runs, ended once.
+// Calls in the file: a row of `open_call` from hold to end, then one of `call`, written once and for ever. What hot
+// commands do is gathered and written at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Attempt, CallRecord, SettleCommand } from '../../credits/ledger.ts'
 import type { Pool } from '../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../credits/wallet.ts'
+import { BulkInsert } from './bulk-insert.ts'
 import {
-  callRecordOf,
+  endedRecordOf,
+  openRecordOf,
   pinsText,
   progressText,
   receiptText,
-  type CallRow,
+  type EndedCallRow,
+  type OpenCallRow,
   type ReceiptFacts,
 } from './call-record.ts'
 import { requireOne } from './wallets.ts'
@@ -26,48 +30,61 @@ export interface CallEnd {
 
 export class CallTable {
   readonly #sql: ReturnType<typeof statements>
+  readonly #opened: BulkInsert
+  readonly #ended: BulkInsert
+  /** Not in the file yet. */
+  readonly #opening = new Map<string, { readonly account: string; open: OpenCall }>()
+  readonly #kept = new Map<string, OpenCall>()
+  readonly #closed: OpenCall[] = []
+  readonly #endedIds = new Set<string>()
 
   constructor(database: Database) {
     this.#sql = statements(database)
+    this.#opened = new BulkInsert(
+      database,
+      'open_call',
+      'id, account, key, hold, pins, funding, model, price_version, key_limit, key_window, owner, lease_until, opened_at, progress',
+    )
+    this.#ended = new BulkInsert(
+      database,
+      'call',
+      'id, account, key, state, hold, funding, model, price_version, owner, opened_at, ended_at, ending, cost, charged, absorbed, estimated, upstream_id, receipt, settle_tx',
+    )
   }
 
-  /** The number of the new row; nothing when the id has been used before. */
-  insert(account: string, open: OpenCall): number | undefined {
-    const { changes, lastInsertRowid } = this.#sql.insert.run(
+  /** Opens a call; false when its id has been used before. */
+  open(account: string, open: OpenCall): boolean {
+    const id = open.call
+    if (this.#opening.has(id) || this.#endedIds.has(id) || this.#sql.used.get(id) !== null) return false
+    this.#opening.set(id, { account, open })
+    return true
+  }
+
+  keep(open: OpenCall): void {
+    const opening = this.#opening.get(open.call)
+    if (opening) opening.open = open
+    else this.#kept.set(open.call, open)
+  }
+
+  end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
+    const { open, state, cost, charged, absorbed } = ended
+    // A call that was opened in this very group never becomes a row of `open_call`.
+    if (!this.#opening.delete(open.call)) {
+      this.#kept.delete(open.call)
+      this.#closed.push(open)
+    }
+    this.#endedIds.add(open.call)
+    this.#ended.add(
       open.call,
       account,
       open.key,
+      state,
       open.hold,
-      pinsText(open.pins),
       open.funding.join(','),
       open.model,
       open.priceVersion,
-      open.keyLimit?.limit ?? null,
-      open.keyLimit?.windowStart ?? null,
       open.owner,
-      open.leaseUntil,
       open.openedAt,
-    )
-    return Number(changes) === 1 ? Number(lastInsertRowid) : undefined
-  }
-
-  update(row: number, open: OpenCall): void {
-    const progress = open.progress === null ? null : progressText(open.progress)
-    const { changes } = this.#sql.update.run(
-      open.hold,
-      pinsText(open.pins),
-      open.leaseUntil,
-      progress,
-      row,
-      open.owner,
-    )
-    requireOne(changes, 'call')
-  }
-
-  end(row: number, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void {
-    const { open, state, cost, charged, absorbed } = ended
-    const { changes } = this.#sql.end.run(
-      state,
       end.at,
       end.ending,
       cost,
@@ -77,10 +94,7 @@ export class CallTable {
       end.receipt?.served?.upstreamId ?? null,
       end.receipt === null ? null : receiptText(end.receipt),
       end.tx,
-      row,
-      open.owner,
     )
-    requireOne(changes, 'call')
     for (const [n, attempt] of end.attempts.entries()) {
       if (attempt.outcome === 'served') continue
       const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
@@ -88,44 +102,95 @@ export class CallTable {
     }
   }
 
-  open(): Pick<CallRow, 'id' | 'account' | 'owner' | 'lease_until'>[] {
+  /** Writes what the group has done so far. */
+  write(): void {
+    for (const { account, open } of this.#opening.values()) this.#opened.add(...rowOf(account, open))
+    this.#opened.write()
+    for (const open of this.#kept.values()) {
+      const progress = open.progress === null ? null : progressText(open.progress)
+      const { call, owner, hold, leaseUntil } = open
+      requireOne(
+        this.#sql.update.run(hold, pinsText(open.pins), leaseUntil, progress, call, owner).changes,
+        'call',
+      )
+    }
+    // The owner fences: a call that another has ended in the meantime undoes the group.
+    for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')
+    this.#ended.write()
+    this.#clear()
+  }
+
+  /** Forgets what has not been written. */
+  forget(): void {
+    this.#opened.forget()
+    this.#ended.forget()
+    this.#clear()
+  }
+
+  #clear(): void {
+    this.#opening.clear()
+    this.#kept.clear()
+    this.#closed.length = 0
+    this.#endedIds.clear()
+  }
+
+  listOpen(): Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[] {
     return this.#sql.open.all()
   }
 
   /** By our id, or by the id the provider gave its answer. */
   record(account: string, id: string): CallRecord | undefined {
+    const open = this.#sql.openById.get(id, account)
+    if (open) return openRecordOf(open)
     const row = this.#sql.byId.get(id, account) ?? this.#sql.byUpstreamId.get(id, account)
     if (!row) return undefined
     const drawn = row.settle_tx === null ? [] : this.#sql.drawn.all(row.settle_tx)
-    return callRecordOf(
+    return endedRecordOf(
       row,
       drawn.map(({ lot, pool, amount }) => ({ lot, pool, amount })),
     )
   }
 }
 
+function rowOf(account: string, open: OpenCall) {
+  return [
+    open.call,
+    account,
+    open.key,
+    open.hold,
+    pinsText(open.pins),
+    open.funding.join(','),
+    open.model,
+    open.priceVersion,
+    open.keyLimit?.limit ?? null,
+    open.keyLimit?.windowStart ?? null,
+    open.owner,
+    open.leaseUntil,
+    open.openedAt,
+    open.progress === null ? null : progressText(open.progress),
+  ] as const
+}
+
 function statements(database: Database) {
   return {
-    insert: database.prepare(
-      `INSERT INTO call (id, account, key, state, hold, pins, funding, model, price_version, key_limit, key_window,
-       owner, lease_until, opened_at) VALUES (?,?,?,'open',?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
-    ) as Statement,
+    used: database.prepare<{ used: bigint }, [string]>(
+      `SELECT 1 AS used FROM call WHERE id = ?1 UNION ALL SELECT 1 FROM open_call WHERE id = ?1`,
+    ),
     update: database.prepare(
-      `UPDATE call SET hold = ?, pins = ?, lease_until = ?, progress = ? WHERE seq = ? AND state = 'open' AND owner = ?`,
+      `UPDATE open_call SET hold = ?, pins = ?, lease_until = ?, progress = ? WHERE id = ? AND owner = ?`,
     ) as Statement,
-    end: database.prepare(
-      `UPDATE call SET state = ?, pins = NULL, progress = NULL, ended_at = ?, ending = ?, cost = ?, charged = ?,
-       absorbed = ?, estimated = ?, upstream_id = ?, receipt = ?, settle_tx = ?
-       WHERE seq = ? AND state = 'open' AND owner = ?`,
-    ) as Statement,
+    close: database.prepare('DELETE FROM open_call WHERE id = ? AND owner = ?') as Statement,
     attempt: database.prepare(
       'INSERT INTO attempt (call, n, provider, upstream_id, state, code, est_cost) VALUES (?,?,?,?,?,?,0)',
     ) as Statement,
-    open: database.prepare<Pick<CallRow, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
-      `SELECT id, account, owner, lease_until FROM call WHERE state = 'open'`,
+    open: database.prepare<Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>, []>(
+      'SELECT id, account, owner, lease_until FROM open_call ORDER BY opened_at, id',
     ),
-    byId: database.prepare<CallRow, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
-    byUpstreamId: database.prepare<CallRow, [string, string]>(
+    openById: database.prepare<OpenCallRow, [string, string]>(
+      'SELECT * FROM open_call WHERE id = ? AND account = ?',
+    ),
+    byId: database.prepare<EndedCallRow, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
+    byUpstreamId: database.prepare<EndedCallRow, [string, string]>(
       'SELECT * FROM call WHERE upstream_id = ? AND account = ? ORDER BY seq DESC LIMIT 1',
     ),
     drawn: database.prepare<{ lot: string; pool: Pool; amount: bigint }, [bigint]>(

@@ -114,7 +114,8 @@ function statements(database: Database) {
        WHERE account = ? AND key = ?`,
     ),
     call: database.prepare<{ state: string; ended_at: bigint | null }, [string]>(
-      'SELECT state, ended_at FROM call WHERE id = ?',
+      `SELECT state, ended_at FROM call WHERE id = ?1
+       UNION ALL SELECT 'open', NULL FROM open_call WHERE id = ?1`,
     ),
     put: database.prepare(
       `INSERT OR REPLACE INTO idempotency (account, key, body_hash, call, owner, status, headers, answer, expires_at)

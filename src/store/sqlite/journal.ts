@@ -2,6 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Leg, TransactionKind } from '../../credits/wallet.ts'
+import { BulkInsert } from './bulk-insert.ts'
 
 export interface JournalRow {
   readonly tx: bigint
@@ -29,43 +30,63 @@ export type HashedFields = Pick<JournalRow, 'kind' | 'account' | 'lot' | 'amount
  * same to it, and anybody can compute it again with a shell.
  */
 export function hashOf(previous: Uint8Array, row: HashedFields): Uint8Array {
-  const fields = [`${row.tx}`, `${row.leg}`, row.kind, row.account, row.lot, `${row.amount}`, `${row.at}`]
-  const hex = Buffer.from(previous.buffer, previous.byteOffset, previous.byteLength).toString('hex')
   const hash = new Uint8Array(32)
-  Bun.SHA256.hash(hex + JSON.stringify(fields), hash)
+  Bun.SHA256.hash(previous.toHex() + fieldsText(row), hash)
   return hash
 }
 
+/** What JSON.stringify makes of the fields as strings, at a third of its time. */
+function fieldsText({ tx, leg, kind, account, lot, amount, at }: HashedFields): string {
+  const lotText = lot === null ? 'null' : quoted(lot)
+  return `["${tx}","${leg}",${quoted(kind)},${quoted(account)},${lotText},"${amount}","${at}"]`
+}
+
+const plainText = /^[ !#-[\]-~]*$/
+
+function quoted(text: string): string {
+  return plainText.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
 export class Journal {
-  readonly #insert: Statement
+  readonly #rows: BulkInsert
   readonly #last: Statement<Pick<JournalRow, 'tx' | 'hash'>, []>
   #head: { tx: number; hash: Uint8Array } | null = null
 
   constructor(database: Database) {
-    this.#insert = database.prepare(
-      'INSERT INTO journal (tx, leg, kind, account, lot, amount, at, prev_hash, hash) VALUES (?,?,?,?,?,?,?,?,?)',
+    this.#rows = new BulkInsert(
+      database,
+      'journal',
+      'tx, leg, kind, account, lot, amount, at, prev_hash, hash',
     )
     this.#last = database.prepare('SELECT tx, hash FROM journal ORDER BY tx DESC, leg DESC LIMIT 1')
   }
 
-  /** Forgets the head: another process has written, or our transaction was undone. */
+  /** Forgets the head and what was not written: another process has written, or our transaction was undone. */
   forget(): void {
+    this.#rows.forget()
     this.#head = null
   }
 
-  /** Appends one transaction and returns its number. Its legs must sum to zero. */
+  /** Appends one transaction, to be written with the group, and returns its number. Its legs must sum to zero. */
   append(kind: TransactionKind, legs: readonly Leg[], at: number): number {
     const head = (this.#head ??= this.#load())
-    if (legs.reduce((sum, leg) => sum + leg.amount, 0n) !== 0n)
-      throw new Error(`the legs of a ${kind} do not sum to zero`)
+    let total = 0n
+    for (const leg of legs) total += leg.amount
+    if (total !== 0n) throw new Error(`the legs of a ${kind} do not sum to zero`)
     const tx = head.tx + 1
-    for (const [leg, { account, lot, amount }] of legs.entries()) {
+    for (let leg = 0; leg < legs.length; leg++) {
+      const { account, lot, amount } = legs[leg]!
       const hash = hashOf(head.hash, { tx, leg, kind, account, lot, amount, at })
-      this.#insert.run(tx, leg, kind, account, lot, amount, at, head.hash, hash)
+      this.#rows.add(tx, leg, kind, account, lot, amount, at, head.hash, hash)
       head.hash = hash
     }
     head.tx = tx
     return tx
+  }
+
+  /** Writes what has been appended so far. */
+  write(): void {
+    this.#rows.write()
   }
 
   #load(): { tx: number; hash: Uint8Array } {

@@ -81,7 +81,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
           if (this.#wallets.validate()) this.#journal.forget()
         },
         finish: () => {
+          this.#write()
           this.#wallets.flush()
+          this.#wallets.trim()
           this.#writePrices()
           for (const rider of parts.riders) rider.write()
         },
@@ -92,10 +94,28 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
         abandon: () => {
           this.#wallets.forget()
           this.#journal.forget()
+          this.#calls.forget()
         },
       },
       parts.limits,
     )
+  }
+
+  /**
+   * A command on other tables that shares the ledger's commits. It finds the calls as the commands before it have left
+   * them.
+   */
+  admit<T>(run: () => T): Promise<T> {
+    return this.group.admit(() => {
+      this.#write()
+      return run()
+    })
+  }
+
+  /** Writes what holds and ends of calls have left for the end of the group. */
+  #write(): void {
+    this.#journal.write()
+    this.#calls.write()
   }
 
   hold(command: HoldCommand): Promise<HoldResult> {
@@ -193,12 +213,11 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   #open(entry: CachedWallet, change: Change): void {
     if (change.call?.kind !== 'opened') throw new Error('a hold opens a call')
     const { open } = change.call
-    const row = this.#calls.insert(entry.wallet.account, open)
     // The id is the idempotency key of the command: a call that has ended is not opened again.
-    if (row === undefined)
+    if (!this.#calls.open(entry.wallet.account, open))
       throw new GatewayError('idempotency_conflict', { message: 'This call id has been used.' })
     this.#wallets.apply(entry, change, null)
-    this.#wallets.opened(entry, open.call, row)
+    this.#wallets.opened(entry, open.call)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
   }
 
@@ -206,7 +225,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     if (change.call?.kind !== 'kept') throw new Error('the call stays open')
     const { open } = change.call
     if (open.key !== null) this.#wallets.keyOf(open.key)
-    this.#calls.update(rowOf(entry, open.call), open)
+    this.#calls.keep(open)
     this.#wallets.apply(entry, change, null)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold - before.hold)
   }
@@ -225,9 +244,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const tx = change.transaction
       ? this.#journal.append(change.transaction.kind, change.transaction.legs, now)
       : null
-    this.#calls.end(rowOf(entry, open.call), change.call, { at: now, ending, tx, receipt, attempts })
+    this.#calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
     this.#wallets.apply(entry, change, null)
-    this.#wallets.ended(entry, open.call)
+    this.#wallets.ended(open.call)
     if (open.key !== null) {
       this.#wallets.keyHolds(open.key, -open.hold)
       this.#wallets.keySpent(open.key, charged, now)
@@ -296,15 +315,20 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   #post(entry: CachedWallet, change: Change, now: number, source: string | null): void {
     if (change.transaction) this.#journal.append(change.transaction.kind, change.transaction.legs, now)
+    this.#journal.write()
     this.#wallets.apply(entry, change, source)
     if (change.newLot) this.#wallets.flush()
   }
 
   async recover(now: number): Promise<number> {
     const dead = this.#parts.deadOwners()
-    const candidates = reading(() => recoverable(this.#calls.open(), dead, now))
+    const candidates = reading(() => recoverable(this.#calls.listOpen(), dead, now))
     const ended = candidates.map(({ call, account }) =>
-      this.group.admit(() => this.#recover(call, account, dead, now)),
+      this.group.admit(() => {
+        const done = this.#recover(call, account, dead, now)
+        this.#write()
+        return done
+      }),
     )
     return (await Promise.all(ended)).filter(Boolean).length
   }
@@ -393,12 +417,6 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
 interface Recovered extends Pick<SettleCommand, 'usage' | 'lines' | 'estimated'> {
   readonly served: null
-}
-
-function rowOf(entry: CachedWallet, call: string): number {
-  const row = entry.rows.get(call)
-  if (row === undefined) throw new Error(`the open call ${call} has no row`)
-  return row
 }
 
 function newLotId(): string {

@@ -1,10 +1,10 @@
 // Which open calls have lost their process.
 
-import type { CallRow } from './call-record.ts'
+import type { OpenCallRow } from './call-record.ts'
 
 /** Calls whose lease has ended, and calls of owners that are dead for certain. */
 export function recoverable(
-  open: readonly Pick<CallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
+  open: readonly Pick<OpenCallRow, 'id' | 'account' | 'owner' | 'lease_until'>[],
   dead: ReadonlySet<string>,
   now: number,
 ): { readonly call: string; readonly account: string }[] {

@@ -6,7 +6,7 @@ import { startOfDay } from '../../credits/calendar.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
-import { openCallOf, type CallRow } from './call-record.ts'
+import { openCallOf, type OpenCallRow } from './call-record.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000
@@ -32,8 +32,6 @@ interface LotRow {
 
 export interface CachedWallet {
   readonly wallet: Wallet
-  /** The row numbers of its open calls. */
-  readonly rows: Map<string, number>
   /** The version of each pool's row in the file. */
   readonly versions: Map<Pool, bigint>
 }
@@ -120,13 +118,11 @@ export class Wallets {
     }
   }
 
-  opened(entry: CachedWallet, call: string, row: number): void {
-    entry.rows.set(call, row)
+  opened(entry: CachedWallet, call: string): void {
     this.#accountOfCall.set(call, entry.wallet.account)
   }
 
-  ended(entry: CachedWallet, call: string): void {
-    entry.rows.delete(call)
+  ended(call: string): void {
     this.#accountOfCall.delete(call)
   }
 
@@ -178,6 +174,10 @@ export class Wallets {
       for (const day of days) this.#sql.writeDay.run(key, day, spending.days.get(day) ?? 0n)
     }
     for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()
+  }
+
+  /** At the end of a group: what it has done is in the file, and may be loaded again. */
+  trim(): void {
     if (this.#wallets.size > cachedAccounts || this.#keys.size > cachedAccounts) this.forget()
   }
 
@@ -237,7 +237,6 @@ export class Wallets {
     }
     return {
       wallet,
-      rows: new Map(calls.map((row) => [row.id, Number(row.seq)])),
       versions: new Map(poolRows.map((row) => [row.pool, row.version])),
     }
   }
@@ -254,11 +253,10 @@ function statements(database: Database) {
     lot: database.prepare<LotRow, [string, string]>(
       `SELECT ${lotColumns} FROM lot WHERE id = ? AND account = ?`,
     ),
-    openCalls: database.prepare<CallRow, [string]>(
-      `SELECT * FROM call WHERE account = ? AND state = 'open' ORDER BY seq`,
-    ),
+    // Only calls in flight are in the table: reading all of it costs less than an index on every hold and settle.
+    openCalls: database.prepare<OpenCallRow, [string]>('SELECT * FROM open_call WHERE account = ?'),
     accountOfCall: database.prepare<{ account: string }, [string]>(
-      `SELECT account FROM call WHERE id = ? AND state = 'open'`,
+      'SELECT account FROM open_call WHERE id = ?',
     ),
     lastAllowance: database.prepare<{ id: string; expires_at: bigint }, [string, string]>(
       `SELECT id, expires_at FROM lot WHERE account = ?1 AND pool = 'daily' AND substr(source, 1, length(?2)) = ?2
@@ -267,9 +265,7 @@ function statements(database: Database) {
     keyDays: database.prepare<{ day: bigint; spent: bigint }, [string]>(
       'SELECT day, spent FROM key_spend WHERE key = ?',
     ),
-    keyHolds: database.prepare<{ hold: bigint }, [string]>(
-      `SELECT hold FROM call INDEXED BY call_open WHERE state = 'open' AND key = ?`,
-    ),
+    keyHolds: database.prepare<{ hold: bigint }, [string]>('SELECT hold FROM open_call WHERE key = ?'),
     insertLot: database.prepare(
       `INSERT INTO lot (${'id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'},
        source, live) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
