@@ -7,7 +7,6 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { parseUsd } from '../../src/credits/money.ts'
 import { billOf, configOf, promptOf, startBillingProvider, type Plan } from '../kill/billing-provider.ts'
 import { callOnce, type Seen } from '../kill/client.ts'
-import { allCallsIn, openCallsIn } from '../simulation/call-rows.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir } from '../support/run-weir.ts'
 

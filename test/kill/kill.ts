@@ -3,7 +3,6 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { parseUsd } from '../../src/credits/money.ts'
-import { allCallsIn, openCallsIn } from '../simulation/call-rows.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir, type RunningWeir } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
@@ -110,9 +109,7 @@ async function recovered(dataDir: string, killedAt: number): Promise<number> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
   try {
     database.run('PRAGMA busy_timeout = 1000')
-    const open = database.prepare<{ open: number }, [number]>(
-      `SELECT count(*) AS open FROM ${openCallsIn(database)} WHERE opened_at < ?`,
-    )
+    const open = database.prepare<{ open: number }, [number]>(openCalls)
     while (open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs) await Bun.sleep(10)
     return performance.now() - started
   } finally {

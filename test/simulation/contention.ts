@@ -6,7 +6,6 @@ import { parseArgs } from 'node:util'
 import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
 import { grantOf } from '../credits/support.ts'
-import { openCallsIn } from './call-rows.ts'
 import { tempDir } from '../support/tmp.ts'
 
 const processes = 4
@@ -49,7 +48,7 @@ export async function overspend(
 }
 
 /** What must be true of every single moment of the file; a row of it is a moment at which it was not. */
-const conserved = (openCalls: string) => `
+const conserved = `
   SELECT * FROM (SELECT
     (SELECT coalesce(sum(amount), 0) FROM journal) AS all_legs,
     (SELECT coalesce(sum(posted - debt), 0) FROM wallet)
@@ -70,7 +69,7 @@ export async function conservation(
     await store.ledger.grant(grantOf(`start-${account}`, usd(50), { account }))
   }
   const reader = new Database(join(dir.path, 'weir.db'), { readonly: true, safeIntegers: true })
-  const read = reader.prepare(conserved(openCallsIn(reader)))
+  const read = reader.prepare(conserved)
   const working = Promise.all(
     Array.from({ length: processes }, (_, n) => figureOf(start(dir.path, `p${n}`, 'work', ms))),
   )

@@ -1,7 +1,6 @@
 // What the file says, read by a connection of its own and held against the oracle.
 
 import type { Database } from 'bun:sqlite'
-import { allCallsIn, openCallsIn } from './call-rows.ts'
 import { holdOf, sum, type Oracle, type OracleLot } from './oracle.ts'
 
 interface LotRow {

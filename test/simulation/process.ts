@@ -3,7 +3,6 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
 import type { SpillRecord } from '../../src/store/sqlite/ledger-store.ts'
-import { openCallsIn } from './call-rows.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
