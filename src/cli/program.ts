@@ -193,10 +193,31 @@ function models(weir: Command, io: Io): void {
   ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
 }
 
+const reconcileHelp = `
+FILE is the provider's usage export: CSV with a heading, a JSON list (or an object with one in "data"), or an object
+a line. Lines are matched to calls by the provider's id of its answer; lines with the same id are added up.
+
+--map names the columns, with commas: upstream_id=COLUMN,cost=COLUMN. In JSON a column inside another is usage.cost.
+  upstream_id  the provider's id; without --map upstream_id, id, generation_id, response_id or request_id
+  cost         US dollars, as 0.0125 or 1.25e-2; without --map cost, cost_usd, total_cost, amount or usage
+
+Ids found on one side only are normal at the edges of the export's period: --since and --until bound the calls.
+Whatever is found, the exit code is 0; "ok" in the JSON tells whether both sides agree.`
+
 function ledgerAndCatalog(weir: Command, io: Io): void {
   const ledger = weir.command('ledger').description('prove the ledger')
   const audit = ledger.command('audit').description('replay every entry and check every invariant')
   ready(audit, io, async (context) => (await import('./ledger.ts')).audit(context))
+  const reconciling = ledger
+    .command('reconcile')
+    .description("compare a provider's usage export with the ledger, call by call")
+    .argument('<file>', 'the export: CSV, JSON or JSON Lines')
+    .requiredOption('--provider <provider>', 'the id of the provider that bills')
+    .option('--map <columns>', 'upstream_id=COLUMN,cost=COLUMN')
+    .option('--since <date>', 'only calls that ended at or after it')
+    .option('--until <date>', 'only calls that ended before it')
+    .addHelpText('after', reconcileHelp)
+  ready(reconciling, io, async (...given) => (await import('./reconcile.ts')).reconcileLedger(...given))
   const catalog = weir.command('catalog').description('compare, replace and export the catalog')
   const diff = catalog
     .command('diff')

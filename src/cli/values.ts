@@ -3,11 +3,17 @@
 import { largestLot, parseUsd, type Pico } from '../credits/money.ts'
 import { usageFault } from './context.ts'
 
-/** A date (`2027-01-31` is its first moment in UTC) or an ISO moment in the future, milliseconds since 1970. */
-export function futureDate(option: string, text: string, now: number): number {
+/** A date (`2027-01-31` is its first moment in UTC) or an ISO moment, milliseconds since 1970. */
+export function momentOf(option: string, text: string): number {
   const at = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(at))
     throw usageFault(`${option} takes a date such as 2027-01-31, not ${JSON.stringify(text)}`)
+  return at
+}
+
+/** A moment that is still to come. */
+export function futureDate(option: string, text: string, now: number): number {
+  const at = momentOf(option, text)
   if (at <= now) throw usageFault(`${option} ${text} has passed`)
   return at
 }
