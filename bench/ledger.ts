@@ -1,0 +1,219 @@
+// What the ledger costs: processor time of a hold and its settle by group size, bytes of a call, time of an audit, and
+// how long an admission takes in a file that has grown. `bun bench/ledger.ts [--quick] [--calls 10000000]`; pin it
+// to a core (`taskset -c 0`) for figures that can be compared.
+
+import { closeSync, fdatasyncSync, openSync, statSync, writeSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { noUsage } from '../src/conversation/usage.ts'
+import type { HoldCommand, SettleCommand } from '../src/credits/ledger.ts'
+import { usd } from '../src/credits/money.ts'
+import { openStore, type Store } from '../src/store/open.ts'
+import { tempDir } from '../test/support/tmp.ts'
+
+/** The figures to reach: µs of processor time, calls a second on one core, milliseconds, bytes. */
+const targets = {
+  groupedCpuUs: 25,
+  settlesPerSecond: 40_000,
+  /** A lone hold and settle against two bare syncs of a page each. */
+  loneRatio: 3,
+  bytesPerCall: 1_500,
+  auditMsPerCall: 0.02,
+  /** How much slower an admission may be in a grown file than in an empty one. */
+  grownRatio: 1.5,
+}
+
+const { values: flags } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, calls: { type: 'string', default: '1000000' } },
+})
+const groupSizes = [1, 8, 32, 64]
+const pairsPerRound = flags.quick ? 10_000 : 30_000
+/** Pairs until the compiler has done its work. */
+const warmUp = flags.quick ? 10_000 : 20_000
+const lonePairs = flags.quick ? 200 : 1_000
+const rounds = flags.quick ? 1 : 3
+const grownTo = (flags.quick ? [10_000] : [100_000, 1_000_000, 10_000_000]).filter(
+  (calls) => calls <= Number(flags.calls),
+)
+const probes = flags.quick ? 200 : 1_000
+/** In the file that counts as empty. */
+const warmedCalls = 1_000
+
+const hold: Omit<HoldCommand, 'call' | 'account'> = {
+  key: 'key_0123456789ab',
+  funding: ['purchased'],
+  want: usd('0.01'),
+  least: usd('0.0001'),
+  keyLimit: null,
+  model: 'bench/model-of-a-usual-name',
+  priceVersion: 'pv_0123456789ab',
+  owner: 'bench',
+  leaseUntil: Date.now() + 86_400_000,
+}
+
+const settle: Omit<SettleCommand, 'call'> = {
+  owner: 'bench',
+  cost: 180_000_000n,
+  usage: { ...noUsage, input: 20, output: 80 },
+  lines: [
+    { item: 'input', quantity: 20, rate: 1_000_000n, amount: 20_000_000n },
+    { item: 'output', quantity: 80, rate: 2_000_000n, amount: 160_000_000n },
+  ],
+  estimated: false,
+  ending: 'finished',
+  served: {
+    provider: 'bench',
+    upstreamModel: 'model-of-a-usual-name',
+    upstreamId: null,
+    priceVersion: 'pv_0123456789ab',
+    stream: true,
+    attempts: [{ provider: 'bench', outcome: 'served', code: null, upstreamId: null, ms: 900 }],
+    firstByteMs: 300,
+    totalMs: 900,
+    finishReason: 'stop',
+  },
+}
+
+interface Bench {
+  readonly store: Store
+  readonly account: string
+}
+
+const newId = () => `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
+
+/** Providers' ids come in no order; that is what makes the index of them dear. */
+const upstreamId = () => `chatcmpl-${crypto.randomUUID()}`
+
+async function open(dataDir: string): Promise<Bench> {
+  const store = openStore(dataDir, { clock: Date.now, serveAs: 'bench' })
+  const account = store.accounts.createAccount('bench@example.org').id
+  const grant = { account, pool: 'purchased', expiresAt: null, from: 'grant' } as const
+  await store.ledger.grant({ ...grant, source: 'bench', amount: usd(1_000_000) })
+  return { store, account }
+}
+
+async function onePair({ store, account }: Bench): Promise<void> {
+  const call = newId()
+  await store.ledger.hold({ ...hold, call, account })
+  await store.ledger.settle({ ...settle, call, served: { ...settle.served, upstreamId: upstreamId() } })
+}
+
+/** Runs pairs, `together` at a time. */
+async function runPairs(bench: Bench, pairs: number, together: number): Promise<void> {
+  let left = pairs
+  const lane = async () => {
+    while (left-- > 0) await onePair(bench)
+  }
+  await Promise.all(Array.from({ length: together }, lane))
+}
+
+interface Cost {
+  readonly wallUs: number
+  readonly cpuUs: number
+}
+
+/** The cheapest of the rounds: what else the machine does only ever adds. */
+async function costOf(bench: Bench, together: number): Promise<Cost> {
+  const pairs = together === 1 ? lonePairs : pairsPerRound
+  let best: Cost = { wallUs: Infinity, cpuUs: Infinity }
+  for (let round = 0; round < rounds; round++) {
+    const startedCpu = process.cpuUsage()
+    const started = performance.now()
+    await runPairs(bench, pairs, together)
+    const wallUs = ((performance.now() - started) * 1000) / pairs
+    const { user, system } = process.cpuUsage(startedCpu)
+    const cpuUs = (user + system) / pairs
+    best = { wallUs: Math.min(best.wallUs, wallUs), cpuUs: Math.min(best.cpuUs, cpuUs) }
+  }
+  return best
+}
+
+/** A page written and synced, twice: what a hold and a settle cannot be faster than. */
+function bareSyncsUs(path: string): number {
+  const file = openSync(path, 'w')
+  const page = new Uint8Array(4096)
+  const started = performance.now()
+  for (let n = 0; n < lonePairs * 2; n++) {
+    writeSync(file, page)
+    fdatasyncSync(file)
+  }
+  const us = ((performance.now() - started) * 1000) / lonePairs
+  closeSync(file)
+  return us
+}
+
+/** Median and 99th percentile of single holds, in milliseconds. */
+async function admissionMs({
+  store,
+  account,
+}: Bench): Promise<{ readonly p50: number; readonly p99: number }> {
+  const times: number[] = []
+  for (let n = 0; n < probes; n++) {
+    const call = newId()
+    const started = performance.now()
+    await store.ledger.hold({ ...hold, call, account })
+    times.push(performance.now() - started)
+    await store.ledger.release({ call, owner: 'bench', reason: 'bench', attempts: [] })
+  }
+  times.sort((a, b) => a - b)
+  return { p50: times[Math.floor(probes * 0.5)]!, p99: times[Math.floor(probes * 0.99)]! }
+}
+
+let failed = false
+
+function report(what: string, figure: number, unit: string, bound: number, atLeast?: 'at least'): void {
+  const met = atLeast ? figure >= bound : figure <= bound
+  if (!met) failed = true
+  const text = figure >= 1000 ? Math.round(figure).toLocaleString('en') : figure.toPrecision(3)
+  const rule = `${atLeast ?? 'at most'} ${bound.toLocaleString('en')}`
+  console.log(`${met ? 'pass' : 'FAIL'}  ${what.padEnd(52)} ${text.padStart(9)} ${unit.padEnd(8)} (${rule})`)
+}
+
+async function measureGroups(dataDir: string, syncsUs: number): Promise<void> {
+  const bench = await open(dataDir)
+  await runPairs(bench, warmUp, 32)
+  const costs = new Map<number, Cost>()
+  for (const together of groupSizes) {
+    const cost = await costOf(bench, together)
+    costs.set(together, cost)
+    const { wallUs, cpuUs } = cost
+    console.log(
+      `      ${together} at once: ${cpuUs.toFixed(1)} µs of processor, ${wallUs.toFixed(1)} µs a call`,
+    )
+  }
+  await bench.store.close()
+  console.log(`      two bare syncs: ${syncsUs.toFixed(1)} µs`)
+  report('hold + settle, 32 at once', costs.get(32)!.cpuUs, 'µs cpu', targets.groupedCpuUs)
+  report('hold + settle, 64 at once', costs.get(64)!.cpuUs, 'µs cpu', targets.groupedCpuUs)
+  report('settles on one core', 1e6 / costs.get(64)!.cpuUs, '/s', targets.settlesPerSecond, 'at least')
+  report('hold + settle alone, of two bare syncs', costs.get(1)!.wallUs / syncsUs, '×', targets.loneRatio)
+}
+
+async function measureGrowth(dataDir: string): Promise<void> {
+  const bench = await open(dataDir)
+  await runPairs(bench, warmedCalls, 32)
+  const empty = await admissionMs(bench)
+  console.log(`      admission, empty: p50 ${empty.p50.toFixed(3)} ms, p99 ${empty.p99.toFixed(3)} ms`)
+  let calls = warmedCalls
+  for (const size of grownTo) {
+    await runPairs(bench, size - calls, 64)
+    calls = size
+    const name = `${size.toLocaleString('en')} calls`
+    const { p50, p99 } = await admissionMs(bench)
+    const bytes = statSync(bench.store.path).size / size
+    const started = performance.now()
+    const audit = bench.store.ledger.audit()
+    const auditMs = performance.now() - started
+    if (!audit.ok) throw new Error('the audit found something')
+    console.log(`      ${name}: admission p50 ${p50.toFixed(3)} ms, p99 ${p99.toFixed(3)} ms`)
+    console.log(`      ${name}: audit of ${audit.journalEntries} entries ${(auditMs / 1000).toFixed(2)} s`)
+    report(`admission with ${name}, of an empty file's`, p50 / empty.p50, '×', targets.grownRatio)
+    report(`the file with ${name}`, bytes, 'B/call', targets.bytesPerCall)
+    report(`the audit with ${name}`, auditMs / size, 'ms/call', targets.auditMsPerCall)
+  }
+  await bench.store.close()
+}
+
+using data = tempDir('weir-bench-ledger-')
+await measureGroups(data.join('groups'), bareSyncsUs(data.join('syncs')))
+await measureGrowth(data.join('growth'))
+process.exitCode = failed ? 1 : 0
