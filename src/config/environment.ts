@@ -10,7 +10,7 @@ import { coerced } from './text-value.ts'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** What the loader must know of a provider: its id, its address if any, the variables its users keep its key in. */
-export type KnownProvider = Pick<Provider, 'id' | 'auth' | 'baseUrl'>
+export type KnownProvider = Pick<Provider, 'id' | 'auth' | 'baseUrl' | 'regional'>
 
 /** Names that begin like settings but are read elsewhere: the configuration file itself, the key of `weir chat`. */
 const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY'])
@@ -47,6 +47,18 @@ export function readVariables(
     const text = fromFile ? readSecretFile(draft, path, value, read) : value
     if (text === undefined) continue
     draft.set(path, coerced(setting.kind, text), { kind: 'environment', name })
+  }
+}
+
+/** Gives each regional provider that has a key and no address the address of the region that the environment names. */
+export function readRegions(draft: Draft, env: Environment, providers: readonly KnownProvider[]): void {
+  for (const { id, regional } of providers) {
+    const name = regional?.env.find((each) => env[each])
+    const region = name === undefined ? undefined : env[name]
+    if (!regional || name === undefined || region === undefined || !/^[a-z0-9-]{1,40}$/.test(region)) continue
+    const path = ['providers', id, 'base_url']
+    if (draft.get(path) !== undefined || draft.get(['providers', id, 'api_key']) === undefined) continue
+    draft.set(path, regional.template.replace('{region}', region), { kind: 'environment', name })
   }
 }
 

@@ -3,7 +3,13 @@
 import { basename, resolve } from 'node:path'
 import { checkTogether } from './checks.ts'
 import { type ConfigFault, type ConfigWarning, Draft, type Origin } from './draft.ts'
-import { type Environment, type KnownProvider, readProviderKeys, readVariables } from './environment.ts'
+import {
+  type Environment,
+  type KnownProvider,
+  readProviderKeys,
+  readRegions,
+  readVariables,
+} from './environment.ts'
 import { noteIssues } from './faults.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './secrets.ts'
@@ -51,6 +57,7 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
   readVariables(draft, env, providers, readFile)
   readFlags(draft, flags)
   readProviderKeys(draft, env, providers, readFile)
+  readRegions(draft, env, providers)
   resolveSecrets(draft, cwd, inputs.readFile)
   checkTogether(draft, providers)
   const parsed = configSchema.safeParse(draft.tree)

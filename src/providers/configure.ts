@@ -1,7 +1,8 @@
 // The rows of the registry with the operator's word applied: keys, addresses, protocols, providers of their own.
 
 import type { ProtocolId } from '../protocols/protocol.ts'
-import type { ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
+import { amazon } from './rows-cloud.ts'
+import type { Auth, ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
 
 /** What configuration may say of one provider, by the names it has there. */
 export interface ProviderOverride {
@@ -66,16 +67,17 @@ function configureProvider(
   }
 }
 
-const keyHeaders: Readonly<Partial<Record<ProtocolId, string>>> = {
-  'anthropic-messages': 'x-api-key',
-  gemini: 'x-goog-api-key',
+/** Where each protocol expects its key; the others take a bearer. */
+const auths: Readonly<Partial<Record<ProtocolId, Auth>>> = {
+  'anthropic-messages': { kind: 'header', header: 'x-api-key', env: [] },
+  gemini: { kind: 'header', header: 'x-goog-api-key', env: [] },
+  'bedrock-converse': amazon,
 }
 
 /** A provider of one's own carries its key where its protocol expects it. */
-function authFor(base: Provider, protocol: ProtocolId): Provider['auth'] {
-  const header = keyHeaders[protocol]
+function authFor(base: Provider, protocol: ProtocolId): Auth {
   if (protocol === base.protocol && base.id !== '') return base.auth
-  return header === undefined ? { kind: 'bearer', env: [] } : { kind: 'header', header, env: [] }
+  return auths[protocol] ?? { kind: 'bearer', env: [] }
 }
 
 function customRow(id: string): Provider {

@@ -9,6 +9,11 @@ export interface Provider {
   readonly protocol: ProtocolId
   /** Up to and including the version segment; the protocol appends the rest. */
   readonly baseUrl: string
+  /**
+   * The address by the region that the environment names: `{region}` stands for the first of these variables that is
+   * set. A region is no address: other programs' addresses cannot slip in.
+   */
+  readonly regional?: { readonly template: string; readonly env: readonly string[] }
   readonly auth: Auth
   /** What deviates from the protocol's `defaultQuirks`. */
   readonly quirks: Readonly<Record<string, unknown>>

@@ -24,7 +24,8 @@ const cohere: Provider = {
   auth: bearer('COHERE_API_KEY', 'CO_API_KEY'),
 }
 
-const amazon: Auth = {
+/** How Amazon's hosts are authorized, known by name or not. */
+export const amazon: Auth = {
   kind: 'aws',
   service: 'bedrock',
   env: ['AWS_BEARER_TOKEN_BEDROCK'],
@@ -37,8 +38,11 @@ const bedrock: Provider = {
   id: 'bedrock',
   name: 'Amazon Bedrock',
   protocol: 'bedrock-converse',
-  // https://bedrock-runtime.<region>.amazonaws.com
   baseUrl: toBeConfigured,
+  regional: {
+    template: 'https://bedrock-runtime.{region}.amazonaws.com',
+    env: ['AWS_REGION', 'AWS_DEFAULT_REGION'],
+  },
   auth: amazon,
   // Bedrock goes on generating, and billing, after its client has left.
   onDisconnect: 'drain',

@@ -201,4 +201,22 @@ describe('the environment', () => {
     const env = { GOOGLE_APPLICATION_CREDENTIALS: '/keys/sa.json' }
     expect(config(env, { '/keys/sa.json': text }).vertex).toEqual([text])
   })
+
+  test('gives Bedrock the address of a region, unless it has one or there is no key', () => {
+    const address = (env: Record<string, string>) => {
+      const loaded = loadConfig({ flags: {}, env, cwd: '/', readFile: () => undefined })
+      return loaded.kind === 'loaded' ? loaded.config.providers.bedrock?.base_url : undefined
+    }
+    const key = { AWS_BEARER_TOKEN_BEDROCK: 'b' }
+    expect(address({ ...key, AWS_REGION: 'eu-west-1' })).toBe(
+      'https://bedrock-runtime.eu-west-1.amazonaws.com',
+    )
+    expect(address({ ...key, AWS_DEFAULT_REGION: 'us-west-2' })).toBe(
+      'https://bedrock-runtime.us-west-2.amazonaws.com',
+    )
+    expect(address({ ...key, AWS_REGION: 'evil.example/x' })).toBeUndefined()
+    expect(address({ AWS_REGION: 'eu-west-1' })).toBeUndefined()
+    const own = { WEIR_PROVIDERS_BEDROCK_BASE_URL: 'http://127.0.0.1:9' }
+    expect(address({ ...key, ...own, AWS_REGION: 'eu-west-1' })).toBe('http://127.0.0.1:9')
+  })
 })
