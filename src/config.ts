@@ -13,12 +13,8 @@ export type { ConfigInputs, LoadedConfig } from './config/load.ts'
 export { reasonOf } from './config/secrets.ts'
 export type { Config, ProviderSettings } from './config/schema.ts'
 export { type Setting, settings } from './config/settings.ts'
+export { readEnvironment } from './config/process-environment.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'
-
-/** The process's environment, for everybody who must be given one. */
-export function readEnvironment(): Readonly<Record<string, string | undefined>> {
-  return process.env
-}
 
 /** The text of a file; undefined when there is none. Throws when it is there and cannot be read. */
 export function readTextFile(path: string): string | undefined {

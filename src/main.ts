@@ -1,6 +1,12 @@
 // The command line of the executable. It exports nothing and loads no more than the command needs.
 
-import { runCli } from './cli/program.ts'
+import { raiseFetchLimit } from './cli/relaunch.ts'
+import { readEnvironment } from './config/process-environment.ts'
+
+// Before anything else is loaded: a process that replaces itself must not have begun to work.
+if (process.argv.slice(2).includes('serve')) raiseFetchLimit(readEnvironment())
+
+const { runCli } = await import('./cli/program.ts')
 
 // A reader that has seen enough (`weir models | head`) is no failure.
 process.stdout.on('error', (error: Error & { code?: string }) => {
@@ -12,5 +18,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   err: (text) => void process.stderr.write(text),
   cwd: process.cwd(),
   clock: Date.now,
-  environment: async () => (await import('./config.ts')).readEnvironment(),
+  environment: () => Promise.resolve(readEnvironment()),
 })

@@ -3,13 +3,10 @@
 import { createLog, type Log, standardErrorSink } from '../observe/log.ts'
 import { renderBanner, startFactsJson } from './banner.ts'
 import { type Context, contextFor, type Invocation, type Io } from './context.ts'
-import { raiseFetchLimit } from './relaunch.ts'
 
 /** Runs the gateway until it is told to stop. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const context = await contextFor(io, invocation)
-  // After the configuration is known to be good, so that a bad one is reported at once.
-  raiseFetchLimit(context.env)
   const log = await logOf(context)
   const { startGateway } = await import('../app.ts')
   const gateway = await startGateway(context.config, log)
