@@ -68,7 +68,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const method = request.stream ? 'converse-stream' : 'converse'
   // A colon and the slashes of an ARN must be escaped, or the signature is for another path.
   const path = `/model/${encodeURIComponent(target.model)}/${method}`
-  return { path, headers: {}, body, warnings, toolNames: names.reverse() }
+  return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
 }
 
 function unmarked(turn: Turn): Turn {

@@ -28,7 +28,7 @@ export class WireNames {
   }
 
   /** From wire names to the client's, where they differ. */
-  reverse(): Record<string, string> {
+  clientNames(): Record<string, string> {
     const changed = [...this.#wire].filter(([name, wire]) => name !== wire)
     return Object.fromEntries(changed.map(([name, wire]) => [wire, name]))
   }

@@ -40,8 +40,6 @@ export const citationSchema = z.object({
   content_index: z.number().optional().catch(undefined),
 })
 
-export type WireCitation = z.infer<typeof citationSchema>
-
 /** A stretch of the answer with the logarithm of the probability of each of its tokens. */
 export const logprobSchema = z.object({ text, logprobs: z.array(z.number()).catch([]) })
 
