@@ -40,6 +40,9 @@ export function createRoutes(service: Service) {
   const generation: Describe = (caller, request) =>
     describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
+  // Loaded with their first reader: the plugin and the documents would only make the start slower.
+  const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
+
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
   return new Elysia({ aot: true, handler: { standardHostname: false } })
     .post(
@@ -93,6 +96,8 @@ export function createRoutes(service: Service) {
       '/v1/errors',
       answer(() => Response.json({ object: 'list', data: errorReference() })),
     )
+    .get('/docs', documentation)
+    .get('/docs/*', documentation)
     .get('/healthz', () => Response.json({ status: 'ok' }))
     .get('/readyz', () => readiness(service))
     .all(

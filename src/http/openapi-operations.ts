@@ -1,0 +1,306 @@
+// What the API documentation says of each route. A route added to routes.ts is added here; a test compares the two.
+
+import type { ErrorCode } from '../errors.ts'
+import {
+  ofAnyRequest,
+  ofBody,
+  ofCall,
+  ofCaller,
+  ofChatBody,
+  ofKeyedCall,
+  ofModel,
+  ofRepeat,
+} from './openapi-errors.ts'
+import * as examples from './openapi-examples.ts'
+
+export interface Parameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required?: boolean
+  readonly description: string
+  readonly schema: object
+  readonly example?: string
+}
+
+/** A body: what it holds, by media type. */
+export type Content = Readonly<Record<string, object>>
+
+export interface Operation {
+  readonly id: string
+  readonly method: 'get' | 'post'
+  /** As routes.ts registers it. */
+  readonly route: string
+  /** As the documentation writes it; the route itself when absent. */
+  readonly path?: string
+  readonly tag: Tag
+  readonly summary: string
+  readonly description: string
+  readonly security: 'key' | 'session' | 'none'
+  readonly parameters?: readonly Parameter[]
+  readonly body?: Content
+  /** The answers that are no errors of the contract, by status. */
+  readonly answers: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
+  readonly errors: readonly ErrorCode[]
+}
+
+export const tags = {
+  Chat: 'Calls to models, their price before and their receipt after.',
+  Models: 'The catalog: every model that is sold here, with its price.',
+  Account: 'What a key may know of itself and its account.',
+  App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
+  Service: 'The gateway itself.',
+} as const
+
+export type Tag = keyof typeof tags
+
+function json(schema: string, example?: object): Content {
+  return { 'application/json': { ...schemaOf(schema), ...(example === undefined ? {} : { example }) } }
+}
+
+function schemaOf(name: string) {
+  return { schema: { $ref: `#/components/schemas/${name}` } }
+}
+
+const chatBody: Content = {
+  'application/json': { ...schemaOf('ChatCompletionRequest'), examples: examples.chatRequests },
+}
+
+function text(name: string, description: string, example?: string): Parameter {
+  return {
+    name,
+    in: 'query',
+    description,
+    schema: { type: 'string' },
+    ...(example === undefined ? {} : { example }),
+  }
+}
+
+const chat: Operation = {
+  id: 'createChatCompletion',
+  method: 'post',
+  route: '/v1/chat/completions',
+  tag: 'Chat',
+  summary: 'Create a chat completion',
+  description: `Sends a conversation to a model and gives its answer, whole or streamed.
+
+With \`stream: true\` the answer is a stream of server-sent events: \`data:\` lines, each a chunk with a \`delta\`, then \`data: [DONE]\`. After 15 seconds of silence a comment line keeps the connection open. An error after the first byte is a chunk with a top-level \`error\` and the finish reason \`error\`, then \`[DONE]\`: a stream that breaks off never ends with an invented \`stop\`. Errors before the first byte are real HTTP statuses.
+
+The most the call can cost is held before it is sent, its actual cost is charged when it ends, and the rest of the hold returns. \`usage.cost\` is what was charged.
+
+Unknown fields are tolerated. A sampling parameter that the route cannot honour is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
+  security: 'key',
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      description:
+        'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
+      schema: { type: 'string', maxLength: 255 },
+    },
+  ],
+  body: chatBody,
+  answers: {
+    200: {
+      description: 'The answer; a stream of chunks where the request asks for one.',
+      content: {
+        ...json('ChatCompletion', examples.completion),
+        'text/event-stream': { ...schemaOf('ChatCompletionChunk'), example: examples.stream },
+      },
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+}
+
+const generation: Operation = {
+  id: 'getGeneration',
+  method: 'get',
+  route: '/v1/generation',
+  tag: 'Chat',
+  summary: 'Get the receipt of a call',
+  description:
+    'Every line is quantity × rate = amount, the lines add up to the total, and what the lots paid adds up to what was charged. Complete in the same second as the answer.',
+  security: 'key',
+  parameters: [
+    {
+      ...text('id', 'The `x-request-id` of the call, or the id that its provider gave it.'),
+      required: true,
+    },
+  ],
+  answers: { 200: { description: 'The receipt.', content: json('Receipt', examples.receipt) } },
+  errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+}
+
+const models: Operation = {
+  id: 'listModels',
+  method: 'get',
+  route: '/v1/models',
+  tag: 'Models',
+  summary: 'List the models',
+  description: 'Every model that is sold here. Needs no key. The answer has an `ETag`.',
+  security: 'none',
+  parameters: [
+    text('q', 'Only models whose id or name holds this.', 'echo'),
+    text('provider', 'Only models of this provider.', 'sim'),
+    { ...text('access', 'Only open, or only premium models.'), schema: { enum: ['open', 'premium'] } },
+    text('max_price', 'The most that a million tokens may cost, US dollars.', '2.50'),
+    text('supported_parameters', 'Only models that honour all of these, with commas.', 'tools,seed'),
+  ],
+  answers: {
+    200: { description: 'The models.', content: json('ModelList') },
+    304: { description: 'The list is still the one that `If-None-Match` names.' },
+  },
+  errors: ofAnyRequest,
+}
+
+const model: Operation = {
+  id: 'getModel',
+  method: 'get',
+  route: '/v1/models/*',
+  path: '/v1/models/{provider}/{name}',
+  tag: 'Models',
+  summary: 'Get one model',
+  description: 'Needs no key. The name may itself hold slashes, which may be written as `%2F`.',
+  security: 'none',
+  parameters: [
+    {
+      name: 'provider',
+      in: 'path',
+      required: true,
+      description: 'What stands before the first slash of the id.',
+      schema: { type: 'string' },
+      example: 'sim',
+    },
+    {
+      name: 'name',
+      in: 'path',
+      required: true,
+      description: 'The rest of the id.',
+      schema: { type: 'string' },
+      example: 'echo',
+    },
+  ],
+  answers: {
+    200: { description: 'The model.', content: json('Model') },
+    304: { description: 'The model is still as `If-None-Match` knows it.' },
+  },
+  errors: [...ofAnyRequest, ...ofModel],
+}
+
+const credits: Operation = {
+  id: 'getCredits',
+  method: 'get',
+  route: '/v1/credits',
+  tag: 'Account',
+  summary: 'Get the credit of the account',
+  description: 'By pool and by lot. One credit is one US dollar of model usage.',
+  security: 'key',
+  answers: { 200: { description: 'The credit.', content: json('Credits', examples.credits) } },
+  errors: [...ofAnyRequest, ...ofCaller],
+}
+
+/** The same operation for a signed-in account. */
+function inApp(operation: Operation): Operation {
+  const ofKeys: ReadonlySet<ErrorCode> = new Set(ofKeyedCall)
+  return {
+    ...operation,
+    id: `${operation.id}InApp`,
+    route: `/app${operation.route}`,
+    ...(operation.path === undefined ? {} : { path: `/app${operation.path}` }),
+    tag: 'App',
+    summary: `${operation.summary}, from the app`,
+    description: `As \`${operation.path ?? operation.route}\`, for the account of the session.`,
+    security: 'session',
+    errors: [...operation.errors.filter((code) => !ofKeys.has(code)), ...ofCaller],
+  }
+}
+
+export const operations: readonly Operation[] = [
+  chat,
+  {
+    id: 'estimateCall',
+    method: 'post',
+    route: '/v1/estimate',
+    tag: 'Chat',
+    summary: 'Estimate what a call would cost',
+    description:
+      'Takes the body of a chat completion. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
+    security: 'key',
+    body: chatBody,
+    answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
+    errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody],
+  },
+  generation,
+  models,
+  model,
+  {
+    id: 'getKey',
+    method: 'get',
+    route: '/v1/key',
+    tag: 'Account',
+    summary: 'Get the calling key',
+    description: 'Its label, its limits, and what it has spent.',
+    security: 'key',
+    answers: { 200: { description: 'The key.', content: json('Key', examples.key) } },
+    errors: [...ofAnyRequest, ...ofCaller],
+  },
+  credits,
+  inApp(chat),
+  inApp(models),
+  inApp(model),
+  inApp(credits),
+  inApp(generation),
+  {
+    id: 'listProviders',
+    method: 'get',
+    route: '/v1/providers',
+    tag: 'Service',
+    summary: 'List the providers',
+    description: 'The providers that can be called, and how each has been doing as this process has seen it.',
+    security: 'key',
+    answers: { 200: { description: 'The providers.', content: json('ProviderList', examples.providers) } },
+    errors: [...ofAnyRequest, ...ofCaller],
+  },
+  {
+    id: 'listErrors',
+    method: 'get',
+    route: '/v1/errors',
+    tag: 'Service',
+    summary: 'List the errors',
+    description:
+      'Every error code, what it means and what to do. For people: [the error reference](/docs/errors).',
+    security: 'none',
+    answers: { 200: { description: 'The errors.', content: json('ErrorList') } },
+    errors: ofAnyRequest,
+  },
+  {
+    id: 'getHealth',
+    method: 'get',
+    route: '/healthz',
+    tag: 'Service',
+    summary: 'Ask whether the process is alive',
+    description: 'For liveness probes: restart the process when this fails.',
+    security: 'none',
+    answers: { 200: { description: 'It is.', content: json('Alive', { status: 'ok' }) } },
+    errors: [],
+  },
+  {
+    id: 'getReadiness',
+    method: 'get',
+    route: '/readyz',
+    tag: 'Service',
+    summary: 'Ask whether calls can be served',
+    description: 'For readiness probes: send no calls while this fails.',
+    security: 'none',
+    answers: {
+      200: {
+        description: 'They can.',
+        content: json('Readiness', { status: 'ready', store: 'writable', draining: false }),
+      },
+      503: {
+        description: 'The database cannot be written, or the gateway is stopping.',
+        content: json('Readiness', { status: 'not ready', store: 'unavailable', draining: false }),
+      },
+    },
+    errors: [],
+  },
+]

@@ -1,0 +1,145 @@
+// The API as an OpenAPI 3.1 document, made from the wire schemas, the table of operations and the table of errors.
+
+import { z } from 'zod'
+import { modelListSchema, modelObjectSchema } from '../catalog/wire.ts'
+import {
+  chatCompletion,
+  chatCompletionChunk,
+  chatCompletionRequest,
+} from '../protocols/openai-chat/schema.ts'
+import { version } from '../version.ts'
+import * as answers from './openapi-answers.ts'
+import { errorResponses } from './openapi-errors.ts'
+import { requestFields } from './openapi-fields.ts'
+import { type Operation, operations, tags } from './openapi-operations.ts'
+
+export interface OpenApiDocument {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly servers: readonly { readonly url: string; readonly description: string }[]
+  readonly tags: readonly { readonly name: string; readonly description: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>
+    readonly headers: Readonly<Record<string, object>>
+    readonly securitySchemes: Readonly<Record<string, object>>
+  }
+}
+
+/** The whole document. Builds it anew: who needs it often keeps it. */
+export function openApiDocument(): OpenApiDocument {
+  return {
+    openapi: '3.1.1',
+    info: { title: 'Weir API', version, description: introduction },
+    servers: [{ url: '/', description: 'This gateway' }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+    paths: pathsOf(operations),
+    components: { schemas: schemas(), headers, securitySchemes },
+  }
+}
+
+const introduction = `One API in front of every provider of language models, with prepaid credit, and every call charged exactly once.
+
+Clients of the chat-completions protocol work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`.
+
+Model ids are \`provider/model_name\`. \`sim/echo\` answers without any provider key or internet: it repeats what it is told, at a price, and \`sim/error-429\`, \`sim/cut\` and others misbehave on request.
+
+Every answer under \`/v1\` has an \`x-request-id\`. It names the call in its receipt, in the log and in errors. Amounts of money are decimal strings in US dollars, except \`usage.cost\`, which is a number.
+
+All errors have one shape, and [one page](/docs/errors) tells what each code means.`
+
+/** The wire schemas by the names that the operations use. */
+const wire: Readonly<Record<string, z.ZodType>> = {
+  ChatCompletionRequest: chatCompletionRequest,
+  ChatCompletion: chatCompletion,
+  ChatCompletionChunk: chatCompletionChunk,
+  Estimate: answers.estimateSchema,
+  Receipt: answers.receiptSchema,
+  Model: modelObjectSchema,
+  ModelList: modelListSchema,
+  Key: answers.keySchema,
+  Credits: answers.creditsSchema,
+  ProviderList: answers.providersSchema,
+  Error: answers.errorSchema,
+  ErrorList: answers.errorListSchema,
+  Alive: answers.aliveSchema,
+  Readiness: answers.readinessSchema,
+}
+
+function schemas(): Record<string, object> {
+  const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
+  const { properties } = made['ChatCompletionRequest'] as { properties: Record<string, object> }
+  for (const [name, description] of Object.entries(requestFields)) {
+    const field = properties[name]
+    if (field) properties[name] = { ...field, description }
+  }
+  return made
+}
+
+/**
+ * As JSON Schema. `input`, for answers too: it leaves objects open, and that is the promise, since fields may be added
+ * to any answer.
+ */
+function schemaOf(schema: z.ZodType): object {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' })
+  return made
+}
+
+function pathsOf(all: readonly Operation[]): OpenApiDocument['paths'] {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const operation of all) {
+    const path = operation.path ?? operation.route
+    paths[path] = { ...paths[path], [operation.method]: operationObject(operation) }
+  }
+  return paths
+}
+
+function operationObject(operation: Operation): object {
+  const { id, tag, summary, description, security, parameters, body, errors } = operation
+  // The probes of the service fail in no shape of the contract, and are no requests that anybody looks for.
+  const identified =
+    errors.length === 0 ? {} : { headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } } }
+  const answered = Object.entries(operation.answers).map(([status, answer]) => [
+    status,
+    { ...answer, ...identified },
+  ])
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    description,
+    security: security === 'none' ? [] : [{ [security]: [] }],
+    ...(parameters === undefined ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: body } }),
+    responses: { ...errorResponses(errors), ...Object.fromEntries(answered) },
+  }
+}
+
+const headers = {
+  RequestId: {
+    description: 'The id of the request: give it to GET /v1/generation, or to whoever runs this gateway.',
+    schema: { type: 'string' },
+  },
+  ShouldRetry: {
+    description: 'Whether the same request may succeed later. Client libraries obey it.',
+    schema: { type: 'string', enum: ['true', 'false'] },
+  },
+  RetryAfter: {
+    description: 'Seconds to wait before the next try; `retry-after-ms` says the same in milliseconds.',
+    schema: { type: 'integer' },
+  },
+}
+
+const securitySchemes = {
+  key: {
+    type: 'http',
+    scheme: 'bearer',
+    description:
+      'An API key, `sk-weir-live-…` or `sk-weir-test-…`. `weir serve` prints one on its first run.',
+  },
+  session: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The token of a signed-in account’s session: `weir accounts session`.',
+  },
+}

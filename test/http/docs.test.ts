@@ -1,0 +1,153 @@
+// The documentation pages as they are served: from this gateway alone, compressed, and not before somebody asks.
+
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
+import { createRoutes } from '../../src/http/routes.ts'
+import type { Service } from '../../src/http/service.ts'
+
+const source = resolve(import.meta.dir, '../../src')
+
+// The pages ask nothing of the service but the bounds of headers.
+const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
+const routes = createRoutes({ body } as Service)
+
+function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  return Promise.resolve(
+    routes.handle(
+      new Request(`http://localhost:8787${path}`, { headers: { host: 'localhost:8787', ...headers } }),
+    ),
+  )
+}
+
+describe('a page of the documentation', () => {
+  test.each([
+    ['/docs', 'text/html'],
+    ['/docs/', 'text/html'],
+    ['/docs/json', 'application/json'],
+    ['/docs/scalar.js', 'text/javascript'],
+    ['/docs/errors', 'text/html'],
+  ])('%s is served as %s, and anew only when it has changed', async (path, type) => {
+    const response = await get(path)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toStartWith(type)
+    expect((await response.bytes()).length).toBeGreaterThan(500)
+    const again = await get(path, { 'if-none-match': response.headers.get('etag') ?? '' })
+    expect(again.status).toBe(304)
+    expect((await again.bytes()).length).toBe(0)
+  })
+
+  test.each([
+    ['gzip, deflate, br', 'gzip'],
+    ['br, gzip;q=0.5', 'gzip'],
+    ['identity', null],
+    ['gzip;q=0', null],
+    ['', null],
+  ])('to a reader who accepts "%s" comes encoded as %p', async (accepted, encoding) => {
+    const plain = await (await get('/docs/json')).bytes()
+    const response = await get('/docs/json', { 'accept-encoding': accepted })
+    expect(response.headers.get('content-encoding')).toBe(encoding)
+    const bytes = await response.bytes()
+    expect(encoding === 'gzip' ? Bun.gunzipSync(bytes) : bytes).toEqual(plain)
+  })
+
+  test('that does not exist is an error of the contract', async () => {
+    const response = await get('/docs/nothing')
+    expect(response.status).toBe(404)
+    expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })
+  })
+
+  test('is the whole document at /docs/json', async () => {
+    const document = (await (await get('/docs/json')).json()) as { openapi: string; paths: object }
+    expect(document.openapi).toStartWith('3.1')
+    expect(Object.keys(document.paths)).toContain('/v1/chat/completions')
+  })
+
+  test.each(['/docs', '/docs/errors'])('%s names no other place to load from', async (path) => {
+    const html = await (await get(path)).text()
+    const addresses = Array.from(html.matchAll(/\b(?:src|href)="([^"]*)"/g), ([, address]) => address!)
+    expect(addresses.length).toBeGreaterThan(0)
+    expect(addresses.filter((address) => /^(\w+:)?\/\//.test(address))).toEqual([])
+  })
+
+  test('is allowed to load from this gateway and from nowhere else', async () => {
+    for (const path of ['/docs', '/docs/errors']) {
+      const policy = (await get(path)).headers.get('content-security-policy') ?? ''
+      expect(policy).toStartWith("default-src 'none'")
+      expect(policy).not.toMatch(/https?:|\*|'unsafe-eval'|script-src[^;]*'unsafe-inline'/)
+    }
+  })
+
+  test('the bundle is kept for ever, under an address that changes with it', async () => {
+    const { headers } = await get('/docs/scalar.js')
+    expect(headers.get('cache-control')).toContain('immutable')
+    const version = (headers.get('etag') ?? '').replaceAll('"', '')
+    expect(await (await get('/docs')).text()).toContain(`"docs/scalar.js?v=${version}"`)
+  })
+
+  test('is loaded with its first reader, not with the gateway', () => {
+    const loaded = loadedWith(join(source, 'app.ts'))
+    expect(loaded.has(join(source, 'http/routes.ts'))).toBe(true)
+    expect([...loaded].filter((file) => /\/http\/(docs|openapi)/.test(file))).toEqual([])
+  })
+})
+
+describe('the error reference', () => {
+  test.each(errorReference().map(({ code, docs_url }) => [code, docs_url] as const))(
+    'has a section for %s, where errors of this code link to',
+    async (code, link) => {
+      const [path, anchor] = link.split('#')
+      const html = await (await get(path!)).text()
+      expect(anchor).toBe(code)
+      expect(html.split(`<section id="${code}">`)).toHaveLength(2)
+    },
+  )
+
+  test('holds no scripts', async () => {
+    expect(await (await get('/docs/errors')).text()).not.toMatch(/<script|javascript:| on\w+=/i)
+  })
+
+  test('writes what the table says as text, never as markup', async () => {
+    const html = await (await get('/docs/errors')).text()
+    expect(errorTable.missing_api_key.remedy).toContain('<key>')
+    expect(html).not.toContain('<key>')
+    expect(html).toContain('Authorization: Bearer &#60;key&#62;')
+  })
+})
+
+describe('the error table', () => {
+  /** Codes without a place that gives them, each with the reason why its row stays. */
+  const notYet: Partial<Record<ErrorCode, string>> = {}
+
+  /** Where codes are answers of a function or entries of a table, on their way into a GatewayError. */
+  const givers = ['chat/admission.ts', 'chat/fault-error.ts']
+
+  test('has no row that nothing gives', () => {
+    const given = new Set<string>()
+    for (const file of new Bun.Glob('**/*.ts').scanSync({ cwd: source })) {
+      const text = readFileSync(join(source, file), 'utf8')
+      const pattern = givers.includes(file) ? /'([a-z_]+)'/g : /new GatewayError\(\s*'([a-z_]+)'/g
+      for (const [, code] of text.matchAll(pattern)) given.add(code!)
+    }
+    const dead = Object.keys(errorTable).filter((code) => !given.has(code))
+    expect(dead).toEqual(Object.keys(notYet))
+  })
+})
+
+/** Our own files that are loaded together with one of them: those it imports, not those it imports later. */
+function loadedWith(entry: string): Set<string> {
+  const transpiler = new Bun.Transpiler({ loader: 'ts' })
+  const loaded = new Set<string>()
+  const waiting = [entry]
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (loaded.has(file)) continue
+    loaded.add(file)
+    for (const { kind, path } of transpiler.scanImports(readFileSync(file, 'utf8'))) {
+      if (kind === 'import-statement' && path.startsWith('.') && path.endsWith('.ts')) {
+        waiting.push(resolve(dirname(file), path))
+      }
+    }
+  }
+  return loaded
+}

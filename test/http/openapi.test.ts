@@ -1,0 +1,247 @@
+// The API documentation tells the truth: every route is in it and nothing else, it is a sound document, its examples
+// fit its schemas, and so do the answers that the gateway really gives.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Validator } from '@cfworker/json-schema'
+import type { z } from 'zod'
+import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
+import { errorTable } from '../../src/errors.ts'
+import * as answers from '../../src/http/openapi-answers.ts'
+import { chatRequests } from '../../src/http/openapi-examples.ts'
+import { requestFields } from '../../src/http/openapi-fields.ts'
+import { operations } from '../../src/http/openapi-operations.ts'
+import { openApiDocument } from '../../src/http/openapi.ts'
+import { createRoutes } from '../../src/http/routes.ts'
+import type { Service } from '../../src/http/service.ts'
+import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+
+interface MediaType {
+  readonly schema: object
+  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+}
+
+interface Response {
+  readonly description: string
+  readonly content?: Readonly<Record<string, MediaType>>
+}
+
+interface OperationObject {
+  readonly operationId: string
+  readonly tags: readonly string[]
+  readonly summary: string
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[]
+  readonly parameters?: readonly { name: string; in: string; required?: boolean; schema: object }[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, MediaType>> }
+  readonly responses: Readonly<Record<string, Response>>
+}
+
+const document = openApiDocument()
+// What a reader of the document gets: plain JSON.
+const plain = JSON.parse(JSON.stringify(document)) as typeof document
+
+const described = Object.entries(plain.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    path,
+    operation: operation as OperationObject,
+  })),
+)
+
+describe('the document', () => {
+  test('has every route of the gateway, and no other', () => {
+    // Routes are only listed, so nothing of the service is asked for.
+    const registered = createRoutes({} as Service)
+      .routes.filter(({ path }) => path !== '/*' && path !== '/docs' && path !== '/docs/*')
+      .map(({ method, path }) => `${method} ${path}`)
+    const told = operations.map(({ method, route }) => `${method.toUpperCase()} ${route}`)
+    expect(told.toSorted()).toEqual(registered.toSorted())
+    expect(described).toHaveLength(operations.length)
+  })
+
+  test('says which version of OpenAPI it is written in, and names what it describes', () => {
+    expect(plain.openapi).toMatch(/^3\.1\.\d+$/)
+    expect(plain.info.title).not.toBe('')
+    expect(plain.info.version).toMatch(/^\d+\.\d+\.\d+/)
+  })
+
+  test('has no reference that leads nowhere', () => {
+    const lost = referencesIn(plain).filter((reference) => resolve(reference) === undefined)
+    expect(referencesIn(plain).length).toBeGreaterThan(50)
+    expect(lost).toEqual([])
+  })
+
+  test('names each operation once, under a tag and a scheme that it defines', () => {
+    const ids = described.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    const tags = plain.tags.map(({ name }) => name)
+    for (const { operation } of described) {
+      expect(tags).toContain(operation.tags[0]!)
+      expect(operation.summary).not.toBe('')
+      for (const scheme of operation.security.flatMap((one) => Object.keys(one))) {
+        expect(Object.keys(plain.components.securitySchemes)).toContain(scheme)
+      }
+    }
+  })
+
+  test.each(described.map(({ name, path, operation }) => [name, path, operation] as const))(
+    '%s declares the parameters of its path, and describes every answer',
+    (_name, path, { parameters = [], responses }) => {
+      const inPath = parameters.filter((parameter) => parameter.in === 'path')
+      expect(inPath.map(({ name }) => name)).toEqual(
+        Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name!),
+      )
+      expect(inPath.every(({ required }) => required === true)).toBe(true)
+      expect(Object.keys(responses)).toContain('200')
+      for (const [status, response] of Object.entries(responses)) {
+        expect(status).toMatch(/^[1-5]\d\d$/)
+        expect(response.description).not.toBe('')
+      }
+    },
+  )
+
+  test('tells what each field of a chat request does', () => {
+    const { properties } = plain.components.schemas['ChatCompletionRequest'] as { properties: object }
+    expect(Object.keys(requestFields).toSorted()).toEqual(Object.keys(properties).toSorted())
+  })
+
+  test('has an example of every error that an operation may answer with', () => {
+    const shown = new Set<string>()
+    for (const { operation } of described) {
+      for (const [status, { content }] of Object.entries(operation.responses)) {
+        for (const [code, { value }] of Object.entries(content?.['application/json']?.examples ?? {})) {
+          shown.add(code)
+          expect(value).toMatchObject({ error: { code } })
+          expect(String(errorTable[code as keyof typeof errorTable].status)).toBe(status)
+        }
+      }
+    }
+    expect([...shown].toSorted()).toEqual(Object.keys(errorTable).toSorted())
+  })
+
+  // The page that shows it takes some of its words into attributes of HTML.
+  test('introduces itself without quotes and angle brackets', () => {
+    expect(plain.info.description).not.toMatch(/["'<>]/)
+  })
+})
+
+describe('the examples', () => {
+  const bodies = described.flatMap(({ name, operation }) => [
+    ...mediaTypes(`${name}: the request`, operation.requestBody),
+    ...Object.entries(operation.responses).flatMap(([status, response]) =>
+      mediaTypes(`${name}: ${status}`, response),
+    ),
+  ])
+  const examples = bodies.flatMap(([name, type, media]) => [
+    ...(media.example === undefined ? [] : [[name, type, media.schema, media.example] as const]),
+    ...Object.values(media.examples ?? {}).map(({ value }) => [name, type, media.schema, value] as const),
+  ])
+
+  test('are there', () => {
+    expect(examples.length).toBeGreaterThan(50)
+  })
+
+  test('fit their schemas, streams chunk by chunk', () => {
+    const wrong = examples.flatMap(([name, type, schema, example]) =>
+      (type === 'text/event-stream' ? chunksOf(String(example)) : [example])
+        .map((value) => validate(schema, value))
+        .filter((errors) => errors.length > 0)
+        .map((errors) => [name, errors]),
+    )
+    expect(wrong).toEqual([])
+  })
+})
+
+describe('the gateway', () => {
+  let weir: RunningWeir
+  let completed = ''
+
+  beforeAll(async () => {
+    weir = await startWeir()
+    const response = await send('/v1/chat/completions', chatRequests['whole']!.value)
+    completed = response.headers.get('x-request-id') ?? ''
+    await response.arrayBuffer()
+  }, 30_000)
+  afterAll(() => weir?.stop())
+
+  function send(path: string, body?: object) {
+    return fetch(weir.origin + path, {
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    })
+  }
+
+  // Parsing drops what a schema does not know, so equality says that nothing is left untold.
+  test.each([
+    ['/v1/models', modelListSchema],
+    ['/v1/models/sim/echo', modelObjectSchema],
+    ['/v1/key', answers.keySchema],
+    ['/v1/credits', answers.creditsSchema],
+    ['/v1/providers', answers.providersSchema],
+    ['/v1/errors', answers.errorListSchema],
+    ['/v1/nothing', answers.errorSchema],
+    ['/healthz', answers.aliveSchema],
+    ['/readyz', answers.readinessSchema],
+  ] as [string, z.ZodType][])('answers %s as documented', async (path, schema) => {
+    const body: unknown = await (await send(path)).json()
+    expect(schema.parse(body)).toEqual(body)
+  })
+
+  test('answers with receipts as documented', async () => {
+    const body: unknown = await (await send(`/v1/generation?id=${completed}`)).json()
+    expect(answers.receiptSchema.parse(body)).toEqual(body as z.infer<typeof answers.receiptSchema>)
+    expect(body).toMatchObject({ data: { id: completed, state: 'settled' } })
+  })
+
+  test.each(Object.entries(chatRequests))('serves the example request %s', async (_name, { value }) => {
+    const response = await send('/v1/chat/completions', value)
+    expect(response.status).toBe(200)
+    const text = await response.text()
+    const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+    const schema = { $ref: `#/components/schemas/${streamed ? 'ChatCompletionChunk' : 'ChatCompletion'}` }
+    const parts = streamed ? chunksOf(text) : [JSON.parse(text)]
+    expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
+  })
+
+  test.each(Object.entries(chatRequests))('estimates the example request %s', async (_name, { value }) => {
+    const body: unknown = await (await send('/v1/estimate', value)).json()
+    expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
+  })
+})
+
+function mediaTypes(
+  name: string,
+  body: { readonly content?: Readonly<Record<string, MediaType>> } | undefined,
+) {
+  return Object.entries(body?.content ?? {}).map(([type, media]) => [name, type, media] as const)
+}
+
+function chunksOf(stream: string): unknown[] {
+  const data = stream.split('\n\n').filter((event) => event.startsWith('data: '))
+  expect(data.at(-1)).toBe('data: [DONE]')
+  return data.slice(0, -1).map((event) => JSON.parse(event.slice('data: '.length)) as unknown)
+}
+
+/** What is wrong with a value, by a schema of the document. */
+function validate(schema: object, value: unknown): string[] {
+  const { errors } = new Validator({ ...schema, components: plain.components }, '2020-12', false).validate(
+    value,
+  )
+  return errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`)
+}
+
+function referencesIn(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) =>
+    key === '$ref' && typeof inner === 'string' ? [inner] : referencesIn(inner),
+  )
+}
+
+function resolve(reference: string): unknown {
+  if (!reference.startsWith('#/')) return undefined
+  let at: unknown = plain
+  for (const part of reference.slice(2).split('/')) {
+    at = typeof at === 'object' && at !== null ? Reflect.get(at, part) : undefined
+  }
+  return at
+}
