@@ -118,9 +118,16 @@ async function firstAnswer(
   const { status } = response
   const headers = keptHeaders(response.headers)
   const copy = new BoundedCopy(parts.idempotencyLimits.answerBytes)
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+    const bytes = await response.bytes()
+    copy.add(bytes)
+    await finish({ status, headers, body: copy.bytes() })
+    return new Response(bytes, { status, headers: response.headers })
+  }
   const ends: Ends = {
     whole: () => finish({ status, headers, body: copy.bytes() }),
     cut: () => finish(null),
+    departed: request.signal,
     departure: cancels ? 'cancel' : 'read-on',
   }
   return new Response(copied(response.body, copy, ends), { status, headers: response.headers })
@@ -170,7 +177,9 @@ interface Ends {
   readonly whole: () => Promise<void>
   /** It broke off, or was cancelled. */
   readonly cut: () => Promise<void>
-  /** What becomes of the call when its client leaves. */
+  /** Aborts when the client leaves, also before it has taken anything. */
+  readonly departed: AbortSignal
+  /** What becomes of the call then. */
   readonly departure: 'read-on' | 'cancel'
 }
 
@@ -192,7 +201,15 @@ function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends)
   async function readOn(): Promise<void> {
     while ((await next()) !== undefined);
   }
-  return new ReadableStream<Uint8Array>(
+  async function leave(): Promise<void> {
+    if (gone || ended !== undefined) return
+    gone = true
+    if (ends.departure === 'cancel') {
+      ended = ends.cut()
+      await reader.cancel().catch(() => undefined)
+    } else await readOn().catch(() => (ended ??= ends.cut()))
+  }
+  const stream = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
@@ -205,14 +222,12 @@ function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends)
           if (!gone) controller.error(error)
         }
       },
-      async cancel(reason) {
-        gone = true
-        if (ends.departure === 'read-on') return void readOn().catch(() => (ended ??= ends.cut()))
-        ended ??= ends.cut()
-        await reader.cancel(reason)
-        await ended
-      },
+      // Not waited for: nobody is there to be told.
+      cancel: () => void leave(),
     },
     { highWaterMark: 0 },
   )
+  ends.departed.addEventListener('abort', () => void leave(), { once: true })
+  if (ends.departed.aborted) void leave()
+  return stream
 }

@@ -33,9 +33,11 @@ function send(
   body: object,
   path = '/v1',
   secret = key,
+  signal: AbortSignal | null = null,
 ): Promise<Response> {
   return fetch(`${weir.origin}${path}/chat/completions`, {
     method: 'POST',
+    signal,
     headers: {
       authorization: `Bearer ${secret}`,
       'content-type': 'application/json',
@@ -124,9 +126,10 @@ describe('the same request again', () => {
 describe('many requests with one key at once', () => {
   test.each([[false], [true]])('with stream: %p are one call and one charge', async (stream) => {
     const alone = await chargeOf(() => ask(undefined, chat('sim/echo', { stream })))
-    const many = Array.from({ length: 16 }, () => ask(`many-${stream}`, chat('sim/echo', { stream })))
+    const one = () => ask(`many-${stream}`, chat('sim/echo', { stream }))
     let answers: Answer[] = []
-    expect(await chargeOf(async () => (answers = await Promise.all(many)))).toBe(alone)
+    const many = async () => (answers = await Promise.all(Array.from({ length: 16 }, one)))
+    expect(await chargeOf(many)).toBe(alone)
     expect(answers.filter(({ status, replayed }) => status === 200 && !replayed)).toHaveLength(1)
     for (const { status, code, replayed, headers } of answers.filter(({ status }) => status !== 200)) {
       expect({ status, code, replayed }).toEqual({
@@ -189,6 +192,24 @@ test('who leaves a stream comes back for all of it, and pays once', async () => 
   expect(answer).toMatchObject({ status: 200, replayed: true })
   expect(answer?.text).toEndWith('data: [DONE]\n\n')
 })
+
+test.each([[false], [true]])(
+  'who leaves before the first byte, with stream: %p, comes back for all of it',
+  async (stream) => {
+    const slow = chat('sim/slow', { stream })
+    const whole = await chargeOf(() => ask(undefined, slow))
+    const leaving = new AbortController()
+    const left = send(`early-${stream}`, slow, '/v1', key, leaving.signal).catch(() => undefined)
+    // The hold is there, so the call has begun.
+    while ((await charges()).held === '0');
+    leaving.abort()
+    await left
+    let answer: Answer | undefined
+    expect(await chargeOf(async () => (answer = await askWhenEnded(`early-${stream}`, slow)))).toBe(whole)
+    expect(answer).toMatchObject({ status: 200, replayed: true })
+    expect(answer?.text).toEndWith(stream ? 'data: [DONE]\n\n' : '}')
+  },
+)
 
 test('who leaves and said cancel is charged for what was delivered, and not again', async () => {
   const slow = chat('sim/slow', { stream: true, on_disconnect: 'cancel' })
