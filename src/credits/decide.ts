@@ -168,9 +168,11 @@ function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number)
   if (!open) return { result: false, change: null }
   if (command.more < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot shrink' })
   const overLimit = open.keyLimit !== null && command.keySpend + command.more > open.keyLimit.limit
-  if (overLimit || creditFor(wallet, open.funding, now).free < command.more)
+  // A lot that was over when the call began stays so for it, should the clock go back in the meantime.
+  const at = Math.max(now, open.openedAt)
+  if (overLimit || creditFor(wallet, open.funding, at).free < command.more)
     return { result: false, change: null }
-  const added = take(wallet, open.funding, command.more, now)
+  const added = take(wallet, open.funding, command.more, at)
   const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, added) }
   return {
     result: true,

@@ -52,6 +52,7 @@ export interface OracleCall {
   readonly keyLimit: HoldCommand['keyLimit']
   readonly funding: readonly string[]
   readonly owner: string
+  readonly openedAt: number
   leaseUntil: number
   pins: { readonly lot: OracleLot; amount: bigint }[]
   state: 'open' | 'settled' | 'voided'
@@ -126,7 +127,7 @@ export class Oracle {
     if (amount > free) amount = free
     if (room !== null && amount > room) amount = room
     const { owner, leaseUntil } = command
-    const facts = { id, account, key, keyLimit, funding, owner, leaseUntil }
+    const facts = { id, account, key, keyLimit, funding, owner, openedAt: now, leaseUntil }
     const pins = this.#pin(lots, amount)
     const state = 'open' as const
     this.calls.set(id, { ...facts, pins, state, checkpoint: null, cost: 0n, charged: 0n, drawn: [] })
@@ -139,7 +140,7 @@ export class Oracle {
     const { key, keyLimit } = open
     if (key !== null && keyLimit && this.keySpend(key, keyLimit.windowStart) + more > keyLimit.limit)
       return { value: false }
-    const lots = this.#spendable(open.account, open.funding, now)
+    const lots = this.#spendable(open.account, open.funding, Math.max(now, open.openedAt))
     if (sum(lots.map(freeOf)) < more) return { value: false }
     for (const { lot, amount } of this.#pin(lots, more)) {
       const pin = open.pins.find((other) => other.lot === lot)

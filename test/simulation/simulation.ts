@@ -4,6 +4,7 @@
 import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
 import { noon } from '../credits/support.ts'
 import { Actions } from './actions.ts'
+import { ProcessDied } from './faulty-database.ts'
 import { Oracle, type Answer } from './oracle.ts'
 import { replayed, SimulatedProcess, Spill, type Entry, type Issue, type World } from './process.ts'
 import { seeded, type Random } from './random.ts'
@@ -151,7 +152,11 @@ export class Simulation implements World {
     if (this.#lockHolder !== null) return
     this.#lockHolder = process
     this.tell(() => `${process.owner} succeeds, with ${this.#spill.records.length} spilled`)
-    process.succeed(this.#spill)
+    try {
+      process.succeed(this.#spill)
+    } catch (error) {
+      if (!(error instanceof ProcessDied)) throw error
+    }
   }
 
   deadOwners(asker: SimulatedProcess): ReadonlySet<string> {
