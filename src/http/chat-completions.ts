@@ -15,7 +15,7 @@ import type { Service } from './service.ts'
 /** Tells who calls: by API key, or from the app. */
 export type Identify = (service: Service, request: Request) => Caller | Promise<Caller>
 
-const byKey: Identify = (service, request) => authenticate(request.headers, service)
+export const byKey: Identify = (service, request) => authenticate(request.headers, service)
 
 /** Serves one chat request. Rejects with GatewayError before the first byte. */
 export async function chatCompletions(

@@ -73,6 +73,11 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id, signedIn)),
       { parse: 'none' },
     )
+    .post(
+      '/app/v1/estimate',
+      answer((request, id) => estimateCall(service, request, id, signedIn)),
+      { parse: 'none' },
+    )
     .get(
       '/app/v1/models',
       answer(async (request) => {

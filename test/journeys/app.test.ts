@@ -135,6 +135,22 @@ describe('S36: pools', () => {
     expect(pools.find(({ type }) => type === 'daily')?.lots).toHaveLength(1)
   })
 
+  test.each([
+    ['sim/echo', 'daily', undefined],
+    ['sim/steep', 'welcome', undefined],
+    ['sim/fee', 'daily', 'insufficient_credits'],
+    ['sim/premium', 'welcome', 'plan_required'],
+  ])('an estimate of %s names the pool %p and the refusal %p', async (model, pool, refusal) => {
+    const { token } = await member(`e${crypto.randomUUID()}`)
+    const response = await fetch(`${weir.origin}/app/v1/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 20 }),
+    })
+    const answer = (await response.json()) as { pool: string; refusal?: string }
+    expect({ pool: answer.pool, refusal: answer.refusal }).toEqual({ pool, refusal })
+  })
+
   test('a stream from the app is paid by the same rules', async () => {
     const { token } = await member('stream')
     const { text, id } = await ask('/app/v1', token, 'sim/echo', { stream: true })
