@@ -111,6 +111,20 @@ Unknown fields are tolerated. A sampling parameter that the route cannot honour 
   errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
 }
 
+const estimate: Operation = {
+  id: 'estimateCall',
+  method: 'post',
+  route: '/v1/estimate',
+  tag: 'Chat',
+  summary: 'Estimate what a call would cost',
+  description:
+    'Takes the body of a chat completion. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
+  security: 'key',
+  body: chatBody,
+  answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody],
+}
+
 const generation: Operation = {
   id: 'getGeneration',
   method: 'get',
@@ -216,19 +230,7 @@ function inApp(operation: Operation): Operation {
 
 export const operations: readonly Operation[] = [
   chat,
-  {
-    id: 'estimateCall',
-    method: 'post',
-    route: '/v1/estimate',
-    tag: 'Chat',
-    summary: 'Estimate what a call would cost',
-    description:
-      'Takes the body of a chat completion. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
-    security: 'key',
-    body: chatBody,
-    answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
-    errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody],
-  },
+  estimate,
   generation,
   models,
   model,
@@ -245,6 +247,7 @@ export const operations: readonly Operation[] = [
   },
   credits,
   inApp(chat),
+  inApp(estimate),
   inApp(models),
   inApp(model),
   inApp(credits),
