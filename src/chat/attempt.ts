@@ -1,6 +1,6 @@
 // One attempt at one offer: lower the request, send it, and read the answer as far as failing over is possible.
 
-import { collect, type Fault } from '../conversation/event.ts'
+import { collect, type Choice, type Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { GatewayError } from '../errors.ts'
@@ -302,7 +302,7 @@ function wholeAnswer(
     if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)
   }
   const context = contextOf(gateway, call, candidate, warnings)
-  const delivered = JSON.stringify(result.choices).length
+  const delivered = result.choices.reduce((sum, choice) => sum + charactersIn(choice), 0)
   return {
     kind: 'whole',
     warnings,
@@ -320,6 +320,17 @@ function wholeAnswer(
         ? passthroughWhole(parsed as JsonObject, usage, bill, context)
         : call.inbound.whole(result, usage, bill, context),
   }
+}
+
+/** What of a choice a model has written: neither its framing nor what the provider adds. */
+function charactersIn({ text, refusal, reasoning, toolCalls }: Choice): number {
+  const parts = [
+    text ?? '',
+    refusal ?? '',
+    ...reasoning.map((detail) => detail.text ?? detail.summary ?? ''),
+    ...toolCalls.flatMap((call) => [call.name, call.arguments]),
+  ]
+  return parts.reduce((sum, part) => sum + part.length, 0)
 }
 
 function parsedAnswer(response: Response, text: string): unknown {

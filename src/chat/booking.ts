@@ -2,7 +2,7 @@
 
 import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
-import { completionTokens, promptTokens, type Usage } from '../conversation/usage.ts'
+import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
 import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
 import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
@@ -14,7 +14,7 @@ import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from '.
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
-import { promptBound, promptGuess, tokenBound } from './prompt-size.ts'
+import { promptBound, promptCount, promptGuess, tokenBound } from './prompt-size.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import type { StoppedBy, StreamChannel } from './stream-channel.ts'
 
@@ -29,6 +29,7 @@ export class Booking {
   #free: Pico
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
+  #promptTokens: number | undefined
   #ended = false
   #extending = false
   #exhausted = false
@@ -144,6 +145,9 @@ export class Booking {
 
   /** Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. */
   async settle(outcome: Outcome): Promise<Settlement> {
+    // Nobody has counted the prompt: it is worth the moment that counting it takes.
+    if (outcome.deliveredTokens > 0 && promptTokens(outcome.usage ?? noUsage) === 0)
+      this.#promptTokens = await promptCount(this.#call.request.body)
     const charge = this.#charge(outcome)
     if (outcome.ending !== 'finished' && charge === noCharge) {
       await this.#end('release', outcome.fault?.kind ?? outcome.ending)
@@ -176,7 +180,7 @@ export class Booking {
         usage: this.#believed(outcome.usage),
         complete,
         deliveredTokens: outcome.deliveredTokens,
-        promptGuess: promptGuess(this.#call.request.body, this.#call.bodyBytes),
+        promptGuess: this.#promptTokens ?? promptGuess(this.#call.request.body, this.#call.bodyBytes),
       },
       price,
       costFrom,

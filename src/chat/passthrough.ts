@@ -88,6 +88,15 @@ function written(frames: readonly Frame[]): readonly Uint8Array[] {
   return frames.length === 0 ? [] : [utf8.encode(frames.map(encodeFrame).join(''))]
 }
 
+/**
+ * Most providers send a token in each delta, so the deltas are the count; four characters to a token are the figure
+ * for those that send several at a time.
+ */
+function deliveredIn(deltas: number, characters: number): number {
+  const byLength = Math.ceil(characters / 4)
+  return byLength > 2 * deltas ? byLength : deltas
+}
+
 /** How the provider's error inside a stream reads. */
 function faultIn(error: unknown): Fault {
   return faultInside({ error }) ?? transportFault('broken', 'the provider reported an error without words')
@@ -202,7 +211,7 @@ class RepairChannel implements StreamChannel {
       finished: repair.finished && (repair.done || this.#over),
       fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
       usage: repair.usage && usageOf(repair.usage, this.#quirks),
-      deliveredTokens: Math.max(repair.deltas, Math.ceil(repair.characters / 4)),
+      deliveredTokens: deliveredIn(repair.deltas, repair.characters),
       finishReason: repair.finished ? 'stop' : undefined,
       upstreamId: this.#repair.id,
     }

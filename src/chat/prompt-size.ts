@@ -13,8 +13,8 @@ const tokenizerMargin = 1.6
 const overheadTokens = 200
 /** Every tokenizer is quadratic on long unbroken runs; slices of this many characters keep it linear. */
 const sliceCharacters = 512
-/** Above this size counting would hold up the other calls; the quick figure serves instead. */
-const countableCharacters = 400_000
+/** More than this is not counted of one text: about 30 milliseconds of work. */
+const countableCharacters = 65_536
 
 /** What a body holds: the bytes of inline media, the tokens they can make, and all its text. */
 interface Content {
@@ -41,13 +41,69 @@ export function promptGuess(body: JsonObject, bodyBytes: number): number {
 /** A tighter upper bound, by counting tokens: for callers whose credit the quick bound would exceed. */
 export async function tokenBound(body: JsonObject, bodyBytes: number): Promise<number> {
   const content = contentOf(body)
-  const text = content.texts.join('\n')
-  if (text.length > countableCharacters) return promptBound(body, bodyBytes)
+  const counted = Math.ceil((await tokensIn(content.texts.join('\n'))) * tokenizerMargin)
+  return Math.min(counted + overheadTokens + content.mediaTokens, promptBound(body, bodyBytes))
+}
+
+/**
+ * The prompt's tokens as near as they can be told without the provider: for an answer it has not counted. What the
+ * model reads is counted, and the few tokens that chat formats put around each message.
+ */
+export async function promptCount(body: JsonObject): Promise<number> {
+  const messages = Array.isArray(body.messages) ? body.messages : []
+  const read = [
+    ...messages.flatMap((message) => readTexts(message)),
+    ...declared.flatMap((field) => jsonOf(body[field])),
+  ]
+  const framing = messages.length * tokensPerMessage + tokensPerPrompt
+  return (await tokensIn(read.join('\n'))) + framing + Math.ceil(contentOf(body).mediaTokens / 4)
+}
+
+/** What is put before the model as JSON. */
+const declared = ['tools', 'functions', 'response_format'] as const
+/** Members of a message that name its kind or its place and are not read by the model. */
+const unread = new Set([
+  'role',
+  'type',
+  'id',
+  'tool_call_id',
+  'url',
+  'data',
+  'file_data',
+  'detail',
+  'format',
+  'ttl',
+])
+/** ChatML's own tokens, as OpenAI counts them: around each message, and before the answer. */
+const tokensPerMessage = 3
+const tokensPerPrompt = 3
+
+function readTexts(value: Json, key = ''): string[] {
+  if (typeof value === 'string') return unread.has(key) ? [] : [value]
+  if (Array.isArray(value)) return value.flatMap((item) => readTexts(item, key))
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) => readTexts(member, name))
+}
+
+function jsonOf(value: Json | undefined): string[] {
+  return value === undefined || value === null ? [] : [JSON.stringify(value)]
+}
+
+/**
+ * Counts tokens by o200k_base. Of a long text every so many slices are counted and stand for the rest, so that no
+ * text holds up the other calls. The vocabulary is loaded when it is first needed: that takes longer than a start.
+ */
+async function tokensIn(text: string): Promise<number> {
   const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
+  const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
   let tokens = 0
-  for (let at = 0; at < text.length; at += sliceCharacters)
-    tokens += countTokens(text.slice(at, at + sliceCharacters))
-  return Math.ceil(tokens * tokenizerMargin) + overheadTokens + content.mediaTokens
+  let characters = 0
+  for (let at = 0; at < text.length; at += stride) {
+    const slice = text.slice(at, at + sliceCharacters)
+    tokens += countTokens(slice)
+    characters += slice.length
+  }
+  return characters === 0 ? 0 : Math.ceil((tokens * text.length) / characters)
 }
 
 function contentOf(body: JsonObject): Content {
