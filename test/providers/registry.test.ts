@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
-import { isObject } from '../../src/protocols/openai-chat/upstream-json.ts'
+import { isObject } from '../../src/protocols/json.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 import { cases, framesOf } from '../support/recordings.ts'
 import { dialects } from '../protocols/openai-chat/dialects.ts'

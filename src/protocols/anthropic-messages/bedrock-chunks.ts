@@ -2,7 +2,7 @@
 
 import { exceptionPrefix } from '../aws-event-stream.ts'
 import { faultOfException } from '../bedrock-converse/fault.ts'
-import { isObject, parseJson } from '../openai-chat/upstream-json.ts'
+import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { parser, type ParserState } from './parse.ts'

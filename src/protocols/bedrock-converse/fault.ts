@@ -2,8 +2,8 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../faults.ts'
-import { isObject, nonEmpty, parseJson } from '../openai-chat/upstream-json.ts'
-import { retryAfterMs } from '../openai-chat/upstream-retry.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
+import { retryAfterMs } from '../retry-after.ts'
 
 /** By type in small letters: streams and statuses write the same names with other capitals. */
 const kindOfType: Readonly<Record<string, FaultKind>> = {

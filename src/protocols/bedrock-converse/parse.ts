@@ -4,7 +4,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { answerTool, reasoningFormat } from '../anthropic-messages/schema.ts'
 import { exceptionPrefix } from '../aws-event-stream.ts'
 import { fault } from '../faults.ts'
-import { isObject, parseJson } from '../openai-chat/upstream-json.ts'
+import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { faultOfException } from './fault.ts'
 import {

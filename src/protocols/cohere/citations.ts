@@ -1,7 +1,7 @@
 // Cohere's citations as annotations of the joined text.
 
 import type { Annotation } from '../../conversation/event.ts'
-import { isObject, nonEmpty } from '../openai-chat/upstream-json.ts'
+import { isObject, nonEmpty } from '../json.ts'
 import { citationSchema } from './schema.ts'
 
 /** A citation and the text block it points into. */

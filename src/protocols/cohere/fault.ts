@@ -2,8 +2,8 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../faults.ts'
-import { isObject, nonEmpty, parseJson } from '../openai-chat/upstream-json.ts'
-import { retryAfterMs } from '../openai-chat/upstream-retry.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
+import { retryAfterMs } from '../retry-after.ts'
 
 /** Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented statuses or words. */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [

@@ -3,7 +3,7 @@
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
-import { isObject, parseJson } from '../openai-chat/upstream-json.ts'
+import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { annotationsOf, type Cited } from './citations.ts'

@@ -2,8 +2,8 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../faults.ts'
-import { isObject, nonEmpty, parseJson } from '../openai-chat/upstream-json.ts'
-import { retryAfterMs } from '../openai-chat/upstream-retry.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
+import { retryAfterMs } from '../retry-after.ts'
 
 /** Only words tell errors apart. The missing model is recorded, the others are the server's known messages. */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [

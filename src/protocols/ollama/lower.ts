@@ -22,7 +22,7 @@ import {
   warnOfForeignReasoning,
   warnOfUnknown,
 } from '../lowering.ts'
-import { isObject } from '../openai-chat/upstream-json.ts'
+import { isObject } from '../json.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 

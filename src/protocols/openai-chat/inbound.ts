@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
 import { invalidRequest } from './invalid-param.ts'
-import { isObject } from './upstream-json.ts'
+import { isObject } from '../json.ts'
 import { maxOutputTokens, readRequest } from './read-request.ts'
 import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
 import { wholeAnswer } from './whole.ts'
@@ -134,7 +134,8 @@ function readEnvelope(request: ChatCompletionRequest): Envelope {
   }
 }
 
-function readRouting(routing: ChatCompletionRequest['provider']): Routing {
+/** `provider{…}` of a request. */
+export function readRouting(routing: ChatCompletionRequest['provider']): Routing {
   const { input, output } = routing?.max_price ?? {}
   return {
     order: routing?.order ?? [],

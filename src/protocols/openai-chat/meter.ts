@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { maxFrameCharacters } from '../sse.ts'
-import { isObject, parseJson } from './upstream-json.ts'
+import { isObject, parseJson } from '../json.ts'
 
 /** What a passthrough has seen of its stream so far. */
 export interface Meter {

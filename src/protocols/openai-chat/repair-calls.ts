@@ -3,7 +3,7 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { callsState, isJson } from './message-fields.ts'
-import { isObject } from './upstream-json.ts'
+import { isObject } from '../json.ts'
 
 interface Call {
   readonly index: number

@@ -1,7 +1,7 @@
 // The parts of a provider's message or delta that deviate from the wire contract, mended. Unknown fields stay.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject } from './upstream-json.ts'
+import { isObject } from '../json.ts'
 
 /** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
 export interface Mended {

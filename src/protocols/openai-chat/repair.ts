@@ -10,7 +10,7 @@ import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encod
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
-import { isObject, parseJson } from './upstream-json.ts'
+import { isObject, parseJson } from '../json.ts'
 import { mend } from './repair-message.ts'
 
 interface OpenChoice {

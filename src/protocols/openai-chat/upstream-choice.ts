@@ -21,7 +21,7 @@ import {
 } from './upstream-reasoning.ts'
 import { citationsOf, type Source } from './upstream-sources.ts'
 import { beforeThinking, endThinking, splitThinking, type ThinkState } from './upstream-think.ts'
-import { isObject } from './upstream-json.ts'
+import { isObject } from '../json.ts'
 
 /** What is known of a choice between two chunks. */
 export interface ChoiceState {

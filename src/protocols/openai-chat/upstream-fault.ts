@@ -2,8 +2,8 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { retryAfterMs } from './upstream-retry.ts'
-import { isObject, parseJson } from './upstream-json.ts'
+import { retryAfterMs } from '../retry-after.ts'
+import { isObject, parseJson } from '../json.ts'
 
 /** A provider's own words about an error, whatever envelope they came in. */
 interface Envelope {

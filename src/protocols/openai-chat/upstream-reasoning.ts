@@ -1,7 +1,7 @@
 // Reasoning as providers send it, under half a dozen names, as ordered pieces with one index each.
 
 import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
-import { isObject, nonEmpty } from './upstream-json.ts'
+import { isObject, nonEmpty } from '../json.ts'
 
 /** The keys of the pieces seen so far; the position of a key is the index of its piece. */
 export type ReasoningKeys = readonly string[]

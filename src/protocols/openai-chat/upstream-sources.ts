@@ -2,7 +2,7 @@
 
 import type { Annotation } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { isObject } from './upstream-json.ts'
+import { isObject } from '../json.ts'
 
 export interface Source {
   readonly url: string

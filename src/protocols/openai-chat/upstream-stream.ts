@@ -10,7 +10,7 @@ import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice }
 import { brokenFault, cutFault, faultInside, faultOfErrorEvent } from './upstream-fault.ts'
 import { type Source, sourcesIn } from './upstream-sources.ts'
 import { usageIn } from './upstream-usage.ts'
-import { isObject, nonEmpty, parseJson } from './upstream-json.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
 
 export interface StreamState {
   readonly over: boolean

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { count, type Usage } from '../../conversation/usage.ts'
-import { isObject } from '../openai-chat/upstream-json.ts'
+import { isObject } from '../json.ts'
 import { usageOf as chatUsageOf, type UsageQuirks } from '../openai-chat/upstream-usage.ts'
 
 /** Their names here, and what chat completions calls them. */

@@ -41,7 +41,7 @@ function resetMs(value: string | null): number | undefined {
 }
 
 /** A Go duration in milliseconds; undefined for anything else. */
-export function goDurationMs(value: string | null): number | undefined {
+function goDurationMs(value: string | null): number | undefined {
   if (value === null || !/^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$/.test(value)) return undefined
   let total = 0
   for (const [, amount, unit] of value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)) {
