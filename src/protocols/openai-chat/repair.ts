@@ -6,6 +6,7 @@ import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
+import { ContentTemplate } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
@@ -33,6 +34,7 @@ export class FrameRepair implements Meter {
 
   readonly #context: AnswerContext
   readonly #choices = new Map<number, OpenChoice>()
+  #template: ContentTemplate | undefined
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
 
@@ -57,6 +59,22 @@ export class FrameRepair implements Meter {
       this.done = true
       return []
     }
+    const unburdened = Object.keys(this.#carried).length === 0
+    const text = unburdened ? this.#template?.textOf(frame.data) : undefined
+    if (this.#template && text !== undefined) {
+      this.deltas += 1
+      this.characters += text.length
+      return [{ event: undefined, data: this.#template.mended(text) }]
+    }
+    const mended = this.#parsed(frame)
+    // Fields carried over from frames before belong to this one alone: nothing may be learnt from it.
+    if (unburdened && mended.length === 1) {
+      this.#template = ContentTemplate.learn(frame.data, mended[0]!.data) ?? this.#template
+    }
+    return mended
+  }
+
+  #parsed(frame: Frame): Frame[] {
     const chunk = parseJson(frame.data)
     if (!isObject(chunk)) {
       this.error = { message: 'The provider sent a frame that is not a JSON object.' }
