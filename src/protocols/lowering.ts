@@ -8,6 +8,7 @@ import type {
   ReasoningDetail,
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
+import { isObject, parseJson } from './json.ts'
 import type { Warning } from './protocol.ts'
 
 /** Names to the client, once, what it asked for and will not get. */
@@ -110,13 +111,10 @@ function named(tools: readonly FunctionTool[], names: readonly string[]): readon
 
 /** The arguments of a call as the object that a protocol without JSON text wants. */
 export function argumentsObject(text: string, param: string, warn: Warn): JsonObject {
-  try {
-    const parsed: unknown = JSON.parse(text.trim() === '' ? '{}' : text)
-    if (parsed === null) return {}
-    if (typeof parsed === 'object' && !Array.isArray(parsed)) return parsed as JsonObject
-  } catch {
-    // Falls through: the protocol takes objects only, and the model should see what it wrote.
-  }
+  const parsed = parseJson(text.trim() === '' ? '{}' : text)
+  if (parsed === null) return {}
+  if (isObject(parsed)) return parsed
+  // The protocol takes objects only, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
   return { invalid_arguments: text }
 }

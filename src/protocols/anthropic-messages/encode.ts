@@ -4,6 +4,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
 import { noUsage, type Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
+import { isJson } from '../json.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
@@ -60,9 +61,9 @@ export class EventEncoder implements StreamEncoder {
     if (open?.kind !== 'call') return this.#write(event)
     if (event.kind === 'tool-call-delta' && event.call === open.call) {
       const frames = this.#write(event)
-      return this.#waiting.length > 0 && isComplete(open.json) ? [...frames, ...this.#resume()] : frames
+      return this.#waiting.length > 0 && isJson(open.json) ? [...frames, ...this.#resume()] : frames
     }
-    if (this.#waiting.length === 0 && isComplete(open.json)) return this.#write(event)
+    if (this.#waiting.length === 0 && isJson(open.json)) return this.#write(event)
     this.#waiting.push(event)
     return []
   }
@@ -197,13 +198,4 @@ export class EventEncoder implements StreamEncoder {
 /** The names on `event:` lines are required: client libraries dispatch on them. */
 function named(type: string, fields: JsonObject): Frame {
   return { event: type, data: JSON.stringify({ type, ...fields }) }
-}
-
-function isComplete(json: string): boolean {
-  try {
-    JSON.parse(json)
-    return true
-  } catch {
-    return false
-  }
 }

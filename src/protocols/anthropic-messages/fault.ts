@@ -1,6 +1,7 @@
 // What an error of this protocol means: by HTTP status, by error type, by the provider's words.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
+import { isObject, parseJson } from '../json.ts'
 
 const kindOfType: Readonly<Record<string, FaultKind>> = {
   invalid_request_error: 'invalid-request',
@@ -111,15 +112,10 @@ interface Told {
 
 /** Anthropic's `{error:{type,message}}`, Google's `{error:{status,message}}` (Vertex), Amazon's `{message}`. */
 function envelopeOf(body: string): Told | undefined {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(body)
-  } catch {
-    return undefined
-  }
-  const outer = record(Array.isArray(parsed) ? parsed[0] : parsed)
-  if (outer === undefined) return undefined
-  const inner = record(outer.error) ?? outer
+  const parsed = parseJson(body)
+  const outer: unknown = Array.isArray(parsed) ? parsed[0] : parsed
+  if (!isObject(outer)) return undefined
+  const inner = isObject(outer.error) ? outer.error : outer
   const message = [inner.message, outer.message, outer.error].find(isText)
   const type = [inner.type, inner.status].find((value) => isText(value) && value !== 'error')
   return { type: isText(type) ? type : undefined, message: message ?? 'an error without a message' }
@@ -127,12 +123,6 @@ function envelopeOf(body: string): Told | undefined {
 
 function isText(value: unknown): value is string {
   return typeof value === 'string'
-}
-
-function record(value: unknown): Record<string, unknown> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : undefined
 }
 
 /** The field at fault: Anthropic's messages open with its path ("messages.0.content: …"). */

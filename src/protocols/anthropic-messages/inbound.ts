@@ -4,6 +4,7 @@ import type { ChatResult, Choice } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject, parseJson } from '../json.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../protocol.ts'
 import { citation, stopReason, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from './carried-reasoning.ts'
@@ -99,11 +100,6 @@ function contentOf(choice: Choice): Json[] {
 
 /** The arguments as an object; what is not one (cut by the token limit) is shown as the text it is. */
 function inputOf(text: string): JsonObject {
-  try {
-    const parsed: unknown = JSON.parse(text)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as JsonObject
-  } catch {
-    // Falls through.
-  }
-  return { invalid_arguments: text }
+  const input = parseJson(text)
+  return isObject(input) ? input : { invalid_arguments: text }
 }

@@ -2,6 +2,7 @@
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject } from '../json.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { isBlank } from './content.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
@@ -226,10 +227,6 @@ function usesFiles(turns: readonly Turn[]): boolean {
     ((isObject(block.source) && block.source.type === 'file') ||
       (Array.isArray(block.content) && block.content.some(isFile)))
   return turns.some((turn) => turn.content.some(isFile))
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function defined(fields: Readonly<Record<string, number | undefined>>): JsonObject {

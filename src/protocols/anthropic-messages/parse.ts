@@ -1,6 +1,7 @@
 // Anthropic's answers as events: a pure state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { isJson, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { webAnnotations } from './citations.ts'
@@ -95,13 +96,8 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
 
 function stepFrame(state: ParserState, frame: Frame): Step {
   if (frame.data === '' || frame.data === '[DONE]') return [state, []]
-  let event: unknown
-  try {
-    event = JSON.parse(frame.data)
-  } catch {
-    return fail(state, 'a stream event is not JSON')
-  }
-  return stepEvent(state, event)
+  const event = parseJson(frame.data)
+  return event === undefined ? fail(state, 'a stream event is not JSON') : stepEvent(state, event)
 }
 
 function stepEvent(state: ParserState, event: unknown): Step {
@@ -340,13 +336,4 @@ function compaction(index: number, summary: string): ReasoningEvent {
 
 function inputText(input: unknown): string {
   return typeof input === 'object' && input !== null ? JSON.stringify(input) : '{}'
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }

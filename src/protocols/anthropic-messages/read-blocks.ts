@@ -10,6 +10,7 @@ import type {
   ToolCall,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject } from '../json.ts'
 import { detailOfThinking } from './carried-reasoning.ts'
 import type { ClientBlock, ClientContent } from './request-schema.ts'
 import { compactionId, reasoningFormat } from './schema.ts'
@@ -150,7 +151,7 @@ function readPart(block: ClientBlock, param: string): ContentPart {
 }
 
 function readSource(block: ClientBlock, param: string): MediaSource {
-  const source = record(block['source'])
+  const source = isObject(block['source']) ? block['source'] : undefined
   const at = `${param}.source`
   switch (source?.['type']) {
     case 'base64':
@@ -178,7 +179,7 @@ function textsIn(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content
-    .map((block) => record(block)?.['text'])
+    .map((block) => (isObject(block) ? block['text'] : undefined))
     .filter((value) => typeof value === 'string')
     .join('\n')
 }
@@ -194,10 +195,4 @@ function text(of: Record<string, unknown>, field: string, param: string): string
     message: `${param}.${field}: Input should be a valid string`,
     param: `${param}.${field}`,
   })
-}
-
-function record(value: unknown): Record<string, unknown> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : undefined
 }

@@ -1,6 +1,7 @@
 // How hard the model thinks: a token budget for older models, an effort for newer ones.
 
 import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 import type { Effort, ModelTraits } from './models.ts'
 import type { Warn } from './schema.ts'
 
@@ -50,7 +51,7 @@ function conflictOf(question: ThinkingQuestion, wanted: Thinking): string | unde
   if (!wanted.on || question.traits.thinkingOff === 'never') return undefined
   if (question.forced) return 'The model cannot think and be made to call a tool at once; it does not think.'
   // Only a budget brings the check: adaptive thinking takes histories as they are.
-  if (question.lost && isRecord(wanted.field) && wanted.field.type === 'enabled') {
+  if (question.lost && isObject(wanted.field) && wanted.field.type === 'enabled') {
     return 'The assistant message before the tool results came back without its reasoning_details; the model does not think.'
   }
   return undefined
@@ -62,9 +63,9 @@ function asksToThink(question: ThinkingQuestion): boolean {
 
 function wantedThinking(question: ThinkingQuestion): Thinking {
   const { native, reasoning, traits, warn } = question
-  if (isRecord(native) && native.type === 'enabled') return nativeBudget(question, native)
+  if (isObject(native) && native.type === 'enabled') return nativeBudget(question, native)
   if (native !== undefined && native !== null) {
-    return { field: native, effort: undefined, on: isRecord(native) && native.type !== 'disabled' }
+    return { field: native, effort: undefined, on: isObject(native) && native.type !== 'disabled' }
   }
   if (reasoning === undefined)
     return { field: undefined, effort: undefined, on: traits.thinkingOff !== 'omit' }
@@ -141,8 +142,4 @@ function budgeted({ traits, maxTokens, warn }: ThinkingQuestion, reasoning: Reas
   if (hidden && !traits.display) warn('reasoning.exclude', 'This model always shows its thinking.')
   const display: JsonObject = hidden && traits.display ? { display: 'omitted' } : {}
   return { field: { type: 'enabled', budget_tokens: budget, ...display }, effort: undefined, on: true }
-}
-
-function isRecord(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -9,6 +9,7 @@ import type {
   ToolMessage,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject, parseJson } from '../json.ts'
 import { blocksOf, isBlank, textBlocksOf } from './content.ts'
 import { cacheControl, compactionId, reasoningFormat, type Warn } from './schema.ts'
 import { ToolIds } from './tool-ids.ts'
@@ -228,12 +229,9 @@ function reasoningBlock(detail: ReasoningDetail, compaction: boolean): JsonObjec
 
 function inputOf(text: string, param: string, warn: Warn): JsonObject {
   if (isBlank(text)) return {}
-  try {
-    const parsed: unknown = JSON.parse(text)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as JsonObject
-  } catch {
-    // Falls through: the API takes objects only, and the model should see what it wrote.
-  }
+  const input = parseJson(text)
+  if (isObject(input)) return input
+  // The API takes objects only, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
   return { invalid_arguments: text }
 }

@@ -2,6 +2,7 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { z } from 'zod'
+import { parseJson } from '../json.ts'
 import { errorSchema } from './schema.ts'
 
 type GoogleError = z.infer<typeof errorSchema>
@@ -11,7 +12,7 @@ const maxMessageCharacters = 2000
 
 /** What an answer with an error status means. The body may be the envelope, the envelope in an array, HTML or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  const error = errorIn(parsed(body))
+  const error = errorIn(parseJson(body))
   if (error === undefined) {
     return fault(kindOfStatus(status), `The provider answered with status ${status}.`, {
       status,
@@ -46,14 +47,6 @@ function fault(kind: FaultKind, message: string, more: Partial<Fault>): Fault {
     ...more,
     kind,
     message: message.slice(0, maxMessageCharacters),
-  }
-}
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
   }
 }
 

@@ -1,6 +1,7 @@
 // Sampling, limits, formats and thinking as Gemini's generationConfig.
 
 import type { ChatRequest, Json, JsonObject, Reasoning } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 import type { Warning } from '../protocol.ts'
 import { toSubset } from './schema-subset.ts'
 import type { ThinkingLevel, Traits } from './traits.ts'
@@ -155,7 +156,7 @@ function modalitiesOf(value: Json | undefined): string[] | undefined {
 
 /** `audio: {voice}`: the voice of a spoken answer. Its format is not Gemini's to choose: it speaks 24 kHz PCM. */
 function speechOf(value: Json | undefined): JsonObject | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  if (!isObject(value)) return undefined
   const { voice } = value
   if (typeof voice !== 'string') return undefined
   return { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } }

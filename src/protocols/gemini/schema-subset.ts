@@ -2,6 +2,7 @@
 // fails the whole request. What the subset can say is translated; what it cannot is dropped and named.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 export interface Subset {
   readonly schema: JsonObject
@@ -261,8 +262,4 @@ function itemsOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonO
 function drop(walk: Walk, keyword: string): JsonObject {
   walk.dropped.add(keyword)
   return { type: 'object' }
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

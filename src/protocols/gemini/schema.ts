@@ -3,15 +3,14 @@
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 const text = z.string().optional().catch(undefined)
 const flag = z.boolean().optional().catch(undefined)
 const number = z.number().optional().catch(undefined)
 const listOf = <T extends z.ZodType>(item: T) => z.array(item).optional().catch(undefined)
 const objectOf = <T extends z.ZodRawShape>(shape: T) => z.looseObject(shape).optional().catch(undefined)
-const anyObject = z.custom<JsonObject>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-)
+const anyObject = z.custom<JsonObject>(isObject)
 
 const partialArg = z.looseObject({
   jsonPath: text,

@@ -14,6 +14,7 @@
 // <calls> counts the function calls that came before the part.
 
 import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { isObject, parseJson } from '../json.ts'
 
 export const signatureFormat = 'google-gemini-v1'
 
@@ -86,14 +87,8 @@ function placeIn(match: RegExpExecArray): Place {
 
 /** Only the kinds of part that answers have: a client may not smuggle in others under this name. */
 function opaquePart(data: string): JsonObject | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(data)
-  } catch {
-    return undefined
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  const part = value as JsonObject
+  const part = parseJson(data)
+  if (!isObject(part)) return undefined
   const kept = [...opaqueParts, 'thoughtSignature'].filter((key) => Object.hasOwn(part, key))
   if (!kept.some((key) => key !== 'thoughtSignature')) return undefined
   return Object.fromEntries(kept.map((key) => [key, part[key] ?? null]))

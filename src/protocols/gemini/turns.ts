@@ -11,6 +11,7 @@ import type {
   ToolMessage,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject, parseJson } from '../json.ts'
 import { isMinted } from './call-id.ts'
 import { mediaPart } from './media.ts'
 import { type Carried, carriedBy, signatureFormat, signatureOfCall, skippedSignature } from './signatures.ts'
@@ -158,22 +159,12 @@ function idOf(call: ToolCall, context: TurnContext): JsonObject {
 }
 
 function argumentsOf(call: ToolCall, param: string): JsonObject {
-  const value = parsedObject(call.arguments.trim() === '' ? '{}' : call.arguments)
-  if (value !== undefined) return value
+  const value = parseJson(call.arguments.trim() === '' ? '{}' : call.arguments)
+  if (isObject(value)) return value
   throw new GatewayError('invalid_request', {
     message: `The arguments of the tool call ${call.id} are not a JSON object.`,
     param,
   })
-}
-
-function parsedObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? (value as JsonObject) : undefined
-  } catch {
-    return undefined
-  }
 }
 
 // ---- what the functions answered ----------------------------------------------------------------------------
@@ -234,7 +225,8 @@ function responseOf(text: string, result: ToolMessage | undefined): Json {
   // Each call needs its result, or the request is refused.
   if (result === undefined) return { error: 'No result was given for this call.' }
   if (result.isError) return { error: text }
-  return parsedObject(text) ?? { result: text }
+  const output = parseJson(text)
+  return isObject(output) ? output : { result: text }
 }
 
 function refuseOrphan(message: ToolMessage, index: number, messages: readonly Message[]): void {

@@ -2,6 +2,7 @@
 
 import type { Annotation, AudioDelta } from '../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { isJson } from '../json.ts'
 
 export function wireAnnotation(annotation: Annotation): JsonObject {
   const { url, title, start, end } = annotation
@@ -48,15 +49,6 @@ export function wireSignature(signature: string | undefined): JsonObject {
 export function callsState(calls: readonly string[]): 'none' | 'whole' | 'partial' {
   if (calls.length === 0) return 'none'
   return calls.every((json) => json === '' || isJson(json)) ? 'whole' : 'partial'
-}
-
-export function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 export function wireWarnings(

@@ -2,8 +2,8 @@
 // then arguments alone.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { callsState, isJson } from './message-fields.ts'
-import { isObject } from '../json.ts'
+import { isJson, isObject } from '../json.ts'
+import { callsState } from './message-fields.ts'
 
 interface Call {
   readonly index: number
