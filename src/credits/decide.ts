@@ -150,7 +150,14 @@ function decideHold(
   }
   return {
     result: { kind: 'held', amount },
-    change: { ...noChange, lots: pins.map(pinning), call: { kind: 'opened', open } },
+    change: {
+      lots: pins.map(pinning),
+      newLot: null,
+      debt: 0n,
+      call: { kind: 'opened', open },
+      transaction: null,
+      lastAllowance: null,
+    },
   }
 }
 
@@ -199,12 +206,13 @@ function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: numb
   if (settle.cost < 0n) throw new GatewayError('internal_error', { message: 'a cost cannot be negative' })
   // A provider that reports 10^15 tokens must not overflow the books; nobody can pay more than one lot for a call.
   const cost = smaller(settle.cost, largestLot)
-  const changes = new Map<string, LotChange>()
+  // As many as the call has pins, nearly always one: looking through them is cheaper than a map.
+  const lots: LotChange[] = []
   let due = cost
   for (const pin of open.pins) {
     const paid = smaller(due, pin.amount)
     due -= paid
-    changes.set(pin.lot, { lot: pin.lot, remaining: -paid, pinned: -pin.amount, expired: 0n, refunded: 0n })
+    lots.push({ lot: pin.lot, remaining: -paid, pinned: -pin.amount, expired: 0n, refunded: 0n })
   }
   if (due > 0n && !settle.estimated) {
     for (const more of take(
@@ -214,23 +222,20 @@ function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: numb
       now,
     )) {
       due -= more.amount
-      const before = changes.get(more.lot) ?? {
-        lot: more.lot,
-        remaining: 0n,
-        pinned: 0n,
-        expired: 0n,
-        refunded: 0n,
-      }
-      changes.set(more.lot, { ...before, remaining: before.remaining - more.amount })
+      const at = lots.findIndex((change) => change.lot === more.lot)
+      const before = lots[at]
+      if (before) lots[at] = { ...before, remaining: before.remaining - more.amount }
+      else lots.push({ lot: more.lot, remaining: -more.amount, pinned: 0n, expired: 0n, refunded: 0n })
     }
   }
   const charged = cost - due
-  const lots = [...changes.values()]
   return {
     result: { kind: 'settled', charged, absorbed: due },
     change: {
-      ...noChange,
       lots,
+      newLot: null,
+      debt: 0n,
+      lastAllowance: null,
       call: { kind: 'ended', open, state: 'settled', cost, charged, absorbed: due },
       transaction:
         cost === 0n ? null : { kind: 'settle', legs: settleLegs(wallet, lots, cost, due, settle.provider) },

@@ -21,7 +21,7 @@ export class BulkInsert {
   }
 
   /** One value for each column. */
-  add(...row: SQLQueryBindings[]): void {
+  add(row: readonly SQLQueryBindings[]): void {
     for (const value of row) this.#values.push(value)
   }
 
@@ -34,7 +34,8 @@ export class BulkInsert {
     for (const size of sizes) {
       const step = size * this.#columns
       for (; values.length - at >= step; at += step) {
-        this.#statementOf(size).run(...values.slice(at, at + step))
+        // As one array: spreading some hundreds of arguments takes longer than binding them.
+        this.#statementOf(size).run(values.slice(at, at + step))
       }
     }
   }

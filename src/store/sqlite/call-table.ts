@@ -74,7 +74,7 @@ export class CallTable {
       this.#closed.push(open)
     }
     this.#endedIds.add(open.call)
-    this.#ended.add(
+    this.#ended.add([
       open.call,
       account,
       open.key,
@@ -94,7 +94,7 @@ export class CallTable {
       end.receipt?.served?.upstreamId ?? null,
       end.receipt === null ? null : receiptText(end.receipt),
       end.tx,
-    )
+    ])
     for (const [n, attempt] of end.attempts.entries()) {
       if (attempt.outcome === 'served') continue
       const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
@@ -104,7 +104,7 @@ export class CallTable {
 
   /** Writes what the group has done so far. */
   write(): void {
-    for (const { account, open } of this.#opening.values()) this.#opened.add(...rowOf(account, open))
+    for (const { account, open } of this.#opening.values()) this.#opened.add(rowOf(account, open))
     this.#opened.write()
     for (const open of this.#kept.values()) {
       const progress = open.progress === null ? null : progressText(open.progress)

@@ -77,7 +77,7 @@ export class Journal {
     for (let leg = 0; leg < legs.length; leg++) {
       const { account, lot, amount } = legs[leg]!
       const hash = hashOf(head.hash, { tx, leg, kind, account, lot, amount, at })
-      this.#rows.add(tx, leg, kind, account, lot, amount, at, head.hash, hash)
+      this.#rows.add([tx, leg, kind, account, lot, amount, at, head.hash, hash])
       head.hash = hash
     }
     head.tx = tx
