@@ -30,9 +30,10 @@ const kinds: Readonly<Record<number, FaultKind>> = {
   529: 'overloaded',
 }
 
-/** What an HTTP status means by itself. */
-export function kindOfStatus(status: number): FaultKind {
-  return kinds[status] ?? (status >= 500 ? 'broken' : 'invalid-request')
+/** What an HTTP status means by itself; `own` holds the statuses that only some providers know. */
+export function kindOfStatus(status: number, own: Readonly<Record<number, FaultKind>> = {}): FaultKind {
+  const byClass = status >= 400 && status < 500 ? 'invalid-request' : 'broken'
+  return own[status] ?? kinds[status] ?? byClass
 }
 
 /**

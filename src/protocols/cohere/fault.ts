@@ -13,7 +13,7 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
 ]
 
 /** Statuses that Cohere documents beside the usual ones: 498 a blocked input, 499 a cancelled request. */
-const kindOfOwnStatus: Readonly<Record<number, FaultKind>> = { 498: 'content-filter', 499: 'cut' }
+const ownStatuses: Readonly<Record<number, FaultKind>> = { 498: 'content-filter', 499: 'cut' }
 
 /** An answer with an error status. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
@@ -22,7 +22,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   if (!isObject(told)) return foreignFault(status, body, wait)
   const message = nonEmpty(told.message) ?? nonEmpty(told.error) ?? 'an error without a message'
   const type = nonEmpty(told.error_type)
-  const byStatus = kindOfOwnStatus[status] ?? kindOfStatus(status)
+  const byStatus = kindOfStatus(status, ownStatuses)
   const speaks = byStatus === 'invalid-request' || byStatus === 'rate-limited'
   const byWords = speaks ? kindOfWords.find(([words]) => words.test(`${type} ${message}`))?.[1] : undefined
   return fault(byWords ?? byStatus, message, { status, providerCode: type, retryAfterMs: wait })

@@ -1,20 +1,18 @@
 // What Google's error answers mean: the envelope of error statuses, and the same object inside streams.
 
-import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { z } from 'zod'
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+import { fault, kindOfStatus } from '../faults.ts'
 import { parseJson } from '../json.ts'
 import { errorSchema } from './schema.ts'
 
 type GoogleError = z.infer<typeof errorSchema>
 
-/** The most characters of a provider's message that are kept. */
-const maxMessageCharacters = 2000
-
 /** What an answer with an error status means. The body may be the envelope, the envelope in an array, HTML or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const error = errorIn(parseJson(body))
   if (error === undefined) {
-    return fault(kindOfStatus(status), `The provider answered with status ${status}.`, {
+    return fault(kindOfStatus(status, ownStatuses), `The provider answered with status ${status}.`, {
       status,
       retryAfterMs: waitIn(headers),
     })
@@ -28,26 +26,9 @@ export function faultIn(value: unknown): Fault | undefined {
   return error === undefined ? undefined : faultOfError(error, error.code, undefined)
 }
 
-/** The fault of an answer that is not the protocol. */
-export function notTheProtocol(message: string): Fault {
-  return fault('broken', message, {})
-}
-
 /** The fault of an answer that broke off. */
 export function cutOff(): Fault {
-  return fault('cut', 'The stream ended before the answer did.', {})
-}
-
-function fault(kind: FaultKind, message: string, more: Partial<Fault>): Fault {
-  return {
-    param: undefined,
-    providerCode: undefined,
-    status: undefined,
-    retryAfterMs: undefined,
-    ...more,
-    kind,
-    message: message.slice(0, maxMessageCharacters),
-  }
+  return fault('cut', 'The stream ended before the answer did.')
 }
 
 function errorIn(value: unknown): GoogleError | undefined {
@@ -94,7 +75,7 @@ function kindOf(error: GoogleError, status: number | undefined, reason: string |
   if (contextOverflow.test(message)) return 'context-length'
   if (outOfCredit.test(message)) return 'quota'
   if (status === 429 && hasDailyQuota(error)) return 'quota'
-  return kindOfStatus(status ?? statusOfName[error.status ?? ''] ?? 500)
+  return kindOfStatus(status ?? statusOfName[error.status ?? ''] ?? 500, ownStatuses)
 }
 
 /** A daily quota does not come back within the life of a request. */
@@ -117,22 +98,8 @@ const statusOfName: Readonly<Record<string, number>> = {
   DEADLINE_EXCEEDED: 504,
 }
 
-const kindOfStatusTable: Readonly<Record<number, FaultKind>> = {
-  401: 'credentials',
-  402: 'quota',
-  403: 'credentials',
-  404: 'not-found',
-  408: 'timeout',
-  429: 'rate-limited',
-  499: 'cut',
-  503: 'overloaded',
-  504: 'timeout',
-  529: 'overloaded',
-}
-
-function kindOfStatus(status: number): FaultKind {
-  return kindOfStatusTable[status] ?? (status >= 400 && status < 500 ? 'invalid-request' : 'broken')
-}
+/** Google's number for CANCELLED. */
+const ownStatuses: Readonly<Record<number, FaultKind>> = { 499: 'cut' }
 
 /** A duration as Google writes it ("48s", "0.5s") in milliseconds. */
 function milliseconds(duration: string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 // Why a candidate ended, in our words. What is neither an end nor a filter is a failure that may be tried again.
 
 import type { Fault, FinishReason } from '../../conversation/event.ts'
+import { fault } from '../faults.ts'
 
 const filtered: readonly string[] = [
   'SAFETY',
@@ -37,12 +38,5 @@ export function endsWell(native: string): boolean {
 
 /** The fault of a candidate that ended badly, with Google's explanation where it gave one. */
 export function brokenFinish(native: string, message: string | undefined): Fault {
-  return {
-    kind: 'broken',
-    message: message ?? `The model stopped with ${native}.`,
-    param: undefined,
-    providerCode: native,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
+  return fault('broken', message ?? `The model stopped with ${native}.`, { providerCode: native })
 }

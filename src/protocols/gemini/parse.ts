@@ -2,10 +2,11 @@
 // `alt=sse` is. All three are the same chunks, so one state machine reads them.
 
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
+import { fault } from '../faults.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { addCandidate, type CandidateState, callsOf, newCandidate, restOf } from './candidate.ts'
-import { cutOff, faultIn, notTheProtocol } from './fault.ts'
+import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
 import { type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
@@ -39,7 +40,7 @@ export function parserOf(traits: Traits): StreamParser<GeminiState> {
 /** The events of a parsed JSON answer: one chunk, or all the chunks of a stream in an array. */
 export function wholeAnswer(body: unknown, traits: Traits): readonly ChatEvent[] {
   const [state, events] = addValue(newAnswer(), body, traits)
-  return [...events, ...endOf(state, traits, notTheProtocol('The answer holds no finished candidate.'))]
+  return [...events, ...endOf(state, traits, fault('broken', 'The answer holds no finished candidate.'))]
 }
 
 function newAnswer(): GeminiState {
@@ -62,7 +63,7 @@ function addFrame(state: GeminiState, frame: Frame, traits: Traits): Step {
     return addValue(state, JSON.parse(data), traits)
   } catch (error) {
     if (error instanceof SyntaxError)
-      return failed(state, notTheProtocol('A frame of the stream is not JSON.'))
+      return failed(state, fault('broken', 'A frame of the stream is not JSON.'))
     throw error
   }
 }
@@ -81,11 +82,11 @@ function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
 }
 
 function addChunkValue(state: GeminiState, value: unknown, traits: Traits): Step {
-  const fault = faultIn(value)
-  if (fault !== undefined) return failed(state, fault)
+  const told = faultIn(value)
+  if (told !== undefined) return failed(state, told)
   const chunk = chunkSchema.safeParse(value).data
   return chunk === undefined
-    ? failed(state, notTheProtocol('A chunk is not an object.'))
+    ? failed(state, fault('broken', 'A chunk is not an object.'))
     : addChunk(state, chunk, traits)
 }
 

@@ -7,6 +7,7 @@ import type {
   JsonObject,
   Message,
 } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 import {
   argumentsObject,
   narrowed,
@@ -22,7 +23,6 @@ import {
   warnOfForeignReasoning,
   warnOfUnknown,
 } from '../lowering.ts'
-import { isObject } from '../json.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 

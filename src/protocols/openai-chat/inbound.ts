@@ -2,10 +2,10 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isObject } from '../json.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
 import { invalidRequest } from './invalid-param.ts'
-import { isObject } from '../json.ts'
 import { maxOutputTokens, readRequest } from './read-request.ts'
 import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
 import { wholeAnswer } from './whole.ts'

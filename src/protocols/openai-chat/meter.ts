@@ -1,8 +1,8 @@
 // Watches a stream that is forwarded verbatim: finds usage, finish and errors without parsing every frame.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { maxFrameCharacters } from '../sse.ts'
 import { isObject, parseJson } from '../json.ts'
+import { maxFrameCharacters } from '../sse.ts'
 
 /** What a passthrough has seen of its stream so far. */
 export interface Meter {

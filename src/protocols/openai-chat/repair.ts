@@ -4,6 +4,7 @@
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
+import { isObject, parseJson } from '../json.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { ContentTemplate } from './content-template.ts'
@@ -11,7 +12,6 @@ import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encod
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
-import { isObject, parseJson } from '../json.ts'
 import { mend } from './repair-message.ts'
 
 interface OpenChoice {

@@ -2,6 +2,8 @@
 
 import type { Annotation, AudioDelta, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { fault } from '../faults.ts'
+import { isObject } from '../json.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 import {
   type CallsState,
@@ -11,7 +13,6 @@ import {
   noCalls,
   takeCall,
 } from './upstream-calls.ts'
-import { brokenFault } from './upstream-fault.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
 import {
   plainReasoningDetail,
@@ -21,7 +22,6 @@ import {
 } from './upstream-reasoning.ts'
 import { citationsOf, type Source } from './upstream-sources.ts'
 import { beforeThinking, endThinking, splitThinking, type ThinkState } from './upstream-think.ts'
-import { isObject } from '../json.ts'
 
 /** What is known of a choice between two chunks. */
 export interface ChoiceState {
@@ -96,10 +96,9 @@ export function endChoice(
 ): readonly ChatEvent[] {
   const { choice } = context
   const failure = failureOf(finish)
-  if (failure)
-    return [{ kind: 'error', fault: { ...brokenFault(`The provider stopped: ${finish}.`), kind: failure } }]
+  if (failure) return [{ kind: 'error', fault: fault(failure, `The provider stopped: ${finish}.`) }]
   if (hasNamelessCall(state.calls)) {
-    return [{ kind: 'error', fault: brokenFault('The provider sent a tool call without a name.') }]
+    return [{ kind: 'error', fault: fault('broken', 'The provider sent a tool call without a name.') }]
   }
   const taking = new Taking(state, context)
   taking.heldThinking()

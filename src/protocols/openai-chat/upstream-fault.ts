@@ -2,8 +2,9 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { retryAfterMs } from '../retry-after.ts'
+import { fault, kindOfStatus } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
+import { retryAfterMs } from '../retry-after.ts'
 
 /** A provider's own words about an error, whatever envelope they came in. */
 interface Envelope {
@@ -17,8 +18,8 @@ interface Envelope {
   readonly wording: string
 }
 
-/** No provider's message is longer in earnest; a page of HTML or an echoed prompt is. */
-const longestMessage = 2000
+/** No provider says more than this in earnest; a page of HTML or an echoed prompt does. */
+const longestWording = 4000
 
 /**
  * The fault that an answer with an error status means.
@@ -27,14 +28,10 @@ const longestMessage = 2000
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const envelope = envelopeOf(parseJson(body))
   if (!envelope) {
-    return {
-      kind: kindOfBareStatus(status),
-      message: `HTTP ${status} without an error in JSON`,
-      param: undefined,
-      providerCode: undefined,
+    return fault(kindOfBareStatus(status), `HTTP ${status} without an error in JSON`, {
       status,
       retryAfterMs: retryAfterMs(headers),
-    }
+    })
   }
   return { ...faultIn(envelope, status), retryAfterMs: retryAfterMs(headers) }
 }
@@ -48,7 +45,7 @@ export function faultInside(body: unknown): Fault | undefined {
   const envelope = envelopeOf(body)
   return envelope
     ? faultIn(envelope, envelope.status)
-    : brokenFault('The provider sent an error without words.')
+    : fault('broken', 'The provider sent an error without words.')
 }
 
 /** The fault of an `event: error` frame, whose data may be the bare error. */
@@ -56,39 +53,15 @@ export function faultOfErrorEvent(body: unknown): Fault {
   const envelope = envelopeOf(body)
   return envelope
     ? faultIn(envelope, envelope.status)
-    : brokenFault('The provider sent an error without words.')
-}
-
-/** An answer that is not the protocol. */
-export function brokenFault(message: string): Fault {
-  return bareFault('broken', message)
-}
-
-/** A stream that ended before its answer did. */
-export function cutFault(message: string): Fault {
-  return bareFault('cut', message)
-}
-
-function bareFault(kind: FaultKind, message: string): Fault {
-  return {
-    kind,
-    message,
-    param: undefined,
-    providerCode: undefined,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
+    : fault('broken', 'The provider sent an error without words.')
 }
 
 function faultIn(envelope: Envelope, status: number | undefined): Fault {
-  return {
-    kind: kindOf(envelope, status),
-    message: envelope.message,
+  return fault(kindOf(envelope, status), envelope.message, {
     param: envelope.param,
     providerCode: envelope.code ?? envelope.type,
     status,
-    retryAfterMs: undefined,
-  }
+  })
 }
 
 // ---- envelopes --------------------------------------------------------------------------------------------
@@ -128,12 +101,12 @@ function envelope(error: JsonObject): Envelope {
   const message = behind !== undefined && /^provider returned error$/i.test(said) ? behind : said
   const code = text(inner.code) ?? text(error.code) ?? text(error.error_code)
   return {
-    message: message.slice(0, longestMessage) || 'The provider gave no reason.',
+    message: message || 'The provider gave no reason.',
     code: code !== undefined && !/^\d{3}$/.test(code) ? code : undefined,
     type: text(error.type) ?? text(error.status),
     param: text(error.param),
     status: statusCode(error.status_code) ?? statusCode(error.code) ?? statusCode(error.status),
-    wording: `${said}\n${behind ?? ''}`.slice(0, 2 * longestMessage),
+    wording: `${said}\n${behind ?? ''}`.slice(0, longestWording),
   }
 }
 
@@ -211,30 +184,17 @@ function kindOf(error: Envelope, status: number | undefined): FaultKind {
   const worded =
     status === undefined || status < 500 ? rules.find((rule) => rule.words?.test(error.wording)) : undefined
   if (worded) return worded.kind
-  if (status !== undefined) return kindOfStatus(status)
+  if (status !== undefined) return kindOfStatus(status, ownStatuses)
   return names.some((name) => /^(invalid_request_error|bad_?request(_?error)?)$/i.test(name))
     ? 'invalid-request'
     : 'broken'
 }
 
-const kindsOfStatus: Readonly<Record<number, FaultKind>> = {
-  401: 'credentials',
-  402: 'quota',
-  403: 'credentials',
-  404: 'not-found',
-  408: 'timeout',
-  429: 'rate-limited',
-  503: 'overloaded',
-  504: 'timeout',
-  524: 'timeout',
-  529: 'overloaded',
-}
-
-function kindOfStatus(status: number): FaultKind {
-  return kindsOfStatus[status] ?? (status >= 400 && status < 500 ? 'invalid-request' : 'broken')
-}
+/** A proxy's number for a provider that did not answer in time. */
+const ownStatuses: Readonly<Record<number, FaultKind>> = { 524: 'timeout' }
 
 /** Without the provider's envelope only the status speaks, and a 4xx from a box in between blames nobody. */
 function kindOfBareStatus(status: number): FaultKind {
-  return kindsOfStatus[status] ?? 'broken'
+  const kind = kindOfStatus(status, ownStatuses)
+  return kind === 'invalid-request' ? 'broken' : kind
 }

@@ -3,14 +3,15 @@
 import { createHash } from 'node:crypto'
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
+import { fault } from '../faults.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice } from './upstream-choice.ts'
-import { brokenFault, cutFault, faultInside, faultOfErrorEvent } from './upstream-fault.ts'
+import { faultInside, faultOfErrorEvent } from './upstream-fault.ts'
 import { type Source, sourcesIn } from './upstream-sources.ts'
 import { usageIn } from './upstream-usage.ts'
-import { isObject, nonEmpty, parseJson } from '../json.ts'
 
 export interface StreamState {
   readonly over: boolean
@@ -37,10 +38,10 @@ export function streamParser(quirks: OpenAIChatQuirks): StreamParser<StreamState
 
 /** A whole body as events. A body that is complete JSON has ended, so a missing finish reason is a plain stop. */
 export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
-  const fault = faultInside(body)
-  if (fault) return [errorEvent(fault)]
+  const told = faultInside(body)
+  if (told) return [errorEvent(told)]
   if (!isObject(body) || !Array.isArray(body.choices) || body.choices.length === 0) {
-    return [errorEvent(brokenFault('The answer of the provider has no choices.'))]
+    return [errorEvent(fault('broken', 'The answer of the provider has no choices.'))]
   }
   let state: StreamState = { ...fresh(), sources: sourcesIn(body) ?? [] }
   const [opened, events] = start(state, body)
@@ -68,11 +69,12 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
   if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks)]
   const chunk = parseJson(data)
   if (frame.event === 'error') return failed(state, faultOfErrorEvent(chunk ?? data), [])
-  if (!isObject(chunk)) return failed(state, brokenFault('The provider sent a chunk that is not JSON.'), [])
+  if (!isObject(chunk))
+    return failed(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
 
-  const fault = faultInside(chunk)
+  const told = faultInside(chunk)
   // What the provider counted up to its error is owed all the same.
-  if (fault) return failed(state, fault, usageEvents(chunk, quirks))
+  if (told) return failed(state, told, usageEvents(chunk, quirks))
   return take(state, chunk, quirks)
 }
 
@@ -114,9 +116,9 @@ function conclude(state: StreamState, quirks: OpenAIChatQuirks): readonly ChatEv
   const choices = [...state.choices.entries()].toSorted(([a], [b]) => a - b)
   const finishes = choices.map(([, choice]) => choice.finish)
   if (choices.length === 0)
-    return [errorEvent(cutFault('The stream of the provider ended without an answer.'))]
+    return [errorEvent(fault('cut', 'The stream of the provider ended without an answer.'))]
   if (finishes.includes(undefined)) {
-    return [errorEvent(cutFault('The stream of the provider broke off before its answer was finished.'))]
+    return [errorEvent(fault('cut', 'The stream of the provider broke off before its answer was finished.'))]
   }
   const events: ChatEvent[] = []
   for (const [index, choice] of choices) {

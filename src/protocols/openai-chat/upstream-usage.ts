@@ -2,8 +2,8 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { count, disjoint, type Usage } from '../../conversation/usage.ts'
-import type { OpenAIChatQuirks } from './quirks.ts'
 import { isObject } from '../json.ts'
+import type { OpenAIChatQuirks } from './quirks.ts'
 
 /** The quirks that decide how counters are read. */
 export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorrects' | 'reportedCost'>

@@ -4,8 +4,8 @@
 import { createHash } from 'node:crypto'
 import type { Annotation, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { type CallsState, noCalls, takeCall } from '../openai-chat/upstream-calls.ts'
 import { isObject, nonEmpty } from '../json.ts'
+import { type CallsState, noCalls, takeCall } from '../openai-chat/upstream-calls.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
 

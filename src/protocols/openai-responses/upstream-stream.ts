@@ -2,10 +2,11 @@
 
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { callsAreWhole, completeCalls, hasNamelessCall } from '../openai-chat/upstream-calls.ts'
-import { brokenFault, cutFault, faultInside } from '../openai-chat/upstream-fault.ts'
-import { finishReasonOf } from '../openai-chat/upstream-finish.ts'
+import { fault } from '../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
+import { callsAreWhole, completeCalls, hasNamelessCall } from '../openai-chat/upstream-calls.ts'
+import { faultInside } from '../openai-chat/upstream-fault.ts'
+import { finishReasonOf } from '../openai-chat/upstream-finish.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import type { ResponsesQuirks } from './quirks.ts'
@@ -44,11 +45,10 @@ export function wholeEvents(body: unknown, quirks: ResponsesQuirks): readonly Ch
 
 /** Why a body is not an answer; undefined when it is one. */
 function wholeFailure(body: unknown): Fault | undefined {
-  if (!isObject(body)) return brokenFault('The answer of the provider is not a response.')
+  if (!isObject(body)) return fault('broken', 'The answer of the provider is not a response.')
   if (isObject(body.error) && body.object === 'response') return faultOfError(body.error)
-  const fault = faultInside(body)
-  if (fault) return faultOfError(body)
-  if (!Array.isArray(body.output)) return brokenFault('The answer of the provider has no output.')
+  if (faultInside(body)) return faultOfError(body)
+  if (!Array.isArray(body.output)) return fault('broken', 'The answer of the provider has no output.')
   return undefined
 }
 
@@ -79,11 +79,11 @@ function step(state: StreamState, frame: Frame, quirks: ResponsesQuirks): Step {
   if (data === '[DONE]') return over(state, [cut()])
   const event = parseJson(data)
   if (!isObject(event)) {
-    const fault =
+    const failure =
       frame.event === 'error'
         ? faultOfError(data)
-        : brokenFault('The provider sent an event that is not JSON.')
-    return over(state, [errorEvent(fault)])
+        : fault('broken', 'The provider sent an event that is not JSON.')
+    return over(state, [errorEvent(failure)])
   }
   const type = typeof event.type === 'string' ? event.type : frame.event
   if (type === 'error' || frame.event === 'error' || (type === undefined && faultInside(event))) {
@@ -145,7 +145,7 @@ function conclude(state: StreamState, response: JsonObject, quirks: ResponsesQui
     return [
       ...output.events,
       ...usage,
-      errorEvent(brokenFault('The provider sent a tool call without a name.')),
+      errorEvent(fault('broken', 'The provider sent a tool call without a name.')),
     ]
   }
   const { told, native } = endingOf(response)
@@ -166,7 +166,7 @@ function failureOf(response: JsonObject): Fault | undefined {
     case 'cancelled':
     case 'queued':
     case 'in_progress':
-      return brokenFault(`The provider gave back a response that is ${response.status}.`)
+      return fault('broken', `The provider gave back a response that is ${response.status}.`)
     default:
       return isObject(response.error) ? faultOfError(response.error) : undefined
   }
@@ -189,7 +189,7 @@ function usageEvents(response: JsonObject, searches: number, quirks: ResponsesQu
 }
 
 function cut(): ChatEvent {
-  return errorEvent(cutFault('The stream of the provider broke off before its response was finished.'))
+  return errorEvent(fault('cut', 'The stream of the provider broke off before its response was finished.'))
 }
 
 function errorEvent(fault: Fault): ChatEvent {
