@@ -18,6 +18,17 @@ const models: readonly (Pick<CatalogRow, 'id' | 'name' | 'description'> & Partia
   { id: 'sim/cut', name: 'Cut', description: 'Breaks off in the middle of its answer.' },
   { id: 'sim/hang', name: 'Hang', description: 'Never answers.' },
   {
+    id: 'sim/embed',
+    name: 'Embed',
+    description: 'Turns texts into vectors of length one, the same for the same text.',
+    context_length: 8_192,
+    input: ['text'],
+    output: ['embeddings'],
+    parameters: 'embeddings',
+    price: { input: '0.02', output: '0' },
+    max_output_tokens: undefined,
+  },
+  {
     id: 'sim/premium',
     name: 'Premium',
     description: 'Echo at the price of a premium model, with a higher rate above 200,000 prompt tokens.',

@@ -12,7 +12,7 @@ import { deadlinesOf } from './deadlines.ts'
 import { AttemptFailed } from './dispatch.ts'
 import { shuttingDown, transportFault } from './fault-error.ts'
 import { frameDecoder } from './frames.ts'
-import type { ChatLimits, Gateway, IncomingCall } from './gateway.ts'
+import type { ChatLimits, Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
 import { passthroughChannel, passthroughWhole } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
@@ -102,7 +102,8 @@ export async function fetchWhole(
   }
 }
 
-function elapsed(call: IncomingCall): number {
+/** Milliseconds since the call came. */
+export function elapsed(call: Pick<PaidCall, 'arrivedAt'>): number {
   return performance.now() - call.arrivedAt
 }
 
@@ -142,8 +143,10 @@ async function prepare(
   return { outbound, target: answered, lowered, warnings: [...told, ...lowered.warnings] }
 }
 
+type SentRequest = Pick<Lowered, 'path' | 'headers' | 'body'>
+
 /** One attempt's hold on a provider, and what ends it: a deadline, the client's leaving, a shutdown, its own end. */
-class Attempt {
+export class Attempt {
   readonly #controller = new AbortController()
   readonly #gone: AbortSignal
   readonly #stopping: AbortSignal
@@ -155,7 +158,7 @@ class Attempt {
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
     { watchdog, stopping, upstream }: Gateway,
-    call: IncomingCall,
+    call: Pick<PaidCall, 'signal'>,
     patienceMs: number,
     policy: 'cancel' | 'drain' | 'free',
   ) {
@@ -174,7 +177,7 @@ class Attempt {
     if (stopping.aborted || (this.#gone.aborted && policy !== 'drain')) this.#abort()
   }
 
-  send(candidate: Candidate, lowered: Lowered, connectMs: number): Promise<Response> {
+  send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
     return send({ ...lowered, provider, key, abort: this.#controller, connectMs })
   }
@@ -209,9 +212,10 @@ class Attempt {
   }
 }
 
-async function refuseFailure(
+/** Rejects with AttemptFailed for an answer with any status but 2xx. */
+export async function refuseFailure(
   response: Response,
-  { outbound, target }: Prepared,
+  { outbound, target }: Pick<Prepared, 'outbound' | 'target'>,
   attempt: Attempt,
 ): Promise<void> {
   if (response.status >= 200 && response.status < 300) return
@@ -333,7 +337,8 @@ function charactersIn({ text, refusal, reasoning, toolCalls }: Choice): number {
   return parts.reduce((sum, part) => sum + part.length, 0)
 }
 
-function parsedAnswer(response: Response, text: string): unknown {
+/** The JSON of an answer. Throws AttemptFailed where it is none. */
+export function parsedAnswer(response: Response, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -347,7 +352,7 @@ function parsedAnswer(response: Response, text: string): unknown {
  * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is told whenever
  * some of it has come.
  */
-async function boundedText(
+export async function boundedText(
   response: Response,
   maxBytes: number,
   onBytes: () => void = () => undefined,

@@ -11,7 +11,7 @@ import { GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import { freeIn } from './admission.ts'
 import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
-import type { Gateway, IncomingCall } from './gateway.ts'
+import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
 import { promptBound, promptCount, promptGuess, tokenBound } from './prompt-size.ts'
@@ -23,7 +23,7 @@ const extendAt = 0.75
 
 export class Booking {
   readonly #gateway: Gateway
-  readonly #call: IncomingCall
+  readonly #call: PaidCall
   readonly #need: Need
   #held: Pico
   #free: Pico
@@ -39,7 +39,7 @@ export class Booking {
 
   private constructor(
     gateway: Gateway,
-    call: IncomingCall,
+    call: PaidCall,
     need: Need,
     held: Pico,
     free: Pico,
@@ -58,11 +58,7 @@ export class Booking {
    * Sets the credit aside. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or
    * `store_unavailable`; resolves when the hold is durable, so that bytes may go to a provider.
    */
-  static async open(
-    gateway: Gateway,
-    call: IncomingCall,
-    candidates: readonly Candidate[],
-  ): Promise<Booking> {
+  static async open(gateway: Gateway, call: PaidCall, candidates: readonly Candidate[]): Promise<Booking> {
     const { caller } = call
     const { model, offer } = candidates[0]!
     // The allowance pays for flash class alone, so a fallback outside of it takes the allowance out of play.
@@ -312,7 +308,7 @@ export class Booking {
 /** The need by the quick bound of the prompt; by counted tokens where the quick one is more than the caller has. */
 async function needWithin(
   gateway: Gateway,
-  call: IncomingCall,
+  call: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
 ): Promise<Need> {
@@ -333,7 +329,7 @@ async function needWithin(
 function refused(
   result: Extract<HoldResult, { kind: 'refused' }>,
   need: Need,
-  call: IncomingCall,
+  call: PaidCall,
   now: number,
 ): GatewayError {
   const { available, held, reason } = result

@@ -1,13 +1,13 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
 import type { Model } from '../catalog/model.ts'
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { asGatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
-import { refusal } from './admission.ts'
+import { type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
 import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
 import { Booking } from './booking.ts'
 import { dispatch, DispatchFailed, pause } from './dispatch.ts'
-import type { Gateway, IncomingCall } from './gateway.ts'
+import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { candidatesFor } from './plan.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
 import { testModel } from './test-mode.ts'
@@ -50,7 +50,8 @@ function turnOf({ caller, request, requestId }: IncomingCall): string {
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
 export function admitted(
   gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now'>,
-  call: Pick<IncomingCall, 'caller' | 'request'>,
+  call: Pick<PaidCall, 'caller' | 'request'>,
+  purpose: Purpose = 'chat',
 ): { models: readonly Model[]; warnings: Warning[] } {
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
@@ -60,9 +61,9 @@ export function admitted(
   for (const [position, id] of [first, ...fallbacks].entries()) {
     const listed = gateway.catalog.resolve(id)
     const model = caller.mode === 'test' ? testModel(listed) : listed
-    const refused = refusal(caller, model, balance, gateway.now())
+    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now())
     if (refused === undefined) models.push(model)
-    else if (position === 0) throw new GatewayError(refused, { metadata: { model: model.id } })
+    else if (position === 0) throw refusalError(refused, model, purpose)
     else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
   }
   return { models, warnings }

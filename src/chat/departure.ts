@@ -1,10 +1,10 @@
 // What becomes of an answer whose client has left.
 
-import type { IncomingCall } from './gateway.ts'
+import type { PaidCall } from './gateway.ts'
 
 /** What the request says about departures, else what the provider's row says. */
 export function disconnectPolicy(
-  call: IncomingCall,
+  call: PaidCall,
   row: 'cancel' | 'drain' | 'free',
 ): 'cancel' | 'drain' | 'free' {
   const { onDisconnect } = call.request.envelope

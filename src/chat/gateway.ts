@@ -66,10 +66,10 @@ export interface ChatLimits {
   readonly attempts: number
 }
 
-export interface IncomingCall {
+/** What is known of any call that is paid for, whatever it asks of a model. */
+export interface PaidCall {
   readonly caller: Caller
-  readonly inbound: Inbound
-  readonly request: InboundRequest
+  readonly request: Pick<InboundRequest, 'envelope' | 'body'>
   readonly bodyBytes: number
   /** Also the id of the call in the ledger and of its receipt. */
   readonly requestId: string
@@ -77,4 +77,10 @@ export interface IncomingCall {
   readonly signal: AbortSignal
   /** performance.now() at arrival. */
   readonly arrivedAt: number
+}
+
+/** A call for an answer of a chat. */
+export interface IncomingCall extends PaidCall {
+  readonly inbound: Inbound
+  readonly request: InboundRequest
 }

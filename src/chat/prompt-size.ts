@@ -20,6 +20,8 @@ const countableCharacters = 65_536
 interface Content {
   mediaBytes: number
   mediaTokens: number
+  /** Texts that come as the tokens they are, to be embedded. */
+  tokenIds: number
   texts: string[]
 }
 
@@ -42,7 +44,8 @@ export function promptGuess(body: JsonObject, bodyBytes: number): number {
 export async function tokenBound(body: JsonObject, bodyBytes: number): Promise<number> {
   const content = contentOf(body)
   const counted = Math.ceil((await tokensIn(content.texts.join('\n'))) * tokenizerMargin)
-  return Math.min(counted + overheadTokens + content.mediaTokens, promptBound(body, bodyBytes))
+  const apart = content.mediaTokens + content.tokenIds
+  return Math.min(counted + overheadTokens + apart, promptBound(body, bodyBytes))
 }
 
 /**
@@ -53,10 +56,12 @@ export async function promptCount(body: JsonObject): Promise<number> {
   const messages = Array.isArray(body.messages) ? body.messages : []
   const read = [
     ...messages.flatMap((message) => readTexts(message)),
+    ...readTexts(body.input ?? null),
     ...declared.flatMap((field) => jsonOf(body[field])),
   ]
-  const framing = messages.length * tokensPerMessage + tokensPerPrompt
-  return (await tokensIn(read.join('\n'))) + framing + Math.ceil(contentOf(body).mediaTokens / 4)
+  const framing = messages.length === 0 ? 0 : messages.length * tokensPerMessage + tokensPerPrompt
+  const { mediaTokens, tokenIds } = contentOf(messages.length === 0 ? body : { messages })
+  return (await tokensIn(read.join('\n'))) + framing + Math.ceil(mediaTokens / 4) + tokenIds
 }
 
 /** What is put before the model as JSON. */
@@ -107,7 +112,7 @@ async function tokensIn(text: string): Promise<number> {
 }
 
 function contentOf(body: JsonObject): Content {
-  const content: Content = { mediaBytes: 0, mediaTokens: 0, texts: [] }
+  const content: Content = { mediaBytes: 0, mediaTokens: 0, tokenIds: 0, texts: [] }
   walk(body, '', content)
   return content
 }
@@ -115,6 +120,7 @@ function contentOf(body: JsonObject): Content {
 function walk(value: Json | undefined, key: string, content: Content): void {
   if (typeof value === 'string') return measure(value, key, content)
   if (Array.isArray(value)) {
+    if (typeof value[0] === 'number') content.tokenIds += value.length
     for (const item of value) walk(item, key, content)
     return
   }

@@ -3,14 +3,14 @@
 import type { Warning } from '../protocols/protocol.ts'
 import type { OpenedStream, WholeAnswer } from './attempt.ts'
 import type { Booking } from './booking.ts'
-import type { Gateway, IncomingCall } from './gateway.ts'
+import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { disconnectPolicy } from './departure.ts'
 import type { Candidate } from './plan.ts'
 import { relay } from './relay.ts'
 
 export function answerHeaders(
-  call: IncomingCall,
+  call: Pick<PaidCall, 'requestId'>,
   served: Candidate,
   warnings: readonly Warning[],
 ): Record<string, string> {

@@ -121,6 +121,34 @@ export const stream = [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]'
   .map((data) => `data: ${data}\n\n`)
   .join('')
 
+export const embeddingRequests = {
+  text: { summary: 'One text', value: { model: 'sim/embed', input: 'The river runs.', dimensions: 3 } },
+  texts: {
+    summary: 'Several texts, in base64',
+    value: { model: 'sim/embed', input: ['The river', 'The sea'], dimensions: 3, encoding_format: 'base64' },
+  },
+}
+
+export const embeddingList = {
+  object: 'list',
+  data: [{ object: 'embedding', index: 0, embedding: [0.2672612, 0.5345225, 0.8017837] }],
+  model: 'sim/embed',
+  usage: {
+    prompt_tokens: 4,
+    total_tokens: 4,
+    cost: 8e-8,
+    cost_details: {
+      input: '0.00000008',
+      cache_read: '0',
+      cache_write: '0',
+      output: '0',
+      reasoning: '0',
+      tools: '0',
+      total: '0.00000008',
+    },
+  },
+}
+
 export const estimated = {
   model: 'sim/echo',
   prompt_tokens: { expected: 9, maximum: 26 },

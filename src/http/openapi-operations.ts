@@ -75,6 +75,16 @@ function text(name: string, description: string, example?: string): Parameter {
   }
 }
 
+const idempotencyKey: readonly Parameter[] = [
+  {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
+    schema: { type: 'string', maxLength: 255 },
+  },
+]
+
 const chat: Operation = {
   id: 'createChatCompletion',
   method: 'post',
@@ -89,15 +99,7 @@ The most the call can cost is held before it is sent, its actual cost is charged
 
 Unknown fields are tolerated. A sampling parameter that the route cannot honour is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
   security: 'key',
-  parameters: [
-    {
-      name: 'Idempotency-Key',
-      in: 'header',
-      description:
-        'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
-      schema: { type: 'string', maxLength: 255 },
-    },
-  ],
+  parameters: idempotencyKey,
   body: chatBody,
   answers: {
     200: {
@@ -123,6 +125,22 @@ const estimate: Operation = {
   body: chatBody,
   answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
   errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody],
+}
+
+const embeddings: Operation = {
+  id: 'createEmbeddings',
+  method: 'post',
+  route: '/v1/embeddings',
+  tag: 'Chat',
+  summary: 'Create embeddings',
+  description: `Turns texts into vectors, with the models whose \`output_modalities\` are \`embeddings\`.
+
+An array of numbers is one input, the tokens of a text; providers that read texts only refuse it. With \`encoding_format: "base64"\` a vector is the base64 of its little-endian 32-bit floats. Fields that only some providers know, such as \`input_type\` or \`task_type\`, go on to them.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: { 'application/json': { ...schemaOf('EmbeddingRequest'), examples: examples.embeddingRequests } },
+  answers: { 200: { description: 'The vectors.', content: json('EmbeddingList', examples.embeddingList) } },
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
 }
 
 const generation: Operation = {
@@ -230,6 +248,7 @@ function inApp(operation: Operation): Operation {
 
 export const operations: readonly Operation[] = [
   chat,
+  embeddings,
   estimate,
   generation,
   models,

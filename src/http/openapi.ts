@@ -7,6 +7,7 @@ import {
   chatCompletionChunk,
   chatCompletionRequest,
 } from '../protocols/openai-chat/schema.ts'
+import { embeddingList, embeddingRequest } from '../protocols/openai-chat/embeddings-inbound.ts'
 import { version } from '../version.ts'
 import * as answers from './openapi-answers.ts'
 import { errorResponses } from './openapi-errors.ts'
@@ -53,6 +54,8 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   ChatCompletionRequest: chatCompletionRequest,
   ChatCompletion: chatCompletion,
   ChatCompletionChunk: chatCompletionChunk,
+  EmbeddingRequest: embeddingRequest,
+  EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
   Receipt: answers.receiptSchema,
   Model: modelObjectSchema,

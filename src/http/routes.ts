@@ -7,6 +7,7 @@ import { describeCredits, describeGeneration, describeKey } from './account.ts'
 import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
 import { chatCompletions } from './chat-completions.ts'
+import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
 import { checkHeaders } from './header-guard.ts'
@@ -48,6 +49,11 @@ export function createRoutes(service: Service) {
     .post(
       '/v1/chat/completions',
       answer((request, id) => chatCompletions(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/embeddings',
+      answer((request, id) => createEmbeddings(service, request, id)),
       { parse: 'none' },
     )
     .post(

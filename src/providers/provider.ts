@@ -1,5 +1,6 @@
 // A provider is a row of data: where, with which credential, with which quirks of a protocol it shares.
 
+import type { EmbeddingQuirks } from '../protocols/embeddings.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 
 export interface Provider {
@@ -17,6 +18,8 @@ export interface Provider {
   readonly auth: Auth
   /** What deviates from the protocol's `defaultQuirks`. */
   readonly quirks: Readonly<Record<string, unknown>>
+  /** What deviates from `defaultEmbeddingQuirks`. */
+  readonly embeddings?: Partial<EmbeddingQuirks> | undefined
   /**
    * What to do when the client leaves a stream: `cancel` aborts the provider and charges what was delivered,
    * `drain` reads on for the exact usage, `free` aborts and charges nothing.

@@ -50,6 +50,7 @@ const openai = openaiCompatible({
   baseUrl: 'https://api.openai.com/v1',
   auth: bearer('OPENAI_API_KEY'),
   quirks: openaiQuirks,
+  embeddings: { format: 'base64' },
   dialects: reasonInResponses(openaiReasoners),
 })
 
@@ -60,6 +61,7 @@ const azure = openaiCompatible({
   baseUrl: toBeConfigured,
   auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
   quirks: openaiQuirks,
+  embeddings: { format: 'base64' },
   // OpenAI cannot read what Azure encrypted, nor the other way round.
   dialects: reasonInResponses(openaiReasoners, { reasoningFormat: 'azure-openai-responses-v1' }),
 })
@@ -101,6 +103,7 @@ const mistral = openaiCompatible({
   name: 'Mistral',
   baseUrl: 'https://api.mistral.ai/v1',
   auth: bearer('MISTRAL_API_KEY'),
+  embeddings: { dimensionsField: 'output_dimension', tokens: false, user: false },
   onDisconnect: 'drain',
   quirks: {
     efforts: ['none', 'high'],

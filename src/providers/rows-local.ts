@@ -11,6 +11,8 @@ const ollama: Provider = {
   baseUrl: 'http://127.0.0.1:11434',
   auth: { kind: 'none' },
   quirks: {},
+  // Embeddings it serves as OpenAI does, under that API's version.
+  embeddings: { path: '/v1/embeddings', tokens: false },
   onDisconnect: 'cancel',
   costFrom: 'rates',
   passthrough: 'repair',

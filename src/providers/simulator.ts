@@ -3,6 +3,7 @@
 
 import { answer, callTools, echo, long, type Plan, reason, slow, structured } from './simulator-answer.ts'
 import { type Envelope, transcript, type Transcript, wholeBody } from './simulator-frames.ts'
+import { embed } from './simulator-embeddings.ts'
 import { readRequest, Refusal, type SimRequest } from './simulator-request.ts'
 
 /** How an answer reaches the caller. */
@@ -89,14 +90,16 @@ function behaviourOf(request: SimRequest): Behaviour {
 }
 
 /**
- * Answers `POST …/chat/completions` as a provider would: JSON or server-sent events, errors with their statuses.
+ * Answers `POST …/chat/completions` and `POST …/embeddings` as a provider would: JSON or server-sent events, errors with their statuses.
  * Gives the same answer to the same request, ids included; a request with `X-Client-Request-Id` gets ids of its
  * own. Rejects only when the request is aborted before there is an answer.
  */
 export async function simulate(request: Request): Promise<Response> {
   // The signal is held on to: it must outlive the request object, which nothing refers to while frames are paced.
   const signal = request.signal
-  if (!pathOf(request.url).endsWith('/chat/completions')) {
+  const path = pathOf(request.url)
+  const reply = endpoints.find(({ end }) => path.endsWith(end))?.reply
+  if (!reply) {
     return errorResponse(
       404,
       'invalid_request_error',
@@ -111,12 +114,20 @@ export async function simulate(request: Request): Promise<Response> {
   const text = await request.text()
   try {
     const seed = Bun.hash(text + (request.headers.get('x-client-request-id') ?? '')).toString(36)
-    return await deliver(readRequest(text), seed, signal)
+    return await reply(text, seed, signal)
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) throw thrown
     return errorResponse(400, 'invalid_request_error', thrown.message, thrown.param, thrown.code)
   }
 }
+
+const endpoints: readonly {
+  readonly end: string
+  readonly reply: (body: string, seed: string, signal: AbortSignal) => Response | Promise<Response>
+}[] = [
+  { end: '/chat/completions', reply: (body, seed, signal) => deliver(readRequest(body), seed, signal) },
+  { end: '/embeddings', reply: (body) => jsonResponse(200, JSON.stringify(embed(body))) },
+]
 
 async function deliver(request: SimRequest, seed: string, signal: AbortSignal): Promise<Response> {
   const { compose, delivery } = behaviourOf(request)

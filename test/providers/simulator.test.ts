@@ -412,7 +412,7 @@ describe('a bad request', () => {
       200,
     )
     expect(
-      (await simulate(new Request('http://sim/v1/embeddings', { method: 'POST', body: '{}' }))).status,
+      (await simulate(new Request('http://sim/v1/audio/speech', { method: 'POST', body: '{}' }))).status,
     ).toBe(404)
     expect((await simulate(new Request('http://sim/v1/chat/completions?a=b'))).status).toBe(405)
   })

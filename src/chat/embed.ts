@@ -1,0 +1,146 @@
+// The story of one request for embeddings: the life of a chat call, with vectors in place of an answer.
+
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { EmbeddingAnswer, EmbeddingRequest, EmbeddingOutbound } from '../protocols/embeddings.ts'
+import { defaultEmbeddingQuirks } from '../protocols/embeddings.ts'
+import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol.ts'
+import { embedders } from '../protocols/embeddings-registry.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import { Attempt, boundedText, elapsed, parsedAnswer, refuseFailure } from './attempt.ts'
+import { Booking } from './booking.ts'
+import { admitted } from './complete.ts'
+import { deadlinesOf } from './deadlines.ts'
+import { disconnectPolicy } from './departure.ts'
+import { AttemptFailed, dispatch, DispatchFailed, pause } from './dispatch.ts'
+import { transportFault } from './fault-error.ts'
+import type { Gateway, PaidCall } from './gateway.ts'
+import { candidatesFor, type Candidate } from './plan.ts'
+import { answerHeaders } from './respond.ts'
+
+export interface EmbeddingCall extends PaidCall {
+  readonly embedding: EmbeddingRequest
+  /** The client's body, once the charge is known. */
+  readonly body: (
+    vectors: readonly (readonly number[])[],
+    usage: Usage,
+    bill: Bill,
+    context: Pick<AnswerContext, 'model' | 'warnings' | 'extra'>,
+  ) => JsonObject
+}
+
+type Vectors = Extract<EmbeddingAnswer, { kind: 'vectors' }>
+
+interface Embedded {
+  readonly answer: Vectors
+  readonly warnings: readonly Warning[]
+}
+
+/** The most bytes a provider may write for one vector: 4,096 numbers in full. */
+const vectorBytes = 98_304
+
+/**
+ * Serves one request from parsed body to settled charge. Resolves with the client's response, rejects with
+ * GatewayError. However it ends, its hold is settled or released exactly once.
+ */
+export async function embed(gateway: Gateway, call: EmbeddingCall): Promise<Response> {
+  const { models, warnings } = admitted(gateway, call, 'embeddings')
+  const candidates = embedding(
+    candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),
+  )
+  const booking = await Booking.open(gateway, call, candidates)
+  try {
+    const { health, retryBudget: budget, limits } = gateway
+    const served = await dispatch<Embedded>(
+      { candidates, limit: limits.attempts, health, budget, gone: call.signal, pause },
+      (candidate) => fetchVectors(gateway, call, candidate),
+    )
+    booking.servedBy(served.candidate, served.attempts)
+    const told = [...warnings, ...served.answer.warnings]
+    return await settled(call, booking, served.candidate, { ...served.answer, warnings: told })
+  } catch (error) {
+    const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
+    await booking.release(failed.error, failed.attempts)
+    throw failed.error
+  }
+}
+
+/** Those whose providers' protocols have embeddings. Throws `no_provider_available` for none. */
+function embedding(candidates: readonly Candidate[]): readonly Candidate[] {
+  const able = candidates.filter(({ provider }) => embedders[provider.protocol] !== undefined)
+  if (able.length > 0) return able
+  throw new GatewayError('no_provider_available', {
+    message: 'The protocols that the providers of this model are spoken to in have no embeddings.',
+    metadata: { providers: [...new Set(candidates.map(({ provider }) => provider.id))] },
+  })
+}
+
+async function settled(
+  call: EmbeddingCall,
+  booking: Booking,
+  candidate: Candidate,
+  { answer, warnings }: Embedded,
+): Promise<Response> {
+  const { usage, bill } = await booking.settle({
+    ending: 'finished',
+    fault: undefined,
+    usage: answer.usage,
+    deliveredTokens: 0,
+    finishReason: undefined,
+    upstreamId: answer.id,
+    stoppedBy: undefined,
+  })
+  const extra: JsonObject = call.caller.mode === 'test' ? { mode: 'test' } : {}
+  const body = call.body(answer.vectors, usage, bill, { model: candidate.model.id, warnings, extra })
+  return Response.json(body, { headers: answerHeaders(call, candidate, warnings) })
+}
+
+/** One attempt at one offer. Rejects with AttemptFailed or UnreachableError while another offer can take over. */
+async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Candidate): Promise<Embedded> {
+  const { provider, model, offer } = candidate
+  const embedder = embedders[provider.protocol]
+  const outbound = gateway.outbounds[provider.protocol]
+  if (!embedder || !outbound)
+    throw new GatewayError('no_provider_available', { metadata: { protocol: provider.protocol } })
+  const lowered = loweredFor(call, candidate, embedder)
+  const limits = deadlinesOf(gateway.limits, provider)
+  const patience = Math.min(limits.firstByteMs, limits.totalMs - elapsed(call))
+  const attempt = new Attempt(gateway, call, patience, disconnectPolicy(call, provider.onDisconnect))
+  // For reading errors, which have one shape whatever was asked.
+  const target: Target = {
+    model: offer.upstream,
+    provider: provider.id,
+    quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
+    maxOutputTokens: model.maxOutputTokens,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+  }
+  const wanted = call.embedding.inputs.length
+  try {
+    const sent = { ...lowered, body: JSON.stringify(lowered.body) }
+    const response = await attempt.send(candidate, sent, limits.connectMs)
+    await refuseFailure(response, { outbound, target }, attempt)
+    // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
+    const most = Math.max(limits.answerBytes, wanted * vectorBytes)
+    const text = await boundedText(response, most, () => attempt.extend(limits.gapMs))
+    const answer = embedder.read(parsedAnswer(response, text))
+    if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
+    const got = answer.vectors.length
+    if (got !== wanted)
+      throw new AttemptFailed(transportFault('broken', `${got} vectors came for ${wanted} inputs`))
+    return { answer, warnings: lowered.warnings }
+  } catch (error) {
+    throw attempt.verdict(error)
+  } finally {
+    attempt.end()
+  }
+}
+
+function loweredFor(call: EmbeddingCall, { provider, offer }: Candidate, embedder: EmbeddingOutbound) {
+  const quirks = { ...defaultEmbeddingQuirks, ...provider.embeddings }
+  const lowered = embedder.lower(call.embedding, { model: offer.upstream, quirks })
+  const [dropped] = lowered.warnings
+  if (dropped && call.request.envelope.strict)
+    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  return lowered
+}

@@ -1,0 +1,26 @@
+// A paid call within the limits of its caller.
+
+import type { Caller } from '../accounts/caller.ts'
+import { GatewayError } from '../errors.ts'
+import { errorResponse } from './error-response.ts'
+import type { Service } from './service.ts'
+
+/** Runs the call; the limits are told in the headers of every answer, a refusal by the limits included. */
+export async function withinLimits(
+  { limiter }: Service,
+  caller: Caller,
+  requestId: string,
+  run: () => Promise<Response>,
+): Promise<Response> {
+  let response: Response
+  try {
+    limiter.enter(caller, requestId)
+    response = await run()
+  } catch (error) {
+    limiter.leave(requestId)
+    if (!(error instanceof GatewayError) || error.code !== 'rate_limit_exceeded') throw error
+    response = errorResponse(error, requestId)
+  }
+  for (const [name, value] of Object.entries(limiter.headers(caller))) response.headers.set(name, value)
+  return response
+}

@@ -1,0 +1,53 @@
+// Embeddings of Cohere (version 2): POST …/embed.
+
+import { count, disjoint } from '../../conversation/usage.ts'
+import { notVectors, textsOf, vectorOf } from '../embedding-inputs.ts'
+import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings.ts'
+import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
+import { isObject, nonEmpty } from '../json.ts'
+import type { Warning } from '../protocol.ts'
+
+/** Cohere's own parameters, which go on as the client wrote them. */
+const known: ReadonlySet<string> = new Set(['input_type', 'truncate', 'max_tokens', 'priority'])
+
+export const embeddings: EmbeddingOutbound = {
+  lower({ inputs, dimensions, user, rest }, { model }) {
+    const warnings: Warning[] = []
+    const warn = warnInto(warnings)
+    warnOfUnknown({ user }, warn)
+    return {
+      path: '/embed',
+      headers: {},
+      body: {
+        // Cohere wants to know what the vectors are for; clients of OpenAI's API have no word for it.
+        input_type: 'search_document',
+        ...passedOn(rest, known, warn),
+        model,
+        texts: [...textsOf(inputs)],
+        embedding_types: ['float'],
+        ...(dimensions === undefined ? {} : { output_dimension: dimensions }),
+      },
+      warnings,
+    }
+  },
+  read,
+}
+
+function read(body: unknown): EmbeddingAnswer {
+  const made = isObject(body) ? body['embeddings'] : undefined
+  // Without a type asked for, older versions answer with the bare list.
+  const list = isObject(made) ? made['float'] : made
+  if (!isObject(body) || !Array.isArray(list)) return notVectors()
+  const vectors = list.map(vectorOf).filter((vector) => vector !== undefined)
+  const meta = isObject(body['meta']) ? body['meta'] : {}
+  const units = isObject(meta['billed_units']) ? meta['billed_units'] : undefined
+  const usage =
+    units === undefined
+      ? undefined
+      : disjoint({
+          prompt: count(units['input_tokens']) + count(units['image_tokens']),
+          completion: 0,
+          inputImage: count(units['image_tokens']),
+        })
+  return { kind: 'vectors', vectors, usage, id: nonEmpty(body['id']) }
+}
