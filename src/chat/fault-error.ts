@@ -2,6 +2,7 @@
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import { GatewayError, errorTable, type ErrorCode } from '../errors.ts'
+import { fault } from '../protocols/faults.ts'
 
 const codes: Readonly<Record<FaultKind, ErrorCode>> = {
   'invalid-request': 'invalid_request',
@@ -49,14 +50,7 @@ export function anotherModelMayHelp(fault: Fault): boolean {
 
 /** A fault of our own making: the transport's, not the provider's words. */
 export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: string): Fault {
-  return {
-    kind,
-    message,
-    param: undefined,
-    providerCode: undefined,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
+  return fault(kind, message)
 }
 
 /** What calls are told that a shutdown cuts off or turns away. */

@@ -1,6 +1,7 @@
 // What an error of this protocol means: by HTTP status, by error type, by the provider's words.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
+import { fault, foreignFault, kindOfStatus } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
 
 const kindOfType: Readonly<Record<string, FaultKind>> = {
@@ -14,18 +15,6 @@ const kindOfType: Readonly<Record<string, FaultKind>> = {
   timeout_error: 'timeout',
   api_error: 'broken',
   overloaded_error: 'overloaded',
-}
-
-const kindOfStatus: Readonly<Record<number, FaultKind>> = {
-  401: 'credentials',
-  402: 'quota',
-  403: 'credentials',
-  404: 'not-found',
-  408: 'timeout',
-  429: 'rate-limited',
-  503: 'overloaded',
-  504: 'timeout',
-  529: 'overloaded',
 }
 
 /** Words that tell more than status and type do. All but the first are documented or reported, not recorded. */
@@ -42,63 +31,30 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const told = envelopeOf(body)
   const retryAfterMs = retryAfterOf(headers)
-  if (told === undefined) {
-    const message = body.trim() === '' ? 'an empty error body' : 'an error body that is not JSON'
-    // A page in place of JSON comes from something before the provider, so its 401 or 404 is not the provider's.
-    const kind = status === 429 ? 'rate-limited' : status >= 500 ? kindOf(status, undefined, '') : 'broken'
-    return {
-      kind,
-      message: `HTTP ${status} with ${message}`,
-      param: undefined,
-      providerCode: undefined,
-      status,
-      retryAfterMs,
-    }
-  }
+  if (told === undefined) return foreignFault(status, body, retryAfterMs)
   const kind = kindOf(status, told.type, told.message)
-  return {
-    kind,
-    message: told.message,
+  return fault(kind, told.message, {
     param: kind === 'invalid-request' ? paramOf(told.message) : undefined,
     providerCode: told.type,
     status,
     retryAfterMs,
-  }
+  })
 }
 
 /** An `error` event inside a stream whose status was 200. */
 export function faultOfEvent(type: string | undefined, message: string | undefined): Fault {
   const words = message ?? 'the provider reported an error'
-  return {
-    kind: wordsKind(words) ?? (type === undefined ? undefined : kindOfType[type]) ?? 'broken',
-    message: words,
-    param: undefined,
-    providerCode: type,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
-}
-
-/** An answer that is not this protocol, or that ended too early. */
-export function brokenAnswer(kind: 'broken' | 'cut', message: string): Fault {
-  return {
-    kind,
-    message,
-    param: undefined,
-    providerCode: undefined,
-    status: undefined,
-    retryAfterMs: undefined,
-  }
+  const kind = wordsKind(words) ?? (type === undefined ? undefined : kindOfType[type]) ?? 'broken'
+  return fault(kind, words, { providerCode: type })
 }
 
 function kindOf(status: number, type: string | undefined, message: string): FaultKind {
   const byWords = status < 500 && status !== 401 && status !== 404 ? wordsKind(message) : undefined
-  const byStatus = kindOfStatus[status]
   if (byWords !== undefined) return byWords
-  if (byStatus !== undefined) return byStatus
+  const byStatus = kindOfStatus(status)
   const byType = type === undefined ? undefined : kindOfType[type]
-  if (status >= 500) return byType === 'overloaded' || byType === 'timeout' ? byType : 'broken'
-  return byType ?? 'invalid-request'
+  if (byStatus === 'invalid-request') return byType ?? byStatus
+  return byStatus === 'broken' && (byType === 'overloaded' || byType === 'timeout') ? byType : byStatus
 }
 
 function wordsKind(message: string): FaultKind | undefined {

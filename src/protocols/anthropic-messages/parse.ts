@@ -1,11 +1,12 @@
 // Anthropic's answers as events: a pure state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { fault } from '../faults.ts'
 import { isJson, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { webAnnotations } from './citations.ts'
-import { brokenAnswer, faultOfEvent } from './fault.ts'
+import { faultOfEvent } from './fault.ts'
 import {
   answerTool,
   compactionId,
@@ -59,9 +60,7 @@ export const parser: StreamParser<ParserState> = {
   initial: () => initialState,
   step: (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
   end: (state) =>
-    state.ended
-      ? []
-      : [{ kind: 'error', fault: brokenAnswer('cut', 'the stream ended before message_stop') }],
+    state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
 }
 
 /** A whole message as the events that the same answer would have streamed. */
@@ -72,7 +71,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
   }
   const message = messageSchema.safeParse(body)
   if (!message.success) {
-    return [{ kind: 'error', fault: brokenAnswer('broken', 'the answer is not a message of this protocol') }]
+    return [{ kind: 'error', fault: fault('broken', 'the answer is not a message of this protocol') }]
   }
   const { id, model, content, usage, stop_reason } = message.data
   const wire: unknown[] = [
@@ -303,7 +302,7 @@ function isCall(block: OpenBlock): boolean {
 // ---- pieces -----------------------------------------------------------------------------------------------
 
 function fail(state: ParserState, message: string): Step {
-  return [{ ...state, ended: true }, [{ kind: 'error', fault: brokenAnswer('broken', message) }]]
+  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
 }
 
 function withOpen(state: ParserState, index: number, block: OpenBlock): ParserState {

@@ -110,6 +110,11 @@ describe('an error status', () => {
       providerCode: 'RESOURCE_EXHAUSTED',
     })
   })
+
+  test('keeps no more of the words than every protocol does', () => {
+    const body = envelope('invalid_request_error', 'a'.repeat(5000))
+    expect(outbound.fault(400, new Headers(), body, target()).message).toHaveLength(2000)
+  })
 })
 
 describe('an error inside a stream', () => {
