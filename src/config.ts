@@ -1,19 +1,17 @@
-// Every setting: this is the entrance, and the only file of the gateway that looks at the process's environment.
+// Every setting: this is the entrance.
 
 import { readFileSync } from 'node:fs'
 import type { KnownProvider } from './config/environment.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
 import { providers } from './providers/registry.ts'
 
-export type { ConfigFault, ConfigWarning, Origin } from './config/draft.ts'
 export { printedOrigin } from './config/draft.ts'
 export { type Environment, type KnownProvider } from './config/environment.ts'
 export { renderFaults } from './config/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './config/load.ts'
 export { reasonOf } from './config/secrets.ts'
-export type { Config, ProviderSettings } from './config/schema.ts'
+export type { Config } from './config/schema.ts'
 export { type Setting, settings } from './config/settings.ts'
-export { readEnvironment } from './config/process-environment.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'
 
 /** The text of a file; undefined when there is none. Throws when it is there and cannot be read. */

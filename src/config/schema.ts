@@ -334,4 +334,3 @@ export const configSchema = z.strictObject({
 
 /** Everything the gateway can be told, checked and complete. Names are those of weir.yaml. */
 export type Config = z.output<typeof configSchema>
-export type ProviderSettings = z.output<typeof providerSchema>

@@ -97,9 +97,6 @@ export function standardErrorSink(): LogSink {
   }
 }
 
-/** A log that keeps nothing, for parts that must be given one. */
-export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
-
 function formatterFor(format: LogSettings['format'], terminal: boolean): TextFormatter {
   const pretty = format === 'pretty' || (format === 'auto' && terminal)
   if (!pretty) return getJsonLinesFormatter({ properties: 'nest:fields' })

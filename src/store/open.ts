@@ -16,7 +16,6 @@ import { SpillFile } from './sqlite/spill.ts'
 import { Succession } from './sqlite/succession.ts'
 
 export { StoreOpenError } from './sqlite/connection.ts'
-export type { RequestLogQuery } from './sqlite/request-log.ts'
 
 /** A lock that another process holds must not stop the event loop for longer than this; the ledger retries by itself. */
 const serverBusyTimeoutMs = 50
