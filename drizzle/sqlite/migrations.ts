@@ -253,4 +253,9 @@ CREATE TABLE \`__new_call\` (
 INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "funding", "model", "price_version", "owner", "opened_at", "ended_at", "ending", "cost", "charged", "absorbed", "estimated", "upstream_id", "receipt", "settle_tx") SELECT "seq", "id", "account", "key", "state", "hold", "funding", "model", "price_version", "owner", "opened_at", "ended_at", "ending", "cost", "charged", "absorbed", "estimated", "upstream_id", "receipt", "settle_tx" FROM \`call\` WHERE \`state\` <> 'open';DROP TABLE \`call\`;ALTER TABLE \`__new_call\` RENAME TO \`call\`;CREATE UNIQUE INDEX \`call_id\` ON \`call\` (\`id\`);CREATE UNIQUE INDEX \`call_settle_tx\` ON \`call\` (\`settle_tx\`) WHERE settle_tx is not null;CREATE INDEX \`call_upstream\` ON \`call\` (\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
+  {
+    name: "0003_upstream_ids_in_blocks",
+    sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 12,\`upstream_id\`) WHERE upstream_id is not null;
+`,
+  },
 ]
