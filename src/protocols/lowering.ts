@@ -4,7 +4,9 @@ import type {
   ChatRequest,
   ContentPart,
   FunctionTool,
+  Json,
   JsonObject,
+  Message,
   ReasoningDetail,
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
@@ -16,6 +18,13 @@ export type Warn = (param: string, message: string) => void
 
 export function warnInto(warnings: Warning[]): Warn {
   return (param, message) => warnings.push({ param, message })
+}
+
+/** Warns of a speaker's name, where the protocol has no place for it. `param` is the message's own. */
+export function warnOfName(message: Message, param: string, warn: Warn): void {
+  if ('name' in message && message.name !== undefined) {
+    warn(`${param}.name`, 'Names of speakers are not passed on.')
+  }
 }
 
 /** Throws GatewayError `unsupported_parameter` for the first of these that is asked for. */
@@ -51,6 +60,13 @@ export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> 
   }
 }
 
+/** The fields that have a value. */
+export function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).filter((entry): entry is [string, Json] => entry[1] !== undefined),
+  )
+}
+
 /** The fields of the client's body that go on as they are; every other one is warned of. */
 export function passedOn(rest: JsonObject, known: ReadonlySet<string>, warn: Warn): JsonObject {
   const passed: JsonObject = {}
@@ -68,8 +84,8 @@ export interface Offer {
 }
 
 /**
- * The tools to declare (those that may be called) and how free the model is to call them. Throws GatewayError `invalid_request` for a choice
- * that names no tool of the request.
+ * The tools to declare (those that may be called) and how free the model is to call them. Throws GatewayError
+ * `invalid_request` for a choice that names no tool of the request.
  */
 export function offerOf(request: ChatRequest): Offer {
   const { toolChoice: choice, tools } = request
@@ -100,6 +116,18 @@ export function narrowed({ tools, only }: Offer): readonly FunctionTool[] {
   return only === undefined ? tools : named(tools, [only])
 }
 
+/** A tool in the words of chat completions, which several protocols use; strictness is theirs to add. */
+export function functionTool({ name, description, parameters }: FunctionTool): JsonObject {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === undefined ? {} : { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+    },
+  }
+}
+
 function named(tools: readonly FunctionTool[], names: readonly string[]): readonly FunctionTool[] {
   const found = tools.filter((tool) => names.includes(tool.name))
   if (found.length > 0) return found
@@ -109,9 +137,14 @@ function named(tools: readonly FunctionTool[], names: readonly string[]): readon
   })
 }
 
+/** Whether a text says nothing: APIs that check refuse such blocks. */
+export function isBlank(text: string): boolean {
+  return text.trim() === ''
+}
+
 /** The arguments of a call as the object that a protocol without JSON text wants. */
 export function argumentsObject(text: string, param: string, warn: Warn): JsonObject {
-  const parsed = parseJson(text.trim() === '' ? '{}' : text)
+  const parsed = parseJson(isBlank(text) ? '{}' : text)
   if (parsed === null) return {}
   if (isObject(parsed)) return parsed
   // The protocol takes objects only, and the model should see what it wrote.
@@ -119,11 +152,26 @@ export function argumentsObject(text: string, param: string, warn: Warn): JsonOb
   return { invalid_arguments: text }
 }
 
-/** Reasoning in plain words that nobody signed: any provider that takes reasoning back takes this. */
-export function plainReasoning(details: readonly ReasoningDetail[], formats: readonly string[] = []): string {
+/** The three words that most models know for how hard to think, for all of ours. */
+export const threeEfforts: Readonly<Record<string, string>> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+
+/** Whether reasoning is plain words that nobody signed: any provider that takes reasoning back takes it. */
+export function isPlain({ format }: ReasoningDetail): boolean {
+  return format === null || format === 'unknown'
+}
+
+/** The text of all reasoning that is plain, in its order. */
+export function plainReasoning(details: readonly ReasoningDetail[]): string {
   return details
     .toSorted((a, b) => a.index - b.index)
-    .filter(({ format }) => format === null || format === 'unknown' || formats.includes(format))
+    .filter(isPlain)
     .map((detail) => detail.text ?? detail.summary ?? '')
     .join('')
 }

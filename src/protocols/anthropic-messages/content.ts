@@ -2,6 +2,7 @@
 
 import type { ContentPart, JsonObject, MediaSource } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { isBlank } from '../lowering.ts'
 import { cacheControl } from './schema.ts'
 
 type Part<K extends ContentPart['kind']> = Extract<ContentPart, { kind: K }>
@@ -43,10 +44,6 @@ export function textBlocksOf(parts: readonly ContentPart[], param: string): Json
     })
   }
   return blocksOf(parts, param)
-}
-
-export function isBlank(text: string): boolean {
-  return text.trim() === ''
 }
 
 function fileBlock(part: Part<'file'>, param: string): JsonObject {

@@ -1,12 +1,11 @@
 // A chat request as a request of Anthropic's Messages API.
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
+import { defined, isBlank, refuse, type Warn, warnInto } from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
-import { isBlank } from './content.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
-import { type AnthropicQuirks, defaultQuirks, type Warn } from './schema.ts'
+import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
 import { type Thinking, thinkingOf } from './thinking.ts'
 import { toolingOf } from './tools.ts'
 import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
@@ -17,12 +16,16 @@ import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
  * named in `warnings`.
  */
 export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): LoweredRequest {
-  refuse(request)
+  const { rest, sampling } = request
+  refuse({
+    n: (sampling.n ?? 1) > 1,
+    logprobs: sampling.logprobs === true,
+    top_logprobs: (sampling.topLogprobs ?? 0) > 0,
+  })
   const warnings: Warning[] = []
-  const warn: Warn = (param, message) => warnings.push({ param, message })
+  const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }
   const traits = traitsOf(target.model, target.reasoning, quirks.traits)
-  const { rest } = request
 
   const { system, turns } = conversationOf(request.messages, 'context_management' in rest, warn)
   const tooling = toolingOf(request, turns, traits, warn)
@@ -59,17 +62,6 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
     body,
     warnings,
   }
-}
-
-/** What must not be dropped, because the answer would be another than the one asked for. */
-function refuse({ sampling }: ChatRequest): void {
-  const refusals = [
-    ['n', (sampling.n ?? 1) > 1],
-    ['logprobs', sampling.logprobs === true],
-    ['top_logprobs', (sampling.topLogprobs ?? 0) > 0],
-  ] as const
-  const param = refusals.find(([, asked]) => asked)?.[0]
-  if (param !== undefined) throw new GatewayError('unsupported_parameter', { param })
 }
 
 /** The protocol demands a number: the client's, else the model's own maximum, else one every model can write. */
@@ -227,10 +219,4 @@ function usesFiles(turns: readonly Turn[]): boolean {
     ((isObject(block.source) && block.source.type === 'file') ||
       (Array.isArray(block.content) && block.content.some(isFile)))
   return turns.some((turn) => turn.content.some(isFile))
-}
-
-function defined(fields: Readonly<Record<string, number | undefined>>): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).filter((entry): entry is [string, number] => entry[1] !== undefined),
-  )
 }

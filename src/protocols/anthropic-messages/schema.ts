@@ -39,9 +39,6 @@ export const defaultQuirks: AnthropicQuirks = {
   traits: {},
 }
 
-/** Names to the client, once, what it asked for and will not get. */
-export type Warn = (param: string, message: string) => void
-
 /** The format name of reasoning details that only this protocol can take back. */
 export const reasoningFormat = 'anthropic-claude-v1'
 

@@ -2,8 +2,8 @@
 
 import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
+import type { Warn } from '../lowering.ts'
 import type { Effort, ModelTraits } from './models.ts'
-import type { Warn } from './schema.ts'
 
 export interface ThinkingQuestion {
   readonly reasoning: Reasoning | undefined

@@ -3,8 +3,9 @@
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
+import type { Warn } from '../lowering.ts'
 import type { ModelTraits } from './models.ts'
-import { answerTool, cacheControl, type Warn } from './schema.ts'
+import { answerTool, cacheControl } from './schema.ts'
 import type { Turn } from './turns.ts'
 
 export interface Tooling {

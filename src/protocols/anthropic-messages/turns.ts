@@ -10,8 +10,9 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
-import { blocksOf, isBlank, textBlocksOf } from './content.ts'
-import { cacheControl, compactionId, reasoningFormat, type Warn } from './schema.ts'
+import { isBlank, type Warn, warnOfName } from '../lowering.ts'
+import { blocksOf, textBlocksOf } from './content.ts'
+import { cacheControl, compactionId, reasoningFormat } from './schema.ts'
 import { ToolIds } from './tool-ids.ts'
 
 export interface Turn {
@@ -46,8 +47,7 @@ export function conversationOf(messages: readonly Message[], compaction: boolean
   }
   messages.forEach((message, index) => {
     const param = `messages[${index}]`
-    if ('name' in message && message.name !== undefined)
-      warn(`${param}.name`, 'Names of speakers are not passed on.')
+    warnOfName(message, param, warn)
     switch (message.role) {
       case 'system':
       case 'developer':

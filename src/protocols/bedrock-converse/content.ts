@@ -1,7 +1,7 @@
 // Parts of a message as content blocks of the wire. Media are bytes, never addresses.
 
 import type { CacheMark, ContentPart, JsonObject } from '../../conversation/request.ts'
-import { refusePart } from '../lowering.ts'
+import { isBlank, refusePart } from '../lowering.ts'
 import type { DocumentNames } from './names.ts'
 
 const imageFormats: Readonly<Record<string, string>> = {
@@ -66,10 +66,6 @@ export function blocksOf(parts: readonly ContentPart[], param: string, names: Do
 export function cachePoint(mark: CacheMark | undefined): JsonObject[] {
   if (mark === undefined) return []
   return [{ cachePoint: { type: 'default', ...(mark.ttl === '1h' ? { ttl: '1h' } : {}) } }]
-}
-
-export function isBlank(text: string): boolean {
-  return text.trim() === ''
 }
 
 function mediaBlock(

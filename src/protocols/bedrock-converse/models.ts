@@ -1,6 +1,7 @@
 // What the families of models that Bedrock hosts take beside the common parameters, as a table.
 
 import type { JsonObject } from '../../conversation/request.ts'
+import { threeEfforts } from '../lowering.ts'
 
 export interface Family {
   /** How `top_k` is told, where it can be. */
@@ -11,16 +12,7 @@ export interface Family {
   readonly caches: boolean
 }
 
-/** The three words that most of them know, for all of ours. */
-const words: Readonly<Record<string, string>> = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
-}
-const wordFor = (effort: string | undefined) => words[effort ?? 'medium'] ?? 'medium'
+const wordFor = (effort: string | undefined) => threeEfforts[effort ?? 'medium'] ?? 'medium'
 
 const others: Family = { topK: undefined, effort: undefined, caches: false }
 

@@ -10,7 +10,7 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { reasoningFormat } from '../anthropic-messages/schema.ts'
-import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning } from '../lowering.ts'
+import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning, warnOfName } from '../lowering.ts'
 import { blocksOf, cachePoint } from './content.ts'
 import { DocumentNames, toolIdsOf, type WireNames } from './names.ts'
 import { isClaude } from './schema.ts'
@@ -56,9 +56,7 @@ export function conversationOf(
   }
   for (const [index, message] of request.messages.entries()) {
     const param = `messages[${index}]`
-    if ('name' in message && message.name !== undefined) {
-      warn(`${param}.name`, 'Names of speakers are not passed on.')
-    }
+    warnOfName(message, param, warn)
     if (message.role === 'system' || message.role === 'developer') {
       system.push(...systemBlocks(message.content, `${param}.content`, context))
     } else if (message.role === 'assistant') {

@@ -1,7 +1,9 @@
 // A chat request as a request of Cohere's chat API, version 2.
 
-import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import {
+  defined,
+  functionTool,
   narrowed,
   type Offer,
   offerOf,
@@ -57,21 +59,10 @@ function toolsOf(request: ChatRequest, offer: Offer, warn: Warn): JsonObject {
   }
   const strict = tools.some((tool) => tool.strict === true)
   return {
-    tools: tools.map(toolOf),
+    tools: tools.map(functionTool),
     ...(strict && !('strict_tools' in request.rest) ? { strict_tools: true } : {}),
     // Cohere cannot be told which tool to call, but it can be shown no other.
     ...(choice === 'auto' ? {} : { tool_choice: choice === 'none' ? 'NONE' : 'REQUIRED' }),
-  }
-}
-
-function toolOf({ name, description, parameters }: FunctionTool): JsonObject {
-  return {
-    type: 'function',
-    function: {
-      name,
-      ...(description === undefined ? {} : { description }),
-      parameters: parameters ?? { type: 'object', properties: {} },
-    },
   }
 }
 
@@ -96,7 +87,7 @@ function samplingOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
     warn(param, `The provider takes ${least} to ${most}; ${sent} is sent.`)
     return sent
   }
-  const fields = {
+  return defined({
     temperature: within('temperature', temperature, 0, 1),
     p: within('top_p', sampling.topP, 0.01, 0.99),
     k: sampling.topK,
@@ -105,8 +96,7 @@ function samplingOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
     presence_penalty: within('presence_penalty', sampling.presencePenalty, 0, 1),
     stop_sequences: stop === undefined || stop.length === 0 ? undefined : stop.slice(0, maxStops),
     logprobs: logprobs === true ? true : undefined,
-  }
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject
+  })
 }
 
 function thinkingOf(

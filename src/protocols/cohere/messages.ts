@@ -1,7 +1,15 @@
 // A conversation in Cohere's words: roles stay, the words before calls are a plan, text files are documents.
 
 import type { AssistantMessage, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
-import { plainReasoning, refusePart, textOf, type Warn, warnOfForeignReasoning } from '../lowering.ts'
+import {
+  isPlain,
+  plainReasoning,
+  refusePart,
+  textOf,
+  type Warn,
+  warnOfForeignReasoning,
+  warnOfName,
+} from '../lowering.ts'
 
 export interface Conversation {
   readonly messages: JsonObject[]
@@ -14,9 +22,7 @@ export function conversationOf(messages: readonly Message[], warn: Warn): Conver
   const documents: JsonObject[] = []
   const wire = messages.flatMap((message, index): JsonObject[] => {
     const param = `messages[${index}]`
-    if ('name' in message && message.name !== undefined) {
-      warn(`${param}.name`, 'Names of speakers are not passed on.')
-    }
+    warnOfName(message, param, warn)
     switch (message.role) {
       case 'system':
       case 'developer':
@@ -105,8 +111,4 @@ function assistantOf(message: AssistantMessage, param: string, warn: Warn): Json
     return []
   }
   return [{ role: 'assistant', content: thought.length === 0 ? text : [...thought, { type: 'text', text }] }]
-}
-
-function isPlain({ format }: AssistantMessage['reasoning'][number]): boolean {
-  return format === null || format === 'unknown'
 }

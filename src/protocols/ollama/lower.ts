@@ -1,15 +1,12 @@
 // A chat request as a request of Ollama's own chat API.
 
-import type {
-  ChatRequest,
-  ContentPart,
-  FunctionTool,
-  JsonObject,
-  Message,
-} from '../../conversation/request.ts'
+import type { ChatRequest, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 import {
   argumentsObject,
+  defined,
+  functionTool,
+  isPlain,
   narrowed,
   offerOf,
   passedOn,
@@ -17,10 +14,12 @@ import {
   refuse,
   refusePart,
   textOf,
+  threeEfforts,
   unknownLabels,
   type Warn,
   warnInto,
   warnOfForeignReasoning,
+  warnOfName,
   warnOfUnknown,
 } from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
@@ -65,9 +64,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
   const names = new Map<string, string>()
   return messages.map((message, index): JsonObject => {
     const param = `messages[${index}]`
-    if ('name' in message && message.name !== undefined) {
-      warn(`${param}.name`, 'Names of speakers are not passed on.')
-    }
+    warnOfName(message, param, warn)
     switch (message.role) {
       case 'system':
       case 'developer':
@@ -77,9 +74,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
       case 'assistant': {
         for (const call of message.toolCalls) names.set(call.id, call.name)
         const thinking = plainReasoning(message.reasoning)
-        const plain = ({ format }: (typeof message.reasoning)[number]) =>
-          format === null || format === 'unknown'
-        warnOfForeignReasoning(message.reasoning, plain, param, warn)
+        warnOfForeignReasoning(message.reasoning, isPlain, param, warn)
         return {
           role: 'assistant',
           content: textOf(message.content, `${param}.content`),
@@ -145,18 +140,7 @@ function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
   if (tools.some((tool) => tool.strict === true)) {
     warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
   }
-  return { tools: tools.map(toolOf) }
-}
-
-function toolOf({ name, description, parameters }: FunctionTool): JsonObject {
-  return {
-    type: 'function',
-    function: {
-      name,
-      ...(description === undefined ? {} : { description }),
-      parameters: parameters ?? { type: 'object', properties: {} },
-    },
-  }
+  return { tools: tools.map(functionTool) }
 }
 
 function formatOf({ responseFormat: format }: ChatRequest): JsonObject {
@@ -169,7 +153,7 @@ function optionsOf({ sampling, maxOutputTokens }: ChatRequest, warn: Warn): Json
   if (sampling.topLogprobs !== undefined && sampling.logprobs !== true) {
     warn('top_logprobs', 'Without logprobs it has no effect.')
   }
-  const options = {
+  return defined({
     num_predict: maxOutputTokens,
     temperature,
     top_p: topP,
@@ -180,18 +164,7 @@ function optionsOf({ sampling, maxOutputTokens }: ChatRequest, warn: Warn): Json
     repeat_penalty: sampling.repetitionPenalty,
     presence_penalty: sampling.presencePenalty,
     frequency_penalty: sampling.frequencyPenalty,
-  }
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as JsonObject
-}
-
-/** The effort words Ollama knows, for ours. */
-const levels: Readonly<Record<string, string>> = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
+  })
 }
 
 function thinkOf(
@@ -209,5 +182,5 @@ function thinkOf(
     return { think: false }
   }
   const leveled = new RegExp(quirks.levels, 'i').test(target.model)
-  return { think: leveled ? (levels[reasoning.effort ?? ''] ?? true) : true }
+  return { think: leveled ? (threeEfforts[reasoning.effort ?? ''] ?? true) : true }
 }
