@@ -115,7 +115,8 @@ async function providerFinding(config: Config, id: string, row: Provider | undef
   return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }
 }
 
-function keyNames({ auth }: Provider): string {
+/** The names of the variables that hold a provider's key, for people. */
+export function keyNames({ auth }: Provider): string {
   return auth.kind === 'none' ? 'needs none' : auth.env.join(' or ')
 }
 

@@ -257,8 +257,15 @@ function upkeep(weir: Command, io: Io): void {
   )
   const show = config.command('show').description('show every setting, its value and where it came from')
   ready(show, io, async (context) => (await import('./config.ts')).showConfig(context))
-  const doctor = weir.command('doctor').description('look for what keeps the gateway from working')
-  ready(doctor, io, async (context) => (await import('./doctor.ts')).doctor(context))
+  const doctor = weir
+    .command('doctor')
+    .description('look for what keeps the gateway from working')
+    .option('--provider <id>', 'make one cheap call to this provider, and say what is wrong')
+  ready(doctor, io, async (context, invocation) => {
+    const provider = invocation.option('provider')
+    if (provider === undefined) return (await import('./doctor.ts')).doctor(context)
+    return (await import('./probe.ts')).probe(context, provider)
+  })
   const version = weir.command('version').description('print the version')
   version.action(async (...given: unknown[]) =>
     (await import('./version.ts')).version(io, invocationOf(given)),
