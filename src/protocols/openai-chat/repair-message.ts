@@ -2,6 +2,7 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
+import type { AnswerContext } from '../protocol.ts'
 
 /** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
 export interface Mended {
@@ -43,6 +44,24 @@ export function mend(message: JsonObject): Mended {
       ...(split.others.length === 0 ? {} : { content_parts: split.others }),
     },
   }
+}
+
+/** The choices of a chunk or an answer, and the fields we have no word for; the others are ours to write. */
+export function fieldsOf(body: JsonObject): { choices: Json | undefined; unknown: JsonObject } {
+  const { id: _id, object: _object, created: _created, model: _model, ...others } = body
+  const { choices, usage: _usage, ...unknown } = others
+  return { choices, unknown }
+}
+
+/** A choice's own index, or its position where a provider sent none. */
+export function indexOf(given: Json | undefined, position: number): number {
+  return typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+}
+
+/** The id of a tool call whose provider gave it none: the same whenever the answer is read again. */
+export function mintedId({ id }: AnswerContext, choice: number, call: number): string {
+  const stem = id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
+  return `call_${stem}_${choice}_${call}`
 }
 
 /** Content is text; Mistral sends lists in which thinking and references stand beside it. */

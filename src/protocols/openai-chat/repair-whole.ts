@@ -8,7 +8,7 @@ import type { AnswerContext, Bill } from '../protocol.ts'
 import { callsState, wireWarnings } from './message-fields.ts'
 import { finishReasonOf } from './upstream-finish.ts'
 import { argumentText } from './repair-calls.ts'
-import { mend } from './repair-message.ts'
+import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { wireUsage } from './usage.ts'
 
 /**
@@ -16,15 +16,7 @@ import { wireUsage } from './usage.ts'
  * for a body without choices: that is not an answer.
  */
 export function repairWhole(body: JsonObject, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
-  const {
-    id: _id,
-    object: _object,
-    created: _created,
-    model: _model,
-    choices,
-    usage: _usage,
-    ...unknown
-  } = body
+  const { choices, unknown } = fieldsOf(body)
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isObject)) {
     throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
   }
@@ -43,7 +35,7 @@ export function repairWhole(body: JsonObject, usage: Usage, bill: Bill, context:
 
 function repairChoice(choice: JsonObject, position: number, context: AnswerContext): JsonObject {
   const { index: given, message, finish_reason, logprobs, ...unknown } = choice
-  const index = typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+  const index = indexOf(given, position)
   const mended = repairMessage(isObject(message) ? message : {}, index, context)
   // A document that arrived whole has ended; only its word for it may be missing.
   const native = typeof finish_reason === 'string' ? finish_reason : 'stop'
@@ -59,8 +51,7 @@ function repairChoice(choice: JsonObject, position: number, context: AnswerConte
 function repairMessage(message: JsonObject, choice: number, context: AnswerContext): JsonObject {
   const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
   const { annotations, ...others } = fields
-  const stem = context.id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
-  const calls = toolCalls.filter(isObject).map((call, i) => repairCall(call, `call_${stem}_${choice}_${i}`))
+  const calls = toolCalls.filter(isObject).map((call, i) => repairCall(call, mintedId(context, choice, i)))
   const hasText = text !== '' || (message['content'] != null && calls.length === 0 && refusal === '')
   return {
     role: 'assistant',

@@ -12,7 +12,7 @@ import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encod
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
-import { mend } from './repair-message.ts'
+import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 
 interface OpenChoice {
   readonly calls: CallRepair
@@ -110,15 +110,7 @@ export class FrameRepair implements Meter {
   }
 
   #chunk(chunk: JsonObject): Frame[] {
-    const {
-      id: _id,
-      object: _object,
-      created: _created,
-      model: _model,
-      choices,
-      usage: _usage,
-      ...unknown
-    } = chunk
+    const { choices, unknown } = fieldsOf(chunk)
     const counted = reportedUsage(chunk)
     // Some providers count on every chunk, cumulatively: the last count holds.
     if (counted) this.usage = counted
@@ -130,7 +122,7 @@ export class FrameRepair implements Meter {
   #choice(raw: JsonObject, position: number): Frame[] {
     // `message` repeats the whole text so far at Perplexity; clients that merge choices would see it twice.
     const { index: given, delta, finish_reason, logprobs = null, message: _message, ...choiceFields } = raw
-    const index = typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : position
+    const index = indexOf(given, position)
     const mended = mend(isObject(delta) ? delta : {})
     const known = this.#choices.get(index)
     const choice = known ?? this.#open(index)
@@ -160,8 +152,8 @@ export class FrameRepair implements Meter {
   }
 
   #open(index: number): OpenChoice {
-    const stem = this.#context.id.replace(/[^a-zA-Z0-9]/g, '').slice(-20)
-    const choice = { calls: new CallRepair((call) => `call_${stem}_${index}_${call}`), ending: undefined }
+    const calls = new CallRepair((call) => mintedId(this.#context, index, call))
+    const choice = { calls, ending: undefined }
     this.#choices.set(index, choice)
     return choice
   }
