@@ -10,20 +10,14 @@ import { outbound as gemini } from '../../src/protocols/gemini/outbound.ts'
 import { exceptionPrefix } from '../../src/protocols/aws-event-stream.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
 import { providerById } from '../../src/providers/registry.ts'
+import { chat, targetsLike } from '../support/conversation.ts'
 import { assertWellFormed, cases, framesOf as sseFrames, parseFrames } from '../support/recordings.ts'
 import { testStreams } from '../support/stream-promises.ts'
 import { framesOf } from './bedrock-converse/support.ts'
-import { chat } from './anthropic-messages/support.ts'
 
 function targetOf<Quirks>(row: string, defaults: Quirks, model: string): Target<Quirks> {
-  return {
-    model,
-    provider: row,
-    quirks: { ...defaults, ...providerById(row)!.quirks } as Quirks,
-    maxOutputTokens: undefined,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-  }
+  const quirks = { ...defaults, ...providerById(row)!.quirks } as Quirks
+  return targetsLike({ model, provider: row, quirks })()
 }
 const claude = (row: string, model: string) => targetOf<AnthropicQuirks>(row, anthropic.defaultQuirks, model)
 const invoked = cases('bedrock-invoke-anthropic')

@@ -12,7 +12,8 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
-import { assistant, call, chat, result, system, target, user } from './support.ts'
+import { assistant, call, chat, result, system, user } from '../../support/conversation.ts'
+import { target } from './support.ts'
 
 const lower = (changes: Partial<ChatRequest>, at: Parameters<typeof target>[0] = {}) => {
   const { body, warnings, headers, path } = outbound.lower(chat(changes), target(at))

@@ -5,25 +5,11 @@ import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
-import type { AnthropicQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
-import {
-  assertWellFormed,
-  type Case,
-  cases,
-  framesOf,
-  parseFrames,
-  randomCuts,
-} from '../../support/recordings.ts'
+import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { testStreams } from '../../support/stream-promises.ts'
+import { target as anyTarget } from './support.ts'
 
-const target: Target<AnthropicQuirks> = {
-  model: 'claude-sonnet-4-5',
-  provider: 'anthropic',
-  quirks: outbound.defaultQuirks,
-  maxOutputTokens: undefined,
-  reasoning: true,
-  rememberedSignature: () => undefined,
-}
+const target = anyTarget()
 const parser = outbound.parser(target)
 
 const all = ['anthropic', 'vertex-anthropic', 'bedrock-invoke-anthropic'].flatMap(cases)
@@ -202,30 +188,7 @@ describe('citations', () => {
   })
 })
 
-describe.each(streams.map((one) => [`${one.provider}/${one.id}`, one] as const))(
-  'the stream of %s',
-  (_, one) => {
-    const bytes = one.stream()
-    const frames = framesOf([bytes])
-    const whole = parseFrames(parser, frames)
-
-    test('is the same however its bytes arrive', () => {
-      for (let seed = 1; seed <= 12; seed += 1) {
-        expect(parseFrames(parser, framesOf(randomCuts(bytes, seed)))).toEqual(whole)
-      }
-    })
-
-    test('cut short after any event is an error, never a clean finish', () => {
-      for (let kept = 0; kept < frames.length; kept += 1) {
-        const events = parseFrames(parser, frames.slice(0, kept))
-        const last = events.at(-1)
-        expect(last?.kind === 'error' && last.fault.kind).toBe('cut')
-        expect(events.filter((event) => event.kind === 'finish' || event.kind === 'error')).toHaveLength(1)
-        expect(events.slice(0, -1)).toEqual(whole.slice(0, events.length - 1))
-      }
-    })
-  },
-)
+testStreams(streams, { frames: framesOf, parser: () => parser })
 
 describe('text completions of Claude 2 on Bedrock', () => {
   test('are another protocol, and said to be broken instead of empty', () => {

@@ -5,7 +5,8 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, JsonObject, Message } from '../../../src/conversation/request.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
 import { cases, framesOf, parseFrames } from '../../support/recordings.ts'
-import { chat, target } from './support.ts'
+import { chat } from '../../support/conversation.ts'
+import { target } from './support.ts'
 
 const all = ['anthropic', 'vertex-anthropic'].flatMap(cases).filter((one) => one.status === 200)
 const parser = outbound.parser(target())

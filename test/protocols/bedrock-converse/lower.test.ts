@@ -5,19 +5,12 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, ContentPart, JsonObject, Message } from '../../../src/conversation/request.ts'
 import { exceptionPrefix } from '../../../src/protocols/aws-event-stream.ts'
 import { outbound } from '../../../src/protocols/bedrock-converse/outbound.ts'
+import { assistant, call, chat, lookup as tool, result, system, user } from '../../support/conversation.ts'
 import { assertWellFormed, type Case, cases, parseFrames } from '../../support/recordings.ts'
-import { assistant, call, chat, result, system, user } from '../anthropic-messages/support.ts'
 import { framesOf, target } from './support.ts'
 
 const all = cases('bedrock-converse')
 const lower = (request: Partial<ChatRequest>, changes = {}) => outbound.lower(chat(request), target(changes))
-const tool = {
-  name: 'lookup',
-  description: 'Looks up',
-  parameters: undefined,
-  strict: undefined,
-  cache: undefined,
-}
 const nova = { model: 'us.amazon.nova-lite-v1:0' }
 
 function answerOf(one: Case) {

@@ -2,20 +2,16 @@
 
 import { AwsEventStreamDecoder } from '../../../src/protocols/aws-event-stream.ts'
 import { type BedrockQuirks, defaultQuirks } from '../../../src/protocols/bedrock-converse/schema.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/sse.ts'
+import { targetsLike } from '../../support/conversation.ts'
 
-export function target(changes: Partial<Target<BedrockQuirks>> = {}): Target<BedrockQuirks> {
-  return {
-    model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
-    provider: 'bedrock',
-    quirks: defaultQuirks,
-    maxOutputTokens: 64_000,
-    reasoning: true,
-    rememberedSignature: () => undefined,
-    ...changes,
-  }
-}
+export const target = targetsLike<BedrockQuirks>({
+  model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+  provider: 'bedrock',
+  quirks: defaultQuirks,
+  maxOutputTokens: 64_000,
+  reasoning: true,
+})
 
 /** Every frame there is before the body ends: one that ends inside a message keeps what was whole. */
 export function framesOf(pieces: Iterable<Uint8Array>): Frame[] {

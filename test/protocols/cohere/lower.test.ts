@@ -5,19 +5,12 @@ import type { ChatRequest, JsonObject } from '../../../src/conversation/request.
 import { collect } from '../../../src/conversation/event.ts'
 import { outbound as parseChat } from '../../../src/protocols/cohere/outbound.ts'
 import { inbound } from '../../../src/protocols/openai-chat/inbound.ts'
+import { assistant, call, chat, lookup as tool, result, user } from '../../support/conversation.ts'
 import { cases } from '../../support/recordings.ts'
-import { assistant, call, chat, result, user } from '../anthropic-messages/support.ts'
 import { target } from './support.ts'
 
 const all = cases('cohere-v2')
 const lower = (request: Partial<ChatRequest>, changes = {}) => parseChat.lower(chat(request), target(changes))
-const tool = {
-  name: 'lookup',
-  description: 'Looks up',
-  parameters: undefined,
-  strict: undefined,
-  cache: undefined,
-}
 
 /** The request of a recording as a client of ours would write it: the fields have other names, the shapes are alike. */
 function asClient(recorded: JsonObject): ChatRequest {

@@ -11,7 +11,8 @@ import type {
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound.ts'
 import type { GeminiQuirks } from '../../../src/protocols/gemini/traits.ts'
-import { requestOf, targetOf, textPart } from './support.ts'
+import { textPart } from '../../support/conversation.ts'
+import { requestOf, targetOf } from './support.ts'
 
 const lower = (
   more: Partial<ChatRequest>,

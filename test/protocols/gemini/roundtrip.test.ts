@@ -6,8 +6,9 @@ import type { ChatEvent } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, JsonObject, Message } from '../../../src/conversation/request.ts'
 import { isMinted } from '../../../src/protocols/gemini/call-id.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound.ts'
+import { textPart } from '../../support/conversation.ts'
 import { type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
-import { asMessage, comparable, providers, requestOf, targetOf, textPart } from './support.ts'
+import { asMessage, comparable, providers, requestOf, targetOf } from './support.ts'
 
 const recorded = providers.flatMap((provider) => cases(provider)).filter((each) => each.status === 200)
 

@@ -4,38 +4,18 @@ import { type ChatEvent, type Choice, collect } from '../../../src/conversation/
 import type { AssistantMessage, ChatRequest, JsonObject } from '../../../src/conversation/request.ts'
 import { defaultQuirks, type GeminiQuirks } from '../../../src/protocols/gemini/traits.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
+import { chat, targetsLike, textPart, user } from '../../support/conversation.ts'
 
 export const providers = ['gemini', 'vertex-gemini'] as const
 
 export function targetOf(model: string, quirks: Partial<GeminiQuirks> = {}): Target<GeminiQuirks> {
-  return {
-    model,
-    provider: 'gemini',
-    quirks: { ...defaultQuirks, ...quirks },
-    maxOutputTokens: undefined,
-    reasoning: true,
-    rememberedSignature: () => undefined,
-  }
+  const usual = { model, provider: 'gemini', quirks: { ...defaultQuirks, ...quirks }, reasoning: true }
+  return targetsLike<GeminiQuirks>(usual)()
 }
 
 export function requestOf(more: Partial<ChatRequest> = {}): ChatRequest {
-  return {
-    messages: [{ role: 'user', content: [{ kind: 'text', text: 'Hi', cache: undefined }] }],
-    tools: [],
-    toolChoice: undefined,
-    parallelToolCalls: undefined,
-    maxOutputTokens: undefined,
-    sampling: {},
-    reasoning: undefined,
-    responseFormat: undefined,
-    stream: false,
-    labels: {},
-    rest: {},
-    ...more,
-  }
+  return chat({ messages: [user('Hi')], ...more })
 }
-
-export const textPart = (text: string) => ({ kind: 'text', text, cache: undefined }) as const
 
 /** The first choice of an answer as the message a client sends back. */
 export function asMessage(events: readonly ChatEvent[]): AssistantMessage {

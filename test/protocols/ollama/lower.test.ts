@@ -5,18 +5,11 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, ContentPart } from '../../../src/conversation/request.ts'
 import { outbound } from '../../../src/protocols/ollama/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/ollama/schema.ts'
+import { assistant, call, chat, lookup as tool, result, system, user } from '../../support/conversation.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
-import { assistant, call, chat, result, system, user } from '../anthropic-messages/support.ts'
 import { target } from './support.ts'
 
 const lower = (request: Partial<ChatRequest>, changes = {}) => outbound.lower(chat(request), target(changes))
-const tool = {
-  name: 'lookup',
-  description: 'Looks up',
-  parameters: undefined,
-  strict: undefined,
-  cache: undefined,
-}
 const image: ContentPart = {
   kind: 'image',
   source: { kind: 'base64', mediaType: 'image/png', data: 'aWs=' },

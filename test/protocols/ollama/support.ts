@@ -2,20 +2,14 @@
 
 import { NdjsonDecoder } from '../../../src/protocols/ndjson.ts'
 import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/schema.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/sse.ts'
+import { targetsLike } from '../../support/conversation.ts'
 
-export function target(changes: Partial<Target<OllamaQuirks>> = {}): Target<OllamaQuirks> {
-  return {
-    model: 'qwen3.6:latest',
-    provider: 'ollama',
-    quirks: defaultQuirks,
-    maxOutputTokens: undefined,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-    ...changes,
-  }
-}
+export const target = targetsLike<OllamaQuirks>({
+  model: 'qwen3.6:latest',
+  provider: 'ollama',
+  quirks: defaultQuirks,
+})
 
 export function linesOf(pieces: Iterable<Uint8Array>): Frame[] {
   const decoder = new NdjsonDecoder()

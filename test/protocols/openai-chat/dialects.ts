@@ -3,6 +3,7 @@
 import { defaultQuirks, type OpenAIChatQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { providerById } from '../../../src/providers/registry.ts'
+import { targetsLike } from '../../support/conversation.ts'
 
 /** How a folder's counters become canonical; written down here again so that the code is not its own witness. */
 export type Counting =
@@ -65,13 +66,5 @@ export function targetOf(
   quirks: OpenAIChatQuirks,
   fields: Partial<Target<OpenAIChatQuirks>> = {},
 ): Target<OpenAIChatQuirks> {
-  return {
-    model: 'some-model',
-    provider: 'some-provider',
-    quirks,
-    maxOutputTokens: undefined,
-    reasoning: false,
-    rememberedSignature: () => undefined,
-    ...fields,
-  }
+  return targetsLike({ model: 'some-model', provider: 'some-provider', quirks })(fields)
 }

@@ -10,6 +10,7 @@ import { chatCompletion } from '../../../src/protocols/openai-chat/schema.ts'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/sse.ts'
 import { parseFrames } from '../../support/recordings.ts'
+import { targetOf } from './dialects.ts'
 import { bill, context, expectContract, readByOpenAI, usage } from './wire-contract.ts'
 
 function encode(events: readonly ChatEvent[], over: AnswerContext = context): Frame[] {
@@ -106,14 +107,7 @@ const answers = fc
   .chain((n) => fc.tuple(...Array.from({ length: n }, (_, choice) => answer(choice))))
   .map((all): ChatEvent[] => [...all.flat(), { kind: 'usage', usage }, { kind: 'finish' }])
 
-const target = {
-  model: 'm',
-  provider: 'p',
-  quirks: outbound.defaultQuirks,
-  maxOutputTokens: undefined,
-  reasoning: true,
-  rememberedSignature: () => undefined,
-}
+const target = targetOf(outbound.defaultQuirks)
 
 const comparable = (result: ChatResult) =>
   result.choices.map(({ text: said, toolCalls, finish, refusal, reasoning: thought }) => ({

@@ -6,6 +6,7 @@ import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
+import { chat } from '../../support/conversation.ts'
 import { quirksOf, targetOf } from './dialects.ts'
 
 const text = (words: string): ContentPart => ({ kind: 'text', text: words, cache: undefined })
@@ -33,20 +34,7 @@ const tool: FunctionTool = {
 }
 
 function requestOf(fields: Partial<ChatRequest> = {}): ChatRequest {
-  return {
-    messages: [user(text('hi'))],
-    tools: [],
-    toolChoice: undefined,
-    parallelToolCalls: undefined,
-    maxOutputTokens: undefined,
-    sampling: {},
-    reasoning: undefined,
-    responseFormat: undefined,
-    stream: false,
-    labels: {},
-    rest: {},
-    ...fields,
-  }
+  return chat({ messages: [user(text('hi'))], ...fields })
 }
 
 function lower(row: string, fields: Partial<ChatRequest>, target: Partial<Target<OpenAIChatQuirks>> = {}) {

@@ -8,6 +8,7 @@ import { repairWhole } from '../../../src/protocols/openai-chat/repair-whole.ts'
 import { chatCompletion } from '../../../src/protocols/openai-chat/schema.ts'
 import type { Frame } from '../../../src/protocols/sse.ts'
 import { cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { targetOf } from './dialects.ts'
 import { bill, context, expectContract, readByOpenAI, usage } from './wire-contract.ts'
 
 const providers = [
@@ -37,14 +38,7 @@ const recorded = providers.flatMap((provider) => cases(provider)).filter((one) =
 const streams = recorded.filter((one) => one.streamed)
 const wholes = recorded.filter((one) => !one.streamed)
 
-const target = {
-  model: 'm',
-  provider: 'p',
-  quirks: outbound.defaultQuirks,
-  maxOutputTokens: undefined,
-  reasoning: true,
-  rememberedSignature: () => undefined,
-}
+const target = targetOf(outbound.defaultQuirks)
 
 const frame = (chunk: JsonObject): Frame => ({ event: undefined, data: JSON.stringify(chunk) })
 const done: Frame = { event: undefined, data: '[DONE]' }

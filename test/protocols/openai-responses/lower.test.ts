@@ -12,7 +12,8 @@ import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/openai-responses/outbound.ts'
 import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
-import { assistant, call, chat, dialects, result, target, textPart, user } from './support.ts'
+import { call, chat, result, textPart, user } from '../../support/conversation.ts'
+import { assistant, dialects, target } from './support.ts'
 
 const xai = dialects.find(({ folder }) => folder === 'xai-responses')!.quirks
 const plain = target({}, { model: 'gpt-4o', reasoning: false })

@@ -6,23 +6,19 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
 import { inbound as chatInbound } from '../../../src/protocols/openai-chat/inbound.ts'
 import { outbound } from '../../../src/protocols/openai-responses/outbound.ts'
+import { call, chat, result, textPart, user } from '../../support/conversation.ts'
 import { cases } from '../../support/recordings.ts'
 import {
   type Answer,
   answersOf,
   asMessage,
   assistant,
-  call,
-  chat,
   choiceOf,
   dialects,
   itemsOfTurn,
   nextTurn,
   outputOf,
-  result,
   target,
-  textPart,
-  user,
 } from './support.ts'
 
 const all = dialects.flatMap(({ folder, quirks }) =>

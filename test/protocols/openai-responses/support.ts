@@ -2,12 +2,13 @@
 // test names.
 
 import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
-import type { AssistantMessage, ChatRequest, JsonObject, Message } from '../../../src/conversation/request.ts'
+import type { AssistantMessage, ChatRequest, JsonObject } from '../../../src/conversation/request.ts'
 import { outbound } from '../../../src/protocols/openai-responses/outbound.ts'
 import { defaultQuirks, type ResponsesQuirks } from '../../../src/protocols/openai-responses/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/sse.ts'
 import { hostedProviders } from '../../../src/providers/rows-hosted.ts'
+import { chat, result, targetsLike, textPart, user } from '../../support/conversation.ts'
 import { type Case, framesOf, parseFrames } from '../../support/recordings.ts'
 
 /** The folders of recordings, each with what its provider does differently. */
@@ -32,50 +33,12 @@ export function target(
   quirks: Partial<ResponsesQuirks> = {},
   more: Partial<Target<ResponsesQuirks>> = {},
 ): Target<ResponsesQuirks> {
-  return {
-    model: 'gpt-5',
-    provider: 'openai',
-    quirks: { ...defaultQuirks, ...quirks },
-    maxOutputTokens: undefined,
-    reasoning: true,
-    rememberedSignature: () => undefined,
-    ...more,
-  }
-}
-
-export function chat(changes: Partial<ChatRequest> = {}): ChatRequest {
-  return {
-    messages: [user('Hello')],
-    tools: [],
-    toolChoice: undefined,
-    parallelToolCalls: undefined,
-    maxOutputTokens: undefined,
-    sampling: {},
-    reasoning: undefined,
-    responseFormat: undefined,
-    stream: false,
-    labels: {},
-    rest: {},
-    ...changes,
-  }
-}
-
-export const textPart = (text: string) => ({ kind: 'text', text, cache: undefined }) as const
-
-export function user(text: string): Message {
-  return { role: 'user', content: [textPart(text)] }
+  const all = { ...defaultQuirks, ...quirks }
+  return targetsLike({ model: 'gpt-5', provider: 'openai', quirks: all, reasoning: true })(more)
 }
 
 export function assistant(changes: Partial<AssistantMessage> = {}): AssistantMessage {
   return { role: 'assistant', content: [], reasoning: [], toolCalls: [], ...changes }
-}
-
-export function call(id: string, name = 'lookup', json = '{}') {
-  return { id, name, arguments: json, thoughtSignature: undefined }
-}
-
-export function result(toolCallId: string, text: string): Message {
-  return { role: 'tool', toolCallId, content: [textPart(text)], isError: false }
 }
 
 /** The first choice of an answer as the message a client sends back. */
