@@ -1,6 +1,7 @@
 // Anthropic's answers as events: a pure state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../content-blocks.ts'
 import { fault } from '../faults.ts'
 import { isJson, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
@@ -29,15 +30,9 @@ type OpenBlock =
   /** What the provider's own tools did: not the client's to answer. */
   | { readonly kind: 'foreign' }
 
-export interface ParserState {
+export interface ParserState extends BlockState<OpenBlock> {
   readonly ended: boolean
-  readonly open: Readonly<Record<number, OpenBlock>>
-  /** UTF-16 length of the text so far: citations are told per block, annotations per answer. */
-  readonly textLength: number
-  readonly calls: number
   readonly reasonings: number
-  /** Whether the arguments of a call are not JSON: the token limit cut it. */
-  readonly brokenCall: boolean
   readonly usage: WireUsage | undefined
   readonly stopReason: string | undefined
 }
@@ -267,7 +262,7 @@ function finish(state: ParserState): Step {
       {
         kind: 'choice-finish',
         choice: 0,
-        reason: finishReason(state, state.stopReason),
+        reason: finishReasonOf(finishReasons[state.stopReason] ?? 'stop', state),
         native: state.stopReason,
       },
       { kind: 'finish' },
@@ -286,32 +281,10 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   refusal: 'content_filter',
 }
 
-function finishReason(state: ParserState, native: string): FinishReason {
-  const reason = finishReasons[native] ?? 'stop'
-  if (state.calls === 0 || reason === 'content_filter') return reason
-  // A client that ran a call whose arguments were cut off would fail; one told of the limit knows why.
-  return reason === 'length' && (state.brokenCall || Object.values(state.open).some(isCall))
-    ? reason
-    : 'tool_calls'
-}
-
-function isCall(block: OpenBlock): boolean {
-  return block.kind === 'call'
-}
-
 // ---- pieces -----------------------------------------------------------------------------------------------
 
 function fail(state: ParserState, message: string): Step {
   return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
-}
-
-function withOpen(state: ParserState, index: number, block: OpenBlock): ParserState {
-  return { ...state, open: { ...state.open, [index]: block } }
-}
-
-function addText(state: ParserState, text: string): Step {
-  if (text === '') return [state, []]
-  return [{ ...state, textLength: state.textLength + text.length }, [{ kind: 'text-delta', choice: 0, text }]]
 }
 
 function openReasoning(state: ParserState, index: number): readonly [ParserState, number] {

@@ -3,6 +3,7 @@
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { answerTool, reasoningFormat } from '../anthropic-messages/schema.ts'
 import { exceptionPrefix } from '../aws-event-stream.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../content-blocks.ts'
 import { fault } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
@@ -33,14 +34,9 @@ type Block =
   /** What Amazon's own tools did: not the client's to answer. */
   | { readonly kind: 'foreign' }
 
-export interface BedrockState {
+export interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
-  readonly open: Readonly<Record<number, Block>>
-  readonly textLength: number
-  readonly calls: number
   readonly reasonings: number
-  /** Whether the arguments of a call are not JSON: the token limit cut it. */
-  readonly brokenCall: boolean
   readonly stopReason: string | undefined
   readonly metadata: boolean
 }
@@ -170,9 +166,9 @@ function startBlock(
   { toolNames }: ParseContext,
 ): Step {
   if (toolUse === undefined || toolUse.type === 'server_tool_use') {
-    return [withBlock(state, index, { kind: 'foreign' }), []]
+    return [withOpen(state, index, { kind: 'foreign' }), []]
   }
-  if (toolUse.name === answerTool) return [withBlock(state, index, { kind: 'answer', json: '' }), []]
+  if (toolUse.name === answerTool) return [withOpen(state, index, { kind: 'answer', json: '' }), []]
   if (toolUse.toolUseId === '' || toolUse.name === '')
     return failed(state, 'a tool call has no id or no name')
   const call = state.calls
@@ -184,7 +180,7 @@ function startBlock(
     name: toolNames[toolUse.name] ?? toolUse.name,
     thoughtSignature: undefined,
   }
-  return [{ ...withBlock(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
+  return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
 }
 
 function addDelta(state: BedrockState, index: number, delta: WireDelta, context: ParseContext): Step {
@@ -192,11 +188,11 @@ function addDelta(state: BedrockState, index: number, delta: WireDelta, context:
   if (delta.reasoningContent) return addReasoning(state, index, delta.reasoningContent, context)
   if (delta.citation !== undefined) {
     const block = textBlock(state, open)
-    return [withBlock(state, index, { ...block, citations: [...block.citations, delta.citation] }), []]
+    return [withOpen(state, index, { ...block, citations: [...block.citations, delta.citation] }), []]
   }
   if (delta.toolUse?.input) {
     if (open?.kind !== 'call' && open?.kind !== 'answer') return [state, []]
-    const next = withBlock(state, index, { ...open, json: open.json + delta.toolUse.input })
+    const next = withOpen(state, index, { ...open, json: open.json + delta.toolUse.input })
     if (open.kind === 'answer') return addText(next, delta.toolUse.input)
     return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: delta.toolUse.input }]]
   }
@@ -206,7 +202,7 @@ function addDelta(state: BedrockState, index: number, delta: WireDelta, context:
   }
   // Text blocks are not announced: their first delta begins them.
   if (delta.text == null) return [state, []]
-  return addText(withBlock(state, index, textBlock(state, open)), delta.text)
+  return addText(withOpen(state, index, textBlock(state, open)), delta.text)
 }
 
 function textBlock(state: BedrockState, open: Block | undefined): Extract<Block, { kind: 'text' }> {
@@ -222,7 +218,7 @@ function addReasoning(
   const open = state.open[index]
   const at = open?.kind === 'reasoning' ? open.index : state.reasonings
   const next: BedrockState = {
-    ...withBlock(state, index, { kind: 'reasoning', index: at }),
+    ...withOpen(state, index, { kind: 'reasoning', index: at }),
     reasonings: Math.max(state.reasonings, at + 1),
   }
   const format = isClaude(model) ? reasoningFormat : null
@@ -303,31 +299,14 @@ function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
     return [{ ...state, ended: true }, [...events, { kind: 'error', fault: error }]]
   }
   const finished: ChatEvent[] = [
-    { kind: 'choice-finish', choice: 0, reason: reasonOf(state, native), native },
+    { kind: 'choice-finish', choice: 0, reason: finishReasonOf(reasons[native] ?? 'stop', state), native },
     { kind: 'finish' },
   ]
   return [{ ...state, ended: true }, [...events, ...finished]]
-}
-
-function reasonOf(state: BedrockState, native: string): FinishReason {
-  const reason = reasons[native] ?? 'stop'
-  if (state.calls === 0 || reason === 'content_filter') return reason
-  // A client that ran a call whose arguments were cut off would fail; one told of the limit knows why.
-  const cut = state.brokenCall || Object.values(state.open).some((block) => block.kind === 'call')
-  return reason === 'length' && cut ? reason : 'tool_calls'
 }
 
 // ---- pieces -----------------------------------------------------------------------------------------------
 
 function failed(state: BedrockState, message: string): Step {
   return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
-}
-
-function withBlock(state: BedrockState, index: number, block: Block): BedrockState {
-  return { ...state, open: { ...state.open, [index]: block } }
-}
-
-function addText(state: BedrockState, text: string): Step {
-  if (text === '') return [state, []]
-  return [{ ...state, textLength: state.textLength + text.length }, [{ kind: 'text-delta', choice: 0, text }]]
 }

@@ -1,0 +1,44 @@
+// What parsers of answers made of content blocks share: Claude's, and those of the models Bedrock wraps alike.
+
+import type { ChatEvent, FinishReason } from '../conversation/event.ts'
+
+/** As much of a parser's state as these rules need. */
+export interface BlockState<Block extends { readonly kind: string }> {
+  /** The blocks that have started and not stopped, by the provider's index. */
+  readonly open: Readonly<Record<number, Block>>
+  /** UTF-16 length of the text so far: citations are told per block, annotations per answer. */
+  readonly textLength: number
+  /** How many tool calls have started. */
+  readonly calls: number
+  /** Whether the arguments of a call are not JSON: the token limit cut it. */
+  readonly brokenCall: boolean
+}
+
+/** The state with this block open at its index. */
+export function withOpen<State extends BlockState<{ readonly kind: string }>>(
+  state: State,
+  index: number,
+  block: State['open'][number],
+): State {
+  return { ...state, open: { ...state.open, [index]: block } }
+}
+
+/** Text that was said; an empty piece is no event. */
+export function addText<State extends { readonly textLength: number }>(
+  state: State,
+  text: string,
+): readonly [State, readonly ChatEvent[]] {
+  if (text === '') return [state, []]
+  return [{ ...state, textLength: state.textLength + text.length }, [{ kind: 'text-delta', choice: 0, text }]]
+}
+
+/** The reason a client is told, for the one that the provider's word stands for. */
+export function finishReasonOf(
+  told: FinishReason,
+  { open, calls, brokenCall }: BlockState<{ readonly kind: string }>,
+): FinishReason {
+  if (calls === 0 || told === 'content_filter') return told
+  // A client that ran a call whose arguments were cut off would fail; one told of the limit knows why.
+  const cut = brokenCall || Object.values(open).some((block) => block.kind === 'call')
+  return told === 'length' && cut ? told : 'tool_calls'
+}
