@@ -197,10 +197,7 @@ function effortOfBudget(maxTokens: number | undefined): Reasoning['effort'] {
 // ---- tools ------------------------------------------------------------------------------------------------
 
 export function lowerTools(request: ChatRequest, quirks: OpenAIChatQuirks): JsonObject {
-  const { toolChoice } = request
-  // Where a provider cannot be told which tools are allowed now, it is shown only those.
-  const narrowed = toolChoice?.kind === 'allowed' && !quirks.allowedTools ? toolChoice : undefined
-  const tools = narrowed ? request.tools.filter((tool) => narrowed.names.includes(tool.name)) : request.tools
+  const tools = shownTools(request, quirks)
   if (tools.length === 0) return {}
   const choice = lowerToolChoice(request, quirks)
   return {
@@ -209,19 +206,28 @@ export function lowerTools(request: ChatRequest, quirks: OpenAIChatQuirks): Json
   }
 }
 
+/** All tools; where a provider cannot be told which are allowed now, only those. */
+export function shownTools(
+  { tools, toolChoice }: ChatRequest,
+  { allowedTools }: Pick<OpenAIChatQuirks, 'allowedTools'>,
+): readonly FunctionTool[] {
+  if (toolChoice?.kind !== 'allowed' || allowedTools) return tools
+  return tools.filter((tool) => toolChoice.names.includes(tool.name))
+}
+
+/** A tool's parameters. Several providers refuse a function without any; an empty object says the same. */
+export function parametersOf({ parameters, strict }: FunctionTool): JsonObject {
+  if (parameters !== undefined) return parameters
+  return { type: 'object', properties: {}, ...(strict === true ? { additionalProperties: false } : {}) }
+}
+
 function lowerTool(tool: FunctionTool, quirks: OpenAIChatQuirks): JsonObject {
-  // Several providers refuse a function without parameters; an empty object says the same.
-  const none: JsonObject = {
-    type: 'object',
-    properties: {},
-    ...(tool.strict === true ? { additionalProperties: false } : {}),
-  }
   return {
     type: 'function',
     function: {
       name: tool.name,
       ...(tool.description === undefined ? {} : { description: tool.description }),
-      parameters: tool.parameters ?? none,
+      parameters: parametersOf(tool),
       ...(tool.strict === undefined ? {} : { strict: tool.strict }),
     },
     ...markOf(tool.cache, quirks),

@@ -13,7 +13,9 @@ import {
   lowerReasoning as lowerChatReasoning,
   lowerSampling as lowerChatSampling,
   type Lowered,
+  parametersOf,
   refuseUnsupported as refuseForChat,
+  shownTools,
 } from '../openai-chat/upstream-parameters.ts'
 import type { Target, Warning } from '../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
@@ -153,26 +155,18 @@ function formatOf(format: ResponseFormat | undefined): JsonObject {
 // ---- tools ------------------------------------------------------------------------------------------------
 
 export function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
-  const { toolChoice } = request
-  // Where a provider cannot be told which tools are allowed now, it is shown only those.
-  const narrowed = toolChoice?.kind === 'allowed' && !quirks.allowedTools ? toolChoice : undefined
-  const tools = narrowed ? request.tools.filter((tool) => narrowed.names.includes(tool.name)) : request.tools
+  const tools = shownTools(request, quirks)
   if (tools.length === 0) return {}
   const choice = lowerToolChoice(request, quirks)
   return { tools: tools.map(lowerTool), ...(choice === undefined ? {} : { tool_choice: choice }) }
 }
 
 function lowerTool(tool: FunctionTool): JsonObject {
-  const none: JsonObject = {
-    type: 'object',
-    properties: {},
-    ...(tool.strict === true ? { additionalProperties: false } : {}),
-  }
   return {
     type: 'function',
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    parameters: tool.parameters ?? none,
+    parameters: parametersOf(tool),
     // Here a function is strict unless it says otherwise, in chat completions it is not.
     strict: tool.strict ?? false,
   }
