@@ -2,9 +2,8 @@
 
 import { collect, type Choice, type Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
-import type { Usage } from '../conversation/usage.ts'
 import { GatewayError } from '../errors.ts'
-import type { AnswerContext, Bill, Outbound, Target, Warning } from '../protocols/protocol.ts'
+import type { AnswerContext, Outbound, Target, Warning } from '../protocols/protocol.ts'
 import { send } from '../providers/upstream.ts'
 import type { Booking } from './booking.ts'
 import { disconnectPolicy } from './departure.ts'
@@ -16,8 +15,9 @@ import type { ChatLimits, Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
 import { passthroughChannel, passthroughWhole } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
-import type { ByteReader, OpenStream, Outcome } from './relay.ts'
+import type { ByteReader, OpenStream, Outcome, Settlement } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
+import { stopNote } from './stream-channel.ts'
 import { TranslateChannel } from './translate.ts'
 import type { Deadline } from './watchdog.ts'
 
@@ -32,7 +32,7 @@ export interface WholeAnswer {
   readonly warnings: readonly Warning[]
   readonly outcome: Outcome
   /** The client's body, once the charge is known. */
-  readonly body: (usage: Usage, bill: Bill) => JsonObject
+  readonly body: (settlement: Settlement) => JsonObject
 }
 
 /** How much of an error body is read: providers' errors are short, a web page is not worth more. */
@@ -245,6 +245,7 @@ function channelFor(
     decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, gateway.limits.eventBytes),
     parser: outbound.parser(target),
     encoder: call.inbound.encoder(context),
+    extra: context.extra,
     onSignature: (id, signature) => gateway.signatures.remember(id, signature),
   })
 }
@@ -319,10 +320,12 @@ function wholeAnswer(
       upstreamId: result.id,
       stoppedBy: undefined,
     },
-    body: (usage, bill) =>
-      lowered.passthrough
+    body: ({ usage, bill, stoppedBy }) => {
+      Object.assign(context.extra, stopNote(stoppedBy))
+      return lowered.passthrough
         ? passthroughWhole(parsed as JsonObject, usage, bill, context)
-        : call.inbound.whole(result, usage, bill, context),
+        : call.inbound.whole(result, usage, bill, context)
+    },
   }
 }
 

@@ -151,7 +151,7 @@ export class Booking {
       await this.#end('settle', outcome.ending, charge, outcome)
     }
     this.#logRow(charge, outcome.ending, outcome.fault === undefined ? 200 : 502, outcome.fault?.kind ?? null)
-    return { usage: charge.usage, bill: billOf(charge.cost) }
+    return { usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) }
   }
 
   /** Ends a call that served nothing: its whole hold goes back. */
@@ -163,6 +163,15 @@ export class Booking {
       // The sweeper returns the hold; the client is owed the error it was about to get.
       this.#gateway.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
     })
+  }
+
+  /** What bounded an answer that ended for its length: the client's max_cost or its credit, not its max_tokens. */
+  #boundBy(outcome: Outcome): StoppedBy | undefined {
+    if (outcome.stoppedBy !== undefined || outcome.finishReason !== 'length') return outcome.stoppedBy
+    const asked = this.#call.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
+    const bound = this.outputBound(this.#candidate)
+    if (bound === undefined || (asked !== undefined && asked <= bound)) return undefined
+    return this.#need.maxCost !== undefined && this.#held >= this.#need.want ? 'max_cost' : 'credits'
   }
 
   #charge(outcome: Outcome): Charge {

@@ -14,7 +14,7 @@ import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '..
 import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
-import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
 import { TranslateChannel } from './translate.ts'
 
 export { repairWhole as passthroughWhole } from '../protocols/openai-chat/repair-whole.ts'
@@ -109,6 +109,7 @@ function wholeChannel(context: AnswerContext): TranslateChannel {
     decoder: new SseDecoder(),
     parser: unused,
     encoder: new ChunkEncoder(context),
+    extra: context.extra,
     onSignature: () => undefined,
   })
 }
@@ -167,7 +168,10 @@ class VerbatimChannel implements StreamChannel {
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
     if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
-    const cut = stoppedBy === undefined ? [] : stopFrames(this.#answer, this.#choices, stoppedBy)
+    const cut =
+      stoppedBy === undefined || this.progress.finished
+        ? []
+        : stopFrames(this.#answer, this.#choices, stoppedBy)
     return written([...cut, ...closingFrames(this.#answer, usage, bill, stopNote(stoppedBy))])
   }
 
@@ -212,7 +216,7 @@ class RepairChannel implements StreamChannel {
       fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
       usage: repair.usage && usageOf(repair.usage, this.#quirks),
       deliveredTokens: deliveredIn(repair.deltas, repair.characters),
-      finishReason: repair.finished ? 'stop' : undefined,
+      finishReason: repair.finishReason,
       upstreamId: this.#repair.id,
     }
   }
@@ -238,7 +242,7 @@ class RepairChannel implements StreamChannel {
       const choices = [...Array(this.#choices).keys()]
       const ending = { choices: choices.map((index) => ({ index, delta: {}, finish_reason: 'length' })) }
       this.#repair.push({ event: undefined, data: JSON.stringify({ ...ending, ...stopNote(stoppedBy) }) })
-    }
+    } else Object.assign(this.#context.extra, stopNote(stoppedBy))
     return written(this.#repair.finish(usage, bill))
   }
 
@@ -254,10 +258,6 @@ class RepairChannel implements StreamChannel {
       return []
     }
   }
-}
-
-function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
-  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
 }
 
 function stopFrames(answer: AnswerContext, choices: number, stoppedBy: StoppedBy): Frame[] {

@@ -45,6 +45,8 @@ export interface Outcome {
 export interface Settlement {
   readonly usage: Usage
   readonly bill: Bill
+  /** What bounded the answer, where it was not its own end. */
+  readonly stoppedBy: StoppedBy | undefined
 }
 
 export interface RelayOptions {
@@ -213,9 +215,9 @@ class Relay {
     const { settle, provider, requestId } = this.#options
     const fail = (error: GatewayError) => channel.fail(renderError(error, requestId))
     const last = async () => {
-      const { usage, bill } = await settle(outcome)
+      const { usage, bill, stoppedBy } = await settle(outcome)
       if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
-        return channel.finish(usage, bill, outcome.stoppedBy)
+        return channel.finish(usage, bill, stoppedBy)
       return fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, provider))
     }
     try {

@@ -33,8 +33,7 @@ export async function jsonResponse(
   answer: WholeAnswer,
   headers: Record<string, string>,
 ): Promise<Response> {
-  const { usage, bill } = await booking.settle(answer.outcome)
-  return Response.json(answer.body(usage, bill), { headers })
+  return Response.json(answer.body(await booking.settle(answer.outcome)), { headers })
 }
 
 export function streamResponse(

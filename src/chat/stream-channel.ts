@@ -1,6 +1,7 @@
 // What turns a provider's streamed bytes into the client's, and what it has seen on the way.
 
 import type { ChatEvent, Fault } from '../conversation/event.ts'
+import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
@@ -21,6 +22,11 @@ export interface Progress {
 }
 
 export type StoppedBy = 'max_cost' | 'credits'
+
+/** How an answer says what stopped it; nothing where it ended by itself. */
+export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
+  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
+}
 
 /** One answer on its way. Frames come out whole: between any two of them something else may be written. */
 export interface StreamChannel {

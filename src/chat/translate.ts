@@ -1,12 +1,13 @@
 // Translation: the provider's frames become events, the events become frames of the client's protocol.
 
 import type { ChatEvent, Fault } from '../conversation/event.ts'
+import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { Bill, StreamEncoder, StreamParser } from '../protocols/protocol.ts'
 import { encodeFrame, type Frame } from '../protocols/sse.ts'
 import { transportFault } from './fault-error.ts'
-import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
 
 /** Bytes of one framing, cut anywhere, to frames. */
 export interface FrameDecoder {
@@ -18,6 +19,8 @@ export interface TranslateParts {
   readonly decoder: FrameDecoder
   readonly parser: StreamParser
   readonly encoder: StreamEncoder
+  /** The fields of ours that the encoder adds to its last frames; read when those are written. */
+  readonly extra: JsonObject
   /** Told of every thought signature that a tool call carries. */
   readonly onSignature: (toolCallId: string, signature: string) => void
 }
@@ -80,6 +83,7 @@ export class TranslateChannel implements StreamChannel {
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
     const frames = [...this.#open()]
+    Object.assign(this.#parts.extra, stopNote(stoppedBy))
     if (stoppedBy !== undefined) {
       for (const choice of this.#choices.size > 0 ? this.#choices : [0]) {
         if (this.#closed.has(choice)) continue

@@ -1,6 +1,7 @@
 // Client and provider both speak chat completions, but the provider's frames deviate from the wire contract:
 // each frame is mended, every unknown field stays, and the finish and the usage wait for the charge.
 
+import type { FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
@@ -50,6 +51,12 @@ export class FrameRepair implements Meter {
   get finished(): boolean {
     if (this.error !== undefined || this.#choices.size === 0) return false
     return [...this.#choices.values()].every((choice) => choice.ending !== undefined)
+  }
+
+  /** Why the first answer ended, in the words of the wire contract. */
+  get finishReason(): FinishReason | undefined {
+    const choice = this.#choices.get(0)
+    return choice?.ending && finishReasonOf(choice.ending.native, choice.calls.state)
   }
 
   /** The mended frames of one upstream frame. After an error or `[DONE]` nothing more is taken. */
