@@ -102,13 +102,15 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   }
 
   /**
-   * A command on other tables that shares the ledger's commits. It finds the calls as the commands before it have left
-   * them.
+   * A command that shares the ledger's commits and reads its tables: it finds the calls as the commands before it have
+   * left them, and leaves them so.
    */
   admit<T>(run: () => T): Promise<T> {
     return this.group.admit(() => {
       this.#write()
-      return run()
+      const value = run()
+      this.#write()
+      return value
     })
   }
 
@@ -303,7 +305,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   async expire(now: number): Promise<number> {
     const accounts = reading(() => this.#sql.expiring.all(now))
     const booked = accounts.map(({ account }) =>
-      this.group.admit(() => {
+      this.admit(() => {
         const entry = this.#wallets.of(account)
         const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, now)
         if (change) this.#post(entry, change, now, null)
@@ -315,7 +317,6 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   #post(entry: CachedWallet, change: Change, now: number, source: string | null): void {
     if (change.transaction) this.#journal.append(change.transaction.kind, change.transaction.legs, now)
-    this.#journal.write()
     this.#wallets.apply(entry, change, source)
     if (change.newLot) this.#wallets.flush()
   }
@@ -324,11 +325,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const dead = this.#parts.deadOwners()
     const candidates = reading(() => recoverable(this.#calls.listOpen(), dead, now))
     const ended = candidates.map(({ call, account }) =>
-      this.group.admit(() => {
-        const done = this.#recover(call, account, dead, now)
-        this.#write()
-        return done
-      }),
+      this.admit(() => this.#recover(call, account, dead, now)),
     )
     return (await Promise.all(ended)).filter(Boolean).length
   }
