@@ -9,6 +9,8 @@ export class NdjsonDecoder {
   /** The pieces of the unfinished line: joined once it is whole, so that a long line costs its length once. */
   #pieces: string[] = []
   #length = 0
+  /** Characters since the last line that says something: blank ones could go on for ever. */
+  #blank = 0
 
   constructor(maxCharacters: number = maxFrameCharacters) {
     this.#maxCharacters = maxCharacters
@@ -34,6 +36,8 @@ export class NdjsonDecoder {
       this.#bound(data.length)
       return data === '' ? [] : [{ event: undefined, data }]
     })
+    this.#blank = frames.length > 0 ? 0 : this.#blank + text.length
+    this.#bound(this.#blank)
     if (rest !== '') {
       this.#pieces.push(rest)
       this.#length += rest.length

@@ -17,19 +17,27 @@ export const maxFrameCharacters = 8 * 1024 * 1024
 /** Turns the bytes of an SSE body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
 export class SseDecoder {
   readonly #decoder = new TextDecoder('utf-8')
+  readonly #maxCharacters: number
   #frames: Frame[] = []
+  /** Characters since the last event: the parser keeps none of a line that is no field, and would read it for ever. */
+  #withoutEvent = 0
   readonly #parser: ReturnType<typeof createParser>
 
   constructor(maxCharacters: number = maxFrameCharacters) {
+    this.#maxCharacters = maxCharacters
     this.#parser = createParser({
       onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
       maxBufferSize: maxCharacters,
     })
   }
 
-  /** The frames completed by these bytes. Throws when one event outgrows the most it may measure. */
+  /** The frames completed by these bytes. Throws when one event, or what comes in its place, outgrows the most it may measure. */
   push(bytes: Uint8Array): Frame[] {
-    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
+    const text = this.#decoder.decode(bytes, { stream: true })
+    this.#parser.feed(text)
+    this.#withoutEvent = this.#frames.length > 0 ? 0 : this.#withoutEvent + text.length
+    if (this.#withoutEvent > this.#maxCharacters)
+      throw new Error(`there is no event in ${this.#maxCharacters} characters`)
     return this.#take()
   }
 
