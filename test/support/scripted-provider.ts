@@ -14,6 +14,8 @@ export interface Wire {
   end(): void
   /** Breaks the connection off, as a crash does. */
   reset(): void
+  /** Resolves when the connection is closed, by whichever side. */
+  readonly closed: Promise<void>
 }
 
 /** Answers one request; a script that returns without `end` or `reset` leaves the connection hanging. */
@@ -39,11 +41,11 @@ export interface ScriptedProvider {
 
 /**
  * Starts it on a free port of the loopback address. The `model` of a request names the script that answers it,
- * unless `choose` goes by something else of the body.
+ * unless `choose` goes by something else of the body, or by the path.
  */
 export async function startScriptedProvider(
   scripts: Readonly<Record<string, Script>>,
-  choose = (body: JsonObject): Script | undefined => scripts[String(body['model'])],
+  choose = (body: JsonObject, _path: string): Script | undefined => scripts[String(body['model'])],
 ): Promise<ScriptedProvider> {
   const arrivals: Arrival[] = []
   const open = new Set<Socket>()
@@ -61,7 +63,7 @@ export async function startScriptedProvider(
       if (!arrival) return
       received = Buffer.alloc(0)
       arrivals.push(arrival)
-      const script = choose(arrival.body)
+      const script = choose(arrival.body, arrival.path)
       if (!script) return void socket.end(plain(500, 'text/plain', 'no script of this name'))
       void script(wireOf(socket, arrival.body))
     })
@@ -98,6 +100,7 @@ function wireOf(socket: Socket, body: JsonObject): Wire {
       }),
     end: () => void socket.end(),
     reset: () => void socket.resetAndDestroy(),
+    closed: new Promise((resolve) => socket.once('close', () => resolve())),
   }
 }
 
