@@ -18,11 +18,13 @@ export interface CallState {
 
 export interface CallsState {
   readonly calls: readonly CallState[]
+  /** How many of them have been started. */
+  readonly started: number
   /** The position of the call that a nameless delta continues. */
   readonly open: number
 }
 
-export const noCalls: CallsState = { calls: [], open: -1 }
+export const noCalls: CallsState = { calls: [], started: 0, open: -1 }
 
 /** What starting a call needs to know: which choice, and ids for calls that the provider left without one. */
 export interface CallContext {
@@ -62,7 +64,7 @@ export function takeCall(
   const events: ChatEvent[] = []
   let next = known
   if (next.call === undefined && next.name !== '') {
-    const call = state.calls.filter((other) => other.call !== undefined).length
+    const call = state.started
     // Servers that count their ids anew for each call would make two calls one.
     const taken = next.id === '' || state.calls.some((other) => other !== before && other.id === next.id)
     next = { ...next, call, id: taken ? context.mintId(call) : next.id }
@@ -79,8 +81,9 @@ export function takeCall(
   } else if (next.call !== undefined && piece !== '') {
     events.push(argumentDelta(context.choice, next.call, piece))
   }
-  const calls = [...state.calls.slice(0, position), next, ...state.calls.slice(position + 1)]
-  return [{ calls, open: position }, events]
+  const calls = before ? state.calls.with(position, next) : state.calls.concat(next)
+  const started = state.started + (next.call === known.call ? 0 : 1)
+  return [{ calls, started, open: position }, events]
 }
 
 /** The events that complete calls which never had an argument: `{}`, for a client that parses must not get "". */
