@@ -1,7 +1,7 @@
 // Which offers may serve a call, and what must be held for it. Pure.
 
 import type { Model, Offer } from '../catalog/model.ts'
-import { parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/money.ts'
+import { formatUsd, parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, type Bound, type Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import type { Envelope, Routing } from '../protocols/protocol.ts'
@@ -38,11 +38,12 @@ export function candidatesFor(
         return provider ? inTurn(provider.keys, turn).map((key) => ({ model, offer, provider, key })) : []
       }),
   )
-  // Without fallbacks another key is still the same offer.
-  const [first] = candidates
+  // Without fallbacks another key is still the same offer, and nobody stands in for the providers that were named.
+  const { order } = routing
+  const [first] = candidates.filter(({ offer }) => order.length === 0 || order.includes(offer.provider))
   const usable = routing.allowFallbacks
     ? candidates
-    : candidates.filter(({ offer }) => offer === first!.offer)
+    : candidates.filter(({ offer }) => offer === first?.offer)
   if (usable.length > 0) return usable
   const wanted = [...new Set(models.flatMap((model) => model.offers.map((offer) => offer.provider)))]
   throw new GatewayError('no_provider_available', {
@@ -81,7 +82,8 @@ function permitted(offer: Offer, routing: Routing): boolean {
 
 function below(rate: Pico, limit: string | undefined): boolean {
   if (limit === undefined) return true
-  const perToken = parseUsdPerMillion(limit)
+  // Rates are whole picodollars per token, so six decimals decide; a finer limit must not count as none.
+  const perToken = parseUsdPerMillion(limit.replace(/(\.\d{6})\d+$/, '$1'))
   return perToken === undefined || rate <= perToken
 }
 
@@ -127,7 +129,7 @@ export function needOf(
     throw new GatewayError('invalid_request', {
       message: 'max_cost does not cover the prompt and one token of output.',
       param: 'max_cost',
-      metadata: { least_usd: String(least) },
+      metadata: { least_usd: formatUsd(least) },
     })
   }
   return {

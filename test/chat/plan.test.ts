@@ -26,8 +26,14 @@ describe('offers', () => {
     ['ignore', { ignore: ['a'] }, ['b', 'c']],
     ['a price limit for input', { maxPrice: { input: '2', output: undefined } }, ['b', 'c']],
     ['a price limit for output', { maxPrice: { input: undefined, output: '3.9' } }, ['b']],
+    ['a price limit finer than any rate', { maxPrice: { input: '1.0000000001', output: undefined } }, ['b']],
     ['no fallbacks', { allowFallbacks: false, order: ['b'] }, ['b']],
   ])('%s', (_, routing, expected) => expect(served(routing)).toEqual(expected))
+
+  test('without fallbacks no other provider stands in for those that were named', () => {
+    expect(served({ allowFallbacks: false, order: ['z', 'c'] })).toEqual(['c'])
+    expect(() => served({ allowFallbacks: false, order: ['z'] })).toThrow(GatewayError)
+  })
 
   test('none left is a 503 that names who would have served', () => {
     const refused = () => served({ only: ['z'] })
@@ -81,6 +87,14 @@ describe('the need', () => {
       expect(() => asked(wrong)).toThrow(
         expect.objectContaining({ details: expect.objectContaining({ param: 'max_cost' }) }),
       )
+  })
+
+  test('a max_cost that is too low is told the least in dollars', () => {
+    expect(() => needOf({ ...envelope, maxCost: '0.0000001' }, [cheap], 100, 4_096)).toThrow(
+      expect.objectContaining({
+        details: expect.objectContaining({ metadata: { least_usd: '0.000102' } }),
+      }),
+    )
   })
 
   test('what the held amount affords never costs more than it', () => {
