@@ -4,7 +4,7 @@ import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
 import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
-import { formatUsd, smaller, type Pico } from '../credits/money.ts'
+import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
@@ -324,9 +324,11 @@ async function needWithin(
   const { envelope, body } = call.request
   const { holdOutputTokens } = gateway.limits
   const quick = promptBound(body, call.bodyBytes)
-  const need = needOf(envelope, candidates, quick, holdOutputTokens)
-  const enough = need.want <= free && (need.maxCost === undefined || need.want < need.maxCost)
-  if (enough) return need
+  // max_cost is left out here: only the counted prompt may say that it is too low.
+  const need = needOf({ ...envelope, maxCost: undefined }, candidates, quick, holdOutputTokens)
+  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
+  const within = envelope.maxCost === undefined || (maxCost !== undefined && need.want < maxCost)
+  if (need.want <= free && within) return { ...need, maxCost }
   return needOf(
     envelope,
     candidates,

@@ -59,6 +59,14 @@ async function available(key: string): Promise<bigint> {
 }
 
 describe('max_cost', () => {
+  test('that covers a long prompt by its tokens serves it, though its bytes seem too many', async () => {
+    const content = 'the quick brown river runs over the weir '.repeat(2_500)
+    const body = { model: 'sim/json', messages: [{ role: 'user' as const, content }], max_cost: '0.03' }
+    const answer = await client(weir.key).chat.completions.create({ ...body, max_tokens: 5 })
+    const { total } = (answer.usage as unknown as { cost_details: { total: string } }).cost_details
+    expect(parseUsd(total)!).toBeLessThan(parseUsd(body.max_cost)!)
+  })
+
   test('ends a stream with finish reason length and the reason, at a charge within it', async () => {
     const whole = await readLong(weir.key, {})
     const limit = '0.001'
