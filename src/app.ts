@@ -62,7 +62,10 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     ? await findLocalServers(unconfigured(config, server), config.local_servers.timeout_ms)
     : []
   const listed = await listedModels(config, live.providers)
-  Object.assign(live, liveOf(config, [...found, ...listed]))
+  // Parsing the catalog again for nothing would double what it takes of the memory.
+  if (found.length + listed.length > 0) Object.assign(live, liveOf(config, [...found, ...listed]))
+  // Starting leaves garbage behind that nobody would collect before the first burst of calls.
+  Bun.gc(true)
 
   const sweep = startSweep({
     ledger: store.ledger,
@@ -227,6 +230,7 @@ function liveCatalog(live: Live): Catalog {
     resolve: (id) => live.catalog.resolve(id),
     find: (id) => live.catalog.find(id),
     list: (filter) => live.catalog.list(filter),
+    count: () => live.catalog.count(),
   }
 }
 
@@ -272,7 +276,7 @@ function factsOf(
     console: undefined,
     docs: baseUrl.replace(/\/v1$/, '/docs'),
     providers: providerFacts(config, live, servers),
-    catalog: { date: live.catalog.date, models: live.catalog.list().length },
+    catalog: { date: live.catalog.date, models: live.catalog.count() },
     tryModel: 'sim/echo',
     owner,
   }

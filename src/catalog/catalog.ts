@@ -54,6 +54,8 @@ export interface Catalog {
   find(id: string): Model | undefined
   /** The models that can be called today, by id. */
   list(filter?: ModelFilter): readonly Model[]
+  /** How many models can be called today; builds none of them. */
+  count(): number
   /** Known but not sold, with the reason. */
   readonly unpriced: readonly UnpricedModel[]
 }
@@ -111,6 +113,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
       if (retired(row, today())) throw retiredError(model)
       return model
     },
+    count: () => current().length,
     list(filter = {}) {
       const found = current()
         .map(find)

@@ -240,7 +240,7 @@ export const configSchema = z.strictObject({
       ),
       requests_in_flight_per_account: whole(
         'Charged requests of one account at one time',
-        1_024,
+        4_096,
         1,
         1_000_000,
       ),
