@@ -20,6 +20,8 @@ import type { StoppedBy, StreamChannel } from './stream-channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
 const extendAt = 0.75
+/** More than any model writes in one answer: none is this fast for as long as a call may last. */
+const longestAnswerTokens = 1_000_000
 
 export class Booking {
   readonly #gateway: Gateway
@@ -91,6 +93,7 @@ export class Booking {
   get warnings(): readonly Warning[] {
     if (this.#held >= this.#need.want) return []
     const affordable = this.outputBound(this.#candidate)
+    if (affordable === undefined) return []
     return [
       {
         param: 'max_tokens',
@@ -102,14 +105,19 @@ export class Booking {
   /** The most output tokens to ask of this candidate; undefined to leave it to the model. */
   outputBound(candidate: Candidate): number | undefined {
     const { n, maxOutputTokens, stream } = this.#call.request.envelope
-    const most = candidate.model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER
+    const { maxOutputTokens: most, contextLength } = candidate.model
+    // Servers refuse a bound that their context cannot hold: one that no answer can reach is not asked for.
+    const longest = most ?? contextLength ?? longestAnswerTokens
     const within = (credit: Pico) => outputWithin(credit, this.#need, candidate.offer.price, n)
-    if (this.#need.bounded) return Math.min(maxOutputTokens ?? most, within(this.#held), most)
-    if (this.#held < this.#need.want || this.#need.maxCost !== undefined)
-      return Math.min(within(this.#held), most)
-    // A whole answer cannot be stopped on its way, so it may at most be what all free credit pays for.
-    const affordable = within(this.#held + this.#free)
-    return !stream && affordable < most ? affordable : undefined
+    if (this.#need.bounded) return Math.min(maxOutputTokens ?? longest, within(this.#held))
+    const { maxCost } = this.#need
+    const shortOfCredit = this.#held < this.#need.want
+    // A stream can be stopped when its credit ends; a whole answer cannot, and may be what all free credit pays for.
+    if (stream && !shortOfCredit && maxCost === undefined) return undefined
+    const credit = shortOfCredit ? this.#held : this.#held + this.#free
+    const bound = within(maxCost === undefined ? credit : smaller(credit, maxCost))
+    if (bound < longest) return bound
+    return maxOutputTokens === undefined ? undefined : most
   }
 
   get candidate(): Candidate {
