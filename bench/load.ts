@@ -80,9 +80,10 @@ async function measureAll(upstream: Started, proxy: Started): Promise<void> {
   const weir = await startWeir(options)
   try {
     report('resident idle, MB', residentMb(weir.pid), targets.idleMb)
+    // Before the load: what the streams take is asked for, not what a burst of other calls has left behind.
+    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir)
     const { origin, key, pid } = weir
     await measureCells({ name: 'weir', origin, key, model: 'bench/fixed', pid }, upstream, proxy)
-    await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir)
   } finally {
     await weir.stop()
   }
