@@ -174,6 +174,7 @@ function serviceOf(
     log,
     now: Date.now,
     ready: () => !state.draining,
+    reachableHosts: config.egress.allow_hosts,
     keepOpen: (request) => service.server?.timeout(request, 0),
   }
   return service

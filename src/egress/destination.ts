@@ -36,21 +36,34 @@ export const systemResolve: Resolve = async (host) => {
  * its name does not resolve.
  */
 export async function destinationOf(text: string, rules: DestinationRules): Promise<Destination> {
-  const url = parsedUrl(text, rules.param)
-  const host = withoutBrackets(url.hostname)
-  const allowed = isAllowed(url, rules.allowHosts)
-  if (isAddress(host)) {
-    if (!allowed && !isPublicAddress(host)) throw notAllowed(rules.param, 'the address is not public')
-    return { url, addresses: [host] }
-  }
-  // This name means the machine itself whatever a resolver says of it, also where none knows it.
-  if (!allowed && /(?:^|\.)localhost\.?$/.test(host)) throw notAllowed(rules.param, 'it names this machine')
+  const { url, host, allowed } = checkedByName(text, rules)
+  if (isAddress(host)) return { url, addresses: [host] }
   const addresses = await resolved(host, rules)
   // One private answer among public ones is an attack or a mistake; either way the name is not to be trusted.
   if (!allowed && !addresses.every(isPublicAddress)) {
     throw notAllowed(rules.param, 'the host does not have a public address')
   }
   return { url, addresses: ipv4First(addresses) }
+}
+
+/**
+ * What the text alone tells, without asking a resolver: for addresses that a provider is told and may fetch from its
+ * own place. Throws `url_not_allowed` for another scheme, user information, and a private address or name.
+ */
+export function checkUrl(text: string, rules: Omit<DestinationRules, 'resolve'>): void {
+  checkedByName(text, rules)
+}
+
+function checkedByName(text: string, rules: Omit<DestinationRules, 'resolve'>) {
+  const url = parsedUrl(text, rules.param)
+  const host = withoutBrackets(url.hostname)
+  const allowed = isAllowed(url, rules.allowHosts)
+  if (!allowed && isAddress(host) && !isPublicAddress(host)) {
+    throw notAllowed(rules.param, 'the address is not public')
+  }
+  // This name means the machine itself whatever a resolver says of it, also where none knows it.
+  if (!allowed && /(?:^|\.)localhost\.?$/.test(host)) throw notAllowed(rules.param, 'it names this machine')
+  return { url, host, allowed }
 }
 
 export function notAllowed(param: string | undefined, reason: string): GatewayError {

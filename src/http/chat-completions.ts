@@ -3,6 +3,7 @@
 import type { Caller } from '../accounts/caller.ts'
 import { complete } from '../chat/complete.ts'
 import { shuttingDown } from '../chat/fault-error.ts'
+import { refusePrivateMedia } from '../chat/media-urls.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
 import { authenticate } from './authenticate.ts'
 import { idempotent } from './idempotency.ts'
@@ -27,6 +28,7 @@ export async function chatCompletions(
   const caller = await identify(service, request)
   const { json, bytes } = await readJson(request, service.body)
   const parsed = inbound.parse(json)
+  refusePrivateMedia(json, service.reachableHosts)
   if (!service.ready()) throw shuttingDown()
   service.keepOpen(request)
   return idempotent(service, { request, caller, json, requestId }, (signal) =>

@@ -1,14 +1,23 @@
 // Any failure as the one error response of the wire contract.
 
-import { asGatewayError, renderError, retryHeaders } from '../errors.ts'
+import { asGatewayError, renderError, retryHeaders, type GatewayError } from '../errors.ts'
 
 /** The response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
 export function errorResponse(thrown: unknown, requestId: string): Response {
   const error = asGatewayError(thrown)
   return Response.json(renderError(error, requestId), {
     status: error.status,
-    headers: { 'x-request-id': requestId, ...retryHeaders(error) },
+    headers: { 'x-request-id': requestId, ...servedBy(error), ...retryHeaders(error) },
   })
+}
+
+/** Who failed, under the names that answers carry. */
+function servedBy({ details }: GatewayError): Record<string, string> {
+  const model = details.metadata?.['model']
+  return {
+    ...(details.provider === undefined ? {} : { 'x-weir-provider': details.provider }),
+    ...(typeof model === 'string' && /^[\x21-\x7e]+$/.test(model) ? { 'x-weir-model': model } : {}),
+  }
 }
 
 /** A new id for a request: ordered by time, so that rows of the same moment lie together. */

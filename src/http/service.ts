@@ -23,6 +23,8 @@ export interface Service extends IdempotencyParts {
   readonly now: () => number
   /** False while the gateway drains: it finishes what it has and takes nothing new. */
   readonly ready: () => boolean
+  /** Private `host` or `host:port` entries that users' requests may name. */
+  readonly reachableHosts: readonly string[]
   /** Lifts the idle timeout of a request whose answer may take its time; the call's own deadlines hold instead. */
   readonly keepOpen: (request: Request) => void
 }

@@ -258,7 +258,7 @@ const rows: readonly Row[] = [
           },
         ],
       }),
-    param: 'messages[0].content[0]',
+    param: 'messages[0].content[0].image_url.url',
   },
   {
     code: 'content_filtered',
