@@ -152,13 +152,14 @@ export class Attempt {
   readonly #stopping: AbortSignal
   readonly #deadline: Deadline
   readonly #giveBack: () => void
+  readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
     { watchdog, stopping, upstream }: Gateway,
-    call: Pick<PaidCall, 'signal'>,
+    call: Pick<PaidCall, 'signal' | 'requestId'>,
     patienceMs: number,
     policy: 'cancel' | 'drain' | 'free',
   ) {
@@ -166,6 +167,7 @@ export class Attempt {
     if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     this.#giveBack = giveBack
     this.#gone = call.signal
+    this.#requestId = call.requestId
     this.#stopping = stopping
     this.#deadline = watchdog.arm(patienceMs, () => {
       this.#expired = true
@@ -179,7 +181,12 @@ export class Attempt {
 
   send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
-    return send({ ...lowered, provider, key, abort: this.#controller, connectMs })
+    // The simulator gives the same request the same id, unless it is told that it is another call: a receipt is
+    // found by it.
+    const named: Record<string, string> =
+      provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
+    const headers = { ...lowered.headers, ...named }
+    return send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
   }
 
   extend(ms: number): void {

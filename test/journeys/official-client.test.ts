@@ -269,3 +269,21 @@ test('the ledger proves itself after all of this', async () => {
   await settledCredits()
   expect(await weir.command('ledger', 'audit', '--json')).toMatchObject({ code: 0 })
 })
+
+test('two calls alike have ids of their own, and each finds its receipt', async () => {
+  const read = async () => {
+    const body = { model: 'sim/echo', messages: say('The same words.'), stream: true as const }
+    const { data, response } = await client.chat.completions.create(body).withResponse()
+    let id = ''
+    for await (const chunk of data) id = chunk.id
+    return { id, requestId: response.headers.get('x-request-id') }
+  }
+  const calls = [await read(), await read()]
+  expect(new Set(calls.map(({ id }) => id)).size).toBe(2)
+  for (const { id, requestId } of calls) {
+    const headers = { authorization: `Bearer ${weir.key}` }
+    const answer = await fetch(`${weir.baseUrl}/generation?id=${id}`, { headers })
+    const receipt = (await answer.json()) as { data: { id: string } }
+    expect(receipt.data.id).toBe(String(requestId))
+  }
+})
