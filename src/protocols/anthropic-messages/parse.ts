@@ -1,9 +1,10 @@
 // Anthropic's answers as events: a pure state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import type { JsonObject } from '../../conversation/request.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../content-blocks.ts'
 import { fault } from '../faults.ts'
-import { isJson, parseJson } from '../json.ts'
+import { isJson, isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { webAnnotations } from './citations.ts'
@@ -15,7 +16,6 @@ import {
   messageSchema,
   reasoningFormat,
   type WireBlock,
-  type WireDelta,
   type WireUsage,
 } from './schema.ts'
 import { mergeUsage, usageOf } from './usage.ts'
@@ -111,14 +111,15 @@ function stepEvent(state: ParserState, event: unknown): Step {
         : fail(state, 'content_block_start has no block')
     }
     case 'content_block_delta': {
-      const told = eventSchemas.content_block_delta.safeParse(event)
-      return told.success
-        ? addDelta(state, told.data.index, told.data.delta)
+      // Nearly every event is one of these, so it is read field by field instead of by a schema.
+      const { index, delta } = event as JsonObject
+      return isIndex(index) && isObject(delta) && typeof delta.type === 'string'
+        ? addDelta(state, index, delta)
         : fail(state, 'content_block_delta has no delta')
     }
     case 'content_block_stop': {
-      const told = eventSchemas.content_block_stop.safeParse(event)
-      return told.success ? stopBlock(state, told.data.index) : [state, []]
+      const { index } = event as JsonObject
+      return isIndex(index) ? stopBlock(state, index) : [state, []]
     }
     case 'message_delta': {
       const told = eventSchemas.message_delta.safeParse(event)
@@ -196,32 +197,43 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
   }
 }
 
-function addDelta(state: ParserState, index: number, delta: WireDelta): Step {
-  const open = state.open[index]
+function addDelta(state: ParserState, index: number, delta: JsonObject): Step {
   switch (delta.type) {
     case 'text_delta':
-      return addText(state, delta.text)
-    case 'input_json_delta': {
-      if (delta.partial_json === '' || (open?.kind !== 'call' && open?.kind !== 'answer')) return [state, []]
-      const next = withOpen(state, index, { ...open, json: open.json + delta.partial_json })
-      if (open.kind === 'answer') return addText(next, delta.partial_json)
-      return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: delta.partial_json }]]
-    }
+      return addText(state, text(delta.text))
+    case 'input_json_delta':
+      return addInput(state, index, text(delta.partial_json))
     case 'thinking_delta':
-      if (open?.kind !== 'reasoning' || delta.thinking === '') return [state, []]
-      return [state, [thinking(open.index, delta.thinking, '')]]
+      return addThinking(state, index, text(delta.thinking), '')
     case 'signature_delta':
-      if (open?.kind !== 'reasoning' || delta.signature === '') return [state, []]
-      return [state, [thinking(open.index, '', delta.signature)]]
-    case 'compaction_delta':
+      return addThinking(state, index, '', text(delta.signature))
+    case 'compaction_delta': {
+      const open = state.open[index]
       if (open?.kind !== 'reasoning' || typeof delta.content !== 'string') return [state, []]
       return [state, [compaction(open.index, delta.content)]]
-    case 'citations_delta':
+    }
+    case 'citations_delta': {
+      const open = state.open[index]
       if (open?.kind !== 'text') return [state, []]
       return [withOpen(state, index, { ...open, citations: [...open.citations, delta.citation] }), []]
+    }
     default:
       return [state, []]
   }
+}
+
+function addInput(state: ParserState, index: number, piece: string): Step {
+  const open = state.open[index]
+  if (piece === '' || (open?.kind !== 'call' && open?.kind !== 'answer')) return [state, []]
+  const next = withOpen(state, index, { ...open, json: open.json + piece })
+  if (open.kind === 'answer') return addText(next, piece)
+  return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: piece }]]
+}
+
+function addThinking(state: ParserState, index: number, piece: string, signature: string): Step {
+  const open = state.open[index]
+  if (open?.kind !== 'reasoning' || (piece === '' && signature === '')) return [state, []]
+  return [state, [thinking(open.index, piece, signature)]]
 }
 
 function stopBlock(state: ParserState, index: number): Step {
@@ -282,6 +294,15 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 }
 
 // ---- pieces -----------------------------------------------------------------------------------------------
+
+function isIndex(value: unknown): value is number {
+  return Number.isFinite(value)
+}
+
+/** A text field of a delta; one that is missing or of another type loses nothing else. */
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
 
 function fail(state: ParserState, message: string): Step {
   return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]

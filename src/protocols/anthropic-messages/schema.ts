@@ -101,18 +101,6 @@ const blockSchema = z.object({
 
 export type WireBlock = z.infer<typeof blockSchema>
 
-const deltaSchema = z.object({
-  type: z.string(),
-  text,
-  thinking: text,
-  signature: text,
-  partial_json: text,
-  citation: z.unknown().optional(),
-  content: z.unknown().optional(),
-})
-
-export type WireDelta = z.infer<typeof deltaSchema>
-
 export const citationSchema = z.object({
   type: z.string(),
   url: z.string().nullish().catch(undefined),
@@ -131,12 +119,13 @@ export const messageSchema = z.object({
 
 const name = z.string().optional().catch(undefined)
 
-/** The events of a stream, by type. An event of another type is ignored, as the protocol asks. */
+/**
+ * The events of a stream, by type, but for the deltas and stops of blocks: those are too many for a schema. An event
+ * of another type is ignored, as the protocol asks.
+ */
 export const eventSchemas = {
   message_start: z.object({ message: z.object({ id: name, model: name, usage }) }),
   content_block_start: z.object({ index: z.number(), content_block: blockSchema }),
-  content_block_delta: z.object({ index: z.number(), delta: deltaSchema }),
-  content_block_stop: z.object({ index: z.number() }),
   message_delta: z.object({
     delta: z.object({ stop_reason: z.string().nullish().catch(undefined) }).catch({ stop_reason: undefined }),
     usage,

@@ -14,9 +14,19 @@ interface Call {
   arguments: string
 }
 
+/** The first of the calls that have one id: of all, of those without the provider's index, and under each index. */
+interface SameId {
+  readonly first: Call
+  unnumbered: Call | undefined
+  readonly numbered: Map<number, Call>
+}
+
 /** Follows the tool calls of one choice. */
 export class CallRepair {
   readonly #calls: Call[] = []
+  readonly #sameId = new Map<string, SameId>()
+  /** The latest call under each of the provider's indices. */
+  readonly #latest = new Map<number, Call>()
   readonly #mintId: (index: number) => string
 
   /** `mintId` names a call whose provider gave it no id. */
@@ -60,7 +70,7 @@ export class CallRepair {
       theirs: given.theirs,
       arguments: '',
     }
-    this.#calls.push(call)
+    this.#add(call)
     const start: JsonObject = {
       index: ours,
       id: call.id,
@@ -71,14 +81,24 @@ export class CallRepair {
     return [start, ...this.#continued(call, text, false)]
   }
 
+  #add(call: Call): void {
+    this.#calls.push(call)
+    if (call.theirs !== undefined) this.#latest.set(call.theirs, call)
+    const known = this.#sameId.get(call.id)
+    const same: SameId = known ?? { first: call, unnumbered: undefined, numbered: new Map() }
+    if (!known) this.#sameId.set(call.id, same)
+    if (call.theirs === undefined) same.unnumbered ??= call
+    else if (!same.numbered.has(call.theirs)) same.numbered.set(call.theirs, call)
+  }
+
   /** A new id under an index that is taken is a new call: some providers number every parallel call 0. */
   #callOf(given: { theirs?: number | undefined; id?: string | undefined; name?: string | undefined }) {
     if (given.id !== undefined) {
-      const sameId = this.#calls.find((call) => call.id === given.id && sameIndex(call.theirs, given.theirs))
+      const sameId = firstOf(this.#sameId.get(given.id), given.theirs)
       if (sameId || given.name !== undefined) return sameId
     }
     if (given.theirs !== undefined) {
-      const last = this.#calls.findLast((call) => call.theirs === given.theirs)
+      const last = this.#latest.get(given.theirs)
       return last && given.name !== undefined && given.name !== last.name ? undefined : last
     }
     return given.name === undefined ? this.#calls.at(-1) : undefined
@@ -96,8 +116,13 @@ export class CallRepair {
   }
 }
 
-function sameIndex(a: number | undefined, b: number | undefined): boolean {
-  return a === undefined || b === undefined || a === b
+/** The earliest call of an id that can be meant: an index that either side lacks tells no calls apart. */
+function firstOf(same: SameId | undefined, theirs: number | undefined): Call | undefined {
+  if (same === undefined || theirs === undefined) return same?.first
+  const { unnumbered } = same
+  const numbered = same.numbered.get(theirs)
+  if (numbered === undefined || unnumbered === undefined) return numbered ?? unnumbered
+  return numbered.index < unnumbered.index ? numbered : unnumbered
 }
 
 /** Arguments are JSON text; a few servers send the object itself. */

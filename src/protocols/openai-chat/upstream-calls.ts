@@ -41,49 +41,65 @@ export function takeCall(
   entry: JsonObject,
   context: CallContext,
 ): readonly [CallsState, readonly ChatEvent[]] {
-  const fn = isObject(entry.function) ? entry.function : {}
   const index = typeof entry.index === 'number' ? entry.index : undefined
-  const id = typeof entry.id === 'string' ? entry.id : ''
-  const name = typeof fn.name === 'string' ? fn.name : ''
-  const piece = argumentText(fn.arguments)
-
-  const found = findCall(state, index, id, name)
+  const fn = isObject(entry.function) ? entry.function : {}
+  const found = findCall(state, index, textOf(entry.id), textOf(fn.name))
   const before = found < 0 ? undefined : state.calls[found]
-  if (before && name !== '' && isRepetition(before, piece)) return [state, []]
+  const isTaken = (id: string) => state.calls.some((other) => other !== before && other.id === id)
+  const [next, events] = continueCall(before, entry, { ...context, started: state.started, isTaken })
+  if (next === before) return [state, []]
+  const calls = before ? state.calls.with(found, next) : state.calls.concat(next)
+  const started = state.started + (next.call === before?.call ? 0 : 1)
+  return [{ calls, started, open: before ? found : state.calls.length }, events]
+}
 
-  const position = before ? found : state.calls.length
+/** What continuing one call needs to know of the others. */
+export interface OtherCalls extends CallContext {
+  /** How many calls have been started. */
+  readonly started: number
+  /** Whether another call has this id. */
+  readonly isTaken: (id: string) => boolean
+}
+
+/** A call after one more entry of its own, with the events to tell; the same call where the entry only repeats it. */
+export function continueCall(
+  before: CallState | undefined,
+  entry: JsonObject,
+  others: OtherCalls,
+): readonly [CallState, readonly ChatEvent[]] {
+  const fn = isObject(entry.function) ? entry.function : {}
+  const name = textOf(fn.name)
+  const piece = argumentText(fn.arguments)
+  if (before && name !== '' && isRepetition(before, piece)) return [before, []]
+
   const known: CallState = {
-    index: before?.index ?? index,
+    index: before?.index ?? (typeof entry.index === 'number' ? entry.index : undefined),
     // Ids and names come once; where a server repeats them on every delta, the first holds.
-    id: before?.id || id,
+    id: before?.id || textOf(entry.id),
     name: before?.name || name,
     arguments: (before?.arguments ?? '') + piece,
     thoughtSignature: before?.thoughtSignature ?? signatureOf(entry),
     call: before?.call,
   }
-  const events: ChatEvent[] = []
-  let next = known
-  if (next.call === undefined && next.name !== '') {
-    const call = state.started
-    // Servers that count their ids anew for each call would make two calls one.
-    const taken = next.id === '' || state.calls.some((other) => other !== before && other.id === next.id)
-    next = { ...next, call, id: taken ? context.mintId(call) : next.id }
-    events.push({
-      kind: 'tool-call-start',
-      choice: context.choice,
-      call,
-      id: next.id,
-      name: next.name,
-      thoughtSignature: next.thoughtSignature,
-    })
-    // What came before the name was known is told now.
-    if (next.arguments !== '') events.push(argumentDelta(context.choice, call, next.arguments))
-  } else if (next.call !== undefined && piece !== '') {
-    events.push(argumentDelta(context.choice, next.call, piece))
+  if (known.call !== undefined) {
+    return [known, piece === '' ? [] : [argumentDelta(others.choice, known.call, piece)]]
   }
-  const calls = before ? state.calls.with(position, next) : state.calls.concat(next)
-  const started = state.started + (next.call === known.call ? 0 : 1)
-  return [{ calls, started, open: position }, events]
+  return known.name === '' ? [known, []] : startCall(known, others)
+}
+
+function startCall(known: CallState, others: OtherCalls): readonly [CallState, readonly ChatEvent[]] {
+  const { choice, started: call } = others
+  // Servers that count their ids anew for each call would make two calls one.
+  const id = known.id === '' || others.isTaken(known.id) ? others.mintId(call) : known.id
+  const { name, thoughtSignature } = known
+  const start: ChatEvent = { kind: 'tool-call-start', choice, call, id, name, thoughtSignature }
+  // What came before the name was known is told now.
+  const told = known.arguments === '' ? [] : [argumentDelta(choice, call, known.arguments)]
+  return [{ ...known, call, id }, [start, ...told]]
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : ''
 }
 
 /** The events that complete calls which never had an argument: `{}`, for a client that parses must not get "". */

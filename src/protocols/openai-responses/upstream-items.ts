@@ -5,8 +5,9 @@ import { createHash } from 'node:crypto'
 import type { Annotation, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty } from '../json.ts'
-import { type CallsState, noCalls, takeCall } from '../openai-chat/upstream-calls.ts'
+import { VersionedMap } from '../versioned-map.ts'
 import type { ResponsesQuirks } from './quirks.ts'
+import { type ItemCalls, noItemCalls, takeItemCall } from './upstream-item-calls.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
 
 /** What is known of one part of an item: a text, a summary, the arguments of a call. */
@@ -25,16 +26,18 @@ export interface OutputState {
   readonly seed: string
   /** UTF-16 units of the text so far, over all messages and their parts. */
   readonly textLength: number
-  readonly parts: ReadonlyMap<string, PartState>
-  readonly calls: CallsState
+  readonly parts: VersionedMap<string, PartState>
+  readonly calls: ItemCalls
   /** The positions of items by their ids, for events that name no position. */
-  readonly positions: ReadonlyMap<string, number>
+  readonly positions: VersionedMap<string, number>
+  /** The position after those of all items with an id. */
+  readonly nextPosition: number
   /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
   readonly nextIndex: number
   /** Positions of messages and calls that have been counted. */
-  readonly counted: ReadonlySet<number>
+  readonly counted: VersionedMap<number, true>
   /** Positions of items whose end has been told. */
-  readonly finished: ReadonlySet<number>
+  readonly finished: VersionedMap<number, true>
   /** Web searches that the provider ran. */
   readonly searches: number
 }
@@ -43,12 +46,13 @@ export function emptyOutput(seed: string): OutputState {
   return {
     seed,
     textLength: 0,
-    parts: new Map(),
-    calls: noCalls,
-    positions: new Map(),
+    parts: new VersionedMap(),
+    calls: noItemCalls(),
+    positions: new VersionedMap(),
+    nextPosition: 0,
     nextIndex: 0,
-    counted: new Set(),
-    finished: new Set(),
+    counted: new VersionedMap(),
+    finished: new VersionedMap(),
     searches: 0,
   }
 }
@@ -81,8 +85,10 @@ export class OutputStep {
   }
 
   textDelta(event: JsonObject): void {
-    this.#text(this.#partKey('text', event), this.#position(event), event.delta)
-    this.#logprobs(this.#partKey('text', event), event.logprobs)
+    const position = this.#position(event)
+    const key = keyOf('text', position, partIndex(event, 'content_index'))
+    this.#text(key, position, event.delta)
+    this.#logprobs(key, event.logprobs)
   }
 
   /** `response.output_text.done`: some servers tell the log probabilities here only. */
@@ -131,7 +137,7 @@ export class OutputStep {
   output(items: Json | undefined): void {
     const before = this.state
     const told = typesTold(before)
-    const free = Math.max(-1, ...before.positions.values(), ...before.counted, ...before.finished) + 1
+    const free = positionAfter(before)
     for (const [at, item] of objects(items).entries()) {
       const known = before.positions.get(nonEmpty(item.id) ?? '')
       if (known !== undefined) {
@@ -144,7 +150,7 @@ export class OutputStep {
   item(item: JsonObject, position: number): void {
     this.#remember(item, position)
     if (this.state.finished.has(position)) return
-    this.state = { ...this.state, finished: new Set(this.state.finished).add(position) }
+    this.state = { ...this.state, finished: this.state.finished.with(position, true) }
     switch (item.type) {
       case 'message':
         this.#count(position)
@@ -224,8 +230,10 @@ export class OutputStep {
     if (typeof text !== 'string') return
     this.#count(position)
     const before = this.state.parts.get(key) ?? { ...freshPart, start: this.state.textLength }
-    this.#setPart(key, { ...before, told: before.told + text.length })
-    this.state = { ...this.state, textLength: this.state.textLength + text.length }
+    const { start, annotations, logprobs } = before
+    const part = { told: before.told + text.length, start, annotations, logprobs }
+    const textLength = this.state.textLength + text.length
+    this.state = { ...this.state, parts: this.state.parts.with(key, part), textLength }
     this.events.push({ kind: 'text-delta', choice, text })
   }
 
@@ -252,6 +260,7 @@ export class OutputStep {
   }
 
   #logprobs(key: string, raw: Json | undefined): void {
+    if (!Array.isArray(raw) || raw.length === 0) return
     const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
     if (content.length === 0) return
     this.#setPart(key, { ...this.#part(key), logprobs: true })
@@ -268,7 +277,7 @@ export class OutputStep {
   }
 
   #completeCall(position: number, item: JsonObject): void {
-    const known = this.state.calls.calls.find((call) => call.index === position)
+    const known = this.state.calls.byPosition.get(position)
     const told = known?.arguments ?? ''
     const whole = typeof item.arguments === 'string' ? item.arguments : ''
     this.#call(position, { ...item, arguments: whole.startsWith(told) ? whole.slice(told.length) : '' })
@@ -277,7 +286,7 @@ export class OutputStep {
   /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
   #call(position: number, item: JsonObject): void {
     this.#count(position)
-    const known = this.state.calls.calls.find((call) => call.index === position)
+    const known = this.state.calls.byPosition.get(position)
     const entry: JsonObject = {
       index: position,
       // The first id holds: the sibling would take another id under the same index for another call.
@@ -285,7 +294,7 @@ export class OutputStep {
       function: { name: known?.name ? '' : (nonEmpty(item.name) ?? ''), arguments: item.arguments ?? '' },
     }
     const mintId = (call: number) => mintedId(this.state.seed, call)
-    const [calls, events] = takeCall(this.state.calls, entry, { choice, mintId })
+    const [calls, events] = takeItemCall(this.state.calls, position, entry, { choice, mintId })
     this.state = { ...this.state, calls }
     this.events.push(...events)
   }
@@ -302,36 +311,33 @@ export class OutputStep {
   }
 
   #setPart(key: string, part: PartState): void {
-    this.state = { ...this.state, parts: new Map(this.state.parts).set(key, part) }
+    this.state = { ...this.state, parts: this.state.parts.with(key, part) }
   }
 
   #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
-    const at = event[index]
-    return keyOf(kind, this.#position(event), typeof at === 'number' ? at : 0)
+    return keyOf(kind, this.#position(event), partIndex(event, index))
   }
 
   /** The position of the item that an event is about. */
   #position(event: JsonObject, item: JsonObject = {}): number {
     const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
     const known = id === undefined ? undefined : this.state.positions.get(id)
-    const position = typeof event.output_index === 'number' ? event.output_index : (known ?? this.#next)
+    const position =
+      typeof event.output_index === 'number' ? event.output_index : (known ?? this.state.nextPosition)
     if (known === undefined && id !== undefined) this.#remember({ id }, position)
     return position
-  }
-
-  get #next(): number {
-    return Math.max(-1, ...this.state.positions.values()) + 1
   }
 
   #remember(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
     if (id === undefined || this.state.positions.has(id)) return
-    this.state = { ...this.state, positions: new Map(this.state.positions).set(id, position) }
+    const nextPosition = Math.max(this.state.nextPosition, position + 1)
+    this.state = { ...this.state, positions: this.state.positions.with(id, position), nextPosition }
   }
 
   #count(position: number): void {
     if (this.state.counted.has(position)) return
-    const counted = new Set(this.state.counted).add(position)
+    const counted = this.state.counted.with(position, true)
     this.state = { ...this.state, counted, nextIndex: this.state.nextIndex + 1 }
   }
 }
@@ -339,9 +345,17 @@ export class OutputStep {
 /** The types of items of which something has been told. */
 function typesTold(output: OutputState): Set<string> {
   const kinds = new Set([...output.parts.keys()].map((key) => typesOfParts[key.split('/')[0]!]!))
-  if (output.calls.calls.length > 0) kinds.add('function_call')
+  if (output.calls.byPosition.size > 0) kinds.add('function_call')
   if (output.searches > 0) kinds.add('web_search_call')
   return kinds
+}
+
+/** The position after those of all items that are known. */
+function positionAfter({ nextPosition, counted, finished }: OutputState): number {
+  let next = nextPosition
+  for (const position of counted.keys()) next = Math.max(next, position + 1)
+  for (const position of finished.keys()) next = Math.max(next, position + 1)
+  return next
 }
 
 const typesOfParts: Readonly<Record<string, string>> = {
@@ -350,6 +364,11 @@ const typesOfParts: Readonly<Record<string, string>> = {
   summary: 'reasoning',
   reasoning: 'reasoning',
   encrypted: 'reasoning',
+}
+
+function partIndex(event: JsonObject, field: string): number {
+  const at = event[field]
+  return typeof at === 'number' ? at : 0
 }
 
 function keyOf(kind: string, position: number, at: number): string {

@@ -4,7 +4,13 @@ import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
-import { callsAreWhole, completeCalls, hasNamelessCall } from '../openai-chat/upstream-calls.ts'
+import {
+  callsAreWhole,
+  type CallsState,
+  completeCalls,
+  hasNamelessCall,
+  noCalls,
+} from '../openai-chat/upstream-calls.ts'
 import { faultInside } from '../openai-chat/upstream-fault.ts'
 import { finishReasonOf } from '../openai-chat/upstream-finish.ts'
 import type { StreamParser } from '../protocol.ts'
@@ -140,7 +146,7 @@ function conclude(state: StreamState, response: JsonObject, quirks: ResponsesQui
   const failure = failureOf(response)
   // What the provider counted up to its failure is owed all the same.
   if (failure) return [...output.events, ...usage, errorEvent(failure)]
-  const { calls } = output.state
+  const calls: CallsState = { ...noCalls, calls: [...output.state.calls.byPosition.values()] }
   if (hasNamelessCall(calls)) {
     return [
       ...output.events,
