@@ -1,14 +1,27 @@
 // Cohere's answers as events: a pure state machine over stream events, and whole answers fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
-import type { Json } from '../../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
+import { Grown } from '../grown.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { annotationsOf, type Cited } from './citations.ts'
 import { faultOfFinish } from './fault.ts'
-import { answerSchema, citationSchema, eventSchemas, logprobSchema, type WireUsage } from './schema.ts'
+import {
+  answerSchema,
+  type CallStart,
+  callOf,
+  citationSchema,
+  citationStartSchema,
+  indexOf,
+  logprobSchema,
+  messageEndSchema,
+  messageIn,
+  textOf,
+  type WireUsage,
+} from './schema.ts'
 import { usageOf } from './usage.ts'
 
 export interface CohereState {
@@ -16,13 +29,14 @@ export interface CohereState {
   readonly text: string
   /** Where each block begins in the text, by its index. */
   readonly bases: Readonly<Record<number, number>>
-  readonly citations: readonly Cited[]
+  readonly citations: Grown<Cited>
   /** The reasoning pieces so far: the block index of each, in order. */
   readonly thoughts: readonly number[]
   /** Our number for each of the provider's call indexes, in order. */
-  readonly calls: readonly number[]
-  /** The arguments of each call so far. */
-  readonly arguments: readonly string[]
+  readonly calls: Grown<number>
+  /** The arguments of each call before the last, and those of the last so far: calls come one after another. */
+  readonly earlier: Grown<string>
+  readonly last: string
 }
 
 type Step = readonly [CohereState, readonly ChatEvent[]]
@@ -31,10 +45,11 @@ const initial: CohereState = {
   ended: false,
   text: '',
   bases: {},
-  citations: [],
+  citations: Grown.empty(),
   thoughts: [],
-  calls: [],
-  arguments: [],
+  calls: Grown.empty(),
+  earlier: Grown.empty(),
+  last: '',
 }
 
 /** Parses the stream of one answer. A stream without `message-end` ends in an error of kind `cut`. */
@@ -90,59 +105,60 @@ function stepFrame(state: CohereState, frame: Frame): Step {
 }
 
 function stepEvent(state: CohereState, event: unknown): Step {
-  const type = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined
-  if (typeof type !== 'string') return failed(state, 'a stream event has no type')
-  if (!Object.hasOwn(eventSchemas, type)) return [state, []]
-  const steps: Readonly<Record<string, () => Step | undefined>> = {
-    'message-start': () => {
-      const told = eventSchemas['message-start'].safeParse(event).data
-      return told && [state, [{ kind: 'message-start', id: told.id, model: undefined }]]
-    },
-    'tool-plan-delta': () => {
-      const told = eventSchemas['tool-plan-delta'].safeParse(event).data
-      return told && addText(state, told.delta.message.tool_plan)
-    },
-    'content-start': () => {
-      const told = eventSchemas['content-start'].safeParse(event).data
-      if (!told) return undefined
-      // The words of a plan stand before the first block: citations are told per block.
-      const bases = { ...state.bases, [told.index]: state.text.length }
-      return addContent({ ...state, bases }, told.index, told.delta.message.content)
-    },
-    'content-delta': () => {
-      const told = eventSchemas['content-delta'].safeParse(event).data
-      if (!told) return undefined
-      const [next, made] = addContent(state, told.index, told.delta.message.content)
-      return [next, [...made, ...logprobsOf(told.logprobs)]]
-    },
-    'citation-start': () => {
-      const told = eventSchemas['citation-start'].safeParse(event).data
-      return told && addCitation(state, told.delta.message.citations)
-    },
-    'tool-call-start': () => {
-      const told = eventSchemas['tool-call-start'].safeParse(event).data
-      return told && startCall(state, told.index, told.delta.message.tool_calls)
-    },
-    'tool-call-delta': () => {
-      const told = eventSchemas['tool-call-delta'].safeParse(event).data
-      return told && addArguments(state, told.index, told.delta.message.tool_calls.function.arguments)
-    },
-    'message-end': () => {
-      const told = eventSchemas['message-end'].safeParse(event).data
-      return told && finish(state, told.delta)
-    },
-  }
-  return steps[type]?.() ?? failed(state, `${type} cannot be read`)
+  const type = isObject(event) ? event.type : undefined
+  if (!isObject(event) || typeof type !== 'string') return failed(state, 'a stream event has no type')
+  if (!Object.hasOwn(steps, type)) return [state, []]
+  return steps[type]?.(state, event) ?? failed(state, `${type} cannot be read`)
+}
+
+/** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
+const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => Step | undefined>> = {
+  'message-start': (state, { id }) => [
+    state,
+    [{ kind: 'message-start', id: typeof id === 'string' ? id : undefined, model: undefined }],
+  ],
+  'tool-plan-delta': (state, event) => {
+    const message = messageIn(event)
+    return message && addText(state, textOf(message.tool_plan))
+  },
+  'content-start': (state, event) => {
+    const content = messageIn(event)?.content
+    if (!isObject(content)) return undefined
+    const index = indexOf(event)
+    // The words of a plan stand before the first block: citations are told per block.
+    const bases = { ...state.bases, [index]: state.text.length }
+    return addContent({ ...state, bases }, index, content)
+  },
+  'content-delta': (state, event) => {
+    const content = messageIn(event)?.content
+    if (!isObject(content)) return undefined
+    const step = addContent(state, indexOf(event), content)
+    return event.logprobs === undefined ? step : [step[0], [...step[1], ...logprobsOf(event.logprobs)]]
+  },
+  'citation-start': (state, event) => {
+    const told = citationStartSchema.safeParse(event).data
+    return told && addCitation(state, told.delta.message.citations)
+  },
+  'tool-call-start': (state, event) => {
+    const told = callOf(messageIn(event)?.tool_calls)
+    return told && startCall(state, indexOf(event), told)
+  },
+  'tool-call-delta': (state, event) => {
+    const calls = messageIn(event)?.tool_calls
+    const called = isObject(calls) ? calls.function : undefined
+    return isObject(called) ? addArguments(state, indexOf(event), textOf(called.arguments)) : undefined
+  },
+  'message-end': (state, event) => {
+    const told = messageEndSchema.safeParse(event).data
+    return told && finish(state, told.delta)
+  },
 }
 
 // ---- content ----------------------------------------------------------------------------------------------
 
-function addContent(
-  state: CohereState,
-  index: number,
-  { text, thinking }: { readonly text: string; readonly thinking: string },
-): Step {
-  const [next, made] = addText(state, text)
+function addContent(state: CohereState, index: number, content: JsonObject): Step {
+  const [next, made] = addText(state, textOf(content.text))
+  const thinking = textOf(content.thinking)
   if (thinking === '') return [next, made]
   const known = next.thoughts.includes(index)
   const thoughts = known ? next.thoughts : [...next.thoughts, index]
@@ -182,7 +198,7 @@ function addCitation(state: CohereState, citation: unknown): Step {
   const block = citationSchema.safeParse(citation).data?.content_index
   // Without a block's index the text block is meant, of which there is one.
   const base = block === undefined ? lastBase(state) : (state.bases[block] ?? lastBase(state))
-  return [{ ...state, citations: [...state.citations, { citation, base }] }, []]
+  return [{ ...state, citations: state.citations.plus({ citation, base }) }, []]
 }
 
 function lastBase(state: CohereState): number {
@@ -191,25 +207,22 @@ function lastBase(state: CohereState): number {
 
 // ---- calls ------------------------------------------------------------------------------------------------
 
-function startCall(
-  state: CohereState,
-  index: number,
-  told: { id: string; function: { name: string; arguments?: string | null | undefined } },
-): Step {
-  if (told.id === '' || told.function.name === '') return failed(state, 'a tool call has no id or no name')
+function startCall(state: CohereState, index: number, told: CallStart): Step {
+  if (told.id === '' || told.name === '') return failed(state, 'a tool call has no id or no name')
   const call = state.calls.length
   const started: CohereState = {
     ...state,
-    calls: [...state.calls, index],
-    arguments: [...state.arguments, ''],
+    calls: state.calls.plus(index),
+    earlier: call === 0 ? state.earlier : state.earlier.plus(state.last),
+    last: '',
   }
-  const [next, made] = addArguments(started, index, told.function.arguments ?? '')
+  const [next, made] = addArguments(started, index, told.arguments)
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice: 0,
     call,
     id: told.id,
-    name: told.function.name,
+    name: told.name,
     thoughtSignature: undefined,
   }
   return [next, [start, ...made]]
@@ -219,9 +232,10 @@ function startCall(
 function addArguments(state: CohereState, index: number, text: string): Step {
   const call = state.calls.lastIndexOf(index)
   if (call < 0 || text === '') return [state, []]
-  const before = state.arguments[call] ?? ''
+  const isLast = call === state.calls.length - 1
+  const before = isLast ? state.last : (state.earlier.at(call) ?? '')
   const all = before + text
-  const next = { ...state, arguments: state.arguments.with(call, all) }
+  const next = isLast ? { ...state, last: all } : { ...state, earlier: state.earlier.with(call, all) }
   if (mayBeNull(all)) return [next, []]
   const held = mayBeNull(before) ? before : ''
   return [next, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
@@ -258,18 +272,18 @@ function finish(state: CohereState, end: WireEnd): Step {
     return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
   }
   const reason = reasons[native] ?? 'stop'
+  const texts = state.calls.length > 0 ? [...state.earlier.items(), state.last] : []
   // Whatever the reason says, calls are to be answered; only a limit may have cut one off.
-  const whole =
-    reason !== 'length' || state.arguments.every((text) => mayBeNull(text) || isObject(parseJson(text)))
+  const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
   const called = state.calls.length > 0
   const told = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason
   return [
     { ...state, ended: true },
     [
-      ...state.arguments.flatMap((text, call): ChatEvent[] =>
+      ...texts.flatMap((text, call): ChatEvent[] =>
         mayBeNull(text) ? [{ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' }] : [],
       ),
-      ...state.citations.flatMap((cited) =>
+      ...state.citations.items().flatMap((cited) =>
         annotationsOf(cited, state.text).map((annotation): ChatEvent => ({
           kind: 'annotation',
           choice: 0,

@@ -2,6 +2,8 @@
 // type must not lose the rest of the answer.
 
 import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 /** How a host of this protocol deviates from Cohere's own. */
 export interface CohereQuirks {
@@ -68,20 +70,38 @@ export const answerSchema = z.object({
   ...finish,
 })
 
-const index = z.number().catch(0)
-const delta = <Shape extends z.core.$ZodLooseShape>(message: Shape) =>
-  z.object({ index, delta: z.object({ message: z.object(message) }) })
+export const citationStartSchema = z.object({
+  delta: z.object({ message: z.object({ citations: z.unknown() }) }),
+})
 
-/** The events of a stream, by type. An event of another type is ignored. */
-export const eventSchemas = {
-  'message-start': z.object({ id: z.string().optional().catch(undefined) }),
-  'content-start': delta({ content: blockSchema }),
-  'content-delta': delta({ content: z.object({ text, thinking: text }) }).extend({
-    logprobs: z.unknown().optional(),
-  }),
-  'tool-plan-delta': delta({ tool_plan: text }),
-  'tool-call-start': delta({ tool_calls: callSchema }),
-  'tool-call-delta': delta({ tool_calls: z.object({ function: z.object({ arguments: text }) }) }),
-  'citation-start': delta({ citations: z.unknown() }),
-  'message-end': z.object({ delta: z.object(finish) }),
-} as const
+export const messageEndSchema = z.object({ delta: z.object(finish) })
+
+// The events that a stream has many of are read by hand, as leniently as the schemas above read a whole answer.
+
+/** The `delta.message` of a stream event; undefined where it has none. */
+export function messageIn({ delta }: JsonObject): JsonObject | undefined {
+  return isObject(delta) && isObject(delta.message) ? delta.message : undefined
+}
+
+/** Which block or call an event is about. */
+export function indexOf({ index }: JsonObject): number {
+  return typeof index === 'number' && Number.isFinite(index) ? index : 0
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+/** A tool call as its first event tells it; empty strings for what is missing. */
+export interface CallStart {
+  readonly id: string
+  readonly name: string
+  readonly arguments: string
+}
+
+/** The call in a value; undefined where it holds none. */
+export function callOf(value: unknown): CallStart | undefined {
+  if (!isObject(value) || !isObject(value.function)) return undefined
+  const { name, arguments: given } = value.function
+  return { id: textOf(value.id), name: textOf(name), arguments: textOf(given) }
+}

@@ -2,6 +2,7 @@
 
 import type { AudioDelta, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { Grown } from '../grown.ts'
 import { mintCallId } from './call-id.ts'
 import type { Calls } from './finish.ts'
 import { addSources, noSources, type Sources } from './grounding.ts'
@@ -16,9 +17,9 @@ export interface CandidateState {
   /** The index of the next reasoning detail, and whether the last one is a thought that goes on. */
   readonly nextDetail: number
   readonly thinking: boolean
-  readonly callIds: readonly string[]
+  readonly callIds: Grown<string>
   /** Pieces of the last call's arguments while it is still being written. */
-  readonly openCall: readonly PartialArg[] | undefined
+  readonly openCall: Grown<PartialArg> | undefined
   readonly images: number
   /** Bytes of audio that do not yet fill a group of base64, as base64. */
   readonly audioRest: string
@@ -33,7 +34,7 @@ export function newCandidate(choice: number): CandidateState {
     text: '',
     nextDetail: 0,
     thinking: false,
-    callIds: [],
+    callIds: Grown.empty(),
     openCall: undefined,
     images: 0,
     audioRest: '',
@@ -145,15 +146,15 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
   if (!name) {
     // Without a name it continues the open call, or is nothing at all.
     if (state.openCall === undefined) return [state, []]
-    const pieces = [...state.openCall, ...(partialArgs ?? [])]
+    const pieces = withPieces(state.openCall, partialArgs)
     return willContinue === true
       ? [{ ...state, openCall: pieces }, []]
       : closeCall({ ...state, openCall: pieces })
   }
   const [closed, closing] = state.openCall === undefined ? ([state, []] as const) : closeCall(state)
   const call = closed.callIds.length
-  const callId = id && !closed.callIds.includes(id) ? id : mintCallId(answer, choice, call)
-  const started: CandidateState = { ...closed, callIds: [...closed.callIds, callId], thinking: false }
+  const callId = id && !closed.callIds.has(id) ? id : mintCallId(answer, choice, call)
+  const started: CandidateState = { ...closed, callIds: closed.callIds.plus(callId), thinking: false }
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice,
@@ -163,7 +164,7 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
     thoughtSignature: part.thoughtSignature || undefined,
   }
   if (partialArgs !== undefined || willContinue === true) {
-    const open = { ...started, openCall: partialArgs ?? [] }
+    const open = { ...started, openCall: withPieces(Grown.empty(), partialArgs) }
     const [next, events] = willContinue === true ? ([open, []] as const) : closeCall(open)
     return [next, [...closing, start, ...events]]
   }
@@ -171,12 +172,16 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
   return [started, [...closing, start, whole]]
 }
 
+function withPieces(before: Grown<PartialArg>, more: readonly PartialArg[] | undefined): Grown<PartialArg> {
+  return (more ?? []).reduce((pieces, piece) => pieces.plus(piece), before)
+}
+
 function closeCall(state: CandidateState): Step {
   const event: ChatEvent = {
     kind: 'tool-call-delta',
     choice: state.choice,
     call: state.callIds.length - 1,
-    arguments: argumentsOf(state.openCall ?? []),
+    arguments: argumentsOf(state.openCall?.items() ?? []),
   }
   return [{ ...state, openCall: undefined }, [event]]
 }

@@ -10,6 +10,7 @@ import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
 import { type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
+import { isPlainChunk } from './plain-chunk.ts'
 import type { Traits } from './traits.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -69,7 +70,8 @@ function addFrame(state: GeminiState, frame: Frame, traits: Traits): Step {
 }
 
 function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
-  const values: readonly unknown[] = Array.isArray(value) ? value : [value]
+  if (!Array.isArray(value)) return addChunkValue(state, value, traits)
+  const values: readonly unknown[] = value
   let after = state
   const events: ChatEvent[] = []
   for (const each of values) {
@@ -84,7 +86,7 @@ function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
 function addChunkValue(state: GeminiState, value: unknown, traits: Traits): Step {
   const told = faultIn(value)
   if (told !== undefined) return failed(state, told)
-  const chunk = chunkSchema.safeParse(value).data
+  const chunk = isPlainChunk(value) ? value : chunkSchema.safeParse(value).data
   return chunk === undefined
     ? failed(state, fault('broken', 'A chunk is not an object.'))
     : addChunk(state, chunk, traits)
@@ -98,20 +100,20 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
   const failure = (chunk.candidates ?? []).find(
     (candidate) => candidate.finishReason !== undefined && !endsWell(candidate.finishReason),
   )
-  const candidates = new Map(before.candidates.map((each) => [each.choice, each]))
+  let { candidates } = before
   // A candidate that failed is not begun: its content would only stand in the way of trying again elsewhere.
   for (const candidate of failure === undefined ? (chunk.candidates ?? []) : []) {
     const choice = candidate.index ?? 0
-    const known = candidates.get(choice) ?? newCandidate(choice)
+    const known = candidates.find((each) => each.choice === choice) ?? newCandidate(choice)
     const [next, made] = addCandidate(known, candidate, answer ?? before.fallbackAnswer)
-    candidates.set(choice, next)
+    candidates = withCandidate(candidates, next)
     events.push(...made)
   }
   const state: GeminiState = {
     ...before,
     started: true,
     answer,
-    candidates: [...candidates.values()].toSorted((a, b) => a.choice - b.choice),
+    candidates,
     blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
     counters:
       chunk.usageMetadata === undefined ? before.counters : mergeUsage(before.counters, chunk.usageMetadata),
@@ -120,6 +122,16 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
   if (failure === undefined) return [state, events]
   const [over, error] = failed(state, brokenFinish(failure.finishReason ?? '', failure.finishMessage))
   return [over, [...events, ...error]]
+}
+
+/** The candidates in the order of their choices, with this one in its place. */
+function withCandidate(
+  candidates: readonly CandidateState[],
+  candidate: CandidateState,
+): readonly CandidateState[] {
+  const at = candidates.findIndex((each) => each.choice === candidate.choice)
+  if (at >= 0) return candidates.with(at, candidate)
+  return [...candidates, candidate].toSorted((a, b) => a.choice - b.choice)
 }
 
 /** The end of the body: clean when every candidate has finished, else `unfinished` is what went wrong. */

@@ -9,8 +9,18 @@ import type { TokenDetail, UsageMetadata } from './schema.ts'
  * chunk) says nothing about it, while an explicit zero replaces what was there.
  */
 export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetadata): UsageMetadata {
-  const told = Object.entries(chunk).filter(([, value]) => value !== undefined)
-  return { ...before, ...Object.fromEntries(told) }
+  return {
+    promptTokenCount: chunk.promptTokenCount ?? before?.promptTokenCount,
+    candidatesTokenCount: chunk.candidatesTokenCount ?? before?.candidatesTokenCount,
+    thoughtsTokenCount: chunk.thoughtsTokenCount ?? before?.thoughtsTokenCount,
+    toolUsePromptTokenCount: chunk.toolUsePromptTokenCount ?? before?.toolUsePromptTokenCount,
+    cachedContentTokenCount: chunk.cachedContentTokenCount ?? before?.cachedContentTokenCount,
+    totalTokenCount: chunk.totalTokenCount ?? before?.totalTokenCount,
+    promptTokensDetails: chunk.promptTokensDetails ?? before?.promptTokensDetails,
+    cacheTokensDetails: chunk.cacheTokensDetails ?? before?.cacheTokensDetails,
+    candidatesTokensDetails: chunk.candidatesTokensDetails ?? before?.candidatesTokensDetails,
+    toolUsePromptTokensDetails: chunk.toolUsePromptTokensDetails ?? before?.toolUsePromptTokensDetails,
+  }
 }
 
 /** The counters in disjoint buckets; undefined when the provider counted nothing at all. */
@@ -46,16 +56,16 @@ export function usageOf(
 }
 
 function countsAnything(counters: UsageMetadata): boolean {
-  return [
-    counters.promptTokenCount,
-    counters.candidatesTokenCount,
-    counters.thoughtsTokenCount,
-    counters.totalTokenCount,
-  ].some((counter) => counter !== undefined)
+  return (
+    counters.promptTokenCount !== undefined ||
+    counters.candidatesTokenCount !== undefined ||
+    counters.thoughtsTokenCount !== undefined ||
+    counters.totalTokenCount !== undefined
+  )
 }
 
 function tokensOf(details: readonly TokenDetail[] | undefined, modality: string): number {
-  return (details ?? [])
-    .filter((detail) => detail.modality === modality)
-    .reduce((sum, detail) => sum + count(detail.tokenCount), 0)
+  let sum = 0
+  for (const detail of details ?? []) if (detail.modality === modality) sum += count(detail.tokenCount)
+  return sum
 }

@@ -4,10 +4,11 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
 import { count, disjoint } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
+import { Grown } from '../grown.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { faultIn } from './fault.ts'
-import { lineSchema, type WireCall, type WireLine } from './schema.ts'
+import { readLine, type WireCall, type WireLine } from './schema.ts'
 
 export interface OllamaState {
   readonly ended: boolean
@@ -15,7 +16,7 @@ export interface OllamaState {
   /** What ids are made from for calls that have none; different for every answer. */
   readonly answer: string
   /** The ids of the calls so far, in order. */
-  readonly calls: readonly string[]
+  readonly calls: Grown<string>
 }
 
 type Step = readonly [OllamaState, readonly ChatEvent[]]
@@ -37,13 +38,13 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
 
 function initial(): OllamaState {
   const answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
-  return { ended: false, started: false, answer, calls: [] }
+  return { ended: false, started: false, answer, calls: Grown.empty() }
 }
 
 function stepValue(state: OllamaState, value: unknown): Step {
   const failure = faultIn(value)
   if (failure !== undefined) return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
-  const line = lineSchema.safeParse(value).data
+  const line = readLine(value)
   if (line === undefined || (!line.message && line.done !== true)) {
     const error = fault('broken', 'a line of the answer is not one of this protocol')
     return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
@@ -64,13 +65,13 @@ function stepLine(before: OllamaState, line: WireLine): Step {
   if (line.logprobs && line.logprobs.length > 0) {
     events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
   }
-  const ids = [...before.calls]
-  for (const call of message?.tool_calls ?? []) ids.push(idOf(call, ids, before))
-  for (const [at, call] of (message?.tool_calls ?? []).entries()) {
-    const number = before.calls.length + at
-    events.push(...callEvents(call, number, ids[number]!))
+  let { calls } = before
+  for (const call of message?.tool_calls ?? []) {
+    const id = idOf(call, calls, before)
+    events.push(...callEvents(call, calls.length, id))
+    calls = calls.plus(id)
   }
-  const state = { ...before, started: true, calls: ids }
+  const state = before.started && calls === before.calls ? before : { ...before, started: true, calls }
   return line.done === true ? finish(state, line, events) : [state, events]
 }
 
@@ -95,8 +96,8 @@ function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
   ]
 }
 
-function idOf(call: WireCall, known: readonly string[], { answer }: OllamaState): string {
-  return call.id && !known.includes(call.id) ? call.id : `call_${answer}_${known.length}`
+function idOf(call: WireCall, known: Grown<string>, { answer }: OllamaState): string {
+  return call.id && !known.has(call.id) ? call.id : `call_${answer}_${known.length}`
 }
 
 function logprobOf(entry: Readonly<Record<string, unknown>>): Json {

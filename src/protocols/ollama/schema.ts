@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 /** What an operator may set for one Ollama server. */
 export interface OllamaQuirks {
@@ -30,7 +31,7 @@ const callSchema = z.object({
 export type WireCall = z.infer<typeof callSchema>
 
 /** One line of a stream, which is also the whole of an answer that is not streamed. */
-export const lineSchema = z.object({
+const lineSchema = z.object({
   model: text,
   created_at: text,
   message: z
@@ -51,3 +52,37 @@ export const lineSchema = z.object({
 })
 
 export type WireLine = z.infer<typeof lineSchema>
+
+/** A line as read; undefined where it is none. Lines as they should be need no copy, and nearly all are. */
+export function readLine(value: unknown): WireLine | undefined {
+  return isPlainLine(value) ? value : lineSchema.safeParse(value).data
+}
+
+const isText = (value: unknown) => value == null || typeof value === 'string'
+const isCounter = (value: unknown) => value == null || Number.isFinite(value)
+
+/** Whether every field that is read has the type it should have; false too for what comes but once an answer. */
+function isPlainLine(value: unknown): value is WireLine {
+  return (
+    isObject(value) &&
+    isText(value.model) &&
+    (value.message == null || isPlainMessage(value.message)) &&
+    value.logprobs == null &&
+    (value.done == null || typeof value.done === 'boolean') &&
+    isText(value.done_reason) &&
+    isCounter(value.prompt_eval_count) &&
+    isCounter(value.eval_count)
+  )
+}
+
+function isPlainMessage(message: unknown): boolean {
+  if (!isObject(message) || !isText(message.content) || !isText(message.thinking)) return false
+  const calls = message.tool_calls
+  return calls == null || (Array.isArray(calls) && calls.every(isPlainCall))
+}
+
+function isPlainCall(call: unknown): boolean {
+  return (
+    isObject(call) && isText(call.id) && isObject(call.function) && typeof call.function.name === 'string'
+  )
+}
