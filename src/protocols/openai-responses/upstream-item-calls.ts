@@ -1,5 +1,6 @@
 // The calls of a response by the positions of their items, so that finding one costs the same however many there are.
 
+import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { type CallContext, type CallState, continueCall } from '../openai-chat/upstream-calls.ts'
@@ -44,4 +45,9 @@ export function takeItemCall(
 function moved(ids: ItemCalls['ids'], from: string, to: string): ItemCalls['ids'] {
   const left = from === '' ? ids : ids.with(from, (ids.get(from) ?? 1) - 1)
   return to === '' ? left : left.with(to, (left.get(to) ?? 0) + 1)
+}
+
+/** An id for a call that came without one, or with another's: the same for the same answer. */
+export function mintedId(seed: string, call: number): string {
+  return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
 }

@@ -1,13 +1,12 @@
 // The output of a response, item by item, as events: deltas as they come, and at the end of each item what no delta
 // brought.
 
-import { createHash } from 'node:crypto'
 import type { Annotation, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import { VersionedMap } from '../versioned-map.ts'
 import type { ResponsesQuirks } from './quirks.ts'
-import { type ItemCalls, noItemCalls, takeItemCall } from './upstream-item-calls.ts'
+import { type ItemCalls, mintedId, noItemCalls, takeItemCall } from './upstream-item-calls.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
 
 /** What is known of one part of an item: a text, a summary, the arguments of a call. */
@@ -26,7 +25,9 @@ export interface OutputState {
   readonly seed: string
   /** UTF-16 units of the text so far, over all messages and their parts. */
   readonly textLength: number
+  /** All parts but for the latest, which most events continue. */
   readonly parts: VersionedMap<string, PartState>
+  readonly latest: { readonly key: string; readonly part: PartState } | undefined
   readonly calls: ItemCalls
   /** The positions of items by their ids, for events that name no position. */
   readonly positions: VersionedMap<string, number>
@@ -47,6 +48,7 @@ export function emptyOutput(seed: string): OutputState {
     seed,
     textLength: 0,
     parts: new VersionedMap(),
+    latest: undefined,
     calls: noItemCalls(),
     positions: new VersionedMap(),
     nextPosition: 0,
@@ -229,18 +231,18 @@ export class OutputStep {
   #text(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string') return
     this.#count(position)
-    const before = this.state.parts.get(key) ?? { ...freshPart, start: this.state.textLength }
+    const { textLength } = this.state
+    const before = this.#known(key) ?? { ...freshPart, start: textLength }
     const { start, annotations, logprobs } = before
     const part = { told: before.told + text.length, start, annotations, logprobs }
-    const textLength = this.state.textLength + text.length
-    this.state = { ...this.state, parts: this.state.parts.with(key, part), textLength }
+    this.#setPart(key, part, textLength + text.length)
     this.events.push({ kind: 'text-delta', choice, text })
   }
 
   #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
     const rest = this.#rest(key, text)
     // An empty text is an answer too; told once.
-    if (rest !== '' || !this.state.parts.has(key)) this.#text(key, position, rest)
+    if (rest !== '' || this.#known(key) === undefined) this.#text(key, position, rest)
     if (!this.#part(key).logprobs) this.#logprobs(key, logprobs)
   }
 
@@ -253,7 +255,7 @@ export class OutputStep {
 
   /** Offsets are those of the part; the answer's text is all parts joined. */
   #annotation(key: string, raw: JsonObject): void {
-    const part = this.state.parts.get(key) ?? { ...freshPart, start: this.state.textLength }
+    const part = this.#known(key) ?? { ...freshPart, start: this.state.textLength }
     this.#setPart(key, { ...part, annotations: part.annotations + 1 })
     const annotation = urlCitation(raw, part.start)
     if (annotation) this.events.push({ kind: 'annotation', choice, annotation })
@@ -269,7 +271,7 @@ export class OutputStep {
 
   #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
     if (typeof text !== 'string' || text === '') return
-    const known = this.state.parts.get(key)
+    const known = this.#known(key)
     const before = known ?? { ...freshPart, start: this.state.nextIndex }
     if (!known) this.state = { ...this.state, nextIndex: this.state.nextIndex + 1 }
     this.#setPart(key, { ...before, told: before.told + text.length })
@@ -307,11 +309,18 @@ export class OutputStep {
   }
 
   #part(key: string): PartState {
-    return this.state.parts.get(key) ?? freshPart
+    return this.#known(key) ?? freshPart
   }
 
-  #setPart(key: string, part: PartState): void {
-    this.state = { ...this.state, parts: this.state.parts.with(key, part) }
+  #known(key: string): PartState | undefined {
+    const { latest, parts } = this.state
+    return latest?.key === key ? latest.part : parts.get(key)
+  }
+
+  #setPart(key: string, part: PartState, textLength = this.state.textLength): void {
+    const { latest, parts } = this.state
+    const others = latest === undefined || latest.key === key ? parts : parts.with(latest.key, latest.part)
+    this.state = { ...this.state, parts: others, latest: { key, part }, textLength }
   }
 
   #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
@@ -344,7 +353,8 @@ export class OutputStep {
 
 /** The types of items of which something has been told. */
 function typesTold(output: OutputState): Set<string> {
-  const kinds = new Set([...output.parts.keys()].map((key) => typesOfParts[key.split('/')[0]!]!))
+  const keys = [...output.parts.keys(), ...(output.latest ? [output.latest.key] : [])]
+  const kinds = new Set(keys.map((key) => typesOfParts[key.split('/')[0]!]!))
   if (output.calls.byPosition.size > 0) kinds.add('function_call')
   if (output.searches > 0) kinds.add('web_search_call')
   return kinds
@@ -390,9 +400,4 @@ function urlCitation(raw: JsonObject, partStart: number): Annotation | undefined
     start: placed ? partStart + (raw.start_index as number) : 0,
     end: placed ? partStart + (raw.end_index as number) : 0,
   }
-}
-
-/** An id for a call that came without one, or with another's: the same for the same answer. */
-function mintedId(seed: string, call: number): string {
-  return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
 }
