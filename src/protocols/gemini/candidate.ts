@@ -47,11 +47,9 @@ type Step = readonly [CandidateState, readonly ChatEvent[]]
 
 /** What one chunk of a candidate adds. `answer` seeds the ids of calls that have none. */
 export function addCandidate(before: CandidateState, chunk: Candidate, answer: string): Step {
-  let state: CandidateState = {
-    ...before,
-    sources: addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata),
-    native: chunk.finishReason ?? before.native,
-  }
+  const sources = addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata)
+  const native = chunk.finishReason ?? before.native
+  let state = sources === before.sources && native === before.native ? before : { ...before, sources, native }
   const events: ChatEvent[] = []
   for (const part of chunk.content?.parts ?? []) {
     const [next, made] = addPart(state, part, answer)

@@ -110,10 +110,11 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
     events.push(...made)
   }
   const state: GeminiState = {
-    ...before,
-    started: true,
     answer,
+    fallbackAnswer: before.fallbackAnswer,
+    started: true,
     candidates,
+    over: before.over,
     blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
     counters:
       chunk.usageMetadata === undefined ? before.counters : mergeUsage(before.counters, chunk.usageMetadata),
