@@ -24,3 +24,15 @@ export function parseJson(text: string): unknown {
 export function isJson(text: string): boolean {
   return parseJson(text) !== undefined
 }
+
+const backslash = 92
+
+/** Where a JSON string that begins at `start` ends: at the first quote that is not escaped; -1 where there is none. */
+export function stringEnd(text: string, start: number): number {
+  for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
+    let slashes = 0
+    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
+    if (slashes % 2 === 0) return at
+  }
+  return -1
+}

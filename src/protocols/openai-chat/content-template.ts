@@ -1,6 +1,8 @@
 // Most frames of a stream differ from the one before in nothing but their text. Once such a frame has been mended by
 // parsing it, the next are mended by exchanging the text alone.
 
+import { stringEnd } from '../json.ts'
+
 const member = '"content":"'
 
 /** What stands around the text in a provider's frames, and in ours. */
@@ -57,16 +59,4 @@ function around(data: string): Surroundings | undefined {
 
 function textIn(data: string, { before, after }: Surroundings): string {
   return data.slice(before.length, data.length - after.length)
-}
-
-const backslash = 92
-
-/** Where a JSON string that begins at `start` ends: at the first quote that is not escaped; -1 where there is none. */
-function stringEnd(text: string, start: number): number {
-  for (let at = text.indexOf('"', start); at >= 0; at = text.indexOf('"', at + 1)) {
-    let slashes = 0
-    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
-    if (slashes % 2 === 0) return at
-  }
-  return -1
 }

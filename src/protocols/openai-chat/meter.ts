@@ -1,7 +1,7 @@
 // Watches a stream that is forwarded verbatim: finds usage, finish and errors without parsing every frame.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject, parseJson } from '../json.ts'
+import { isObject, parseJson, stringEnd } from '../json.ts'
 import { maxFrameCharacters } from '../sse.ts'
 
 /** What a passthrough has seen of its stream so far. */
@@ -208,7 +208,8 @@ export class VerbatimFilter implements Meter {
     if (at === -1) return false
     while (at !== -1) {
       const start = at + mark.length
-      const end = stringEnd(frames, start)
+      const quote = stringEnd(frames, start)
+      const end = quote === -1 ? frames.length : quote
       if (end > start) {
         this.deltas += 1
         this.characters += end - start
@@ -296,18 +297,6 @@ function dataOf(frame: string): string {
     .filter((line) => line.startsWith('data:'))
     .map((line) => (line.startsWith('data: ') ? line.slice('data: '.length) : line.slice('data:'.length)))
     .join('\n')
-}
-
-/** Where a JSON string that begins at `start` ends: at the first quote that no odd run of backslashes escapes. */
-function stringEnd(text: string, start: number): number {
-  let quote = text.indexOf('"', start)
-  while (quote !== -1) {
-    let slashes = 0
-    while (text.charCodeAt(quote - 1 - slashes) === 92) slashes += 1
-    if (slashes % 2 === 0) return quote
-    quote = text.indexOf('"', quote + 1)
-  }
-  return text.length
 }
 
 /** Characters of a delta that the client was served; audio and other parts count as one, so that they count. */
