@@ -188,13 +188,12 @@ export class Booking {
     const complete = outcome.ending === 'finished'
     const gone = outcome.ending === 'client-gone'
     if (!complete && (outcome.deliveredTokens === 0 || (gone && onDisconnect === 'free'))) return noCharge
+    const usage = this.#believed(outcome.usage)
+    // Sizing the prompt walks the whole body: not for the many answers that their provider has counted.
+    const guess = () => this.#promptTokens ?? promptGuess(this.#call.request.body, this.#call.bodyBytes)
+    const counted = complete && usage !== undefined
     const charge = chargeOf(
-      {
-        usage: this.#believed(outcome.usage),
-        complete,
-        deliveredTokens: outcome.deliveredTokens,
-        promptGuess: this.#promptTokens ?? promptGuess(this.#call.request.body, this.#call.bodyBytes),
-      },
+      { usage, complete, deliveredTokens: outcome.deliveredTokens, promptGuess: counted ? 0 : guess() },
       price,
       costFrom,
     )
