@@ -80,56 +80,35 @@ function streamedEvents(outbound: Outbound, target: Target, body: Uint8Array): r
 
 describe.each(folders)('$folder', ({ folder, provider, protocol }) => {
   const model = `${provider}/recorded`
-  const streams = answered(folder, true).filter(
-    (recorded) => !recorded.meta.url.includes('GenerateContent?key'),
+  const named = (streamed: boolean) =>
+    answered(folder, streamed).map((recorded) => [recorded.id, recorded] as const)
+
+  /** Plays a recording to the client, asking for as many answers as it has, and checks what the client makes of it. */
+  async function read(recorded: Case, ask: (n: number) => PromiseLike<ChatCompletion>): Promise<void> {
+    const said = expected(recorded, protocol)
+    playing = recorded
+    const answer: unknown = await ask(protocol === 'openai-chat' ? Math.max(1, said.choices.length) : 1).then(
+      (completion) => completion,
+      (error: unknown) => error,
+    )
+    if (said.fault) {
+      expect(answer).toBeInstanceOf(OpenAI.APIError)
+      return
+    }
+    if (answer instanceof Error) throw answer
+    compare(answer as ChatCompletion, said)
+    expectLinesAddUp((answer as ChatCompletion).usage)
+  }
+
+  test.each(named(true))('streams %s', (_, recorded) =>
+    read(recorded, (n) => {
+      const options = { model, messages: question, n, stream_options: { include_usage: true } }
+      return client.chat.completions.stream(options).finalChatCompletion()
+    }),
   )
 
-  test.each(streams.map((recorded) => [recorded.id, recorded] as const))(
-    'streams %s',
-    async (_, recorded) => {
-      const said = expected(recorded, protocol)
-      playing = recorded
-      const choices = said.choices.length
-      const call = client.chat.completions.stream({
-        model,
-        messages: question,
-        n: protocol === 'openai-chat' ? Math.max(1, choices) : 1,
-        stream_options: { include_usage: true },
-      })
-      const answer = await call.finalChatCompletion().catch((error: unknown) => error)
-      if (said.fault) {
-        expect(answer).toBeInstanceOf(OpenAI.APIError)
-        return
-      }
-      if (answer instanceof Error) throw answer
-      compare(answer as ChatCompletion, said)
-      expectLinesAddUp((answer as ChatCompletion).usage)
-    },
-  )
-
-  test.each(answered(folder, false).map((recorded) => [recorded.id, recorded] as const))(
-    'answers %s',
-    async (_, recorded) => {
-      const said = expected(recorded, protocol)
-      playing = recorded
-      const choices = said.choices.length
-      const call = client.chat.completions.create({
-        model,
-        messages: question,
-        n: protocol === 'openai-chat' ? Math.max(1, choices) : 1,
-      })
-      const answer = await call.then(
-        (completion) => completion,
-        (error: unknown) => error,
-      )
-      if (said.fault) {
-        expect(answer).toBeInstanceOf(OpenAI.APIError)
-        return
-      }
-      if (answer instanceof Error) throw answer
-      compare(answer as ChatCompletion, said)
-      expectLinesAddUp((answer as ChatCompletion).usage)
-    },
+  test.each(named(false))('answers %s', (_, recorded) =>
+    read(recorded, (n) => client.chat.completions.create({ model, messages: question, n })),
   )
 })
 
