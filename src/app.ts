@@ -15,6 +15,7 @@ import { firstRun } from './cli/first-run.ts'
 import type { Config } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
+import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
 import { startSweep } from './credits/sweep.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
@@ -49,7 +50,10 @@ interface RunState {
 export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const store = openStore(config.data_dir, { clock: Date.now, serveAs: owner, group: groupLimits(config) })
+  const failpoint = parseFailpoint(config.test.failpoint ?? '')
+  if (failpoint) armFailpoint(failpoint)
   const recovered = await store.ledger.recover(Date.now())
+  if (recovered > 0) pass('recovery-committed', 'of an earlier process')
   if (recovered > 0) log.warn('calls that an earlier process left open were ended', { calls: recovered })
 
   const live: Live = liveOf(config, [])

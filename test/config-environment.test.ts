@@ -23,6 +23,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'providers.*.headers': ['{"x-a":"b"}', { 'x-a': 'b' }],
     'providers.*.quirks': ['{"n":1}', { n: 1 }],
     'providers.*.price': ['free', 'free'],
+    'test.failpoint': ['hold-durable:17', 'hold-durable:17'],
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
   }
   const found = special[path.join('.')]

@@ -2,6 +2,7 @@
 
 import { collect, type Choice, type Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
+import { pass } from '../credits/failpoint.ts'
 import { GatewayError } from '../errors.ts'
 import type { AnswerContext, Outbound, Target, Warning } from '../protocols/protocol.ts'
 import { send } from '../providers/upstream.ts'
@@ -68,6 +69,7 @@ export async function openStream(
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
     attempt.settle()
+    pass('answer-begun', call.requestId)
     return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, abort: () => attempt.end() }
   } catch (error) {
     const verdict = attempt.verdict(error)
@@ -94,6 +96,7 @@ export async function fetchWhole(
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
     await refuseFailure(response, prepared, attempt)
     const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
+    pass('answer-read', call.requestId)
     return wholeAnswer(gateway, call, candidate, prepared, parsedAnswer(response, text))
   } catch (error) {
     throw attempt.verdict(error)
@@ -186,7 +189,9 @@ export class Attempt {
     const named: Record<string, string> =
       provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
     const headers = { ...lowered.headers, ...named }
-    return send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
+    const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
+    pass('request-sent', this.#requestId)
+    return sent
   }
 
   extend(ms: number): void {

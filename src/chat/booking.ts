@@ -3,6 +3,7 @@
 import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
+import { pass } from '../credits/failpoint.ts'
 import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
@@ -70,6 +71,7 @@ export class Booking {
     const need = await needWithin(gateway, call, candidates, free)
     const now = gateway.now()
     gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
+    pass('hold-queued', call.requestId)
     const result = await gateway.ledger.hold({
       call: call.requestId,
       account: caller.account.id,
@@ -85,6 +87,7 @@ export class Booking {
       leaseUntil: now + gateway.limits.totalMs + gateway.limits.drainMs + gateway.limits.leaseMs,
     })
     if (result.kind === 'refused') throw refused(result, need, call, now)
+    pass('hold-durable', call.requestId)
     gateway.inFlight.enter(call.requestId, caller.account.id)
     return new Booking(gateway, call, need, result.amount, free - result.amount, candidates[0]!)
   }
@@ -221,8 +224,10 @@ export class Booking {
     try {
       if (how === 'release' || !charge || !outcome) {
         await ledger.release({ call, owner, reason: ending, attempts: this.#attempts })
+        pass('release-committed', call)
         return
       }
+      pass('settle-queued', call)
       await ledger.settle({
         call,
         owner,
@@ -243,6 +248,7 @@ export class Booking {
           finishReason: outcome.finishReason ?? null,
         },
       })
+      pass('settle-committed', call)
     } finally {
       inFlight.leave(call)
     }
@@ -268,6 +274,7 @@ export class Booking {
     }
     const charge = this.#charge({ ...outcome, ending: 'stopped' })
     const leaseUntil = now + limits.totalMs + limits.drainMs + limits.leaseMs
+    pass('checkpoint-queued', this.#call.requestId)
     ledger
       .checkpoint({
         call: this.#call.requestId,
@@ -276,6 +283,7 @@ export class Booking {
         cost: charge.cost.total,
         leaseUntil,
       })
+      .then(() => pass('checkpoint-committed', this.#call.requestId))
       .catch((cause: unknown) => this.#gateway.log.warn('a checkpoint was not written', { cause }))
   }
 

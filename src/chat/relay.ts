@@ -2,6 +2,7 @@
 
 import type { Fault } from '../conversation/event.ts'
 import type { Usage } from '../conversation/usage.ts'
+import { pass } from '../credits/failpoint.ts'
 import type { Ending } from '../credits/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
@@ -229,6 +230,7 @@ class Relay {
       this.#onStream((controller) => controller.error(error))
     }
     if (!this.#gone) this.#onStream((controller) => controller.close())
+    pass('last-frame', requestId)
   }
 
   #outcome(): Outcome {

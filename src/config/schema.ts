@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { modelOverrideSchema } from '../catalog/overrides.ts'
 import { premiumOutputRate } from '../catalog/model.ts'
+import { failpoints, parseFailpoint } from '../credits/failpoint.ts'
 import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 
@@ -328,6 +329,19 @@ export const configSchema = z.strictObject({
     .strictObject({
       discover: note(z.boolean().default(true), 'Look at start for inference servers on this machine'),
       timeout_ms: milliseconds('How long each of them may take to answer', 500, 10, 30_000),
+    })
+    .prefault({}),
+  test: z
+    .strictObject({
+      failpoint: note(
+        z
+          .string()
+          .refine((text) => parseFailpoint(text) !== undefined, {
+            error: 'must be a known point and a count, such as hold-durable:17',
+          })
+          .optional(),
+        `For trials of recovery: kills the process, as -9 does, when calls pass a point for the nth time (point:n). Points: ${Object.keys(failpoints).join(', ')}`,
+      ),
     })
     .prefault({}),
 })

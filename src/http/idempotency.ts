@@ -2,6 +2,7 @@
 
 import type { Caller } from '../accounts/caller.ts'
 import type { JsonObject } from '../conversation/request.ts'
+import { pass } from '../credits/failpoint.ts'
 import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../credits/idempotency.ts'
 import { GatewayError } from '../errors.ts'
 import type { Log } from '../observe/log.ts'
@@ -141,6 +142,7 @@ async function finished(
 ): Promise<void> {
   try {
     await parts.idempotency.finish(command, answer)
+    if (answer !== null) pass('answer-kept', command.call)
   } catch (error) {
     parts.log.warn('an answer could not be kept for its Idempotency-Key', { request_id: command.call, error })
   }

@@ -3,6 +3,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Attempt, CallRecord, SettleCommand } from '../../credits/ledger.ts'
+import { pass, passAll } from '../../credits/failpoint.ts'
 import type { Pool } from '../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../credits/wallet.ts'
 import { BulkInsert } from './bulk-insert.ts'
@@ -95,6 +96,7 @@ export class CallTable {
       end.receipt === null ? null : receiptText(end.receipt),
       end.tx,
     ])
+    if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (const [n, attempt] of end.attempts.entries()) {
       if (attempt.outcome === 'served') continue
       const attemptState = attempt.provider === 'unreconciled' ? 'unreconciled' : 'failed'
@@ -106,6 +108,7 @@ export class CallTable {
   write(): void {
     for (const { account, open } of this.#opening.values()) this.#opened.add(rowOf(account, open))
     this.#opened.write()
+    passAll('hold-written', this.#opening)
     for (const open of this.#kept.values()) {
       const progress = open.progress === null ? null : progressText(open.progress)
       const { call, owner, hold, leaseUntil } = open
@@ -114,9 +117,11 @@ export class CallTable {
         'call',
       )
     }
+    passAll('checkpoint-written', this.#kept)
     // The owner fences: a call that another has ended in the meantime undoes the group.
     for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')
     this.#ended.write()
+    passAll('end-written', this.#endedIds)
     this.#clear()
   }
 
