@@ -32,6 +32,8 @@ export class TranslateChannel implements StreamChannel {
   readonly #parts: TranslateParts
   readonly #utf8 = new TextEncoder()
   #state: unknown
+  /** What is written and not yet handed on. */
+  #text = ''
   #opened = false
   #characters = 0
   #choices = new Set<number>()
@@ -57,38 +59,37 @@ export class TranslateChannel implements StreamChannel {
 
   push(bytes: Uint8Array): readonly Uint8Array[] {
     try {
-      return this.#write(this.#parts.decoder.push(bytes).flatMap((frame) => this.#step(frame)))
+      for (const frame of this.#parts.decoder.push(bytes)) this.#step(frame)
     } catch (error) {
       this.#breakOff(error)
-      return []
     }
+    return this.#written()
   }
 
   end(): readonly Uint8Array[] {
     try {
-      const frames = this.#parts.decoder.end().flatMap((frame) => this.#step(frame))
-      if (!this.#ended)
-        frames.push(...this.#parts.parser.end(this.#state).flatMap((event) => this.#take(event)))
-      return this.#write(frames)
+      for (const frame of this.#parts.decoder.end()) this.#step(frame)
+      if (!this.#ended) this.#takeAll(this.#parts.parser.end(this.#state))
     } catch (error) {
       this.#breakOff(error)
-      return []
     }
+    return this.#written()
   }
 
   /** Events that are already whole: a provider that answered a streamed request with plain JSON. */
   take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    return this.#write(events.flatMap((event) => this.#take(event)))
+    this.#takeAll(events)
+    return this.#written()
   }
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
-    const frames = [...this.#open()]
+    this.#open()
     Object.assign(this.#parts.extra, stopNote(stoppedBy))
     if (stoppedBy !== undefined) {
       for (const choice of this.#choices.size > 0 ? this.#choices : [0]) {
         if (this.#closed.has(choice)) continue
-        frames.push(
-          ...this.#parts.encoder.event({
+        this.#write(
+          this.#parts.encoder.event({
             kind: 'choice-finish',
             choice,
             reason: 'length',
@@ -97,42 +98,49 @@ export class TranslateChannel implements StreamChannel {
         )
       }
     }
-    return this.#write([...frames, ...this.#parts.encoder.finish(usage, bill)])
+    this.#write(this.#parts.encoder.finish(usage, bill))
+    return this.#written()
   }
 
   fail(error: RenderedError): readonly Uint8Array[] {
-    return this.#write([...this.#open(), ...this.#parts.encoder.fail(error)])
+    this.#open()
+    this.#write(this.#parts.encoder.fail(error))
+    return this.#written()
   }
 
   get #ended(): boolean {
     return this.#progress.finished || this.#progress.fault !== undefined
   }
 
-  #step(frame: Frame): Frame[] {
-    if (this.#ended) return []
+  #step(frame: Frame): void {
+    if (this.#ended) return
     const [state, events] = this.#parts.parser.step(this.#state, frame)
     this.#state = state
-    return events.flatMap((event) => this.#take(event))
+    this.#takeAll(events)
   }
 
-  #take(event: ChatEvent): Frame[] {
-    if (this.#ended) return []
+  #takeAll(events: readonly ChatEvent[]): void {
+    for (const event of events) if (!this.#ended) this.#take(event)
+  }
+
+  #take(event: ChatEvent): void {
     switch (event.kind) {
       case 'message-start':
         this.#progress.upstreamId = event.id ?? this.#progress.upstreamId
-        return []
+        return
       case 'usage':
         this.#progress.usage = event.usage
-        return []
+        return
       case 'finish':
         this.#progress.finished = true
-        return []
+        return
       case 'error':
         this.#progress.fault = event.fault
-        return []
+        return
       default:
         this.#note(event)
-        return [...this.#open(), ...this.#parts.encoder.event(event)]
+        this.#open()
+        this.#write(this.#parts.encoder.event(event))
     }
   }
 
@@ -150,10 +158,10 @@ export class TranslateChannel implements StreamChannel {
     }
   }
 
-  #open(): readonly Frame[] {
-    if (this.#opened) return []
+  #open(): void {
+    if (this.#opened) return
     this.#opened = true
-    return this.#parts.encoder.start()
+    this.#write(this.#parts.encoder.start())
   }
 
   #breakOff(error: unknown): void {
@@ -161,8 +169,15 @@ export class TranslateChannel implements StreamChannel {
     if (!this.#ended) this.#progress.fault = fault
   }
 
-  #write(frames: readonly Frame[]): readonly Uint8Array[] {
-    return frames.length === 0 ? [] : [this.#utf8.encode(frames.map(encodeFrame).join(''))]
+  #write(frames: readonly Frame[]): void {
+    for (const frame of frames) this.#text += encodeFrame(frame)
+  }
+
+  /** The bytes of what was written since the last time, in one piece. */
+  #written(): readonly Uint8Array[] {
+    const text = this.#text
+    this.#text = ''
+    return text === '' ? [] : [this.#utf8.encode(text)]
   }
 }
 
