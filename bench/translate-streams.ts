@@ -1,4 +1,5 @@
 // The same answer as each protocol streams it, one piece for each event: many small deltas, one large one, many calls.
+// What changes from frame to frame at the provider (counters, numbers, padding) changes here as well.
 
 import type { ProtocolId } from '../src/protocols/protocol.ts'
 import { message } from '../test/support/aws-event-stream.ts'
@@ -11,9 +12,11 @@ export interface Answer {
 
 const utf8 = new TextEncoder()
 const line = (data: unknown) => utf8.encode(`data: ${JSON.stringify(data)}\n\n`)
-const named = (event: { type: string }) =>
-  utf8.encode(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+const named = (event: { type: string }, spaces = '') =>
+  utf8.encode(`event: ${event.type}\ndata: ${JSON.stringify(event)}${spaces}\n\n`)
 const json = '{"city":"Basel"}'
+/** What providers add to hide the length of a text; never the same twice in a row. */
+const padding = (at: number) => 'abcdefghijklmnopqrstuvwxyz'.slice(0, 4 + ((at * 7) % 17))
 const numbers = (count: number) => Array.from({ length: count }, (_, at) => at)
 
 /** The stream of an answer in a protocol. */
@@ -56,7 +59,13 @@ export const streams: Readonly<Record<ProtocolId, (answer: Answer) => Uint8Array
       { type: 'response.created', response },
       { type: 'response.output_item.added', output_index: 0, item: { ...item, content: [] } },
       { type: 'response.content_part.added', ...part, part: { ...whole, text: '' } },
-      ...texts.map((delta) => ({ type: 'response.output_text.delta', ...part, delta, logprobs: [] })),
+      ...texts.map((delta, at) => ({
+        type: 'response.output_text.delta',
+        ...part,
+        delta,
+        logprobs: [],
+        obfuscation: padding(at),
+      })),
       { type: 'response.output_text.done', ...part, text: whole.text, logprobs: [] },
       { type: 'response.content_part.done', ...part, part: whole },
       { type: 'response.output_item.done', output_index: 0, item: { ...item, content: [whole] } },
@@ -121,17 +130,22 @@ export const streams: Readonly<Record<ProtocolId, (answer: Answer) => Uint8Array
   ],
 
   gemini: ({ texts, calls }) => {
-    const chunk = (parts: object[], more: object = {}) =>
+    const chunk = (parts: object[], candidatesTokenCount: number, more: object = {}) =>
       line({
-        candidates: [{ content: { role: 'model', parts }, index: 0, ...more }],
-        usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 9, totalTokenCount: 18 },
+        candidates: [{ content: { parts, role: 'model' }, ...more, index: 0 }],
+        usageMetadata: {
+          promptTokenCount: 9,
+          candidatesTokenCount,
+          totalTokenCount: 9 + candidatesTokenCount,
+          promptTokensDetails: [{ modality: 'TEXT', tokenCount: 9 }],
+        },
         modelVersion: 'm',
         responseId: 'r1',
       })
     return [
-      ...texts.map((text) => chunk([{ text }])),
-      ...numbers(calls).map(() => chunk([{ functionCall: { name: 'f', args: { city: 'Basel' } } }])),
-      chunk([{ text: '' }], { finishReason: 'STOP' }),
+      ...texts.map((text, at) => chunk([{ text }], at + 1)),
+      ...numbers(calls).map(() => chunk([{ functionCall: { name: 'f', args: { city: 'Basel' } } }], 9)),
+      chunk([{ text: '' }], texts.length, { finishReason: 'STOP' }),
     ]
   },
 
@@ -184,12 +198,12 @@ export const streams: Readonly<Record<ProtocolId, (answer: Answer) => Uint8Array
         { ':event-type': type, ':content-type': 'application/json', ':message-type': 'event' },
         JSON.stringify(payload),
       )
-    const delta = (contentBlockIndex: number, fields: object) =>
-      event('contentBlockDelta', { contentBlockIndex, delta: fields })
+    const delta = (contentBlockIndex: number, fields: object, at = 0) =>
+      event('contentBlockDelta', { contentBlockIndex, delta: fields, p: padding(at) })
     const stop = (contentBlockIndex: number) => event('contentBlockStop', { contentBlockIndex })
     return [
       event('messageStart', { role: 'assistant' }),
-      ...texts.map((text) => delta(0, { text })),
+      ...texts.map((text, at) => delta(0, { text }, at)),
       stop(0),
       ...numbers(calls).flatMap((at) => [
         event('contentBlockStart', {
@@ -209,7 +223,9 @@ function anthropicBlock(index: number, content_block: object, deltas: readonly o
   const event = (fields: { type: string }) => named({ ...fields, index } as { type: string })
   return [
     event({ type: 'content_block_start', content_block } as { type: string }),
-    ...deltas.map((delta) => event({ type: 'content_block_delta', delta } as { type: string })),
+    ...deltas.map((delta, at) =>
+      named({ type: 'content_block_delta', index, delta } as { type: string }, ' '.repeat(at % 13)),
+    ),
     event({ type: 'content_block_stop' }),
   ]
 }
