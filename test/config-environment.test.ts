@@ -22,6 +22,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'providers.*.api_key': ['k1,k2', ['k1', 'k2']],
     'providers.*.headers': ['{"x-a":"b"}', { 'x-a': 'b' }],
     'providers.*.quirks': ['{"n":1}', { n: 1 }],
+    'providers.*.ignores': ['seed, top_k', ['seed', 'top_k']],
     'providers.*.price': ['free', 'free'],
     'test.failpoint': ['hold-durable:17', 'hold-durable:17'],
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],

@@ -43,6 +43,20 @@ const parameterSets: Readonly<Record<string, readonly string[]>> = {
     'logprobs',
   ],
   bedrock: [...common, ...sampling],
+  simulator: [
+    ...common,
+    ...sampling,
+    'top_k',
+    'min_p',
+    'seed',
+    'n',
+    'logprobs',
+    'top_logprobs',
+    'parallel_tool_calls',
+    ...structured,
+    ...thinking,
+    'prompt_cache_key',
+  ],
   embeddings: ['input', 'encoding_format', 'dimensions', 'user'],
 }
 

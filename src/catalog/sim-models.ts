@@ -57,7 +57,7 @@ export const simModels: readonly CatalogRow[] = models.map((model) => ({
   context_length: 1_000_000,
   max_output_tokens: 65_536,
   input: ['text', 'image'],
-  parameters: model.reasoning === true ? 'openai-compatible-reasoning' : 'openai-compatible',
+  parameters: 'simulator',
   price: flash,
   source: 'simulator',
   date: '2026-11-01',

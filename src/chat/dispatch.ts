@@ -1,5 +1,6 @@
 // The offers in order. Fails over only before the first byte to the client.
 
+import type { Offer } from '../catalog/model.ts'
 import type { Fault } from '../conversation/event.ts'
 import type { Attempt } from '../credits/ledger.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
@@ -64,8 +65,9 @@ const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cu
 /**
  * Tries the candidates until one answers: the healthy ones in order, then those that cool down. When all have failed
  * and one of them may have got over it, that one is tried again, after the wait it asked for. Tries of what is known
- * to be in trouble, and second tries of the same, are paid from the retry budget. A fault of the request itself ends
- * the search; a prompt that is too long moves to the next model. Rejects with DispatchFailed.
+ * to be in trouble, and second tries of the same, are paid from the retry budget. An offer that cannot be given a
+ * parameter which must not be dropped is left out, and when all are, that is the answer. Any other fault of the request
+ * itself ends the search; a prompt that is too long moves to the next model. Rejects with DispatchFailed.
  */
 export async function dispatch<Answer>(
   search: Search,
@@ -88,6 +90,8 @@ class Tries<Answer> {
   readonly #attempts: Attempt[] = []
   readonly #failures: Failure[] = []
   readonly #refusedModels = new Set<string>()
+  /** Offers that cannot honour a parameter which must not be dropped, and why. They were not asked. */
+  readonly #leftOut = new Map<Offer, GatewayError>()
   /** The request is at fault, or the client has left: nobody else need be asked. */
   #over = false
 
@@ -99,7 +103,8 @@ class Tries<Answer> {
   async eachOnce(): Promise<Dispatched<Answer> | undefined> {
     for (const candidate of inOrderOfHealth(this.#search)) {
       if (this.#isOver) return undefined
-      if (this.#refusedModels.has(candidate.model.id) || !this.#mayTry(candidate)) continue
+      if (this.#refusedModels.has(candidate.model.id) || this.#leftOut.has(candidate.offer)) continue
+      if (!this.#mayTry(candidate)) continue
       const served = await this.#try(candidate)
       if (served) return served
     }
@@ -120,6 +125,9 @@ class Tries<Answer> {
 
   /** What all the failures amount to. */
   fail(): never {
+    const [unable] = this.#leftOut.values()
+    if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
+      throw new DispatchFailed(unable, this.#attempts)
     throw new DispatchFailed(worst(this.#failures, this.#search.gone.aborted), this.#attempts)
   }
 
@@ -164,6 +172,10 @@ class Tries<Answer> {
     } catch (error) {
       const refused = error instanceof GatewayError
       const fault = refused ? undefined : faultOf(error)
+      if (refused && error.code === 'unsupported_parameter') {
+        this.#leftOut.set(candidate.offer, error)
+        return undefined
+      }
       if (fault === undefined) {
         const told = asGatewayError(error)
         note(told.code)

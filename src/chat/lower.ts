@@ -1,6 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
 import type { ChatRequest, ContentPart, Message } from '../conversation/request.ts'
+import { withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { bodyPassesThrough, passthroughBody, passesThrough } from './passthrough.ts'
@@ -29,17 +30,27 @@ export async function loweredFor(
   target: Target,
   outputBound: number | undefined,
 ): Promise<Lowered> {
-  const passthrough = passesThrough(call.inbound.id, candidate.provider)
-  if (passthrough && candidate.provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body)) {
+  const { provider } = candidate
+  const passthrough = passesThrough(call.inbound.id, provider)
+  if (passthrough && provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body, provider)) {
     return { ...passthroughBody(call.request, target, outputBound), warnings: [], passthrough }
   }
-  const asked = call.request.toChatRequest()
+  const { request: asked, warnings } = withoutIgnored(
+    call.request.toChatRequest(),
+    provider.ignores ?? [],
+    provider.id,
+  )
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
   const request = outbound.inlinesUrls
     ? await withInlineMedia(gateway, call, bounded, outbound, target)
     : bounded
   const lowered = outbound.lower(request, target)
-  return { ...lowered, body: JSON.stringify(lowered.body), passthrough }
+  return {
+    ...lowered,
+    body: JSON.stringify(lowered.body),
+    warnings: [...warnings, ...lowered.warnings],
+    passthrough,
+  }
 }
 
 async function withInlineMedia(

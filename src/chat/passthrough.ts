@@ -36,16 +36,26 @@ const ours = [
   'usage',
 ] as const
 
+/** The fields that are told in other words, or in newer ones. */
+const toldOtherwise = ['reasoning', 'functions', 'function_call'] as const
+
 /**
- * Whether the client's own body may go on: it holds nothing that the provider would have to be told in another way.
+ * Whether the client's own body may go on: it holds nothing that the provider would have to be told in another way,
+ * and nothing that it ignores, of which the client must hear.
  */
-export function bodyPassesThrough(body: JsonObject): boolean {
-  if (body.reasoning !== undefined || !Array.isArray(body.messages)) return false
+export function bodyPassesThrough(body: JsonObject, { quirks, ignores }: Provider): boolean {
+  const holds = (field: string) => body[field] !== undefined && body[field] !== null
+  const { drops } = quirks as Partial<OpenAIChatQuirks>
+  if (toldOtherwise.some(holds) || drops?.some(holds) || ignores?.some(holds)) return false
+  if (!Array.isArray(body.messages)) return false
   return !body.messages.some(
     (message) =>
       typeof message === 'object' &&
       message !== null &&
-      ('reasoning_details' in message || 'reasoning_content' in message || 'extra_content' in message),
+      ('reasoning_details' in message ||
+        'reasoning_content' in message ||
+        'extra_content' in message ||
+        'function_call' in message),
   )
 }
 

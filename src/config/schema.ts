@@ -6,6 +6,7 @@ import { modelOverrideSchema } from '../catalog/overrides.ts'
 import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/failpoint.ts'
 import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
+import { ignorableParameters } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 
 /** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
@@ -108,6 +109,13 @@ export const providerSchema = z.strictObject({
     { secret: true },
   ),
   quirks: note(z.record(z.string(), z.unknown()).default({}), "What deviates from the protocol's defaults"),
+  ignores: note(
+    z.array(z.enum(ignorableParameters)).default([]),
+    'Parameters, by their names in chat completions, that it takes and ignores: each is left out, named to the client, ' +
+      "and refused where the request is strict. Without this a server is believed to know what its protocol defines, but for OpenAI's own extras " +
+      '(metadata, store, service_tier, verbosity, safety_identifier, prompt_cache_key, prompt_cache_retention), ' +
+      'which are left out and named unless quirks.drops says otherwise',
+  ),
   timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
   price: note(
     z.literal('free').optional(),

@@ -123,7 +123,9 @@ function kindOf(schema: z.core.$ZodType): SettingKind {
   if (schema instanceof z.ZodNumber) return 'integer'
   if (schema instanceof z.ZodBoolean) return 'boolean'
   if (schema instanceof z.ZodUnion) return 'keys'
-  if (schema instanceof z.ZodArray) return schema.element instanceof z.ZodString ? 'list' : 'structure'
+  if (schema instanceof z.ZodArray) {
+    return schema.element instanceof z.ZodString || schema.element instanceof z.ZodEnum ? 'list' : 'structure'
+  }
   if (schema instanceof z.ZodRecord) return 'structure'
   return 'text'
 }

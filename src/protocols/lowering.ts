@@ -42,20 +42,46 @@ export function refusePart(part: ContentPart, param: string, takes: string): nev
   })
 }
 
-/** Warns of each of these parameters that has a value. */
+/** Warns of each of these parameters that asks for something. */
 export function warnOfUnknown(values: Readonly<Record<string, unknown>>, warn: Warn): void {
   for (const [param, value] of Object.entries(values)) {
-    if (value !== undefined) warn(param, 'The provider has no such parameter; dropped.')
+    if (!asksNothing(param, value)) warn(param, 'The provider has no such parameter; dropped.')
   }
 }
 
-/** The labels that change an answer and that most providers have no word for, by the client's names. */
+/** The values that change nothing: clients send them always, and leaving them out breaks no promise. */
+const neutral: Readonly<Record<string, (value: unknown) => boolean>> = {
+  top_k: (value) => value === 0,
+  min_p: (value) => value === 0,
+  frequency_penalty: (value) => value === 0,
+  presence_penalty: (value) => value === 0,
+  repetition_penalty: (value) => value === 1,
+  logit_bias: isEmpty,
+  metadata: isEmpty,
+  parallel_tool_calls: (value) => value === true,
+  service_tier: (value) => value === 'auto' || value === 'default',
+  store: (value) => value === false,
+  modalities: (value) => Array.isArray(value) && value.every((each) => each === 'text'),
+}
+
+/** Whether a parameter, by its name in chat completions, has no value, or one that is the same as none. */
+export function asksNothing(param: string, value: unknown): boolean {
+  return value === undefined || (Object.hasOwn(neutral, param) && neutral[param]!(value))
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0
+}
+
+/** The labels that most providers have no word for, by the client's names. */
 export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> {
-  const usualTier = labels.serviceTier === 'auto' || labels.serviceTier === 'default'
   return {
-    service_tier: usualTier ? undefined : labels.serviceTier,
+    user: labels.user,
+    safety_identifier: labels.safetyIdentifier,
+    prompt_cache_key: labels.promptCacheKey,
+    service_tier: labels.serviceTier,
     verbosity: labels.verbosity,
-    store: labels.store === true ? true : undefined,
+    store: labels.store,
     metadata: labels.metadata,
   }
 }

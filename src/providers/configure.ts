@@ -1,5 +1,6 @@
 // The rows of the registry with the operator's word applied: keys, addresses, protocols, providers of their own.
 
+import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 import { amazon } from './rows-cloud.ts'
 import type { Auth, ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
@@ -12,6 +13,7 @@ export interface ProviderOverride {
   readonly api_key: readonly string[]
   readonly headers: Readonly<Record<string, string>>
   readonly quirks: Readonly<Record<string, unknown>>
+  readonly ignores?: readonly IgnorableParameter[]
   readonly disabled: boolean
   readonly timeouts?: ProviderTimeouts
 }
@@ -56,6 +58,7 @@ function configureProvider(
     baseUrl: override?.base_url ?? base.baseUrl,
     headers: { ...base.headers, ...override?.headers },
     quirks: { ...(changed ? {} : base.quirks), ...override?.quirks },
+    ignores: [...(base.ignores ?? []), ...(override?.ignores ?? [])],
     passthrough: changed ? 'repair' : base.passthrough,
     // An address of the operator's own may serve nothing but the row's own protocol.
     dialects: changed || override?.base_url !== undefined ? undefined : base.dialects,

@@ -1,6 +1,7 @@
 // A provider is a row of data: where, with which credential, with which quirks of a protocol it shares.
 
 import type { EmbeddingQuirks } from '../protocols/embeddings.ts'
+import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 
 export interface Provider {
@@ -18,6 +19,8 @@ export interface Provider {
   readonly auth: Auth
   /** What deviates from the protocol's `defaultQuirks`. */
   readonly quirks: Readonly<Record<string, unknown>>
+  /** Parameters that it takes and ignores, whatever its protocol says: they are left out and named to the client. */
+  readonly ignores?: readonly IgnorableParameter[] | undefined
   /** What deviates from `defaultEmbeddingQuirks`. */
   readonly embeddings?: Partial<EmbeddingQuirks> | undefined
   /**

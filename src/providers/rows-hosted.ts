@@ -44,6 +44,12 @@ const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9
 /** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
 const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
 
+/** What providers that answer in text alone have no field for: those that do not refuse it ignore it. */
+const spokenOutput = ['modalities', 'audio'] as const
+
+/** What those have no field for that know neither OpenAI's newer parameters nor the open models'. */
+const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
+
 const openai = openaiCompatible({
   id: 'openai',
   name: 'OpenAI',
@@ -76,7 +82,9 @@ const groq = openaiCompatible({
     maxTokensField: 'max_completion_tokens',
     efforts: ['none', 'low', 'medium', 'high'],
     thinkTags: true,
-    drops: alsoDrops(...foreignSampling, 'logit_bias'),
+    messageNames: false,
+    // The penalties it takes without a word, and by its own reference no model of it supports them.
+    drops: alsoDrops(...beyondPlainChat, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
     refuses: ['n', 'logprobs'],
   },
 })
@@ -93,7 +101,9 @@ const deepseek = openaiCompatible({
     echoRequired: true,
     jsonSchema: false,
     fileParts: 'none',
-    drops: alsoDrops(...foreignSampling, 'seed', 'logit_bias', 'parallel_tool_calls'),
+    // Its own guide: while a model thinks these raise no error and have no effect.
+    refusedWhileReasoning: ['temperature', 'top_p', 'frequency_penalty', 'presence_penalty'],
+    drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
     refuses: ['n'],
   },
 })
@@ -117,7 +127,7 @@ const mistral = openaiCompatible({
     thinkTags: true,
     // Voxtral counts the audio of a prompt beside `prompt_tokens`; the total has it.
     totalCorrects: 'prompt',
-    drops: alsoDrops(...foreignSampling, 'logit_bias', 'user'),
+    drops: alsoDrops(...foreignSampling, ...spokenOutput, 'logit_bias', 'user'),
     refuses: ['logprobs'],
   },
 })
@@ -133,7 +143,7 @@ const xai = openaiCompatible({
     reasoningTokens: 'beside',
     reportedCost: 'usage.cost_in_usd_ticks',
     refusedWhileReasoning: ['frequency_penalty', 'presence_penalty', 'stop'],
-    drops: alsoDrops(...foreignSampling, 'logit_bias'),
+    drops: alsoDrops(...beyondPlainChat, 'logit_bias'),
   },
   dialects: reasonInResponses(/^grok-(?!.*non-reasoning)([4-9]|build|code|latest)/, {
     developerRole: false,
@@ -155,7 +165,7 @@ const together = openaiCompatible({
   name: 'Together AI',
   baseUrl: 'https://api.together.xyz/v1',
   auth: bearer('TOGETHER_API_KEY'),
-  quirks: { thinkTags: true },
+  quirks: { thinkTags: true, drops: alsoDrops(...spokenOutput, 'prediction') },
 })
 
 const fireworks = openaiCompatible({
@@ -163,7 +173,7 @@ const fireworks = openaiCompatible({
   name: 'Fireworks AI',
   baseUrl: 'https://api.fireworks.ai/inference/v1',
   auth: bearer('FIREWORKS_API_KEY'),
-  quirks: { thinkTags: true, reasoningEcho: 'reasoning_content' },
+  quirks: { thinkTags: true, reasoningEcho: 'reasoning_content', drops: alsoDrops(...spokenOutput) },
 })
 
 const cerebras = openaiCompatible({
@@ -175,7 +185,13 @@ const cerebras = openaiCompatible({
     maxTokensField: 'max_completion_tokens',
     efforts: ['none', 'low', 'medium', 'high'],
     reasoningEcho: 'reasoning',
-    drops: alsoDrops(...foreignSampling, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
+    drops: alsoDrops(
+      ...foreignSampling,
+      ...spokenOutput,
+      'frequency_penalty',
+      'presence_penalty',
+      'logit_bias',
+    ),
     refuses: ['n'],
   },
 })
@@ -215,12 +231,14 @@ const perplexity = openaiCompatible({
     thinkTags: true,
     reportedCost: 'usage.cost',
     drops: alsoDrops(
+      ...spokenOutput,
       'min_p',
       'repetition_penalty',
       'seed',
       'stop',
       'logit_bias',
       'parallel_tool_calls',
+      'prediction',
       'user',
     ),
     refuses: ['n', 'logprobs'],
@@ -238,7 +256,7 @@ const zai = openaiCompatible({
     reasoningEcho: 'reasoning_content',
     jsonSchema: false,
     drops: alsoDrops(
-      ...foreignSampling,
+      ...beyondPlainChat,
       'frequency_penalty',
       'presence_penalty',
       'seed',
@@ -258,7 +276,7 @@ const alibaba = openaiCompatible({
   quirks: {
     effortFields: ['enable_thinking'],
     cacheControl: true,
-    drops: alsoDrops('min_p', 'frequency_penalty', 'logit_bias', 'user'),
+    drops: alsoDrops('min_p', 'frequency_penalty', 'logit_bias', 'prediction', 'user'),
   },
 })
 
@@ -280,7 +298,7 @@ const moonshot = openaiCompatible({
     effortFields: ['thinking'],
     reasoningEcho: 'reasoning_content',
     echoRequired: true,
-    drops: alsoDrops(...foreignSampling, 'seed', 'logit_bias', 'parallel_tool_calls'),
+    drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
     refuses: ['logprobs'],
   },
 })
@@ -302,7 +320,16 @@ const sambanova = openaiCompatible({
   quirks: {
     efforts: ['low', 'medium', 'high'],
     thinkTags: true,
-    drops: alsoDrops('min_p', 'frequency_penalty', 'presence_penalty', 'seed', 'logit_bias', 'user'),
+    drops: alsoDrops(
+      ...spokenOutput,
+      'min_p',
+      'frequency_penalty',
+      'presence_penalty',
+      'seed',
+      'logit_bias',
+      'prediction',
+      'user',
+    ),
     refuses: ['n', 'logprobs'],
   },
 })

@@ -2,6 +2,7 @@
 
 import { bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
 import type { Provider } from './provider.ts'
+import { simulatedEfforts, simulatorIgnores } from './simulator-request.ts'
 
 const ollama: Provider = {
   id: 'ollama',
@@ -76,6 +77,12 @@ const sim = openaiCompatible({
   auth: { kind: 'none' },
   transport: 'builtin',
   passthrough: 'verbatim',
+  quirks: {
+    developerRole: true,
+    allowedTools: true,
+    efforts: simulatedEfforts,
+    drops: simulatorIgnores,
+  },
 })
 
 export const localProviders: readonly Provider[] = [ollama, llamacpp, vllm, lmstudio, gpustack, sim]

@@ -77,13 +77,23 @@ const thoughts: Readonly<Record<Effort, number>> = {
   max: 8,
 }
 
+/** Reasons unasked. */
 export function reason(request: SimRequest): Plan {
+  return { ...echo(request), reasoning: reasoningOf(request, request.effort ?? 'medium') }
+}
+
+function reasoningOf(request: SimRequest, effort: Effort): string {
   const words = request.prompt.split(/\s+/).filter(Boolean).length
-  const reasoning = Array.from(
-    { length: thoughts[request.effort] },
+  return Array.from(
+    { length: thoughts[effort] },
     (_, step) => `Step ${step + 1}: the question has ${words} words, and repeating them answers it.`,
   ).join(' ')
-  return { reasoning, text: request.prompt, calls: [] }
+}
+
+/** Any model reasons when it is told how hard. */
+function asAsked(plan: Plan, request: SimRequest): Plan {
+  if (plan.reasoning !== '' || request.effort === undefined) return plan
+  return { ...plan, reasoning: reasoningOf(request, request.effort) }
 }
 
 export function long(request: SimRequest): Plan {
@@ -102,7 +112,7 @@ export function answer(
   request: SimRequest,
   seed: string,
 ): { choices: readonly AnswerChoice[]; usage: AnswerUsage } {
-  const cut = cutToLimits(plan, request)
+  const cut = cutToLimits(asAsked(plan, request), request)
   const choices = Array.from({ length: request.n }, (_, index) => ({
     ...cut,
     index,

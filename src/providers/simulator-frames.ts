@@ -7,6 +7,7 @@ export interface Envelope {
   readonly id: string
   readonly model: string
   readonly logprobs: boolean
+  readonly alternatives: boolean
   readonly includeUsage: boolean
 }
 
@@ -24,7 +25,9 @@ export function wholeBody(envelope: Envelope, choices: readonly AnswerChoice[], 
     choices: choices.map((choice) => ({
       index: choice.index,
       message: messageOf(choice),
-      logprobs: envelope.logprobs ? { content: (choice.content ?? []).map(logprobOf), refusal: null } : null,
+      logprobs: envelope.logprobs
+        ? { content: (choice.content ?? []).map((token) => logprobOf(token, envelope)), refusal: null }
+        : null,
       finish_reason: choice.finish,
     })),
     usage: usageBody(usage),
@@ -60,9 +63,10 @@ function reasoningFields(text: string): JsonObject {
   }
 }
 
-/** The same for every token: a model that is certain. */
-function logprobOf(token: string): JsonObject {
-  return { token, logprob: 0, bytes: [...Buffer.from(token, 'utf8')], top_logprobs: [] }
+/** The same for every token: a model that is certain, to which no other token would ever occur. */
+function logprobOf(token: string, { alternatives }: Pick<Envelope, 'alternatives'>): JsonObject {
+  const certain = { token, logprob: 0, bytes: [...Buffer.from(token, 'utf8')] }
+  return { ...certain, top_logprobs: alternatives ? [{ ...certain }] : [] }
 }
 
 /** A streamed answer in three parts, as text: a delivery may pace the middle or break off in it. */
@@ -93,7 +97,7 @@ export function transcript(
     closing.push(`${head}"choices":[],"usage":${JSON.stringify(usageBody(usage))}}\n\n`)
   closing.push('data: [DONE]\n\n')
 
-  const deltas = choices.map((choice) => deltasOf(choice, envelope.logprobs))
+  const deltas = choices.map((choice) => deltasOf(choice, envelope))
   return { opening: opening.join(''), middle: interleaved(deltas, frame), closing: closing.join('') }
 }
 
@@ -117,11 +121,13 @@ function* interleaved(
   }
 }
 
-function* deltasOf(choice: AnswerChoice, logprobs: boolean): Generator<Delta> {
+function* deltasOf(choice: AnswerChoice, envelope: Envelope): Generator<Delta> {
   for (const piece of choice.reasoning)
     yield { delta: JSON.stringify(reasoningFields(piece)), logprobs: 'null' }
   for (const piece of choice.content ?? []) {
-    const probability = logprobs ? JSON.stringify({ content: [logprobOf(piece)], refusal: null }) : 'null'
+    const probability = envelope.logprobs
+      ? JSON.stringify({ content: [logprobOf(piece, envelope)], refusal: null })
+      : 'null'
     yield { delta: `{"content":${JSON.stringify(piece)}}`, logprobs: probability }
   }
   for (const [index, call] of choice.calls.entries()) {

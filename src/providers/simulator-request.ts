@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../conversation/request.ts'
+import type { OptionalField } from '../protocols/openai-chat/quirks.ts'
 import { imageTokensOf, mediaTokens, messageTokens, textTokens } from './simulator-tokens.ts'
 
 /** A refusal in the shape and with the words of code that clients of this protocol know. */
@@ -89,6 +90,30 @@ const responseFormat = z.discriminatedUnion('type', [
 
 const tokenLimit = z.int().min(1).nullish()
 
+/** The efforts that it knows, weakest first. */
+export const simulatedEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+
+/**
+ * The parameters that change nothing here, although they would at a model: who sends one is told. What only narrows
+ * the choice among tokens is honoured: each of its tokens is certain, as their log probabilities say, so there is but
+ * one answer at every temperature, and the same for every seed.
+ */
+export const simulatorIgnores = [
+  'frequency_penalty',
+  'presence_penalty',
+  'repetition_penalty',
+  'logit_bias',
+  'audio',
+  'prediction',
+  'user',
+  'safety_identifier',
+  'prompt_cache_retention',
+  'service_tier',
+  'metadata',
+  'store',
+  'verbosity',
+] as const satisfies readonly OptionalField[]
+
 const chatBody = z.looseObject({
   model: z.string().min(1),
   messages: z.array(message).min(1),
@@ -100,12 +125,16 @@ const chatBody = z.looseObject({
   stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
+  top_k: z.int().min(0).nullish(),
+  min_p: z.number().min(0).max(1).nullish(),
+  seed: z.number().nullish(),
   logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().min(0).max(20).nullish(),
   tools: z.array(tool).max(128).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   response_format: responseFormat.nullish(),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+  reasoning_effort: z.enum(simulatedEfforts).nullish(),
   prompt_cache_key: z.string().nullish(),
   modalities: z.array(z.enum(['text'])).nullish(),
   // How `slow` paces itself; no provider has this field, so it never leaves this process.
@@ -116,6 +145,9 @@ const chatBody = z.looseObject({
     })
     .nullish(),
 })
+
+/** The fields of a body that it reads. */
+export const simulatorReads: readonly string[] = Object.keys(chatBody.shape)
 
 type Body = z.infer<typeof chatBody>
 type Message = z.infer<typeof message>
@@ -135,6 +167,8 @@ export interface SimRequest {
   readonly n: number
   readonly stop: readonly string[]
   readonly logprobs: boolean
+  /** Whether the likeliest alternatives to each token are asked for: there is one, the token itself. */
+  readonly alternatives: boolean
   /** Text of the last user message; where there is none, of the last message. */
   readonly prompt: string
   /** The tools that may be called now, and whether one must be. Empty with `tool_choice: "none"`. */
@@ -146,7 +180,8 @@ export interface SimRequest {
   readonly format: 'text' | 'json'
   /** Schema of a structured answer; undefined for any JSON object. */
   readonly schema: Json | undefined
-  readonly effort: Effort
+  /** undefined where the request leaves it to the model. */
+  readonly effort: Effort | undefined
   readonly promptTokens: number
   readonly audioTokens: number
   readonly cachedTokens: number
@@ -169,7 +204,9 @@ export function readRequest(text: string): SimRequest {
     maxTokens: limits.length === 0 ? undefined : Math.min(...limits),
     n: body.n ?? 1,
     stop: [body.stop ?? []].flat().filter((each) => each !== ''),
-    logprobs: body.logprobs ?? false,
+    // Who asks for alternatives to each token asks for the tokens, too.
+    logprobs: body.logprobs ?? (body.top_logprobs ?? 0) > 0,
+    alternatives: (body.top_logprobs ?? 0) > 0,
     prompt: promptText(body.messages),
     tools: choice.tools,
     toolsForced: choice.forced,
@@ -177,7 +214,7 @@ export function readRequest(text: string): SimRequest {
     results: closingResults(body.messages),
     format: body.response_format && body.response_format.type !== 'text' ? 'json' : 'text',
     schema,
-    effort: body.reasoning_effort ?? 'medium',
+    effort: body.reasoning_effort ?? undefined,
     promptTokens: prompt.tokens,
     audioTokens: prompt.audio,
     // A caller that names its prompt for the cache is served half of it from there. Nothing is remembered.

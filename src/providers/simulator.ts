@@ -140,6 +140,7 @@ async function deliver(request: SimRequest, seed: string, signal: AbortSignal): 
     id: `chatcmpl-${seed}`,
     model: request.model,
     logprobs: request.logprobs,
+    alternatives: request.alternatives,
     includeUsage: request.includeUsage,
   }
   const { choices, usage } = answer(compose(request), request, seed)

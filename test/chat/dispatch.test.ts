@@ -50,9 +50,27 @@ describe('one call', () => {
     ['the first does not know the model', { a: [faultOf('not-found')], b: ['ok'] }, 'b', ['a', 'b']],
     ['the request is wrong', { a: [faultOf('invalid-request')], b: ['ok'] }, 'invalid_request', ['a']],
     [
-      'the request cannot be lowered',
+      'the first cannot honour a parameter',
       { a: [new GatewayError('unsupported_parameter')], b: ['ok'] },
+      'b',
+      ['a', 'b'],
+    ],
+    [
+      'none can honour a parameter',
+      { a: [new GatewayError('unsupported_parameter')], b: [new GatewayError('unsupported_parameter')] },
       'unsupported_parameter',
+      ['a', 'b'],
+    ],
+    [
+      'who could honour a parameter is down',
+      { a: [new GatewayError('unsupported_parameter')], b: [faultOf('timeout')] },
+      'upstream_timeout',
+      ['a', 'b'],
+    ],
+    [
+      'the request asks for an address that is not allowed',
+      { a: [new GatewayError('url_not_allowed')], b: ['ok'] },
+      'url_not_allowed',
       ['a'],
     ],
     ['the prompt is too long, for one model', { a: [faultOf('context-length')], b: ['ok'] }, 'b', ['a', 'b']],
@@ -111,6 +129,15 @@ describe('one call', () => {
     expect(await the.call()).toBe('upstream_error')
     expect(the.tried).toEqual([])
     expect(the.health.report(the.candidates[0]!.provider).answers).toBe(0)
+  })
+
+  test('offers that cannot honour a parameter count for no try, and their other keys are spared', async () => {
+    const unable = new GatewayError('unsupported_parameter')
+    const first = candidateOf('a')
+    const candidates = [first, { ...first, key: 'second' }, candidateOf('b'), candidateOf('c')]
+    const the = house({ a: [unable], b: [unable], c: ['ok'] }, candidates)
+    expect(await the.call(1)).toBe('c')
+    expect(the.tried).toEqual(['a', 'b', 'c'])
   })
 
   test('a prompt too long for a model spares its other offers', async () => {

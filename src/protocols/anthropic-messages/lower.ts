@@ -2,7 +2,7 @@
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
-import { defined, isBlank, refuse, type Warn, warnInto } from '../lowering.ts'
+import { asksNothing, defined, isBlank, refuse, unknownLabels, type Warn, warnInto } from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
 import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
@@ -93,16 +93,20 @@ function samplingOf(request: ChatRequest, traits: ModelTraits, thinking: Thinkin
   const { sampling } = request
   const unknown = {
     seed: sampling.seed,
-    frequency_penalty: sampling.frequencyPenalty || undefined,
-    presence_penalty: sampling.presencePenalty || undefined,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
     repetition_penalty: sampling.repetitionPenalty,
     logit_bias: sampling.logitBias,
     min_p: sampling.minP,
   }
-  for (const [param, value] of Object.entries(unknown)) {
-    if (value !== undefined) warn(param, "This model's provider does not know it.")
-  }
+  warnOfForeign(unknown, warn)
   return { ...distribution(request, traits, thinking, warn), ...stopsOf(request, warn) }
+}
+
+function warnOfForeign(values: Readonly<Record<string, unknown>>, warn: Warn): void {
+  for (const [param, value] of Object.entries(values)) {
+    if (!asksNothing(param, value)) warn(param, "This model's provider does not know it.")
+  }
 }
 
 function distribution(request: ChatRequest, traits: ModelTraits, thinking: Thinking, warn: Warn): JsonObject {
@@ -146,8 +150,9 @@ const serviceTiers: Readonly<Record<string, string>> = {
 }
 
 function labelsOf(request: ChatRequest, rest: JsonObject, warn: Warn): JsonObject {
-  const { user, safetyIdentifier, serviceTier, verbosity } = request.labels
-  if (verbosity !== undefined) warn('verbosity', "This model's provider does not know it.")
+  const { user, safetyIdentifier, serviceTier } = request.labels
+  const { prompt_cache_key, verbosity, store, metadata } = unknownLabels(request)
+  warnOfForeign({ prompt_cache_key, verbosity, store, metadata }, warn)
   const tier = serviceTier === undefined ? undefined : serviceTiers[serviceTier]
   if (serviceTier !== undefined && tier === undefined) warn('service_tier', 'The provider has no such tier.')
   const userId = user ?? safetyIdentifier
@@ -179,7 +184,7 @@ function passedOn(rest: JsonObject, warn: Warn): JsonObject {
   const passed: JsonObject = {}
   for (const [field, value] of Object.entries(rest)) {
     if (passedFields.has(field)) passed[field] = value
-    else if (!readFields.has(field)) warn(field, "This model's provider does not know it.")
+    else if (!readFields.has(field)) warnOfForeign({ [field]: value }, warn)
   }
   return passed
 }

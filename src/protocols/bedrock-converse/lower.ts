@@ -141,8 +141,8 @@ function samplingOf(
     {
       seed: sampling.seed,
       min_p: sampling.minP,
-      frequency_penalty: sampling.frequencyPenalty || undefined,
-      presence_penalty: sampling.presencePenalty || undefined,
+      frequency_penalty: sampling.frequencyPenalty,
+      presence_penalty: sampling.presencePenalty,
       repetition_penalty: sampling.repetitionPenalty,
       logit_bias: sampling.logitBias,
     },

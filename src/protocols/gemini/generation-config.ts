@@ -1,6 +1,6 @@
 // Sampling, limits, formats and thinking as Gemini's generationConfig.
 
-import type { ChatRequest, Json, JsonObject, Reasoning } from '../../conversation/request.ts'
+import type { ChatRequest, Json, JsonObject, Reasoning, Sampling } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 import type { Warning } from '../protocol.ts'
 import { toSubset } from './schema-subset.ts'
@@ -27,16 +27,21 @@ export function generationConfigOf(
     candidateCount: sampling.n === undefined || sampling.n === 1 ? undefined : sampling.n,
     presencePenalty: sampling.presencePenalty,
     frequencyPenalty: sampling.frequencyPenalty,
-    responseLogprobs: sampling.logprobs === true ? true : undefined,
-    logprobs: sampling.logprobs === true ? sampling.topLogprobs : undefined,
+    responseLogprobs: wantsLogprobs(sampling) ? true : undefined,
+    logprobs: wantsLogprobs(sampling) ? sampling.topLogprobs : undefined,
     thinkingConfig: thinkingOf(request.reasoning, traits, reasons, warnings),
     responseModalities: modalitiesOf(request.rest['modalities']),
-    speechConfig: speechOf(request.rest['audio']),
+    speechConfig: speechOf(request.rest['audio'], warnings),
     ...formatOf(request, traits, warnings),
   }
   return Object.fromEntries(
     Object.entries(settings).filter((entry): entry is [string, Json] => entry[1] !== undefined),
   )
+}
+
+/** Who asks for alternatives to each token asks for the tokens, too. */
+function wantsLogprobs({ logprobs, topLogprobs }: Sampling): boolean {
+  return logprobs ?? (topLogprobs ?? 0) > 0
 }
 
 function stopSequencesOf(stop: readonly string[] | undefined, warnings: Warning[]): string[] | undefined {
@@ -155,9 +160,12 @@ function modalitiesOf(value: Json | undefined): string[] | undefined {
 }
 
 /** `audio: {voice}`: the voice of a spoken answer. Its format is not Gemini's to choose: it speaks 24 kHz PCM. */
-function speechOf(value: Json | undefined): JsonObject | undefined {
+function speechOf(value: Json | undefined, warnings: Warning[]): JsonObject | undefined {
   if (!isObject(value)) return undefined
-  const { voice } = value
+  const { voice, format } = value
+  if (format !== undefined && format !== 'pcm16') {
+    warnings.push({ param: 'audio.format', message: 'The provider speaks pcm16 and nothing else.' })
+  }
   if (typeof voice !== 'string') return undefined
   return { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } }
 }

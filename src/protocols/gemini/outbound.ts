@@ -1,6 +1,7 @@
 // Speaking generateContent to Gemini and Vertex: how a request is lowered, and the three ways an answer is read.
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import { unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { generationConfigOf, schemaWarning } from './generation-config.ts'
@@ -40,7 +41,7 @@ function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredReque
     ...toolsOf(request, traits, warnings),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
-  warnings.push(...unheard(request))
+  unheard(request, warnInto(warnings))
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   return { path: `${quirks.modelsPath}/${model}:${method}`, headers: {}, body, warnings }
@@ -104,25 +105,19 @@ function callingMode(request: ChatRequest): JsonObject | undefined {
 /** Fields of the client's body that are used after all. */
 const heardOfRest: readonly string[] = ['modalities', 'audio']
 
-function unheard(request: ChatRequest): Warning[] {
-  const { sampling, labels } = request
-  const names: Readonly<Record<string, boolean>> = {
-    min_p: sampling.minP !== undefined,
-    repetition_penalty: sampling.repetitionPenalty !== undefined,
-    logit_bias: sampling.logitBias !== undefined && Object.keys(sampling.logitBias).length > 0,
-    // Gemini always may call several functions at once.
-    parallel_tool_calls: request.parallelToolCalls === false && request.tools.length > 0,
-    service_tier: labels.serviceTier !== undefined && !['auto', 'default'].includes(labels.serviceTier),
-    verbosity: labels.verbosity !== undefined,
-    store: labels.store === true,
-    metadata: labels.metadata !== undefined,
-    ...Object.fromEntries(
-      Object.keys(request.rest)
-        .filter((name) => !heardOfRest.includes(name))
-        .map((name) => [name, true]),
-    ),
-  }
-  return Object.entries(names)
-    .filter(([, asked]) => asked)
-    .map(([param]) => ({ param, message: 'The provider has no such parameter; dropped.' }))
+function unheard(request: ChatRequest, warn: Warn): void {
+  const { sampling, rest } = request
+  const unread = Object.entries(rest).filter(([name]) => !heardOfRest.includes(name))
+  warnOfUnknown(
+    {
+      min_p: sampling.minP,
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias,
+      // Gemini always may call several functions at once.
+      parallel_tool_calls: request.tools.length > 0 ? request.parallelToolCalls : undefined,
+      ...unknownLabels(request),
+      ...Object.fromEntries(unread),
+    },
+    warn,
+  )
 }

@@ -1,13 +1,15 @@
 // How to talk to a provider that speaks chat completions. What its dialect is, its row says: see quirks.ts.
 
 import type { ChatRequest, JsonObject, Message } from '../../conversation/request.ts'
-import type { LoweredRequest, Outbound, Target } from '../protocol.ts'
+import { warnInto, warnOfName } from '../lowering.ts'
+import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from './upstream-fault.ts'
 import { lowerMessages } from './upstream-messages.ts'
 import {
   lowerReasoning,
   lowerResponseFormat,
+  lowerRest,
   lowerSampling,
   lowerTools,
   refuseUnsupported,
@@ -31,6 +33,7 @@ function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredR
   const sampling = lowerSampling(request, target)
   const reasoning = lowerReasoning(request, target)
   const format = lowerResponseFormat(request.responseFormat, target)
+  const rest = lowerRest(request.rest, target)
   const messages = lowerMessages(instructed(request.messages, format.instruction), {
     quirks,
     provider: target.provider,
@@ -52,9 +55,21 @@ function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredR
     path: '/chat/completions',
     headers: {},
     // A field that nobody here has a word for goes on as the client wrote it, but never over one of ours.
-    body: { ...quirks.bodyExtras, ...request.rest, ...ours },
-    warnings: [...sampling.warnings, ...reasoning.warnings, ...format.warnings],
+    body: { ...quirks.bodyExtras, ...rest.fields, ...ours },
+    warnings: [
+      ...sampling.warnings,
+      ...reasoning.warnings,
+      ...format.warnings,
+      ...rest.warnings,
+      ...(quirks.messageNames ? [] : lostNames(request.messages)),
+    ],
   }
+}
+
+function lostNames(messages: readonly Message[]): readonly Warning[] {
+  const warnings: Warning[] = []
+  for (const [at, message] of messages.entries()) warnOfName(message, `messages[${at}]`, warnInto(warnings))
+  return warnings
 }
 
 /** Usage is always asked for: without it a stream could only be charged by estimate. */

@@ -22,6 +22,10 @@ export type OptionalField =
   | 'metadata'
   | 'store'
   | 'verbosity'
+  | 'modalities'
+  | 'audio'
+  | 'prediction'
+  | 'prompt_cache_retention'
 
 /** How a provider is told how hard to think. Several may be sent together. */
 export type EffortField =
@@ -41,7 +45,10 @@ export interface OpenAIChatQuirks {
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens'
   /** Whether the role `developer` is known; else it becomes `system`. */
   readonly developerRole: boolean
-  /** What models that reason refuse (OpenAI's with a 400): dropped with a warning, `logprobs` refused. */
+  /**
+   * What models that reason refuse (OpenAI's with a 400) or ignore (DeepSeek's, in silence): dropped with a warning,
+   * `logprobs` refused.
+   */
   readonly refusedWhileReasoning: readonly (OptionalField | 'logprobs')[]
   readonly effortFields: readonly EffortField[]
   /** The named efforts that are understood, weakest first; another is replaced by the nearest. */
@@ -105,6 +112,7 @@ export interface OpenAIChatQuirks {
 export const openaiOnly = [
   'safety_identifier',
   'prompt_cache_key',
+  'prompt_cache_retention',
   'service_tier',
   'metadata',
   'store',

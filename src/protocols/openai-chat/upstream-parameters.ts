@@ -9,8 +9,9 @@ import type {
   ResponseFormat,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { asksNothing } from '../lowering.ts'
 import type { Target, Warning } from '../protocol.ts'
-import type { OpenAIChatQuirks, OptionalField } from './quirks.ts'
+import type { EffortField, OpenAIChatQuirks, OptionalField } from './quirks.ts'
 import { markOf } from './upstream-messages.ts'
 
 type ChatTarget = Target<OpenAIChatQuirks>
@@ -39,11 +40,30 @@ export function refuseUnsupported(request: ChatRequest, target: ChatTarget): voi
   })
 }
 
+/** The client's own fields, but for those that the provider does not know. */
+export function lowerRest(rest: JsonObject, target: ChatTarget): Lowered {
+  const fields = { ...rest }
+  const warnings: Warning[] = []
+  for (const name of target.quirks.drops) {
+    if (!Object.hasOwn(fields, name)) continue
+    if (!asksNothing(name, fields[name])) warnings.push(leftOut(name, `the provider ${target.provider}`))
+    delete fields[name]
+  }
+  return { fields, warnings }
+}
+
+function leftOut(name: string, who: string): Warning {
+  return { param: name, message: `'${name}' was left out: ${who} does not support it.` }
+}
+
+/** Those of the optional parameters that the conversation has words for; the others are in `rest`. */
+type Worded = Exclude<OptionalField, 'modalities' | 'audio' | 'prediction' | 'prompt_cache_retention'>
+
 /** Sampling and labels. `temperature: 1` is the default and never refused, so it stays. */
 export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered {
   const { sampling, labels } = request
   const { quirks } = target
-  const optional: Readonly<Record<OptionalField, Json | undefined>> = {
+  const optional: Readonly<Record<Worded, Json | undefined>> = {
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,
@@ -67,12 +87,12 @@ export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered
   const refused = refusedByModel(request, target)
   const fields: JsonObject = {}
   const warnings: Warning[] = []
-  for (const [name, value] of Object.entries(optional) as [OptionalField, Json | undefined][]) {
+  for (const [name, value] of Object.entries(optional) as [Worded, Json | undefined][]) {
     if (value === undefined) continue
     const byModel = refused.includes(name) && value !== 1
     if (quirks.drops.includes(name) || byModel) {
       const who = byModel ? `the model ${target.model}` : `the provider ${target.provider}`
-      warnings.push({ param: name, message: `'${name}' was left out: ${who} does not support it.` })
+      if (!asksNothing(name, value)) warnings.push(leftOut(name, who))
     } else fields[name === 'seed' ? quirks.seedField : name] = value
   }
   if (sampling.n !== undefined && sampling.n !== 1) fields.n = sampling.n
@@ -83,7 +103,8 @@ export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered
 
 /** With reasoning switched off such a model samples like any other. */
 function refusedByModel(request: ChatRequest, target: ChatTarget): readonly (OptionalField | 'logprobs')[] {
-  return target.reasoning && request.reasoning?.effort !== 'none' ? target.quirks.refusedWhileReasoning : []
+  const off = request.reasoning !== undefined && switchOf(request.reasoning) === false
+  return target.reasoning && !off ? target.quirks.refusedWhileReasoning : []
 }
 
 // ---- reasoning --------------------------------------------------------------------------------------------
@@ -100,8 +121,25 @@ export function lowerReasoning(request: ChatRequest, target: ChatTarget): Lowere
   const lowered = effortFields.map((field) => effortField(field, reasoning, target))
   return {
     fields: Object.assign({}, ...lowered.map((one) => one.fields)) as JsonObject,
-    warnings: lowered.flatMap((one) => one.warnings),
+    warnings: [...lowered.flatMap((one) => one.warnings), ...unheardReasoning(reasoning, target)],
   }
+}
+
+/** What is asked of the reasoning that none of the provider's fields can say. */
+function unheardReasoning(reasoning: Reasoning, { provider, quirks }: ChatTarget): readonly Warning[] {
+  if (switchOf(reasoning) === false) return []
+  const says = (...fields: readonly EffortField[]) =>
+    fields.some((field) => quirks.effortFields.includes(field))
+  const budgeted = reasoning.maxTokens !== undefined && says('enable_thinking')
+  const amount = reasoning.effort !== undefined || reasoning.maxTokens !== undefined
+  return [
+    ...(amount && !budgeted && !says('reasoning_effort', 'reasoning')
+      ? [{ param: 'reasoning', message: `${provider} can be told whether to think, not how much.` }]
+      : []),
+    ...(reasoning.exclude === true && !says('reasoning')
+      ? [{ param: 'reasoning.exclude', message: `${provider} shows the reasoning there is.` }]
+      : []),
+  ]
 }
 
 function effortField(

@@ -17,6 +17,7 @@ import {
   refuseUnsupported as refuseForChat,
   shownTools,
 } from '../openai-chat/upstream-parameters.ts'
+import { asksNothing } from '../lowering.ts'
 import type { Target, Warning } from '../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
 
@@ -65,11 +66,7 @@ export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lo
       ...bound.fields,
       ...(topLogprobs !== undefined && wantsLogprobs(request) ? { top_logprobs: topLogprobs } : {}),
     },
-    // `store: false` is what the provider is told anyway.
-    warnings: [
-      ...lowered.warnings.filter(({ param }) => param !== 'store' || request.labels.store === true),
-      ...bound.warnings,
-    ],
+    warnings: [...lowered.warnings, ...bound.warnings],
   }
 }
 
@@ -117,7 +114,11 @@ export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): L
     ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
     ...(shown && reasoning.exclude !== true ? { summary: 'auto' } : {}),
   }
-  return { fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted }, warnings }
+  return {
+    fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted },
+    // A summary that is not asked for is not shown: what comes unasked cannot be kept away.
+    warnings: warnings.filter(({ param }) => !target.quirks.summaries || param !== 'reasoning.exclude'),
+  }
 }
 
 /** The shape of the text: its format and its verbosity. */
@@ -199,11 +200,11 @@ const chatOnly = ['audio', 'modalities', 'prediction', 'web_search_options', 'st
 export function lowerRest(rest: JsonObject, target: ResponsesTarget): Lowered {
   const fields = { ...rest }
   const warnings: Warning[] = []
-  for (const field of chatOnly) {
+  for (const field of [...chatOnly, ...target.quirks.drops]) {
     if (fields[field] === undefined) continue
+    const value = fields[field]
     delete fields[field]
-    // `modalities: ["text"]` asks for what is given anyway; anything else has been refused.
-    if (field === 'modalities') continue
+    if (asksNothing(field, value)) continue
     warnings.push({
       param: field,
       message: `'${field}' was left out: the provider ${target.provider} has no such setting.`,

@@ -394,7 +394,10 @@ describe('settings', () => {
       { labels: { verbosity: 'low', store: true, serviceTier: 'flex' } },
       ['service_tier', 'verbosity', 'store'],
     ],
-    [{ labels: { user: 'u', safetyIdentifier: 's', promptCacheKey: 'k', serviceTier: 'auto' } }, []],
+    [
+      { labels: { user: 'u', safetyIdentifier: 's', promptCacheKey: 'k', serviceTier: 'auto' } },
+      ['user', 'safety_identifier', 'prompt_cache_key'],
+    ],
     [{ rest: { prediction: {}, modalities: ['text'] } }, ['prediction']],
   ])('%j: what is dropped is named: %j', (more, params) => {
     expect(lower(more).warnings.map((warning) => warning.param)).toEqual(params)
