@@ -254,8 +254,11 @@ const rows = {
     status: 503,
     type: 'provider_error',
     retryable: true,
-    means: 'No provider that serves this model has a key here or can be reached now.',
-    remedy: 'Try again, or choose another model; the operator checks weir doctor.',
+    means:
+      'No provider that serves this model is set up here, or all of them have failed repeatedly a moment ago.',
+    remedy:
+      'Try again after Retry-After seconds where `metadata.retryable` is true; where it is false choose another ' +
+      'model: the operator checks weir doctor.',
   },
   overloaded: {
     status: 503,
@@ -291,6 +294,8 @@ export interface ErrorDetails {
   readonly source?: 'gateway' | 'provider'
   readonly provider?: string
   readonly retryAfterMs?: number
+  /** This time nothing but somebody's act will help: it is not to be retried, whatever the table says of its kind. */
+  readonly lasting?: true
   /** More facts for `metadata`: plain JSON values. */
   readonly metadata?: Readonly<Record<string, unknown>>
   readonly cause?: unknown
@@ -346,7 +351,7 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
         source: source ?? 'gateway',
         ...(provider === undefined ? {} : { provider }),
         request_id: requestId,
-        retryable: row.retryable,
+        retryable: mayPass(error),
         ...(wait === undefined ? {} : { retry_after: Math.ceil(wait / 1000) }),
         docs_url: `/docs/errors#${error.code}`,
         ...metadata,
@@ -357,8 +362,7 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
 
 /** The headers that tell a client library whether and when to retry; they obey them in this order. */
 export function retryHeaders(error: GatewayError): Record<string, string> {
-  const row = errorTable[error.code]
-  const headers: Record<string, string> = { 'x-should-retry': String(row.retryable) }
+  const headers: Record<string, string> = { 'x-should-retry': String(mayPass(error)) }
   const wait = waitMs(error)
   if (wait !== undefined) {
     headers['retry-after-ms'] = String(Math.ceil(wait))
@@ -367,10 +371,15 @@ export function retryHeaders(error: GatewayError): Record<string, string> {
   return headers
 }
 
+/** Whether the same request may succeed later without anybody changing anything. */
+function mayPass(error: GatewayError): boolean {
+  return errorTable[error.code].retryable && error.details.lasting !== true
+}
+
 /** How long to wait before trying again; undefined where that would not help, or nobody knows. */
 function waitMs(error: GatewayError): number | undefined {
-  const { retryable, status } = errorTable[error.code]
-  return retryable ? (error.details.retryAfterMs ?? (status === 500 ? undefined : 1000)) : undefined
+  if (!mayPass(error)) return undefined
+  return error.details.retryAfterMs ?? (error.status === 500 ? undefined : 1000)
 }
 
 /** The error reference as data: `GET /v1/errors` and the documentation page are both made from it. */

@@ -127,7 +127,10 @@ async function prepare(
   const { provider, model, offer } = candidate
   const outbound = gateway.outbounds[provider.protocol]
   if (!outbound)
-    throw new GatewayError('no_provider_available', { metadata: { protocol: provider.protocol } })
+    throw new GatewayError('no_provider_available', {
+      lasting: true,
+      metadata: { protocol: provider.protocol },
+    })
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,

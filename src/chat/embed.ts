@@ -71,6 +71,7 @@ function embedding(candidates: readonly Candidate[]): readonly Candidate[] {
   if (able.length > 0) return able
   throw new GatewayError('no_provider_available', {
     message: 'The protocols that the providers of this model are spoken to in have no embeddings.',
+    lasting: true,
     metadata: { providers: [...new Set(candidates.map(({ provider }) => provider.id))] },
   })
 }
@@ -101,7 +102,10 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
   const embedder = embedders[provider.protocol]
   const outbound = gateway.outbounds[provider.protocol]
   if (!embedder || !outbound)
-    throw new GatewayError('no_provider_available', { metadata: { protocol: provider.protocol } })
+    throw new GatewayError('no_provider_available', {
+      lasting: true,
+      metadata: { protocol: provider.protocol },
+    })
   const lowered = loweredFor(call, candidate, embedder)
   const limits = deadlinesOf(gateway.limits, provider)
   const patience = Math.min(limits.firstByteMs, limits.totalMs - elapsed(call))

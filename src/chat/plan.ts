@@ -19,7 +19,7 @@ export interface Candidate {
  * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
  * (or the request's `provider.order`) ranks them. Keys are equals and are used in turn: `turn` decides which comes
  * first, the same for the same turn, so that a session stays with the key whose prompt cache knows it. Throws
- * `no_provider_available` when nothing is left.
+ * `no_provider_available` when none of them is set up here, `invalid_request` when the request's own rules leave none.
  */
 export function candidatesFor(
   models: readonly Model[],
@@ -38,20 +38,49 @@ export function candidatesFor(
         return provider ? inTurn(provider.keys, turn).map((key) => ({ model, offer, provider, key })) : []
       }),
   )
-  // Without fallbacks another key is still the same offer, and nobody stands in for the providers that were named.
-  const { order } = routing
-  const [first] = candidates.filter(({ offer }) => order.length === 0 || order.includes(offer.provider))
+  // Without fallbacks another key is still the same offer.
+  const [first] = candidates
   const usable = routing.allowFallbacks
     ? candidates
     : candidates.filter(({ offer }) => offer === first?.offer)
   if (usable.length > 0) return usable
-  const wanted = [...new Set(models.flatMap((model) => model.offers.map((offer) => offer.provider)))]
-  throw new GatewayError('no_provider_available', {
-    message: `No configured provider can serve ${models[0]?.id ?? 'this model'}: ${wanted.join(', ')} ${
-      wanted.length === 1 ? 'has' : 'have'
-    } no key here, or the request's provider rules leave none.`,
-    metadata: { providers: wanted },
+  throw noneLeft(models, providers, routing)
+}
+
+/** Why no offer is left. The rules of the request are its sender's to change, a missing key is the operator's. */
+function noneLeft(
+  models: readonly Model[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: Routing,
+): GatewayError {
+  const offers = models.flatMap((model) => model.offers)
+  const ready = offers.filter(({ provider }) => providers.has(provider))
+  const param = emptyingRule(ready.length > 0 ? ready : offers, routing)
+  const serving = namesOf(param !== undefined && ready.length > 0 ? ready : offers)
+  const model = models.map(({ id }) => id).join(', ')
+  if (param !== undefined) {
+    return new GatewayError('invalid_request', {
+      message: `'${param}' leaves no provider: ${model} is served by ${serving.join(', ')}.`,
+      param,
+      metadata: { providers: serving },
+    })
+  }
+  return new GatewayError('no_provider_available', {
+    message: `No provider of ${model} is set up here: the operator has given no key or address for ${serving.join(', ')}.`,
+    lasting: true,
+    metadata: { providers: serving },
   })
+}
+
+/** The field of the request that alone rules out all of these offers, or `provider` where several do it together. */
+function emptyingRule(offers: readonly Offer[], routing: Routing): string | undefined {
+  const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
+  if (rule) return `provider.${rule[0]}`
+  return offers.some((offer) => permitted(offer, routing)) ? undefined : 'provider'
+}
+
+function namesOf(offers: readonly Offer[]): readonly string[] {
+  return [...new Set(offers.map(({ provider }) => provider))]
 }
 
 /** The keys by a hash of the turn and their place: evenly spread, and unmoved by what becomes of the others. */
@@ -71,13 +100,19 @@ function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
   return offers.toSorted((a, b) => rank(a) - rank(b))
 }
 
+/** What a request may demand of the offers that serve it, by the field of `provider` that says so. */
+const rules: Readonly<Record<string, (offer: Offer, routing: Routing) => boolean>> = {
+  only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
+  ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
+  max_price: ({ price }, { maxPrice }) =>
+    below(price.rates.input, maxPrice.input) && below(price.rates.output, maxPrice.output),
+  // Without fallbacks nobody stands in for the providers that were named.
+  order: ({ provider }, { order, allowFallbacks }) =>
+    allowFallbacks || order.length === 0 || order.includes(provider),
+}
+
 function permitted(offer: Offer, routing: Routing): boolean {
-  if (routing.only.length > 0 && !routing.only.includes(offer.provider)) return false
-  if (routing.ignore.includes(offer.provider)) return false
-  return (
-    below(offer.price.rates.input, routing.maxPrice.input) &&
-    below(offer.price.rates.output, routing.maxPrice.output)
-  )
+  return Object.values(rules).every((permits) => permits(offer, routing))
 }
 
 function below(rate: Pico, limit: string | undefined): boolean {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { candidatesFor, needOf, outputWithin } from '../../src/chat/plan.ts'
 import { ceilingOf } from '../../src/credits/price.ts'
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError, renderError, retryHeaders } from '../../src/errors.ts'
 import type { Routing } from '../../src/protocols/protocol.ts'
 import { anyRoute, candidateOf, envelope, modelOf, priceOf, providerOf } from './support.ts'
 
@@ -17,6 +17,16 @@ const model = modelOf('a/m', { offers })
 const providers = new Map(['a', 'b', 'c'].map((id) => [id, providerOf(id)]))
 const served = (routing: Partial<Routing>, turn = '') =>
   candidatesFor([model], providers, { ...anyRoute, ...routing }, turn, 1).map(({ provider }) => provider.id)
+
+function caught(act: () => unknown): GatewayError {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
 
 describe('offers', () => {
   test.each<[string, Partial<Routing>, string[]]>([
@@ -35,10 +45,38 @@ describe('offers', () => {
     expect(() => served({ allowFallbacks: false, order: ['z'] })).toThrow(GatewayError)
   })
 
-  test('none left is a 503 that names who would have served', () => {
-    const refused = () => served({ only: ['z'] })
-    expect(refused).toThrow(GatewayError)
-    expect(refused).toThrow('a, b, c')
+  test.each<[string, Partial<Routing>, readonly string[], string | undefined, string]>([
+    // what the request says, who is set up here, the field at fault, who is named
+    ['only a stranger', { only: ['z'] }, ['a', 'b', 'c'], 'provider.only', 'a, b, c'],
+    ['only one without a key', { only: ['a'] }, ['b'], 'provider.only', 'b'],
+    ['ignores all', { ignore: ['a', 'b', 'c'] }, ['a', 'b', 'c'], 'provider.ignore', 'a, b, c'],
+    [
+      'pays too little',
+      { maxPrice: { input: '0.1', output: undefined } },
+      ['a', 'b'],
+      'provider.max_price',
+      'a, b',
+    ],
+    [
+      'no fallback from a stranger',
+      { order: ['z'], allowFallbacks: false },
+      ['a', 'b'],
+      'provider.order',
+      'a, b',
+    ],
+    ['two rules together', { only: ['a'], ignore: ['a'] }, ['a', 'b'], 'provider', 'a, b'],
+    ['only a stranger, and nobody has a key', { only: ['z'] }, [], 'provider.only', 'a, b, c'],
+    ['nobody has a key', {}, [], undefined, 'a, b, c'],
+  ])('none left, %s: %p of %p is at fault', (_, routing, ready, param, named) => {
+    const here = new Map(ready.map((id) => [id, providerOf(id)]))
+    const error = caught(() => candidatesFor([model], here, { ...anyRoute, ...routing }, '', 1))
+    expect([error.code, error.details.param]).toEqual(
+      param === undefined ? ['no_provider_available', undefined] : ['invalid_request', param],
+    )
+    expect(error.message).toContain(named)
+    // Neither the caller nor the operator gains anything by asking again.
+    expect(retryHeaders(error)).toEqual({ 'x-should-retry': 'false' })
+    expect(renderError(error, 'req_1').error.metadata['retryable']).toBe(false)
   })
 
   test('without fallbacks the other keys of the offer remain', () => {

@@ -185,6 +185,8 @@ interface Row {
   readonly param?: string
   /** Whose fault it is, where it is not the gateway that refuses. */
   readonly from?: 'provider'
+  /** Whether asking again helps nobody, although it may after other errors of this code. */
+  readonly lasting?: true
   /** What `Retry-After-Ms` must say. */
   readonly retryAfterMs?: number
   readonly metadata?: Readonly<Record<string, unknown>>
@@ -416,6 +418,14 @@ const rows: readonly Row[] = [
     when: 'the provider has no key here',
     ask: () => chat('openai/gpt-4o'),
     metadata: { providers: ['openai'] },
+    lasting: true,
+  },
+  {
+    code: 'invalid_request',
+    when: 'the providers that it names do not serve the model',
+    ask: () => chat('lab/busy', { provider: { only: ['openai'] } }),
+    param: 'provider.only',
+    tells: 'lab',
   },
   { code: 'overloaded', when: 'the provider says 503', ask: () => chat('lab/busy'), from: 'provider' },
   {
@@ -524,7 +534,8 @@ async function whileStoreIsLocked(): Promise<Answer> {
 describe('the error table', () => {
   test.each(rows.map((row) => [row.code, row.when, row] as const))('%s: %s', async (code, _, row) => {
     const answer = await row.ask()
-    const { status, type, retryable } = errorTable[code]
+    const { status, type } = errorTable[code]
+    const retryable = errorTable[code].retryable && row.lasting !== true
     expect({ status: answer.status, code: answer.error?.code }).toEqual({ status, code })
     expect(answer.headers.get('content-type')).toStartWith('application/json')
     expect(answer.error).toEqual({
