@@ -353,11 +353,20 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
         request_id: requestId,
         retryable: mayPass(error),
         ...(wait === undefined ? {} : { retry_after: Math.ceil(wait / 1000) }),
-        docs_url: `/docs/errors#${error.code}`,
+        docs_url: docsUrl(error.code),
         ...metadata,
       },
     },
   }
+}
+
+/**
+ * The error's section of the reference, from the root of the gateway. No address of our own is put before it: no setting
+ * names one, behind a proxy the request's is not the one its client used, and its `Host` header says what anybody likes.
+ * The client knows which gateway it asked.
+ */
+function docsUrl(code: string): string {
+  return `/docs/errors#${code}`
 }
 
 /** The headers that tell a client library whether and when to retry; they obey them in this order. */
@@ -391,6 +400,6 @@ export function errorReference() {
     retryable: row.retryable,
     means: row.means,
     remedy: row.remedy,
-    docs_url: `/docs/errors#${code}`,
+    docs_url: docsUrl(code),
   }))
 }
