@@ -2,7 +2,8 @@
 
 /** By field name. Fields that OpenAI's clients know are told in short; the gateway's own say what they promise. */
 export const requestFields: Readonly<Record<string, string>> = {
-  model: 'The id of the model: `provider/model_name`, as GET /v1/models lists it.',
+  model:
+    'The id of the model: `provider/model_name`, as GET /v1/models lists it. Where it is missing, `models` names it.',
   messages: 'The conversation so far, oldest first.',
   stream: 'Whether the answer comes as server-sent events while it is being written.',
   stream_options:
@@ -41,11 +42,13 @@ export const requestFields: Readonly<Record<string, string>> = {
   metadata: 'Facts of the client about the request.',
   store: 'Whether the provider may keep the answer.',
   verbosity: 'How long the answer should be.',
-  models: 'Further models to try, in this order, when the first cannot answer.',
+  models:
+    'Further models to try, in this order, when the first cannot answer. Without `model` the first of them is the model.',
   provider: 'Which providers may serve the call, in which order, and at what price at most.',
   max_cost:
     'The most this call may cost, US dollars as a decimal string. The answer is cut rather than dearer.',
-  max_tool_calls: 'The most calls of tools that the gateway runs.',
+  max_tool_calls:
+    'The most calls of tools that the gateway itself runs. Calls of functions are the client’s and are not counted.',
   session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',
   strict: 'Refuses a parameter that cannot be honoured, with 400, instead of dropping it with a warning.',
   on_disconnect: 'When the client leaves: `cancel` stops the call, `finish` lets it come to its end.',

@@ -17,10 +17,11 @@ export const inbound: Inbound = {
   encoder: (context) => new ChunkEncoder(context),
 }
 
-function parse(body: unknown): InboundRequest {
-  if (!isObject(body)) {
+function parse(sent: unknown): InboundRequest {
+  if (!isObject(sent)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
   }
+  const body = withModel(sent)
   refuseOtherEndpoints(body)
   refuseUnservedTools(body)
   const fault = faultOf(body)
@@ -43,6 +44,14 @@ function faultOf(body: JsonObject): GatewayError | undefined {
     // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
     return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
   }
+}
+
+/** Who names only a list of models asks for its first, and falls back on the rest. */
+function withModel(body: JsonObject): JsonObject {
+  const { models } = body
+  if (body['model'] != null || !Array.isArray(models) || models.length === 0) return body
+  const [model, ...rest] = models
+  return { ...body, model: model!, models: rest }
 }
 
 /** JSON may spell out `__proto__`; whoever later assigns the fields one by one must not change a prototype by it. */

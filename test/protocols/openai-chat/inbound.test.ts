@@ -253,6 +253,24 @@ describe('the envelope', () => {
   })
 })
 
+describe('models without a model', () => {
+  const named = (fields: object) => inbound.parse(JSON.parse(JSON.stringify({ messages: hello, ...fields })))
+
+  test.each([[{ models: ['a/b', 'c/d', 'e/f'] }], [{ model: null, models: ['a/b', 'c/d', 'e/f'] }]])(
+    '%j: the first is the model, the rest are its fallbacks',
+    (fields) => {
+      const { envelope, body: kept } = named(fields)
+      expect([envelope.model, envelope.fallbacks]).toEqual(['a/b', ['c/d', 'e/f']])
+      expect(kept).toMatchObject({ model: 'a/b' })
+    },
+  )
+
+  test.each([[{}], [{ models: [] }], [{ models: null }], [{ models: [7] }], [{ models: 'a/b' }]])(
+    '%j names none',
+    (fields) => expect(() => named(fields)).toThrow(/model/),
+  )
+})
+
 describe('the translation', () => {
   test('reads every kind of message', () => {
     const list = [
