@@ -255,7 +255,8 @@ export const configSchema = z.strictObject({
       ),
       attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
       json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
-      // An image that a model made comes in one event.
+      // An image that a model made comes in one event, as base64: a megabyte would cut such answers off. What matters is
+      // that a bomb ends with an error, having taken no more memory than this for each stream that is open.
       sse_event_bytes: whole(
         'The largest single event of a provider stream',
         8 * 1024 ** 2,
