@@ -1,10 +1,11 @@
 // What the ledger costs: processor time of a hold and its settle by group size, bytes of a call, time of an audit, and
-// how long an admission takes in a file that has grown. `bun bench/ledger.ts [--quick] [--calls 10000000]`; pin it
+// how long an admission and the audit of a day take in a file that has grown. `bun bench/ledger.ts [--quick] [--calls 10000000]`; pin it
 // to a core (`taskset -c 0`) for figures that can be compared.
 
 import { closeSync, fdatasyncSync, openSync, statSync, writeSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { noUsage } from '../src/conversation/usage.ts'
+import { dayMs, startOfDay } from '../src/credits/calendar.ts'
 import type { HoldCommand, SettleCommand } from '../src/credits/ledger.ts'
 import { usd } from '../src/credits/money.ts'
 import { openStore, type Store } from '../src/store/open.ts'
@@ -20,6 +21,8 @@ const targets = {
   auditMsPerCall: 0.02,
   /** How much slower an admission may be in a grown file than in an empty one. */
   grownRatio: 1.5,
+  /** How much slower the audit of a day may be in the largest file than in the smallest, the day being as busy. */
+  dayRatio: 2,
 }
 
 const { values: flags } = parseArgs({
@@ -37,6 +40,11 @@ const grownTo = (flags.quick ? [10_000] : [100_000, 1_000_000, 10_000_000]).filt
 const probes = flags.quick ? 200 : 1_000
 /** In the file that counts as empty. */
 const warmedCalls = 1_000
+/** The grown file spreads its calls over days of so many, as evenly as a clock that each call moves on can. */
+const callsPerDay = 10_000
+const firstDay = Date.UTC(2020, 0, 1)
+const lapses = Date.UTC(2100, 0, 1)
+const dayAudits = 5
 
 const hold: Omit<HoldCommand, 'call' | 'account'> = {
   key: 'key_0123456789ab',
@@ -83,25 +91,35 @@ const newId = () => `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
 /** Providers' ids come in no order; that is what makes the index of them dear. */
 const upstreamId = () => `chatcmpl-${crypto.randomUUID()}`
 
-async function open(dataDir: string): Promise<Bench> {
-  const store = openStore(dataDir, { clock: Date.now, serveAs: 'bench' })
+async function open(dataDir: string, clock: () => number): Promise<Bench> {
+  const store = openStore(dataDir, { clock, serveAs: 'bench' })
   const account = store.accounts.createAccount('bench@example.org').id
-  const grant = { account, pool: 'purchased', expiresAt: null, from: 'grant' } as const
+  // Longer than the twelve months of a usual top-up: the grown file covers a thousand days.
+  const grant = { account, pool: 'purchased', expiresAt: lapses, from: 'grant' } as const
   await store.ledger.grant({ ...grant, source: 'bench', amount: usd(1_000_000) })
   return { store, account }
 }
 
 async function onePair({ store, account }: Bench): Promise<void> {
   const call = newId()
-  await store.ledger.hold({ ...hold, call, account })
+  const { kind } = await store.ledger.hold({ ...hold, call, account })
+  if (kind !== 'held') throw new Error('a hold was refused')
   await store.ledger.settle({ ...settle, call, served: { ...settle.served, upstreamId: upstreamId() } })
 }
 
-/** Runs pairs, `together` at a time. */
-async function runPairs(bench: Bench, pairs: number, together: number): Promise<void> {
+/** Runs pairs, `together` at a time; `begun` is told of each. */
+async function runPairs(
+  bench: Bench,
+  pairs: number,
+  together: number,
+  begun = () => undefined as void,
+): Promise<void> {
   let left = pairs
   const lane = async () => {
-    while (left-- > 0) await onePair(bench)
+    while (left-- > 0) {
+      begun()
+      await onePair(bench)
+    }
   }
   await Promise.all(Array.from({ length: together }, lane))
 }
@@ -169,7 +187,7 @@ function report(what: string, figure: number, unit: string, bound: number, atLea
 }
 
 async function measureGroups(dataDir: string, syncsUs: number): Promise<void> {
-  const bench = await open(dataDir)
+  const bench = await open(dataDir, Date.now)
   await runPairs(bench, warmUp, 32)
   const costs = new Map<number, Cost>()
   for (const together of groupSizes) {
@@ -188,28 +206,53 @@ async function measureGroups(dataDir: string, syncsUs: number): Promise<void> {
   report('hold + settle alone, of two bare syncs', costs.get(1)!.wallUs / syncsUs, '×', targets.loneRatio)
 }
 
+/** Milliseconds of the fastest of some audits of a day. */
+function dayAuditMs({ store }: Bench, day: number): number {
+  let best = Infinity
+  for (let n = 0; n < dayAudits; n++) {
+    const started = performance.now()
+    const audit = store.ledger.auditDay(day)
+    best = Math.min(best, performance.now() - started)
+    if (!audit.ok) throw new Error('the audit of a day found something')
+    // Calls that cross midnight together, and the probes of admission in a day that has begun, are a few more or less.
+    if (Math.abs(audit.calls / callsPerDay - 1) > 0.25) throw new Error(`the day has ${audit.calls} calls`)
+  }
+  return best
+}
+
 async function measureGrowth(dataDir: string): Promise<void> {
-  const bench = await open(dataDir)
-  await runPairs(bench, warmedCalls, 32)
+  let calls = 0
+  const clock = () => firstDay + Math.floor((calls * dayMs) / callsPerDay)
+  const bench = await open(dataDir, clock)
+  const grow = (to: number) => runPairs(bench, to - calls, 64, () => void calls++)
+  await grow(warmedCalls)
   const empty = await admissionMs(bench)
   console.log(`      admission, empty: p50 ${empty.p50.toFixed(3)} ms, p99 ${empty.p99.toFixed(3)} ms`)
-  let calls = warmedCalls
+  const dayTimes: number[] = []
   for (const size of grownTo) {
-    await runPairs(bench, size - calls, 64)
-    calls = size
+    await grow(size)
     const name = `${size.toLocaleString('en')} calls`
     const { p50, p99 } = await admissionMs(bench)
     const bytes = statSync(bench.store.path).size / size
+    const lastDay = startOfDay(clock()) - dayMs
+    const middleDay = startOfDay((firstDay + lastDay) / 2)
+    const auditedMs = Math.max(dayAuditMs(bench, middleDay), dayAuditMs(bench, lastDay))
+    dayTimes.push(auditedMs)
     const started = performance.now()
     const audit = bench.store.ledger.audit()
     const auditMs = performance.now() - started
     if (!audit.ok) throw new Error('the audit found something')
     console.log(`      ${name}: admission p50 ${p50.toFixed(3)} ms, p99 ${p99.toFixed(3)} ms`)
+    console.log(
+      `      ${name}: audit of a day of ${callsPerDay.toLocaleString('en')} ${auditedMs.toFixed(1)} ms`,
+    )
     console.log(`      ${name}: audit of ${audit.journalEntries} entries ${(auditMs / 1000).toFixed(2)} s`)
     report(`admission with ${name}, of an empty file's`, p50 / empty.p50, '×', targets.grownRatio)
     report(`the file with ${name}`, bytes, 'B/call', targets.bytesPerCall)
     report(`the audit with ${name}`, auditMs / size, 'ms/call', targets.auditMsPerCall)
+    report(`the audit of a day with ${name}, of the first`, auditedMs / dayTimes[0]!, '×', targets.dayRatio)
   }
+  console.log(`      most memory: ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`)
   await bench.store.close()
 }
 

@@ -1,14 +1,20 @@
-// `weir ledger audit`
+// `weir ledger audit [--day D]`
 
-import { CommandFailure, type Context, print } from './context.ts'
+import { dayMs } from '../credits/calendar.ts'
+import type { AuditReport, DayAudit } from '../credits/ledger.ts'
+import { CommandFailure, type Context, type Invocation, print } from './context.ts'
+import { pastDay } from './values.ts'
 import { withStore } from './with-store.ts'
 
-/** Replays every entry and checks every invariant. Fails with the first that does not hold. */
-export async function audit(context: Context): Promise<void> {
+/** Checks every invariant, of the whole journal or of one day. Fails with the first that does not hold. */
+export async function audit(context: Context, invocation: Invocation): Promise<void> {
+  const day = invocation.option('day')
+  if (day === undefined) return auditWhole(context)
+  return auditOneDay(context, pastDay('--day', day, context.io.clock()))
+}
+
+async function auditWhole(context: Context): Promise<void> {
   const report = await withStore(context, ({ ledger }) => ledger.audit())
-  const lines = report.checks.map(
-    ({ name, ok, detail }) => `${ok ? 'ok   ' : 'BROKEN'} ${name}${detail ? `: ${detail}` : ''}`,
-  )
   const heading = `${report.journalEntries} journal entries, head ${report.headHash}`
   print(context, {
     json: {
@@ -17,12 +23,59 @@ export async function audit(context: Context): Promise<void> {
       head_hash: report.headHash,
       checks: report.checks,
     },
-    text: [heading, ...lines].join('\n'),
+    text: [heading, ...linesOf(report)].join('\n'),
   })
-  const broken = report.checks.find((check) => !check.ok)
-  if (broken)
-    throw new CommandFailure(
-      `the ledger does not hold: ${broken.name}${broken.detail ? `: ${broken.detail}` : ''}`,
-    )
-  if (!report.ok) throw new CommandFailure('the ledger does not hold')
+  requireSound(report, 'the ledger does not hold')
+}
+
+async function auditOneDay(context: Context, day: number): Promise<void> {
+  const report = await withStore(context, ({ ledger }) => ledger.auditDay(day))
+  const date = new Date(day).toISOString().slice(0, 10)
+  const over = context.io.clock() >= day + dayMs
+  print(context, {
+    json: {
+      ok: report.ok,
+      day: date,
+      over,
+      first_transaction: report.journal?.firstTransaction ?? null,
+      last_transaction: report.journal?.lastTransaction ?? null,
+      journal_entries: report.journalEntries,
+      calls: report.calls,
+      given_hash: report.journal?.givenHash ?? null,
+      head_hash: report.journal?.headHash ?? null,
+      checks: report.checks,
+      not_checked: report.notChecked,
+    },
+    text: [
+      `${date} (UTC)${over ? '' : ', so far'}: ${coveredBy(report)}`,
+      ...linesOf(report),
+      'not checked for a day (weir ledger audit checks it all):',
+      ...report.notChecked.map((name) => `       ${name}`),
+    ].join('\n'),
+  })
+  requireSound(report, `${date} does not hold`)
+}
+
+function coveredBy({ journal, journalEntries, calls }: DayAudit): string {
+  const ended = `${calls} ${calls === 1 ? 'call' : 'calls'} ended`
+  if (!journal) return `no journal entries, ${ended}`
+  const { firstTransaction, lastTransaction, givenHash, headHash } = journal
+  return (
+    `${journalEntries} journal entries, transactions ${firstTransaction} to ${lastTransaction}, ${ended}\n` +
+    `from hash ${givenHash}, taken as given, to head ${headHash}`
+  )
+}
+
+function linesOf({ checks }: Pick<AuditReport, 'checks'>): string[] {
+  return checks.map(
+    ({ name, ok, detail }) => `${ok ? 'ok   ' : 'BROKEN'} ${name}${detail ? `: ${detail}` : ''}`,
+  )
+}
+
+function requireSound({ ok, checks }: Pick<AuditReport, 'ok' | 'checks'>, otherwise: string): void {
+  const broken = checks.find((check) => !check.ok)
+  if (broken) {
+    throw new CommandFailure(`${otherwise}: ${broken.name}${broken.detail ? `: ${broken.detail}` : ''}`)
+  }
+  if (!ok) throw new CommandFailure(otherwise)
 }

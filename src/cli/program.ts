@@ -204,10 +204,24 @@ a line. Lines are matched to calls by the provider's id of its answer; lines wit
 Ids found on one side only are normal at the edges of the export's period: --since and --until bound the calls.
 Whatever is found, the exit code is 0; "ok" in the JSON tells whether both sides agree.`
 
+const auditHelp = `
+An audit of a day takes as long as the day was busy, however large the journal: 10,000 calls a tenth of a second. It
+starts from the hash before the day's first entry and says what only the whole audit can check. The day's entries are
+found by their time; a clock that was set back by up to an hour hides none of them.
+
+Exit code 1 when something does not hold.`
+
 function ledgerAndCatalog(weir: Command, io: Io): void {
   const ledger = weir.command('ledger').description('prove the ledger')
-  const audit = ledger.command('audit').description('replay every entry and check every invariant')
-  ready(audit, io, async (context) => (await import('./ledger.ts')).audit(context))
+  const audit = ledger
+    .command('audit')
+    .description('replay every entry and check every invariant')
+    .option(
+      '--day <date>',
+      'only what was booked on this UTC day: a date such as 2027-01-31, today or yesterday',
+    )
+    .addHelpText('after', auditHelp)
+  ready(audit, io, async (...given) => (await import('./ledger.ts')).audit(...given))
   const reconciling = ledger
     .command('reconcile')
     .description("compare a provider's usage export with the ledger, call by call")

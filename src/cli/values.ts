@@ -1,5 +1,6 @@
 // Arguments as values: dates, lengths of time, amounts of money. A wrong one is a usage fault that says what is right.
 
+import { dayMs, startOfDay } from '../credits/calendar.ts'
 import { largestLot, parseUsd, type Pico } from '../credits/money.ts'
 import { usageFault } from './context.ts'
 
@@ -16,6 +17,22 @@ export function futureDate(option: string, text: string, now: number): number {
   const at = momentOf(option, text)
   if (at <= now) throw usageFault(`${option} ${text} has passed`)
   return at
+}
+
+/** The first moment of a UTC day that has begun: a date, `today` or `yesterday`. */
+export function pastDay(option: string, text: string, now: number): number {
+  const today = startOfDay(now)
+  if (text === 'today') return today
+  if (text === 'yesterday') return today - dayMs
+  const day = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN
+  // Some dates that do not exist are read as the days after: 2026-02-30 as the second of March.
+  if (Number.isNaN(day) || !new Date(day).toISOString().startsWith(text)) {
+    throw usageFault(
+      `${option} takes a UTC date such as 2027-01-31, today or yesterday, not ${JSON.stringify(text)}`,
+    )
+  }
+  if (day > now) throw usageFault(`${option} ${text} has not begun`)
+  return day
 }
 
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }

@@ -214,6 +214,22 @@ export interface AuditReport {
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
 }
 
+/** What an audit of one UTC day has found. It takes as long as the day was busy, whatever the journal has grown to. */
+export interface DayAudit extends Pick<AuditReport, 'ok' | 'journalEntries' | 'checks'> {
+  /** Calls that ended that day. */
+  readonly calls: number
+  /** What was read of the journal; null when nothing was booked that day. */
+  readonly journal: {
+    readonly firstTransaction: number
+    readonly lastTransaction: number
+    /** The hash of the entry before the first: taken as given. */
+    readonly givenHash: string
+    readonly headHash: string
+  } | null
+  /** What only an audit of the whole journal can tell. */
+  readonly notChecked: readonly string[]
+}
+
 /**
  * The one door to the money. Promises resolve when the change is durable. They reject with GatewayError
  * `store_unavailable` when the database cannot be written; a settle that was accepted is never dropped.
@@ -238,6 +254,8 @@ export interface LedgerStore {
   /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
   recover(now: number): Promise<number>
   audit(): AuditReport
+  /** Checks what was booked on the UTC day that begins at `day`. */
+  auditDay(day: number): DayAudit
   /** Whether the store can be written at this moment. */
   writable(): boolean
   close(): Promise<void>

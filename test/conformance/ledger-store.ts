@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { noUsage } from '../../src/conversation/usage.ts'
-import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
+import { allowanceGrant, startOfDay, welcomeGrant } from '../../src/credits/calendar.ts'
 import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import { day, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
@@ -28,9 +28,9 @@ export function ledgerStoreConformance(
     ledger = await harness.open()
   })
   afterEach(async () => {
-    const report = ledger.audit()
+    const reports = [ledger.audit(), ...[noon, now].map((at) => ledger.auditDay(startOfDay(at)))]
     await harness.dispose()
-    expect(report.checks.filter((check) => !check.ok)).toEqual([])
+    expect(reports.flatMap(({ checks }) => checks.filter((check) => !check.ok))).toEqual([])
   })
 
   const free = (account = 'anna') =>

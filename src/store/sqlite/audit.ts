@@ -1,5 +1,5 @@
 // Proves the ledger from its file alone: every invariant as a query, every hash again. Reads one moment of the file
-// in a transaction of its own connection, so it works beside a running server.
+// in a transaction of its own connection, so it works beside a running server. audit-day.ts does it for one day.
 
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../credits/ledger.ts'
@@ -10,25 +10,63 @@ import { genesis, hashOf, type JournalRow } from './journal.ts'
 interface Check {
   readonly name: string
   readonly sql: string
+  /**
+   * The query for one day, where `journal`, `call` and `key_spend` are that day's rows alone and `main.journal` is the
+   * whole; `same` where nothing else is different. Null where only the whole journal can answer.
+   */
+  readonly ofDay: 'same' | string | null
 }
 
 /** Sums in two halves: SQLite's SUM throws when it passes 2^63, which a forged file could make it do. */
 const halves = (column: string) => `sum(${column} >> 32) AS hi, sum(${column} & 4294967295) AS lo`
 const whole = (hi: string, lo: string) => `(${hi} + (${lo} >> 32)) AS hi, (${lo} & 4294967295) AS lo`
 
-const checks: readonly Check[] = [
+/** The next four are asked of the whole journal and of one day, in different words. `before`: the transaction before. */
+const numbering = (before: string) => `SELECT 'transaction ' || tx || ' leg ' || leg AS broken FROM
+            (SELECT tx, leg, lag(tx, 1, ${before}) OVER win AS before, lag(leg, 1, -1) OVER win AS leg_before
+             FROM journal WINDOW win AS (ORDER BY tx, leg))
+          WHERE NOT ((tx = before AND leg = leg_before + 1) OR (tx = before + 1 AND leg = 0))`
+
+const pins = (pinnedLots: string) => `WITH pins AS (
+            SELECT open_call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
+            FROM open_call, json_each(open_call.pins) AS pin)
+          SELECT 'lot ' || lot AS broken FROM (
+            SELECT lot, sum(amount) AS difference FROM (
+              SELECT lot, amount FROM pins UNION ALL SELECT id, -pinned FROM ${pinnedLots}
+            ) GROUP BY lot) WHERE difference <> 0
+          UNION ALL
+          SELECT 'call ' || id FROM open_call
+            WHERE hold <> coalesce((SELECT sum(amount) FROM pins WHERE pins.call = open_call.id), 0)`
+
+const keySpending = (calls: string) => `SELECT 'key ' || key AS broken FROM (
+            SELECT key, ${whole('sum(hi)', 'sum(lo)')} FROM (
+              SELECT key, spent >> 32 AS hi, spent & 4294967295 AS lo FROM key_spend
+              UNION ALL
+              SELECT key, -charged >> 32, -charged & 4294967295 FROM ${calls} WHERE state = 'settled' AND key IS NOT NULL
+            ) GROUP BY key)
+          WHERE hi <> 0 OR lo <> 0`
+
+const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 86400000 <> 0
+              OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
+            OR (source GLOB 'welcome:*' AND source <> 'welcome:' || account)`
+
+/** The lots that the transactions of the day have made. */
+const grantedLots = `SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0`
+
+export const checks: readonly Check[] = [
   {
     name: "every transaction's legs sum to zero",
     sql: `SELECT 'transaction ' || tx AS broken FROM
             (SELECT tx, ${whole('hi', 'lo')} FROM (SELECT tx, ${halves('amount')} FROM journal GROUP BY tx))
           WHERE hi <> 0 OR lo <> 0 ORDER BY tx`,
+    ofDay: 'same',
   },
   {
     name: 'transactions and legs are numbered without gaps',
-    sql: `SELECT 'transaction ' || tx || ' leg ' || leg AS broken FROM
-            (SELECT tx, leg, lag(tx, 1, 0) OVER win AS before, lag(leg, 1, -1) OVER win AS leg_before
-             FROM journal WINDOW win AS (ORDER BY tx, leg))
-          WHERE NOT ((tx = before AND leg = leg_before + 1) OR (tx = before + 1 AND leg = 0))`,
+    sql: numbering('0'),
+    ofDay: numbering(
+      '(SELECT coalesce(max(tx), 0) FROM main.journal WHERE tx < (SELECT min(tx) FROM journal))',
+    ),
   },
   {
     name: "a wallet's posted − debt is the sum of its journal legs",
@@ -39,6 +77,7 @@ const checks: readonly Check[] = [
               SELECT 'wallet:' || account || ':' || pool, (debt - posted) >> 32, (debt - posted) & 4294967295 FROM wallet
             ) GROUP BY name)
           WHERE hi <> 0 OR lo <> 0 ORDER BY name`,
+    ofDay: null,
   },
   {
     name: "a wallet's posted and held are the sums over its lots",
@@ -48,23 +87,18 @@ const checks: readonly Check[] = [
               UNION ALL SELECT account, pool, -remaining, -pinned FROM lot WHERE live = 1
             ) GROUP BY account, pool)
           WHERE posted <> 0 OR held <> 0`,
+    ofDay: 'same',
   },
   {
     name: 'what lots have pinned is what open calls hold',
-    sql: `WITH pins AS (
-            SELECT open_call.id AS call, json_extract(pin.value, '$[0]') AS lot, json_extract(pin.value, '$[1]') AS amount
-            FROM open_call, json_each(open_call.pins) AS pin)
-          SELECT 'lot ' || lot AS broken FROM (
-            SELECT lot, sum(amount) AS difference FROM (
-              SELECT lot, amount FROM pins UNION ALL SELECT id, -pinned FROM lot WHERE pinned <> 0
-            ) GROUP BY lot) WHERE difference <> 0
-          UNION ALL
-          SELECT 'call ' || id FROM open_call
-            WHERE hold <> coalesce((SELECT sum(amount) FROM pins WHERE pins.call = open_call.id), 0)`,
+    sql: pins('lot WHERE pinned <> 0'),
+    // Lots that are spent stay for ever; those with something left have an index.
+    ofDay: pins('lot WHERE live = 1 AND pinned <> 0'),
   },
   {
     name: 'a call is open or has ended, never both',
-    sql: `SELECT 'call ' || call.id AS broken FROM open_call JOIN call ON call.id = open_call.id`,
+    sql: `SELECT 'call ' || ended.id AS broken FROM open_call CROSS JOIN main.call AS ended ON ended.id = open_call.id`,
+    ofDay: 'same',
   },
   {
     name: 'per lot: granted = remaining + consumed + expired + refunded',
@@ -80,12 +114,14 @@ const checks: readonly Check[] = [
           WHERE lot.id IS NULL OR moved.lot IS NULL OR lot.granted <> moved.granted
             OR lot.expired <> moved.expired OR lot.refunded <> moved.refunded
             OR lot.granted <> lot.remaining + moved.consumed + lot.expired + lot.refunded`,
+    ofDay: null,
   },
   {
     name: 'no lot is consumed after its expiry unless pinned before',
     sql: `SELECT 'call ' || call.id || ' lot ' || lot.id AS broken FROM journal
           JOIN lot ON lot.id = journal.lot JOIN call ON call.settle_tx = journal.tx
           WHERE journal.kind = 'settle' AND journal.at > lot.expires_at AND call.opened_at >= lot.expires_at`,
+    ofDay: 'same',
   },
   {
     name: "a call is paid by its own account's pools; an API key's by purchased credit alone",
@@ -94,6 +130,7 @@ const checks: readonly Check[] = [
           WHERE lot.account <> call.account OR journal.account <> 'wallet:' || call.account || ':' || lot.pool
             OR instr(',' || call.funding || ',', ',' || lot.pool || ',') = 0
             OR (call.key IS NOT NULL AND lot.pool <> 'purchased')`,
+    ofDay: 'same',
   },
   {
     name: 'a call ends once: settled with one transaction of its cost, or voided with none',
@@ -107,20 +144,18 @@ const checks: readonly Check[] = [
           UNION ALL
           SELECT 'transaction ' || tx FROM journal WHERE kind = 'settle' AND leg = 0
             AND tx NOT IN (SELECT settle_tx FROM call WHERE settle_tx IS NOT NULL)`,
+    ofDay: 'same',
   },
   {
     name: "a key's spending is the sum of its calls",
-    sql: `SELECT 'key ' || key AS broken FROM (
-            SELECT key, ${whole('sum(hi)', 'sum(lo)')} FROM (
-              SELECT key, spent >> 32 AS hi, spent & 4294967295 AS lo FROM key_spend
-              UNION ALL
-              SELECT key, -charged >> 32, -charged & 4294967295 FROM call WHERE state = 'settled' AND key IS NOT NULL
-            ) GROUP BY key)
-          WHERE hi <> 0 OR lo <> 0`,
+    sql: keySpending('call'),
+    ofDay: keySpending('(SELECT call.* FROM call, day WHERE ended_at >= day.start AND ended_at < day.next)'),
   },
   {
     name: 'one Idempotency-Key is one call of its account',
     sql: `SELECT 'key ' || idempotency.key AS broken FROM idempotency JOIN call ON call.id = idempotency.call
+          WHERE call.account <> idempotency.account`,
+    ofDay: `SELECT 'key ' || idempotency.key AS broken FROM call CROSS JOIN idempotency ON idempotency.call = call.id
           WHERE call.account <> idempotency.account`,
   },
   {
@@ -128,13 +163,16 @@ const checks: readonly Check[] = [
     sql: `SELECT 'payment ' || processor || ':' || order_id AS broken FROM payment
           LEFT JOIN lot ON lot.source = 'payment:' || processor || ':' || order_id
           WHERE (state = 'paid') <> (lot.id IS NOT NULL) OR lot.account <> payment.account`,
+    ofDay: `SELECT 'payment ' || processor || ':' || order_id AS broken FROM lot
+          JOIN payment ON processor = substr(source, 9, instr(substr(source, 9), ':') - 1)
+            AND order_id = substr(source, 9 + instr(substr(source, 9), ':'))
+          WHERE lot.id IN (${grantedLots}) AND source GLOB 'payment:*'
+            AND (state <> 'paid' OR lot.account <> payment.account)`,
   },
   {
     name: 'one allowance for each account and UTC day, one welcome for each account',
-    sql: `SELECT 'lot ' || id AS broken FROM lot
-          WHERE (source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 86400000 <> 0
-              OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
-            OR (source GLOB 'welcome:*' AND source <> 'welcome:' || account)`,
+    sql: `SELECT 'lot ' || id AS broken FROM lot WHERE ${misgranted}`,
+    ofDay: `SELECT 'lot ' || id AS broken FROM lot WHERE id IN (${grantedLots}) AND (${misgranted})`,
   },
 ]
 
@@ -143,7 +181,7 @@ export function auditFile(path: string): AuditReport {
   const database = openReader(path)
   try {
     database.run('BEGIN')
-    const chain = chainOf(database)
+    const chain = chainOf(database, genesis)
     const found = checks.map(({ name, sql }) => result(name, firstBroken(database, sql)))
     const damage = database.prepare<{ quick_check: string }, []>('PRAGMA quick_check(1)').get()?.quick_check
     const all = [
@@ -162,11 +200,13 @@ export function auditFile(path: string): AuditReport {
   }
 }
 
-function result(name: string, detail: string | null): AuditReport['checks'][number] {
+/** A check's answer, for the report. */
+export function result(name: string, detail: string | null): AuditReport['checks'][number] {
   return { name, ok: detail === null, detail }
 }
 
-function firstBroken(database: Database, sql: string): string | null {
+/** What breaks the promise first, or null. */
+export function firstBroken(database: Database, sql: string): string | null {
   try {
     return database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null
   } catch (error) {
@@ -175,8 +215,12 @@ function firstBroken(database: Database, sql: string): string | null {
   }
 }
 
-function chainOf(database: Database): { entries: number; head: Uint8Array; broken: string | null } {
-  let head: Uint8Array = genesis
+/** Hashes every line of `journal` again, from the hash before its first, up to the first that does not verify. */
+export function chainOf(
+  database: Database,
+  before: Uint8Array,
+): { entries: number; head: Uint8Array; broken: string | null } {
+  let head = before
   let entries = 0
   const rows = database.prepare<JournalRow, []>(
     'SELECT tx, leg, kind, account, lot, amount, at, prev_hash, hash FROM journal ORDER BY tx, leg',

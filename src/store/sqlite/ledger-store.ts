@@ -11,6 +11,7 @@ import type {
   Balance,
   CallRecord,
   CheckpointCommand,
+  DayAudit,
   GrantCommand,
   GrantResult,
   HoldCommand,
@@ -27,7 +28,8 @@ import type { Pico } from '../../credits/money.ts'
 import { balanceOf, type Change, type OpenCall } from '../../credits/wallet.ts'
 import { GatewayError } from '../../errors.ts'
 import { auditFile } from './audit.ts'
-import { CallTable } from './call-table.ts'
+import { auditDay } from './audit-day.ts'
+import { type CallEnd, CallTable } from './call-table.ts'
 import { GroupCommit, type GroupLimits } from './group-commit.ts'
 import { Journal } from './journal.ts'
 import { isOutage, reading } from './outage.ts'
@@ -77,9 +79,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     this.group = new GroupCommit(
       parts.database,
       {
-        begin: () => {
-          if (this.#wallets.validate()) this.#journal.forget()
-        },
+        begin: () => this.#validate(),
         finish: () => {
           this.#write()
           this.#wallets.flush()
@@ -237,7 +237,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     change: Change,
     now: number,
     ending: string,
-    receipt: SettleCommand | Recovered | null,
+    receipt: CallEnd['receipt'],
     attempts: readonly Attempt[],
   ): void {
     if (change.call?.kind !== 'ended') throw new Error('the call ends')
@@ -344,7 +344,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const { usage, cost } = open.progress
     const settle = { call, owner: open.owner, cost, estimated: true, provider: 'unreconciled' }
     const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
-    const receipt: Recovered = { usage, lines: [], served: null, estimated: true }
+    const receipt = { usage, lines: [], served: null, estimated: true }
     if (change) this.#end(entry, change, now, 'recovered', receipt, [lost])
     return change !== null
   }
@@ -397,6 +397,10 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     return auditFile(this.#parts.path)
   }
 
+  auditDay(day: number): DayAudit {
+    return auditDay(this.#parts.path, day)
+  }
+
   /** Writes a byte when nothing has been asked for a second: a full disk shows before the first call meets it. */
   writable(): boolean {
     const now = performance.now()
@@ -410,10 +414,6 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   close(): Promise<void> {
     return this.group.close()
   }
-}
-
-interface Recovered extends Pick<SettleCommand, 'usage' | 'lines' | 'estimated'> {
-  readonly served: null
 }
 
 function newLotId(): string {

@@ -1,0 +1,159 @@
+// Proves one UTC day of the ledger without reading the rest: the checks of audit.ts, over that day's rows alone. Reads
+// one moment of the file in a transaction of its own connection, so it works beside a running server.
+
+import type { Database } from 'bun:sqlite'
+import { dayMs } from '../../credits/calendar.ts'
+import type { DayAudit } from '../../credits/ledger.ts'
+import { chainOf, checks, firstBroken, result } from './audit.ts'
+import { openReader } from './connection.ts'
+import { type Timeline, type Window, windowOf } from './day-window.ts'
+import { genesis, type JournalRow } from './journal.ts'
+
+const notChecked: readonly string[] = [
+  'the file is sound',
+  'the hash chain before and after the day',
+  'a payment that was paid but not credited',
+  ...checks.filter(({ ofDay }) => ofDay === null).map(({ name }) => name),
+]
+
+/**
+ * Checks what was booked on the UTC day that begins at `day`: every transaction from the day's first to its last, and
+ * every call that ended then or was charged in one of them. Throws only when the file cannot be read at all.
+ */
+export function auditDay(path: string, day: number): DayAudit {
+  const database = openReader(path)
+  try {
+    database.run('BEGIN')
+    const span = transactionsOf(database, day)
+    narrow(database, day, span)
+    const { journal, entries, broken } = chainOfDay(database, span)
+    const found = checks.flatMap(({ name, sql, ofDay }) =>
+      ofDay === null ? [] : [result(name, firstBroken(database, ofDay === 'same' ? sql : ofDay))],
+    )
+    const all = [result('the hash chain verifies', broken), ...found]
+    return {
+      ok: all.every((check) => check.ok),
+      journalEntries: entries,
+      calls: callsOf(database),
+      journal,
+      checks: all,
+      notChecked,
+    }
+  } finally {
+    database.close()
+  }
+}
+
+/** The day's first and last transaction. Those between are covered as well, whatever a clock has stamped on them. */
+function transactionsOf(database: Database, day: number): Window | null {
+  const near = windowOf(timelineOf(database, 'journal', 'tx', 'at'), day, day + dayMs)
+  if (!near) return null
+  return spanOf(
+    database,
+    'SELECT min(tx) AS first, max(tx) AS last FROM journal WHERE tx BETWEEN ? AND ? AND at >= ? AND at < ?',
+    [near.first, near.last, BigInt(day), BigInt(day + dayMs)],
+  )
+}
+
+/**
+ * Lays views of the day over the tables, under the same names: the checks are written once, and SQLite turns each
+ * view's bounds into a search. Views of the connection are no part of the file.
+ */
+function narrow(database: Database, day: number, span: Window | null): void {
+  const next = day + dayMs
+  const charged = span ? `BETWEEN ${span.first} AND ${span.last}` : 'IS NULL AND 0'
+  const calls = callsNear(database, day, span)
+  const lay = (name: string, select: string) => database.run(`CREATE TEMP VIEW ${name} AS ${select}`)
+  lay('day', `SELECT ${day} AS start, ${next} AS next`)
+  lay('journal', `SELECT * FROM main.journal WHERE tx ${charged}`)
+  lay(
+    'call',
+    `SELECT * FROM main.call WHERE seq BETWEEN ${calls.first} AND ${calls.last}
+       AND ((ended_at >= ${day} AND ended_at < ${next}) OR settle_tx ${charged})`,
+  )
+  // By key: the table is in the order of keys, and has a row for each key and day.
+  lay(
+    'key_spend',
+    `SELECT spend.* FROM (SELECT id FROM api_key UNION SELECT key FROM call WHERE key IS NOT NULL) AS known
+       CROSS JOIN main.key_spend AS spend ON spend.key = known.id AND spend.day = ${day}`,
+  )
+}
+
+/** The range of calls, in the order in which they ended, that has all of the day's. */
+function callsNear(database: Database, day: number, span: Window | null): Window {
+  const ended = windowOf(timelineOf(database, 'call', 'seq', 'ended_at'), day, day + dayMs)
+  const charged =
+    span &&
+    spanOf(database, 'SELECT min(seq) AS first, max(seq) AS last FROM call WHERE settle_tx BETWEEN ? AND ?', [
+      span.first,
+      span.last,
+    ])
+  if (!ended || !charged) return ended ?? charged ?? { first: 1n, last: 0n }
+  return {
+    first: ended.first < charged.first ? ended.first : charged.first,
+    last: ended.last > charged.last ? ended.last : charged.last,
+  }
+}
+
+function spanOf(database: Database, sql: string, bounds: bigint[]): Window | null {
+  const span = database.prepare<{ first: bigint | null; last: bigint | null }, bigint[]>(sql).get(...bounds)
+  return span && span.first !== null && span.last !== null ? { first: span.first, last: span.last } : null
+}
+
+function timelineOf(database: Database, table: string, key: string, at: string): Timeline {
+  const ends = spanOf(
+    database,
+    `SELECT (SELECT min(${key}) FROM ${table}) AS first, (SELECT max(${key}) FROM ${table}) AS last`,
+    [],
+  )
+  const row = database.prepare<{ key: bigint; at: bigint }, [bigint]>(
+    `SELECT ${key} AS key, ${at} AS at FROM ${table} WHERE ${key} >= ? ORDER BY ${key} LIMIT 1`,
+  )
+  return {
+    ends,
+    rowFrom(from) {
+      const found = row.get(from)
+      return found ? { key: found.key, at: Number(found.at) } : undefined
+    },
+  }
+}
+
+/** The chain from the entry before the day, whose hash is taken as given, to the one after it, which must follow. */
+function chainOfDay(
+  database: Database,
+  span: Window | null,
+): { journal: DayAudit['journal']; entries: number; broken: string | null } {
+  if (!span) return { journal: null, entries: 0, broken: null }
+  const before = neighbour(database, 'WHERE tx < ? ORDER BY tx DESC, leg DESC', span.first)
+  const given = before?.hash ?? genesis
+  const { entries, head, broken } = chainOf(database, given)
+  const after = neighbour(database, 'WHERE tx > ? ORDER BY tx, leg', span.last)
+  const torn = after !== null && Buffer.compare(after.prev_hash, head) !== 0
+  return {
+    journal: {
+      firstTransaction: Number(span.first),
+      lastTransaction: Number(span.last),
+      givenHash: Buffer.from(given).toString('hex'),
+      headHash: Buffer.from(head).toString('hex'),
+    },
+    entries,
+    broken: broken ?? (torn ? `transaction ${after.tx} leg ${after.leg}` : null),
+  }
+}
+
+function neighbour(database: Database, where: string, tx: bigint) {
+  return database
+    .prepare<Pick<JournalRow, 'tx' | 'leg' | 'prev_hash' | 'hash'>, [bigint]>(
+      `SELECT tx, leg, prev_hash, hash FROM main.journal ${where} LIMIT 1`,
+    )
+    .get(tx)
+}
+
+function callsOf(database: Database): number {
+  const counted = database
+    .prepare<{ calls: bigint }, []>(
+      'SELECT count(*) AS calls FROM call, day WHERE ended_at >= day.start AND ended_at < day.next',
+    )
+    .get()
+  return Number(counted?.calls ?? 0n)
+}
