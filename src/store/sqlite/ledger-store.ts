@@ -79,7 +79,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     this.group = new GroupCommit(
       parts.database,
       {
-        begin: () => this.#validate(),
+        begin: () => {
+          if (this.#wallets.validate()) this.#journal.forget()
+        },
         finish: () => {
           this.#write()
           this.#wallets.flush()
@@ -101,10 +103,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     )
   }
 
-  /**
-   * A command that shares the ledger's commits and reads its tables: it finds the calls as the commands before it have
-   * left them, and leaves them so.
-   */
+  /** A command that shares the commits and reads the tables: it finds calls, and leaves them, as the last one has. */
   admit<T>(run: () => T): Promise<T> {
     return this.group.admit(() => {
       this.#write()
