@@ -23,7 +23,8 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   ],
   allowedTools: true,
   refusalParts: true,
-  drops: ['top_k', 'min_p', 'repetition_penalty'],
+  // Other tiers than the standard one have other prices, which the catalog does not know: half, or twice as much.
+  drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
 }
 
 /** Models that reason speak the Responses protocol: in chat completions their reasoning is lost between tool calls. */
@@ -32,7 +33,7 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
     {
       models,
       protocol: 'openai-responses',
-      quirks: { alwaysReasons: true, ...quirks },
+      quirks: { alwaysReasons: true, drops: ['service_tier'], ...quirks },
       passthrough: 'repair',
     },
   ]

@@ -226,7 +226,7 @@ const table: Readonly<Record<string, string>> = {
   safety_identifier: 'w w + + w w w w + w + w w w w',
   prompt_cache_key: '+ w + + w w w w + w w w w w w',
   prompt_cache_retention: 'w w + + w w w w + w w w w w w',
-  service_tier: 'w w + + w w w w + w w w w w w',
+  service_tier: 'w w w w w w w w + w w w w w w',
   metadata: 'w w + + w w w w + w w w w w w',
   store: 'w w + w w w w w w w w w w w w',
   verbosity: 'w w + + w w w w + w w w w w w',

@@ -53,7 +53,10 @@ export function lowerRest(rest: JsonObject, target: ChatTarget): Lowered {
 }
 
 function leftOut(name: string, who: string): Warning {
-  return { param: name, message: `'${name}' was left out: ${who} does not support it.` }
+  // Some that have tiers are not told either, lest a call cost what nobody is charged.
+  const why =
+    name === 'service_tier' ? 'the prices here are those of the standard tier' : `${who} does not support it`
+  return { param: name, message: `'${name}' was left out: ${why}.` }
 }
 
 /** Those of the optional parameters that the conversation has words for; the others are in `rest`. */
