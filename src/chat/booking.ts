@@ -17,7 +17,7 @@ import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
 import { promptBound, promptCount, promptGuess, tokenBound } from './prompt-size.ts'
 import type { Outcome, Settlement } from './relay.ts'
-import type { StoppedBy, StreamChannel } from './stream-channel.ts'
+import type { Progress, StoppedBy } from './stream-channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
 const extendAt = 0.75
@@ -136,9 +136,9 @@ export class Booking {
   }
 
   /** Looks at a running stream: notes a checkpoint, grows the hold, says when it must stop. */
-  watch(channel: StreamChannel): StoppedBy | undefined {
-    const { deliveredTokens } = channel.progress
-    this.#checkpoint(channel)
+  watch(progress: Progress): StoppedBy | undefined {
+    const { deliveredTokens } = progress
+    this.#checkpoint(progress)
     if (this.#need.bounded) return undefined
     const allowance = outputWithin(this.#held, this.#need, this.#candidate.offer.price, 1)
     if (deliveredTokens < allowance * extendAt) return undefined
@@ -254,16 +254,14 @@ export class Booking {
     }
   }
 
-  #checkpoint(channel: StreamChannel): void {
+  #checkpoint({ deliveredTokens, usage, upstreamId, finishReason }: Progress): void {
     const { limits, ledger, owner } = this.#gateway
-    const { deliveredTokens } = channel.progress
     const now = this.#gateway.now()
     const due =
       now >= this.#checkpointAt || deliveredTokens - this.#checkpointTokens >= limits.checkpointTokens
     if (!due || deliveredTokens === this.#checkpointTokens) return
     this.#checkpointAt = now + limits.checkpointMs
     this.#checkpointTokens = deliveredTokens
-    const { usage, upstreamId, finishReason } = channel.progress
     const outcome = {
       usage,
       deliveredTokens,

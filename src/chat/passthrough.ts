@@ -205,6 +205,7 @@ class RepairChannel implements StreamChannel {
   readonly #context: AnswerContext
   readonly #choices: number
   #fault: Fault | undefined
+  #counted: { of: JsonObject | undefined; usage: Usage | undefined } = { of: undefined, usage: undefined }
   #over = false
   #whole: TranslateChannel | undefined
 
@@ -224,7 +225,7 @@ class RepairChannel implements StreamChannel {
       started: repair.started,
       finished: repair.finished && (repair.done || this.#over),
       fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
-      usage: repair.usage && usageOf(repair.usage, this.#quirks),
+      usage: this.#usage,
       deliveredTokens: deliveredIn(repair.deltas, repair.characters),
       finishReason: repair.finishReason,
       upstreamId: this.#repair.id,
@@ -232,13 +233,21 @@ class RepairChannel implements StreamChannel {
   }
 
   push(bytes: Uint8Array): readonly Uint8Array[] {
-    return this.#mended(() => this.#decoder.push(bytes))
+    try {
+      const events = this.#mended(this.#decoder.decode(bytes))
+      return events === '' ? [] : [utf8.encode(events)]
+    } catch (error) {
+      return this.#unreadable(error)
+    }
   }
 
   end(): readonly Uint8Array[] {
-    const out = this.#mended(() => this.#decoder.end())
     this.#over = true
-    return out
+    try {
+      return written(this.#decoder.end().flatMap((frame) => this.#repair.push(frame)))
+    } catch (error) {
+      return this.#unreadable(error)
+    }
   }
 
   take(events: readonly ChatEvent[]): readonly Uint8Array[] {
@@ -260,14 +269,44 @@ class RepairChannel implements StreamChannel {
     return this.#whole ? this.#whole.fail(error) : written(this.#repair.fail(error))
   }
 
-  #mended(frames: () => readonly Frame[]): readonly Uint8Array[] {
-    try {
-      return written(frames().flatMap((frame) => this.#repair.push(frame)))
-    } catch (error) {
-      this.#fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
-      return []
-    }
+  /** What the provider has counted; read once for each count, not at every look. */
+  get #usage(): Usage | undefined {
+    const { usage } = this.#repair
+    if (usage !== this.#counted.of)
+      this.#counted = { of: usage, usage: usage && usageOf(usage, this.#quirks) }
+    return this.#counted.usage
   }
+
+  /** Events that differ from those before in their text alone go on without having been frames at all. */
+  #mended(received: string): string {
+    let events = ''
+    for (let at = 0; at < received.length;) {
+      const run = this.#decoder.between ? this.#repair.run(received, at) : undefined
+      if (run) {
+        events += run.text
+        at = run.end
+        continue
+      }
+      const end = endOfEvent(received, at)
+      const next = end - at === received.length ? received : received.slice(at, end)
+      for (const frame of this.#decoder.feed(next)) {
+        for (const mended of this.#repair.push(frame)) events += encodeFrame(mended)
+      }
+      at = end
+    }
+    return events
+  }
+
+  #unreadable(error: unknown): readonly Uint8Array[] {
+    this.#fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
+    return []
+  }
+}
+
+/** The position behind the blank line that ends an event, or behind all there is. */
+function endOfEvent(text: string, from: number): number {
+  const at = text.indexOf('\n\n', from)
+  return at < 0 ? text.length : at + 2
 }
 
 function stopFrames(answer: AnswerContext, choices: number, stoppedBy: StoppedBy): Frame[] {

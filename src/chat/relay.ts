@@ -8,7 +8,7 @@ import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
 import { errorOf, shuttingDown, transportFault } from './fault-error.ts'
 import type { ChatLimits } from './gateway.ts'
-import type { StoppedBy, StreamChannel } from './stream-channel.ts'
+import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
@@ -65,7 +65,7 @@ export interface RelayOptions {
   /** Books the outcome; called exactly once. The client sees its figures only after it resolves. */
   readonly settle: (outcome: Outcome) => Promise<Settlement>
   /** Told after every read; answers whether the stream must stop now. */
-  readonly onProgress: (channel: StreamChannel) => StoppedBy | undefined
+  readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
 
 const keepalive = new TextEncoder().encode(': keepalive\n\n')
@@ -149,19 +149,21 @@ class Relay {
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
     try {
       for (const bytes of head) this.#enqueue(bytes)
+      let { progress } = channel
       for (let over = ended; !over;) {
         if (!this.#hasRoom) {
           gap.clear()
           await this.#roomForMore()
         }
-        gap.extend(channel.progress.finished ? afterFinishMs : limits.gapMs)
+        gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
         const { done, value } = await reader.readMany()
         for (const bytes of value ?? []) for (const out of channel.push(bytes)) this.#enqueue(out)
         onBytes()
         if (this.#gone && onDisconnect !== 'drain') break
         if (done) this.#endOfBody()
-        if (!done) this.#stoppedBy = onProgress(channel)
-        over = done || this.#stoppedBy !== undefined || channel.progress.fault !== undefined
+        progress = channel.progress
+        if (!done) this.#stoppedBy = onProgress(progress)
+        over = done || this.#stoppedBy !== undefined || progress.fault !== undefined
       }
     } catch {
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
@@ -252,7 +254,12 @@ class Relay {
   }
 
   #enqueue(bytes: Uint8Array): void {
-    if (!this.#gone) this.#onStream((controller) => controller.enqueue(bytes))
+    if (this.#gone) return
+    try {
+      this.#controller?.enqueue(bytes)
+    } catch {
+      this.clientGone()
+    }
   }
 
   /** A stream that its reader has just cancelled throws at whatever is done to it: the client is gone, no more. */

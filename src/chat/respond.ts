@@ -57,7 +57,7 @@ export function streamResponse(
       if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0)
       return booking.settle(outcome)
     },
-    onProgress: (channel) => booking.watch(channel),
+    onProgress: (progress) => booking.watch(progress),
   })
   return new Response(body, {
     headers: {

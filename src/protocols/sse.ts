@@ -21,6 +21,7 @@ export class SseDecoder {
   #frames: Frame[] = []
   /** Characters since the last event: the parser keeps none of a line that is no field, and would read it for ever. */
   #withoutEvent = 0
+  #between = false
   readonly #parser: ReturnType<typeof createParser>
 
   constructor(maxCharacters: number = maxFrameCharacters) {
@@ -33,8 +34,23 @@ export class SseDecoder {
 
   /** The frames completed by these bytes. Throws when one event, or what comes in its place, outgrows the most it may measure. */
   push(bytes: Uint8Array): Frame[] {
-    const text = this.#decoder.decode(bytes, { stream: true })
+    return this.feed(this.decode(bytes))
+  }
+
+  /** Bytes as text for `feed`; a character that is cut waits for its rest. */
+  decode(bytes: Uint8Array): string {
+    return this.#decoder.decode(bytes, { stream: true })
+  }
+
+  /** Whether nothing of an event is waiting for its end: who knows the next one by its looks need not feed it. */
+  get between(): boolean {
+    return this.#between
+  }
+
+  /** As `push`, of text that has been decoded. */
+  feed(text: string): Frame[] {
     this.#parser.feed(text)
+    this.#between = text.endsWith('\n\n')
     this.#withoutEvent = this.#frames.length > 0 ? 0 : this.#withoutEvent + text.length
     if (this.#withoutEvent > this.#maxCharacters)
       throw new Error(`there is no event in ${this.#maxCharacters} characters`)

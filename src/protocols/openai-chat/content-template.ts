@@ -15,6 +15,8 @@ interface Surroundings {
 export class ContentTemplate {
   readonly #theirs: Surroundings
   readonly #ours: Surroundings
+  /** The same for whole events; made when first asked for, because many templates are learnt and few are used. */
+  #events: { readonly from: Surroundings; readonly to: Surroundings } | undefined
 
   private constructor(theirs: Surroundings, ours: Surroundings) {
     this.#theirs = theirs
@@ -47,6 +49,32 @@ export class ContentTemplate {
   mended(text: string): string {
     return this.#ours.before + text + this.#ours.after
   }
+
+  /** The events like the one learnt from that stand in a row from `at` on, mended; undefined where there is none. */
+  run(events: string, at: number): MendedRun | undefined {
+    const { from, to } = (this.#events ??= { from: inEvent(this.#theirs), to: inEvent(this.#ours) })
+    const run = { text: '', end: at, deltas: 0, characters: 0 }
+    while (events.startsWith(from.before, run.end)) {
+      const start = run.end + from.before.length
+      const end = stringEnd(events, start)
+      if (end <= start || !events.startsWith(from.after, end)) break
+      run.text += to.before + events.slice(start, end) + to.after
+      run.end = end + from.after.length
+      run.deltas += 1
+      run.characters += end - start
+    }
+    return run.deltas === 0 ? undefined : run
+  }
+}
+
+/** Events that were mended without being parsed. */
+export interface MendedRun {
+  /** The events for the client, blank lines and all. */
+  readonly text: string
+  /** The position behind the last of theirs. */
+  readonly end: number
+  readonly deltas: number
+  readonly characters: number
 }
 
 function around(data: string): Surroundings | undefined {
@@ -55,6 +83,10 @@ function around(data: string): Surroundings | undefined {
   const start = at + member.length
   const end = stringEnd(data, start)
   return end < 0 ? undefined : { before: data.slice(0, start), after: data.slice(end) }
+}
+
+function inEvent({ before, after }: Surroundings): Surroundings {
+  return { before: `data: ${before}`, after: `${after}\n\n` }
 }
 
 function textIn(data: string, { before, after }: Surroundings): string {

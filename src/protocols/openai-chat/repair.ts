@@ -8,7 +8,7 @@ import type { RenderedError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
-import { ContentTemplate } from './content-template.ts'
+import { ContentTemplate, type MendedRun } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
@@ -35,6 +35,8 @@ export class FrameRepair implements Meter {
 
   readonly #context: AnswerContext
   readonly #choices = new Map<number, OpenChoice>()
+  /** How many of them have no finish reason yet. */
+  #unended = 0
   #template: ContentTemplate | undefined
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
@@ -49,8 +51,7 @@ export class FrameRepair implements Meter {
   }
 
   get finished(): boolean {
-    if (this.error !== undefined || this.#choices.size === 0) return false
-    return [...this.#choices.values()].every((choice) => choice.ending !== undefined)
+    return this.error === undefined && this.#choices.size > 0 && this.#unended === 0
   }
 
   /** Why the first answer ended, in the words of the wire contract. */
@@ -79,6 +80,20 @@ export class FrameRepair implements Meter {
       this.#template = ContentTemplate.learn(frame.data, mended[0]!.data) ?? this.#template
     }
     return mended
+  }
+
+  /**
+   * The events of a text that need not be parsed, mended: those that stand in a row from `at` on, where an event
+   * begins, and differ in their text alone from one that has been. Undefined where the next one is not like that.
+   */
+  run(events: string, at: number): MendedRun | undefined {
+    if (!this.#template || this.done || this.error !== undefined) return undefined
+    if (Object.keys(this.#carried).length > 0) return undefined
+    const run = this.#template.run(events, at)
+    if (!run) return undefined
+    this.deltas += run.deltas
+    this.characters += run.characters
+    return run
   }
 
   #parsed(frame: Frame): Frame[] {
@@ -162,6 +177,7 @@ export class FrameRepair implements Meter {
     const calls = new CallRepair((call) => mintedId(this.#context, index, call))
     const choice = { calls, ending: undefined }
     this.#choices.set(index, choice)
+    this.#unended += 1
     return choice
   }
 
@@ -175,6 +191,7 @@ export class FrameRepair implements Meter {
     // The fields of the chunk that finishes go with the finish, not with whatever chunk comes before it.
     const chunkFields = this.#carried
     this.#carried = {}
+    if (choice.ending === undefined) this.#unended -= 1
     choice.ending = {
       native,
       logprobs: fields.logprobs ?? null,

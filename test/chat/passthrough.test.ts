@@ -1,0 +1,120 @@
+// What a client gets of a mended stream does not depend on where the network cuts it, nor on how it was mended.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { passthroughChannel } from '../../src/chat/passthrough.ts'
+import { FrameRepair } from '../../src/protocols/openai-chat/repair.ts'
+import type { OpenAIChatQuirks } from '../../src/protocols/openai-chat/quirks.ts'
+import { encodeFrame } from '../../src/protocols/sse.ts'
+import { dialects, quirksOf, targetOf } from '../protocols/openai-chat/dialects.ts'
+import { cases, cutAt, framesOf, randomCuts } from '../support/recordings.ts'
+import { providerOf } from './support.ts'
+
+const contextOf = () => ({
+  id: 'req_1',
+  model: 'p/m',
+  created: 1,
+  includeUsage: true,
+  warnings: [],
+  extra: {},
+})
+const utf8 = new TextEncoder()
+
+/** The text that a channel makes of the pieces, and what it says of them afterwards. */
+function relayed(pieces: readonly Uint8Array[], quirks: OpenAIChatQuirks) {
+  const channel = passthroughChannel(providerOf('p'), targetOf(quirks), contextOf(), 1, 1_000_000)
+  const bytes = [...pieces.flatMap((piece) => [...channel.push(piece)]), ...channel.end()]
+  return { text: Buffer.concat(bytes).toString('utf8'), progress: channel.progress }
+}
+
+/** The same, each event by itself and through the parser. */
+function mendedOneByOne(stream: Uint8Array): string {
+  const repair = new FrameRepair(contextOf())
+  const frames = framesOf([stream]).flatMap((frame) => {
+    // A space behind the brace, which JSON allows, makes no frame like the one before.
+    const unlike = { ...frame, data: frame.data.replace('{', `{${' '.repeat(++spaces)}`) }
+    return repair.push(unlike)
+  })
+  return frames.map(encodeFrame).join('')
+}
+let spaces = 0
+
+/** What the events say: a provider may have escaped characters that a parser would not, and keeps them so. */
+function events(stream: string): unknown[] {
+  return framesOf([utf8.encode(stream)]).map(({ data }) => JSON.parse(data) as unknown)
+}
+
+describe('recorded streams', () => {
+  for (const dialect of dialects) {
+    const quirks = quirksOf(dialect)
+    const streams = cases(dialect.folder).filter(({ streamed }) => streamed)
+    if (streams.length === 0) continue
+    test(`of ${dialect.folder}`, () => {
+      for (const recorded of streams) {
+        const bytes = recorded.stream()
+        spaces = 0
+        const whole = relayed([bytes], quirks)
+        expect(events(whole.text)).toEqual(events(mendedOneByOne(bytes)))
+        for (const seed of [1, 2, 3]) expect(relayed(randomCuts(bytes, seed), quirks)).toEqual(whole)
+        const each = Array.from({ length: bytes.length }, (_, at) => at)
+        if (bytes.length < 5_000) expect(relayed(cutAt(bytes, each), quirks)).toEqual(whole)
+      }
+    })
+  }
+})
+
+const chunk = (content: string, finish: string | null = null) =>
+  JSON.stringify({ id: 'u1', model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: finish }] })
+const texts = (stream: string) =>
+  stream
+    .split('\n\n')
+    .filter((event) => event.startsWith('data: {'))
+    .map((event) => {
+      const { choices } = JSON.parse(event.slice(6)) as { choices: { delta: { content?: string } }[] }
+      return choices[0]?.delta.content ?? ''
+    })
+    .join('')
+
+describe('any stream', () => {
+  const content = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.constantFrom('data: ', '\n\n', '"}}]}\n\n', '\r\n\r\n', '\u2028', '\\', '"'),
+  )
+  const between = fc.constantFrom('\n\n', '\n\n', '\n\n', '\r\n\r\n', '\n\n: a comment\n\n', '\n\n\n')
+
+  test('carries every text, and each once, whatever stands between the events and wherever it is cut', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(content, between), { maxLength: 20 }),
+        fc.array(fc.nat({ max: 3_000 }), { maxLength: 12 }),
+        (events, cuts) => {
+          const stream = events.map(([text, end]) => `data: ${chunk(text)}${end}`).join('')
+          const bytes = utf8.encode(stream)
+          const offsets = cuts.filter((at) => at < bytes.length).toSorted((a, b) => a - b)
+          const { text, progress } = relayed(cutAt(bytes, offsets), quirksOf(dialects[0]!))
+          // A text that is half a character is written as JSON writes it, by the provider as by us.
+          const sent = events.map(([piece]) => JSON.parse(JSON.stringify(piece)) as string).join('')
+          expect(texts(text)).toBe(sent)
+          expect(progress.started).toBe(sent !== '')
+          expect(progress.finished).toBeFalse()
+        },
+      ),
+    )
+  })
+
+  test('an error or an end among like events stops it there', () => {
+    const like = ['a', 'b', 'c'].map((text) => `data: ${chunk(text)}\n\n`).join('')
+    const { text, progress } = relayed(
+      [utf8.encode(`${like}data: {"error":{"message":"down"}}\n\n${like}`)],
+      quirksOf(dialects[0]!),
+    )
+    expect(texts(text)).toBe('abc')
+    expect(progress.fault?.kind).toBeDefined()
+    const ended = relayed(
+      [utf8.encode(`${like}data: ${chunk('', 'stop')}\n\ndata: [DONE]\n\n${like}`)],
+      quirksOf(dialects[0]!),
+    )
+    expect(texts(ended.text)).toBe('abc')
+    expect(ended.progress).toMatchObject({ finished: true, deliveredTokens: 3, finishReason: 'stop' })
+  })
+})
