@@ -92,6 +92,7 @@ function wish(random: Random, nonce: string): { plan: Plan; prompt: string; leav
       'missing',
     ] as const),
     tool: random.oneIn(5),
+    keyed: false,
   }
   const prompt = Array.from({ length: 400 + random.below(1200) }, () => random.pick(lexicon)).join(' ')
   const text = promptOf({ ...facts, prompt: 0 }, prompt)

@@ -4,13 +4,15 @@
 export interface Plan {
   readonly nonce: string
   readonly stream: boolean
-  /** Words of the answer; each is one frame of a stream and one token. */
+  /** Words of the answer; each is one frame of a stream and one token. Of none nothing is made: the call is refused. */
   readonly words: number
   readonly gapMs: number
   /** What the prompt counts as. */
   readonly prompt: number
   readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing'
   readonly tool: boolean
+  /** The client names the call by an Idempotency-Key, its nonce. */
+  readonly keyed: boolean
 }
 
 export interface Booked {
@@ -25,6 +27,8 @@ export interface Booked {
 export interface BillingProvider {
   readonly url: string
   readonly bill: ReadonlyMap<string, Booked>
+  /** How many requests came, those that were refused among them. */
+  readonly requests: number
   stop(): void
 }
 
@@ -60,6 +64,7 @@ function countersOf({ usage, prompt, words }: Plan): object | undefined {
 
 export function startBillingProvider(): BillingProvider {
   const bill = new Map<string, Booked>()
+  let requests = 0
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
@@ -68,13 +73,27 @@ export function startBillingProvider(): BillingProvider {
       const body = (await request.json()) as { model: string; messages: { content: string }[] }
       const content = body.messages.at(-1)!.content
       const plan = JSON.parse(content.slice(content.lastIndexOf(mark) + mark.length)) as Plan
+      requests++
+      if (plan.words === 0) return refusal()
       // A retried attempt gets a line of its own: each is work the provider did.
       const booked: Booked = { plan, upstreamId: `up-${plan.nonce}-${bill.size}`, words: 0, complete: false }
       bill.set(booked.upstreamId, booked)
       return plan.stream ? streamed(booked, body.model) : whole(booked, body.model)
     },
   })
-  return { url: `http://127.0.0.1:${server.port}/v1`, bill, stop: () => void server.stop(true) }
+  return {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    bill,
+    get requests() {
+      return requests
+    },
+    stop: () => void server.stop(true),
+  }
+}
+
+function refusal(): Response {
+  const error = { message: 'There is nothing to say.', type: 'invalid_request_error', param: 'messages' }
+  return Response.json({ error: { ...error, code: null } }, { status: 400 })
 }
 
 async function whole(booked: Booked, model: string): Promise<Response> {

@@ -6,6 +6,8 @@ export interface Seen {
   readonly plan: Plan
   /** The call's id, from the headers of the answer; empty when none came. */
   readonly id: string
+  /** It is the answer to an earlier request with the same Idempotency-Key. */
+  readonly replayed: boolean
   readonly status: number
   /** Words that arrived. */
   readonly words: number
@@ -24,11 +26,23 @@ export async function callOnce(
   leaveAfter = Infinity,
 ): Promise<Seen> {
   const abort = new AbortController()
-  const facts = { plan, id: '', status: 0, words: 0, cost: undefined as string | undefined, text: '' }
+  const facts = {
+    plan,
+    id: '',
+    replayed: false,
+    status: 0,
+    words: 0,
+    cost: undefined as string | undefined,
+    text: '',
+  }
   try {
     const response = await fetch(`${target.baseUrl}/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${target.key}`, 'content-type': 'application/json' },
+      headers: {
+        authorization: `Bearer ${target.key}`,
+        'content-type': 'application/json',
+        ...(plan.keyed && { 'idempotency-key': plan.nonce }),
+      },
       body: JSON.stringify({
         model: 'lab/m',
         stream: plan.stream,
@@ -38,6 +52,7 @@ export async function callOnce(
       signal: abort.signal,
     })
     facts.id = response.headers.get('x-request-id') ?? ''
+    facts.replayed = response.headers.has('idempotency-replayed')
     facts.status = response.status
     if (!response.ok) return { ...facts, text: await response.text(), ending: 'refused' }
     if (!plan.stream) {

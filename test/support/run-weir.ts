@@ -44,6 +44,8 @@ export interface RunningWeir {
   stop(): Promise<number>
   /** SIGKILL: what a power cut looks like. Resolves when the process is gone. */
   kill(): Promise<void>
+  /** Resolves when the process is gone, whoever ended it, and all it has printed is there. */
+  readonly exited: Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
@@ -84,12 +86,12 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
     { cwd: home.path, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
   const printed = { text: '' }
-  void gather(child.stdout, printed)
-  void gather(child.stderr, printed)
+  const gathered = [gather(child.stdout, printed), gather(child.stderr, printed)]
+  const exited = Promise.all([child.exited, ...gathered]).then(() => undefined)
 
   const kill = async () => {
     child.kill('SIGKILL')
-    await child.exited
+    await exited
   }
   const stop = async () => {
     child.kill('SIGTERM')
@@ -123,6 +125,7 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
     command: (...args) => runWeir([...args, ...shared], { cwd: home.path, env }),
     stop,
     kill,
+    exited,
     [Symbol.asyncDispose]: async () => {
       await stop()
     },
@@ -196,7 +199,8 @@ async function answering(origin: string, child: Bun.Subprocess): Promise<void> {
 async function until(holds: () => boolean | Promise<boolean>, child: Bun.Subprocess): Promise<void> {
   const deadline = performance.now() + startTimeoutMs
   while (!(await holds())) {
-    if (child.exitCode !== null) throw new Error(`it exited with ${child.exitCode}`)
+    const end = child.exitCode ?? child.signalCode
+    if (end !== null) throw new Error(`it exited with ${end}`)
     if (performance.now() > deadline) throw new Error('it did not answer in time')
     await Bun.sleep(1)
   }

@@ -1,0 +1,89 @@
+// Clients that call without a pause: each until the server under them is gone, and on when it is back.
+
+import type { Random } from '../simulation/random.ts'
+import type { Plan } from './billing-provider.ts'
+import { callOnce, type Seen } from './client.ts'
+
+export interface Target {
+  readonly baseUrl: string
+  readonly key: string
+}
+
+/** What a client saw of one request, and which of the server's processes had it: they count from 0. */
+export interface Noted extends Seen {
+  readonly process: number
+}
+
+const prompt = 'Tell me where the river runs, and do not leave out the weir. '.repeat(6)
+
+export class Load {
+  readonly seen: Noted[] = []
+  readonly #lanes: number
+  readonly #random: Random
+  readonly #target: () => Target
+  #working: Promise<void>[] = []
+  #stopped = false
+  #gate = Promise.withResolvers<void>()
+  #number = 0
+  #process = 0
+
+  constructor(lanes: number, random: Random, target: () => Target) {
+    this.#lanes = lanes
+    this.#random = random
+    this.#target = target
+  }
+
+  run(): void {
+    this.#working = Array.from({ length: this.#lanes }, () => this.#lane())
+  }
+
+  /** The server is back. */
+  resume(): void {
+    this.#process++
+    this.#gate.resolve()
+    this.#gate = Promise.withResolvers()
+  }
+
+  async finish(): Promise<void> {
+    this.stop()
+    await Promise.all(this.#working)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#gate.resolve()
+  }
+
+  async #lane(): Promise<void> {
+    while (!this.#stopped) await this.#callThrough(this.#plan())
+  }
+
+  /** A client with an Idempotency-Key asks again when its connection breaks; one without does not dare to. */
+  async #callThrough(plan: Plan): Promise<void> {
+    for (;;) {
+      const gate = this.#gate.promise
+      const process = this.#process
+      const seen = await callOnce(this.#target(), plan, prompt)
+      this.seen.push({ ...seen, process })
+      if (seen.ending !== 'broken') return
+      await gate
+      if (!plan.keyed || this.#stopped) return
+    }
+  }
+
+  #plan(): Plan {
+    const random = this.#random
+    const stream = !random.oneIn(3)
+    const refused = random.oneIn(12)
+    return {
+      nonce: String(this.#number++),
+      stream,
+      words: refused ? 0 : 1 + random.below(stream ? 80 : 20),
+      gapMs: random.pick([0, 1, 4]),
+      prompt: 100 + random.below(50),
+      usage: random.pick(['plain', 'plain', 'cached', 'reasoning', 'zero']),
+      tool: random.oneIn(6),
+      keyed: random.oneIn(3),
+    }
+  }
+}
