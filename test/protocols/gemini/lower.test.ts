@@ -376,6 +376,11 @@ describe('settings', () => {
     })
   })
 
+  test('who asks for alternatives to each token asks for the tokens', () => {
+    expect(configOf({ sampling: { topLogprobs: 3 } })).toEqual({ responseLogprobs: true, logprobs: 3 })
+    expect(configOf({ sampling: { topLogprobs: 3, logprobs: false } })).toBeUndefined()
+  })
+
   test('what the answer is made of can be chosen', () => {
     const rest = { modalities: ['text', 'audio'], audio: { voice: 'Kore', format: 'wav' } }
     expect(configOf({ rest })).toEqual({
@@ -399,6 +404,7 @@ describe('settings', () => {
       ['user', 'safety_identifier', 'prompt_cache_key'],
     ],
     [{ rest: { prediction: {}, modalities: ['text'] } }, ['prediction']],
+    [{ rest: { audio: { voice: 'Kore', format: 'wav' } } }, ['audio.format']],
   ])('%j: what is dropped is named: %j', (more, params) => {
     expect(lower(more).warnings.map((warning) => warning.param)).toEqual(params)
   })

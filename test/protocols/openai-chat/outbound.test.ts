@@ -132,6 +132,23 @@ describe('parameters that cannot be honoured', () => {
     })
   })
 
+  test('what a thinking DeepSeek ignores without a word is left out and named', () => {
+    const fields = { sampling: { temperature: 0.5, frequencyPenalty: 0.5 } }
+    const named = (more: Partial<ChatRequest>) =>
+      lower('deepseek', { ...fields, ...more }, { reasoning: true }).warnings.map(({ param }) => param)
+    expect(named({})).toEqual(['temperature', 'frequency_penalty'])
+    expect(named({ reasoning: { enabled: false } })).toEqual([])
+  })
+
+  test.each([
+    ['groq', { name: 'Ann' }, ['messages[0].name']],
+    ['mistral', { name: 'Ann' }, ['messages[0].name']],
+    ['openai', { name: 'Ann' }, []],
+  ])('%s loses no speaker in silence: %p, %p', (row, named, params) => {
+    const messages = [{ ...user(text('hi')), ...named }] as Message[]
+    expect(lower(row, { messages }).warnings.map(({ param }) => param)).toEqual(params)
+  })
+
   test('Mistral knows the seed as random_seed', () => {
     expect(lower('mistral', { sampling: { seed: 42 } }).body).toMatchObject({ random_seed: 42 })
   })
@@ -154,6 +171,20 @@ describe('how hard to think', () => {
     ['vllm', { enabled: false }, { chat_template_kwargs: { enable_thinking: false } }],
   ] as const)('%s is told %p as %p', (row, reasoning, expected) => {
     expect(lower(row, { reasoning }).body).toMatchObject(expected)
+  })
+
+  test.each([
+    ['moonshot', { effort: 'low' }, ['reasoning']],
+    ['moonshot', { maxTokens: 500 }, ['reasoning']],
+    ['moonshot', { effort: 'none' }, []],
+    ['alibaba', { effort: 'low' }, ['reasoning']],
+    ['alibaba', { maxTokens: 500 }, []],
+    ['openai', { effort: 'low', exclude: true }, ['reasoning.exclude']],
+    ['openai', { effort: 'none', exclude: true }, []],
+    ['openrouter', { effort: 'low', exclude: true }, []],
+    ['cloudflare', { effort: 'low', exclude: true }, ['reasoning.exclude']],
+  ] as const)('%s cannot be told all of %p: %p is named', (row, reasoning, named) => {
+    expect(lower(row, { reasoning }).warnings.map(({ param }) => param)).toEqual([...named])
   })
 
   test('an effort that is replaced is named', () => {
