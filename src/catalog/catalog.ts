@@ -27,6 +27,8 @@ export interface CatalogInput {
   readonly premiumRule?: PremiumRule
   /** Only what these serve is sold. */
   readonly providersKnown: ReadonlySet<string>
+  /** The parameters that a provider's model, by its name there, is known not to honour. */
+  readonly ignored?: (provider: string, upstream: string, reasoning: boolean) => ReadonlySet<string>
   /** The UTC day as an ISO date; asked at every resolution, for a model may retire while the process runs. */
   readonly today: () => string
   /** The ISO date of the prices. */
@@ -89,7 +91,7 @@ export function buildCatalog(input: CatalogInput): Catalog {
     const row = rows.get(id)
     if (!row) return undefined
     try {
-      const model = buildModel(row, premiumRule, providersKnown)
+      const model = buildModel(row, premiumRule, input)
       models.set(id, model)
       return model
     } catch (problem) {
@@ -166,7 +168,7 @@ function retiredError(model: Model): GatewayError {
   })
 }
 
-function buildModel(row: CatalogRow, rule: PremiumRule, providersKnown: ReadonlySet<string>): Model {
+function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignored }: CatalogInput): Model {
   const provider = providerOf(row.id)
   const name = row.id.slice(provider.length + 1)
   const written = row.offers ?? [{ provider, upstream: row.upstream ?? name, price: row.price }]
@@ -190,7 +192,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, providersKnown: Readonly
     maxOutputTokens: row.max_output_tokens,
     inputModalities,
     outputModalities,
-    supportedParameters: parametersOf(row.parameters),
+    supportedParameters: honoured(row, offers, ignored),
     reasoning: row.reasoning ?? false,
     premium: row.premium ?? output >= rule.outputAtLeast,
     flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price)),
@@ -200,6 +202,18 @@ function buildModel(row: CatalogRow, rule: PremiumRule, providersKnown: Readonly
     priceDate: row.date,
     offers,
   }
+}
+
+/** The parameters that some offer honours. A list of the row's own is somebody's word and stands as it is. */
+function honoured(
+  row: CatalogRow,
+  offers: readonly Offer[],
+  ignored: CatalogInput['ignored'] = () => new Set(),
+): readonly string[] {
+  const listed = parametersOf(row.parameters)
+  if (row.parameters !== undefined && typeof row.parameters !== 'string') return listed
+  const sets = offers.map(({ provider, upstream }) => ignored(provider, upstream, row.reasoning ?? false))
+  return listed.filter((parameter) => !sets.every((set) => set.has(parameter)))
 }
 
 function priceIn(spec: PriceSpec | undefined): PriceSpec {

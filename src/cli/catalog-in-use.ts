@@ -6,7 +6,9 @@ import { buildCatalog, type Catalog, defaultPremiumRule } from '../catalog/catal
 import { type CatalogFile, catalogFileSchema, type CatalogRow } from '../catalog/row.ts'
 import { type Config, readTextFile } from '../config.ts'
 import { parseUsdPerMillion } from '../credits/money.ts'
-import { providers } from '../providers/registry.ts'
+import { configureProvider } from '../providers/configure.ts'
+import { ignoredParameters } from '../providers/ignored-parameters.ts'
+import { providerById, providers } from '../providers/registry.ts'
 import { CommandFailure } from './context.ts'
 
 /** Where `weir catalog import` puts the file that replaces the bundled catalog. */
@@ -57,6 +59,8 @@ export function catalogInUse(config: Config, now: () => number, local: readonly 
     overrides: config.models,
     premiumRule: { outputAtLeast },
     providersKnown: providersInService(config),
+    ignored: (id, upstream, reasoning) =>
+      ignoredParameters(configureProvider(id, providerById(id), config.providers[id]), upstream, reasoning),
     today: () => new Date(now()).toISOString().slice(0, 10),
     date: file.date,
   })

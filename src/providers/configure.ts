@@ -40,7 +40,8 @@ export function configureProviders(
   return configured
 }
 
-function configureProvider(
+/** The row of one provider, or that of an unknown one, with the operator's word applied; its keys may be none. */
+export function configureProvider(
   id: string,
   row: Provider | undefined,
   override: ProviderOverride | undefined,

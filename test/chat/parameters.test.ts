@@ -3,6 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { simModels } from '../../src/catalog/sim-models.ts'
+import type { Model } from '../../src/catalog/model.ts'
 import { parametersOf } from '../../src/catalog/parameters.ts'
 import { loweredFor } from '../../src/chat/lower.ts'
 import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
@@ -18,6 +19,8 @@ import { configureProviders } from '../../src/providers/configure.ts'
 import { type ConfiguredProvider, spokenTo } from '../../src/providers/provider.ts'
 import { providers } from '../../src/providers/registry.ts'
 import { simulatorReads } from '../../src/providers/simulator-request.ts'
+import { catalogInUse } from '../../src/cli/catalog-in-use.ts'
+import { loaded } from '../config-inputs.ts'
 import { candidateOf, modelOf } from './support.ts'
 
 type Parameter = keyof typeof chatCompletionRequest.shape
@@ -276,6 +279,36 @@ describe('no parameter is lost in silence', () => {
       expect(changed).not.toEqual([])
       for (const field of changed) expect(simulatorReads).toContain(field)
     }
+  })
+
+  /** Listed although this sample of it is not honoured as it is. */
+  function honouredInPart({ provider }: Route, param: Parameter): boolean {
+    // A model that always thinks can be offered tools, not made to call one. Some can be told whether to think only.
+    if (param === 'tool_choice') return provider.protocol === 'anthropic-messages'
+    if (param === 'reasoning' || param === 'reasoning_effort') return true
+    // The Responses protocol has one answer; several are asked for in chat completions.
+    return param === 'n' && provider.protocol === 'openai-responses'
+  }
+
+  test('the catalog promises none that is then dropped', async () => {
+    const { config } = loaded({})
+    const catalog = catalogInUse({ ...config, data_dir: '/nowhere' }, () => Date.UTC(2026, 10, 1))
+    const broken = new Set<string>()
+    const asked = new Set<string>()
+    for (const model of catalog.list()) {
+      const [{ provider, upstream }] = model.offers as [Model['offers'][number]]
+      const route = routeTo(provider, upstream, model.reasoning)
+      for (const param of forProviders.filter((each) => model.supportedParameters.includes(each))) {
+        const alike = route.provider.protocol.startsWith('openai') ? '' : upstream
+        const same = [provider, route.provider.protocol, model.reasoning, alike, param].join()
+        if (model.outputModalities.includes('embeddings') || asked.has(same)) continue
+        asked.add(same)
+        const answer = await answerTo(param, route)
+        if (answer !== 'sent' && !honouredInPart(route, param)) broken.add(`${model.id} ${param} ${answer}`)
+      }
+    }
+    expect([...broken]).toEqual([])
+    expect(asked.size).toBeGreaterThan(100)
   })
 
   test('the catalog lists for the simulator what it honours, and nothing else', async () => {
