@@ -50,7 +50,8 @@ export const requestFields: Readonly<Record<string, string>> = {
   max_tool_calls:
     'The most calls of tools that the gateway itself runs. Calls of functions are the client’s and are not counted.',
   session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',
-  strict: 'Refuses a parameter that cannot be honoured, with 400, instead of dropping it with a warning.',
+  strict:
+    'Asks only providers that honour every parameter, and refuses the call with 400 when there is none, instead of dropping one with a warning. `provider.require_parameters` means the same.',
   on_disconnect: 'When the client leaves: `cancel` stops the call, `finish` lets it come to its end.',
   usage: '`{"include": true}` asks for the usage of a stream, as clients of OpenRouter do.',
 }
