@@ -74,6 +74,6 @@ export class SseDecoder {
 
 /** One frame as text. Only `data:` unless the protocol names its events. */
 export function encodeFrame(frame: Frame): string {
-  const name = frame.event === undefined ? '' : `event: ${frame.event}\n`
-  return `${name}data: ${frame.data}\n\n`
+  const data = `data: ${frame.data}\n\n`
+  return frame.event === undefined ? data : `event: ${frame.event}\n${data}`
 }

@@ -66,6 +66,8 @@ export function chunkHead(context: AnswerContext): JsonObject {
 
 interface OpenChoice {
   finish: FinishReason | undefined
+  /** All of a chunk that comes before its text. */
+  readonly beforeText: string
   /** The arguments sent so far of each tool call. */
   readonly calls: Map<number, string>
 }
@@ -79,16 +81,19 @@ export class ChunkEncoder implements StreamEncoder {
   /** Everything before a choice's index and everything after its finish reason, ready to be joined. */
   readonly #before: string
   readonly #after: string
+  /** All of a chunk that comes after its text. */
+  readonly #afterText: string
   readonly #choices = new Map<number, OpenChoice>()
 
   constructor(context: AnswerContext) {
     this.#context = context
     this.#before = `${JSON.stringify(chunkHead(context)).slice(0, -1)},"choices":[{"index":`
     this.#after = context.includeUsage ? '}],"usage":null' : '}]'
+    this.#afterText = ['},"logprobs":null,"finish_reason":null', this.#after, '}'].join('')
   }
 
   start(): readonly Frame[] {
-    this.#choices.set(0, { finish: undefined, calls: new Map() })
+    this.#openChoice(0)
     return [this.#chunk(0, '{"role":"assistant","content":""}', 'null', null, this.#firstChunkFields())]
   }
 
@@ -135,16 +140,23 @@ export class ChunkEncoder implements StreamEncoder {
   #choiceEvent(event: Extract<ChatEvent, { choice: number }>): readonly Frame[] {
     const known = this.#choices.get(event.choice)
     if (known) return this.#content(event, known)
-    const fresh: OpenChoice = { finish: undefined, calls: new Map() }
-    this.#choices.set(event.choice, fresh)
+    const fresh = this.#openChoice(event.choice)
     return [this.#chunk(event.choice, '{"role":"assistant","content":""}'), ...this.#content(event, fresh)]
+  }
+
+  #openChoice(index: number): OpenChoice {
+    // Joined, for the pieces of a sum would be copied one by one into every chunk.
+    const beforeText = [this.#before, index, ',"delta":{"content":'].join('')
+    const choice: OpenChoice = { finish: undefined, beforeText, calls: new Map() }
+    this.#choices.set(index, choice)
+    return choice
   }
 
   #content(event: Extract<ChatEvent, { choice: number }>, choice: OpenChoice): readonly Frame[] {
     const { choice: index } = event
     switch (event.kind) {
       case 'text-delta':
-        return event.text === '' ? [] : [this.#chunk(index, `{"content":${JSON.stringify(event.text)}}`)]
+        return event.text === '' ? [] : [this.#text(choice, event.text)]
       case 'refusal-delta':
         return event.text === '' ? [] : [this.#delta(index, { refusal: event.text })]
       case 'reasoning-delta': {
@@ -187,11 +199,15 @@ export class ChunkEncoder implements StreamEncoder {
     }
   }
 
+  /** The chunk of a text: one for nearly every token, so all else is prepared. */
+  #text({ beforeText }: OpenChoice, text: string): Frame {
+    return { event: undefined, data: beforeText + JSON.stringify(text) + this.#afterText }
+  }
+
   #delta(index: number, delta: JsonObject): Frame {
     return this.#chunk(index, JSON.stringify(delta))
   }
 
-  /** Joins prepared text: a chunk is written for every token, and only its delta differs. */
   #chunk(
     index: number,
     delta: string,
