@@ -70,6 +70,12 @@ export interface RelayOptions {
 
 const keepalive = new TextEncoder().encode(': keepalive\n\n')
 
+/**
+ * What waits for the client, in bytes. How much may wait is for the relay to say: told to the stream, the runtime makes
+ * a buffer of that size for each client in advance.
+ */
+const queued: QueuingStrategy<Uint8Array> = { highWaterMark: 0, size: (bytes) => bytes?.byteLength ?? 0 }
+
 /** The client's body for a provider's stream. Nobody has to read it: deadlines end it all the same. */
 export function relay(open: OpenStream, options: RelayOptions): ReadableStream<Uint8Array> {
   const run = new Relay(open, options)
@@ -79,7 +85,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
       pull: () => run.wake(),
       cancel: () => run.clientGone(),
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: options.limits.bufferBytes }),
+    queued,
   )
 }
 
@@ -112,7 +118,7 @@ class Relay {
     const total = watchdog.arm(limits.totalMs - elapsedMs, () => this.#expire('the answer took too long'))
     const silence = watchdog.arm(limits.keepaliveMs, () => {
       // Whoever does not read what there is needs no sign of life.
-      if ((this.#controller?.desiredSize ?? 0) > 0) this.#enqueue(keepalive)
+      if (this.#hasRoom) this.#enqueue(keepalive)
       silence.extend(limits.keepaliveMs)
     })
     gone.addEventListener('abort', this.#onGone, { once: true })
@@ -180,7 +186,8 @@ class Relay {
   }
 
   get #hasRoom(): boolean {
-    return this.#gone || (this.#controller?.desiredSize ?? 0) > 0
+    const waiting = -(this.#controller?.desiredSize ?? Number.NEGATIVE_INFINITY)
+    return this.#gone || waiting < this.#options.limits.bufferBytes
   }
 
   /** Waits while the client takes nothing; a client that stalls too long is given up. */

@@ -3,45 +3,67 @@
 /** How often deadlines are looked at, milliseconds: the error of every deadline is below it. */
 const tickMs = 50
 
-export interface Deadline {
-  /** Puts the deadline `ms` from now. */
-  extend(ms: number): void
-  clear(): void
+/** One deadline of a call. */
+export class Deadline {
+  readonly #watchdog: Watchdog
+  readonly #fire: () => void
+  #due: number
+
+  /** Made by `Watchdog.arm`. */
+  constructor(watchdog: Watchdog, due: number, fire: () => void) {
+    this.#watchdog = watchdog
+    this.#due = due
+    this.#fire = fire
+  }
+
+  /** Puts the deadline `ms` from now, also when it has been cleared or has fired. */
+  extend(ms: number): void {
+    this.#due = this.#watchdog.now() + ms
+    this.#watchdog.watch(this)
+  }
+
+  clear(): void {
+    this.#watchdog.forget(this)
+  }
+
+  /** Fires when it is due. */
+  look(now: number): void {
+    if (this.#due > now) return
+    this.#watchdog.forget(this)
+    this.#fire()
+  }
 }
 
 export class Watchdog {
-  readonly #armed = new Set<{ due: number; fire: () => void }>()
-  readonly #clock: () => number
+  /** Milliseconds; never goes back. */
+  readonly now: () => number
+  readonly #armed = new Set<Deadline>()
   #timer: ReturnType<typeof setInterval> | undefined
 
-  /** `clock` gives milliseconds and must never go back. */
   constructor(clock: () => number = () => performance.now()) {
-    this.#clock = clock
+    this.now = clock
   }
 
   /** Calls `fire` once, `ms` from now, unless the deadline is extended or cleared before. */
   arm(ms: number, fire: () => void): Deadline {
-    const entry = { due: this.#clock() + ms, fire }
-    this.#armed.add(entry)
+    const deadline = new Deadline(this, this.now() + ms, fire)
+    this.watch(deadline)
+    return deadline
+  }
+
+  watch(deadline: Deadline): void {
+    this.#armed.add(deadline)
     this.#timer ??= setInterval(() => this.look(), tickMs)
-    return {
-      extend: (more) => {
-        entry.due = this.#clock() + more
-        this.#armed.add(entry)
-        this.#timer ??= setInterval(() => this.look(), tickMs)
-      },
-      clear: () => void this.#armed.delete(entry),
-    }
+  }
+
+  forget(deadline: Deadline): void {
+    this.#armed.delete(deadline)
   }
 
   /** Fires what is due; the timer does it every tick. */
   look(): void {
-    const now = this.#clock()
-    for (const entry of this.#armed) {
-      if (entry.due > now) continue
-      this.#armed.delete(entry)
-      entry.fire()
-    }
+    const now = this.now()
+    for (const deadline of this.#armed) deadline.look(now)
     if (this.#armed.size > 0 || this.#timer === undefined) return
     clearInterval(this.#timer)
     this.#timer = undefined
