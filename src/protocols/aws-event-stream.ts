@@ -9,6 +9,7 @@ export const exceptionPrefix = 'exception:'
 
 const preludeBytes = 12
 const checksumBytes = 4
+const utf8 = new TextDecoder()
 
 /** Turns the bytes of a body, cut anywhere, into frames named by their event type. Throws for what is corrupt. */
 export class AwsEventStreamDecoder {
@@ -17,6 +18,9 @@ export class AwsEventStreamDecoder {
   #length = 0
   /** How many bytes the next message needs to be looked at again. */
   #needed = preludeBytes
+  /** The headers of the last message, which most messages repeat: as bytes, and read. */
+  #headerBytes: Uint8Array = new Uint8Array(0)
+  #headers: ReadonlyMap<string, string> = new Map()
 
   constructor(maxBytes: number = maxFrameCharacters) {
     this.#maxBytes = maxBytes
@@ -27,21 +31,21 @@ export class AwsEventStreamDecoder {
     this.#pieces.push(bytes)
     this.#length += bytes.length
     if (this.#length < this.#needed) return []
-    const all = this.#pieces.length === 1 ? bytes : Buffer.concat(this.#pieces)
+    const all = this.#pieces.length === 1 ? bufferOver(bytes) : Buffer.concat(this.#pieces)
     const frames: Frame[] = []
     let at = 0
     this.#needed = preludeBytes
     while (all.length - at >= preludeBytes) {
-      const size = this.#sizeOf(all.subarray(at, at + preludeBytes))
+      const size = this.#sizeAt(all, at)
       if (all.length - at < size) {
         this.#needed = size
         break
       }
-      const frame = frameOf(all.subarray(at, at + size))
+      const frame = this.#frameAt(all, at, at + size)
       if (frame !== undefined) frames.push(frame)
       at += size
     }
-    this.#pieces = [all.subarray(at)]
+    this.#pieces = at < all.length ? [all.subarray(at)] : []
     this.#length = all.length - at
     return frames
   }
@@ -51,29 +55,40 @@ export class AwsEventStreamDecoder {
     return []
   }
 
-  #sizeOf(prelude: Uint8Array): number {
-    const view = viewOf(prelude)
-    if (crc32(prelude.subarray(0, 8)) !== view.getUint32(8)) {
+  /** The length of the message that begins at `start`. */
+  #sizeAt(all: Buffer, start: number): number {
+    if (crc32(all.subarray(start, start + 8)) !== all.readUInt32BE(start + 8)) {
       throw new Error('the prelude of an event has a wrong checksum')
     }
-    const size = view.getUint32(0)
-    if (size < preludeBytes + view.getUint32(4) + checksumBytes) {
+    const size = all.readUInt32BE(start)
+    if (size < preludeBytes + all.readUInt32BE(start + 4) + checksumBytes) {
       throw new Error('an event is shorter than its headers')
     }
     if (size > this.#maxBytes) throw new Error(`an event is larger than ${this.#maxBytes} bytes`)
     return size
   }
+
+  #frameAt(all: Buffer, start: number, end: number): Frame | undefined {
+    const bodyEnd = end - checksumBytes
+    if (crc32(all.subarray(start, bodyEnd)) !== all.readUInt32BE(bodyEnd)) {
+      throw new Error('an event has a wrong checksum')
+    }
+    const headersEnd = start + preludeBytes + all.readUInt32BE(start + 4)
+    const headers = this.#headersAt(all, start + preludeBytes, headersEnd)
+    return frameOf(headers, utf8.decode(all.subarray(headersEnd, bodyEnd)))
+  }
+
+  #headersAt(all: Buffer, start: number, end: number): ReadonlyMap<string, string> {
+    const known = this.#headerBytes
+    if (all.compare(known, 0, known.length, start, end) !== 0) {
+      this.#headers = headersOf(all.subarray(start, end))
+      this.#headerBytes = Uint8Array.from(all.subarray(start, end))
+    }
+    return this.#headers
+  }
 }
 
-function frameOf(message: Uint8Array): Frame | undefined {
-  const view = viewOf(message)
-  const bodyEnd = message.length - checksumBytes
-  if (crc32(message.subarray(0, bodyEnd)) !== view.getUint32(bodyEnd)) {
-    throw new Error('an event has a wrong checksum')
-  }
-  const headersEnd = preludeBytes + view.getUint32(4)
-  const headers = headersOf(message.subarray(preludeBytes, headersEnd))
-  const data = new TextDecoder().decode(message.subarray(headersEnd, bodyEnd))
+function frameOf(headers: ReadonlyMap<string, string>, data: string): Frame | undefined {
   switch (headers.get(':message-type')) {
     case 'exception':
       return { event: exceptionPrefix + (headers.get(':exception-type') ?? ''), data }
@@ -99,24 +114,23 @@ const bytesType = 6
 
 /** The headers that are strings, by name; the others are walked over. Throws when they run out of bytes. */
 function headersOf(bytes: Uint8Array): Map<string, string> {
-  const view = viewOf(bytes)
-  const text = new TextDecoder()
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const headers = new Map<string, string>()
   for (let at = 0; at < bytes.length;) {
     const nameEnd = at + 1 + view.getUint8(at)
-    const name = text.decode(bytes.subarray(at + 1, nameEnd))
+    const name = utf8.decode(bytes.subarray(at + 1, nameEnd))
     const type = view.getUint8(nameEnd)
     const sized = type === stringType || type === bytesType
     const valueAt = nameEnd + (sized ? 3 : 1)
     const size = sized ? view.getUint16(nameEnd + 1) : fixedSizes[type]
     if (size === undefined || valueAt + size > bytes.length)
       throw new Error('a header of an event cannot be read')
-    if (type === stringType) headers.set(name, text.decode(bytes.subarray(valueAt, valueAt + size)))
+    if (type === stringType) headers.set(name, utf8.decode(bytes.subarray(valueAt, valueAt + size)))
     at = valueAt + size
   }
   return headers
 }
 
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+function bufferOver(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

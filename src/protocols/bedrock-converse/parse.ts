@@ -129,6 +129,8 @@ function stepEvent(state: BedrockState, name: string, event: unknown, context: P
       return startBlock(state, told.contentBlockIndex, told.start.toolUse, context)
     }
     case 'contentBlockDelta': {
+      const plain = plainText(event)
+      if (plain !== undefined) return addTextAt(state, plain.index, plain.text)
       const told = eventSchemas.contentBlockDelta.safeParse(event).data
       return told ? addDelta(state, told.contentBlockIndex, told.delta, context) : unreadable()
     }
@@ -183,6 +185,15 @@ function startBlock(
   return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
 }
 
+/** Nearly every event is a delta of text and nothing else: it is read without the schema. */
+function plainText(event: unknown): { readonly index: number; readonly text: string } | undefined {
+  if (!isObject(event) || !isObject(event.delta)) return undefined
+  const { contentBlockIndex: index, delta } = event
+  if (typeof delta.text !== 'string' || Object.keys(delta).length > 1) return undefined
+  // JSON can hold numbers too large to be finite, which the schema refuses.
+  return typeof index === 'number' && Number.isFinite(index) ? { index, text: delta.text } : undefined
+}
+
 function addDelta(state: BedrockState, index: number, delta: WireDelta, context: ParseContext): Step {
   const open = state.open[index]
   if (delta.reasoningContent) return addReasoning(state, index, delta.reasoningContent, context)
@@ -200,9 +211,13 @@ function addDelta(state: BedrockState, index: number, delta: WireDelta, context:
     const mediaType = `image/${delta.image.format ?? 'png'}`
     return [state, [{ kind: 'image', choice: 0, mediaType, data: delta.image.source.bytes }]]
   }
-  // Text blocks are not announced: their first delta begins them.
-  if (delta.text == null) return [state, []]
-  return addText(withOpen(state, index, textBlock(state, open)), delta.text)
+  return delta.text == null ? [state, []] : addTextAt(state, index, delta.text)
+}
+
+/** Text blocks are not announced: their first delta begins them. */
+function addTextAt(state: BedrockState, index: number, text: string): Step {
+  const open = state.open[index]
+  return addText(open?.kind === 'text' ? state : withOpen(state, index, textBlock(state, open)), text)
 }
 
 function textBlock(state: BedrockState, open: Block | undefined): Extract<Block, { kind: 'text' }> {
