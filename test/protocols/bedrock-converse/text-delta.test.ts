@@ -71,5 +71,5 @@ test.each([
   ['a citation', { citation: { title: 't' } }, []],
 ])('a delta of text that holds %s as well is that', (_, fields, kinds) => {
   const [, events] = parser.step(parser.initial(), delta(0, { text: 'x', ...fields }))
-  expect(events.map((event) => event.kind)).toEqual([...kinds])
+  expect(events.map((event): string => event.kind)).toEqual(kinds)
 })
