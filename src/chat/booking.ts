@@ -150,19 +150,26 @@ export class Booking {
     return undefined
   }
 
-  /** Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. */
-  async settle(outcome: Outcome): Promise<Settlement> {
+  /**
+   * Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. `make` is
+   * given the figures right before their command is queued: it makes the answer, which nobody may see before.
+   */
+  async settle(outcome: Outcome, make: (settlement: Settlement) => void): Promise<void> {
     // Nobody has counted the prompt: it is worth the moment that counting it takes.
     if (outcome.deliveredTokens > 0 && promptTokens(outcome.usage ?? noUsage) === 0)
       this.#promptTokens = await promptCount(this.#call.request.body)
     const charge = this.#charge(outcome)
-    if (outcome.ending !== 'finished' && charge === noCharge) {
-      await this.#end('release', outcome.fault?.kind ?? outcome.ending)
-    } else {
-      await this.#end('settle', outcome.ending, charge, outcome)
+    try {
+      make({ usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) })
+    } finally {
+      // Also of an answer that could not be written down: the call has ended.
+      if (outcome.ending !== 'finished' && charge === noCharge) {
+        await this.#end('release', outcome.fault?.kind ?? outcome.ending)
+      } else {
+        await this.#end('settle', outcome.ending, charge, outcome)
+      }
     }
     this.#logRow(charge, outcome.ending, outcome.fault === undefined ? 200 : 502, outcome.fault?.kind ?? null)
-    return { usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) }
   }
 
   /** Ends a call that served nothing: its whole hold goes back. */

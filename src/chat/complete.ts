@@ -33,7 +33,7 @@ export async function complete(gateway: Gateway, call: IncomingCall): Promise<Re
     const headers = answerHeaders(call, served.candidate, served.answer.warnings)
     return served.answer.kind === 'stream'
       ? streamResponse(gateway, call, booking, served.answer, headers)
-      : await jsonResponse(booking, served.answer, headers)
+      : await jsonResponse(call, booking, served.answer, headers)
   } catch (error) {
     const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
     await booking.release(failed.error, failed.attempts)

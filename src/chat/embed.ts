@@ -16,7 +16,8 @@ import { AttemptFailed, dispatch, DispatchFailed, pause } from './dispatch.ts'
 import { transportFault } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { candidatesFor, type Candidate } from './plan.ts'
-import { answerHeaders } from './respond.ts'
+import type { Outcome, Settlement } from './relay.ts'
+import { answerHeaders, jsonResponse } from './respond.ts'
 
 export interface EmbeddingCall extends PaidCall {
   readonly embedding: EmbeddingRequest
@@ -82,7 +83,7 @@ async function settled(
   candidate: Candidate,
   { answer, warnings }: Embedded,
 ): Promise<Response> {
-  const { usage, bill } = await booking.settle({
+  const outcome: Outcome = {
     ending: 'finished',
     fault: undefined,
     usage: answer.usage,
@@ -90,10 +91,11 @@ async function settled(
     finishReason: undefined,
     upstreamId: answer.id,
     stoppedBy: undefined,
-  })
+  }
   const extra: JsonObject = call.caller.mode === 'test' ? { mode: 'test' } : {}
-  const body = call.body(answer.vectors, usage, bill, { model: candidate.model.id, warnings, extra })
-  return Response.json(body, { headers: answerHeaders(call, candidate, warnings) })
+  const body = ({ usage, bill }: Settlement) =>
+    call.body(answer.vectors, usage, bill, { model: candidate.model.id, warnings, extra })
+  return jsonResponse(call, booking, { outcome, body }, answerHeaders(call, candidate, warnings))
 }
 
 /** One attempt at one offer. Rejects with AttemptFailed or UnreachableError while another offer can take over. */

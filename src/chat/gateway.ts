@@ -75,8 +75,20 @@ export interface PaidCall {
   readonly requestId: string
   /** Aborts when the client leaves. */
   readonly signal: AbortSignal
+  /** Keeps the answer for a client that asks again; undefined where none can. */
+  readonly keeper: AnswerKeeper | undefined
   /** performance.now() at arrival. */
   readonly arrivedAt: number
+}
+
+/** Takes an answer as it is made, so that it is on disk no later than the settle that charges it. */
+export interface AnswerKeeper {
+  /** The answer begins. */
+  begin(headers: Readonly<Record<string, string>>): void
+  /** More of its body. */
+  add(bytes: Uint8Array): void
+  /** It is whole; called right before its settle is queued. */
+  keep(): void
 }
 
 /** A call for an answer of a chat. */

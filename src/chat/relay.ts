@@ -7,7 +7,7 @@ import type { Ending } from '../credits/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
 import { errorOf, shuttingDown, transportFault } from './fault-error.ts'
-import type { ChatLimits } from './gateway.ts'
+import type { AnswerKeeper, ChatLimits } from './gateway.ts'
 import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
@@ -62,8 +62,13 @@ export interface RelayOptions {
   /** Aborts when the gateway stops and waits no longer. */
   readonly stopping: AbortSignal
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
-  /** Books the outcome; called exactly once. The client sees its figures only after it resolves. */
-  readonly settle: (outcome: Outcome) => Promise<Settlement>
+  /**
+   * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
+   * only after it resolves.
+   */
+  readonly settle: (outcome: Outcome, make: (settlement: Settlement) => void) => Promise<void>
+  /** Keeps what the client gets; undefined where nobody can ask for it again. */
+  readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
   /** Told after every read; answers whether the stream must stop now. */
   readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
@@ -221,25 +226,33 @@ class Relay {
 
   async #conclude(): Promise<void> {
     const outcome = this.#outcome()
-    const { channel } = this.#open
-    const { settle, provider, requestId } = this.#options
-    const fail = (error: GatewayError) => channel.fail(renderError(error, requestId))
-    const last = async () => {
-      const { usage, bill, stoppedBy } = await settle(outcome)
-      if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
-        return channel.finish(usage, bill, stoppedBy)
-      return fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, provider))
+    const { settle, keeper, requestId } = this.#options
+    let last: readonly Uint8Array[] = []
+    const make = (settlement: Settlement) => {
+      last = this.#lastFrames(outcome, settlement)
+      if (keeper === undefined || this.#gone) return
+      for (const bytes of last) keeper.add(bytes)
+      keeper.keep()
     }
     try {
-      for (const bytes of await last().catch((error: unknown) => fail(asGatewayError(error)))) {
-        this.#enqueue(bytes)
-      }
+      await settle(outcome, make).catch((error: unknown) => (last = this.#fail(asGatewayError(error))))
+      for (const bytes of last) this.#send(bytes)
     } catch (error) {
       // Nothing can be told to the client any more; an end without its last frames is an error to it, as it should be.
       this.#onStream((controller) => controller.error(error))
     }
     if (!this.#gone) this.#onStream((controller) => controller.close())
     pass('last-frame', requestId)
+  }
+
+  #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: Settlement): readonly Uint8Array[] {
+    if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
+      return this.#open.channel.finish(usage, bill, stoppedBy)
+    return this.#fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider))
+  }
+
+  #fail(error: GatewayError): readonly Uint8Array[] {
+    return this.#open.channel.fail(renderError(error, this.#options.requestId))
   }
 
   #outcome(): Outcome {
@@ -261,6 +274,11 @@ class Relay {
   }
 
   #enqueue(bytes: Uint8Array): void {
+    this.#options.keeper?.add(bytes)
+    this.#send(bytes)
+  }
+
+  #send(bytes: Uint8Array): void {
     if (this.#gone) return
     try {
       this.#controller?.enqueue(bytes)

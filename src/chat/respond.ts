@@ -1,5 +1,6 @@
 // The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
 
+import type { JsonObject } from '../conversation/request.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import type { OpenedStream, WholeAnswer } from './attempt.ts'
 import type { Booking } from './booking.ts'
@@ -28,12 +29,21 @@ function headerText(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 1_000)
 }
 
+/** A whole answer, shown when its charge is durable. */
 export async function jsonResponse(
+  { keeper }: Pick<PaidCall, 'keeper'>,
   booking: Booking,
-  answer: WholeAnswer,
+  answer: Pick<WholeAnswer, 'outcome' | 'body'>,
   headers: Record<string, string>,
 ): Promise<Response> {
-  return Response.json(answer.body(await booking.settle(answer.outcome)), { headers })
+  let body: JsonObject = {}
+  await booking.settle(answer.outcome, (settlement) => {
+    body = answer.body(settlement)
+    keeper?.begin({ 'content-type': 'application/json;charset=utf-8', ...headers })
+    keeper?.add(Buffer.from(JSON.stringify(body)))
+    keeper?.keep()
+  })
+  return Response.json(body, { headers })
 }
 
 export function streamResponse(
@@ -44,6 +54,13 @@ export function streamResponse(
   headers: Record<string, string>,
 ): Response {
   const { provider } = booking.candidate
+  const told = {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+    ...headers,
+  }
+  call.keeper?.begin(told)
   const body = relay(answer, {
     requestId: call.requestId,
     provider: provider.id,
@@ -53,18 +70,12 @@ export function streamResponse(
     gone: call.signal,
     stopping: gateway.stopping,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
-    settle: (outcome) => {
+    settle: (outcome, make) => {
       if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0)
-      return booking.settle(outcome)
+      return booking.settle(outcome, make)
     },
+    keeper: call.keeper,
     onProgress: (progress) => booking.watch(progress),
   })
-  return new Response(body, {
-    headers: {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache, no-transform',
-      'x-accel-buffering': 'no',
-      ...headers,
-    },
-  })
+  return new Response(body, { headers: told })
 }

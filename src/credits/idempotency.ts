@@ -12,6 +12,8 @@ export interface ClaimCommand {
   readonly expiresAt: number
 }
 
+export type ClaimedCall = Pick<ClaimCommand, 'account' | 'key' | 'call'>
+
 export type Claim =
   /** The key is this call's from now on. */
   | { readonly kind: 'fresh' }
@@ -19,7 +21,7 @@ export type Claim =
   | { readonly kind: 'conflict' }
   | { readonly kind: 'running' }
   | { readonly kind: 'answered'; readonly answer: KeptAnswer }
-  /** The call was charged, but its answer was too large to keep, was cut short, or died with its process. */
+  /** The call was charged, but its answer was too large to keep, or was cut short by its client or with its process. */
   | { readonly kind: 'lost'; readonly call: string }
 
 export interface KeptAnswer {
@@ -37,10 +39,12 @@ export interface IdempotencyStore {
    */
   claim(command: ClaimCommand): Promise<Claim>
   /**
-   * Tells how the claimed call ended: its answer when it was charged, null when there is none to keep. Resolves when
-   * the answer is durable.
+   * Keeps the answer of a call that is about to be settled: told right before its settle, it is durable no later. It is
+   * given to nobody unless that settle, and no recovery, ends the call.
    */
-  finish(claim: Pick<ClaimCommand, 'account' | 'key' | 'call'>, answer: KeptAnswer | null): Promise<void>
+  keep(claim: ClaimedCall, answer: KeptAnswer): Promise<void>
+  /** Tells that the claimed call is over here, however it ended. */
+  finish(claim: ClaimedCall): Promise<void>
   /** Forgets what has expired, in small steps. Resolves with how many. */
   sweep(now: number): Promise<number>
 }

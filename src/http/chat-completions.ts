@@ -31,7 +31,7 @@ export async function chatCompletions(
   refusePrivateMedia(json, service.reachableHosts)
   if (!service.ready()) throw shuttingDown()
   service.keepOpen(request)
-  return idempotent(service, { request, caller, json, requestId }, (signal) =>
+  return idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
     withinLimits(service, caller, requestId, () =>
       complete(service.gateway, {
         caller,
@@ -40,6 +40,7 @@ export async function chatCompletions(
         bodyBytes: bytes,
         requestId,
         signal,
+        keeper,
         arrivedAt,
       }),
     ),

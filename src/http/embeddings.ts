@@ -22,7 +22,7 @@ export async function createEmbeddings(
   const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
   if (!service.ready()) throw shuttingDown()
   service.keepOpen(request)
-  return idempotent(service, { request, caller, json, requestId }, (signal) =>
+  return idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
     withinLimits(service, caller, requestId, () =>
       embed(service.gateway, {
         caller,
@@ -32,6 +32,7 @@ export async function createEmbeddings(
         bodyBytes,
         requestId,
         signal,
+        keeper,
         arrivedAt,
       }),
     ),

@@ -1,6 +1,7 @@
 // The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
 
 import type { Caller } from '../accounts/caller.ts'
+import type { AnswerKeeper } from '../chat/gateway.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { pass } from '../credits/failpoint.ts'
 import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../credits/idempotency.ts'
@@ -29,6 +30,8 @@ export interface KeyedRequest {
   readonly requestId: string
 }
 
+type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
+
 const header = 'idempotency-key'
 /** Told on every answer that was not made for this request. */
 const replayedHeader = 'idempotency-replayed'
@@ -41,15 +44,11 @@ const retryAfterMs = 1_000
  * is not there. A call that charged nothing frees its key. Without the header this is `run` and nothing else.
  *
  * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
- * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call.
+ * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
  */
-export async function idempotent(
-  parts: IdempotencyParts,
-  keyed: KeyedRequest,
-  run: (signal: AbortSignal) => Promise<Response>,
-): Promise<Response> {
+export async function idempotent(parts: IdempotencyParts, keyed: KeyedRequest, run: Run): Promise<Response> {
   const key = keyed.request.headers.get(header)
-  if (key === null) return run(keyed.request.signal)
+  if (key === null) return run(keyed.request.signal, undefined)
   const command = commandOf(parts, keyed, key)
   const claim = await parts.idempotency.claim(command)
   switch (claim.kind) {
@@ -101,84 +100,77 @@ async function firstAnswer(
   parts: IdempotencyParts,
   command: ClaimCommand,
   { request, json }: KeyedRequest,
-  run: (signal: AbortSignal) => Promise<Response>,
+  run: Run,
 ): Promise<Response> {
   const cancels = json['on_disconnect'] === 'cancel'
-  const finish = (answer: KeptAnswer | null) => finished(parts, command, answer)
+  const keeper = new Keeper(parts, command)
+  const finish = () => finished(parts, command, keeper)
   let response: Response
   try {
-    response = await run(cancels ? request.signal : new AbortController().signal)
+    response = await run(cancels ? request.signal : new AbortController().signal, keeper)
   } catch (error) {
-    await finish(null)
+    await finish()
     throw error
   }
-  if (!response.ok || response.body === null) {
-    await finish(null)
+  const { status, headers, body } = response
+  if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) {
+    await finish()
     return response
   }
-  const { status } = response
-  const headers = keptHeaders(response.headers)
-  const copy = new BoundedCopy(parts.idempotencyLimits.answerBytes)
-  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
-    const bytes = await response.bytes()
-    copy.add(bytes)
-    await finish({ status, headers, body: copy.bytes() })
-    return new Response(bytes, { status, headers: response.headers })
-  }
-  const ends: Ends = {
-    whole: () => finish({ status, headers, body: copy.bytes() }),
-    cut: () => finish(null),
-    departed: request.signal,
-    departure: cancels ? 'cancel' : 'read-on',
-  }
-  return new Response(copied(response.body, copy, ends), { status, headers: response.headers })
+  const departure = cancels ? 'cancel' : 'read-on'
+  return new Response(followed(body, { finish, departed: request.signal, departure }), { status, headers })
 }
 
-/** The answer goes out all the same when it could not be kept: it has been paid for. */
-async function finished(
-  parts: IdempotencyParts,
-  command: ClaimCommand,
-  answer: KeptAnswer | null,
-): Promise<void> {
+async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
   try {
-    await parts.idempotency.finish(command, answer)
-    if (answer !== null) pass('answer-kept', command.call)
+    await parts.idempotency.finish(command)
+    if (keeper.kept) pass('answer-kept', command.call)
   } catch (error) {
-    parts.log.warn('an answer could not be kept for its Idempotency-Key', { request_id: command.call, error })
+    parts.log.warn('an Idempotency-Key could not be freed', { request_id: command.call, error })
   }
 }
 
-/** What a replay repeats: the limits that applied to the first request are no business of the second. */
-function keptHeaders(headers: Headers): Record<string, string> {
-  return Object.fromEntries([...headers].filter(([name]) => !name.startsWith('x-ratelimit-')))
-}
-
-class BoundedCopy {
-  readonly #limit: number
+/** Copies an answer on its way, up to a limit, and has it kept with the settle that charges it. */
+class Keeper implements AnswerKeeper {
+  readonly #parts: IdempotencyParts
+  readonly #command: ClaimCommand
+  #headers: Readonly<Record<string, string>> = {}
   #chunks: Uint8Array[] | null = []
   #size = 0
+  kept = false
 
-  constructor(limit: number) {
-    this.#limit = limit
+  constructor(parts: IdempotencyParts, command: ClaimCommand) {
+    this.#parts = parts
+    this.#command = command
   }
 
-  add(chunk: Uint8Array): void {
-    this.#size += chunk.length
-    if (this.#size > this.#limit) this.#chunks = null
-    this.#chunks?.push(chunk)
+  begin(headers: Readonly<Record<string, string>>): void {
+    this.#headers = headers
   }
 
-  /** null when it grew beyond the limit. */
-  bytes(): Uint8Array<ArrayBuffer> | null {
-    return this.#chunks === null ? null : Buffer.concat(this.#chunks)
+  add(bytes: Uint8Array): void {
+    this.#size += bytes.length
+    if (this.#size > this.#parts.idempotencyLimits.answerBytes) this.#chunks = null
+    this.#chunks?.push(bytes)
+  }
+
+  /** The answer goes out all the same when it could not be kept: it is paid for. */
+  keep(): void {
+    this.kept = true
+    const body = this.#chunks === null ? null : Buffer.concat(this.#chunks)
+    const { idempotency, log } = this.#parts
+    idempotency.keep(this.#command, { status: 200, headers: this.#headers, body }).catch((error: unknown) =>
+      log.warn('an answer could not be kept for its Idempotency-Key', {
+        request_id: this.#command.call,
+        error,
+      }),
+    )
   }
 }
 
 interface Ends {
-  /** The answer has been read to its end. */
-  readonly whole: () => Promise<void>
-  /** It broke off, or was cancelled. */
-  readonly cut: () => Promise<void>
+  /** Called once: the answer has been read to its end, broke off, or was cancelled. */
+  readonly finish: () => Promise<void>
   /** Aborts when the client leaves, also before it has taken anything. */
   readonly departed: AbortSignal
   /** What becomes of the call then. */
@@ -186,18 +178,16 @@ interface Ends {
 }
 
 /**
- * The body as it comes, copied on its way. It ends for the client when the copy is kept, so that whoever has read an
- * answer to its end can have it again.
+ * The body as it comes, read to its end also when its client leaves. It ends for the client when its key is done with,
+ * so that whoever has read an answer to its end can have it again.
  */
-function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends): ReadableStream<Uint8Array> {
+function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let ended: Promise<void> | undefined
   let gone = false
   async function next(): Promise<Uint8Array | undefined> {
     const { done, value } = await reader.read()
-    if (!done) copy.add(value)
-    // A read that was waiting when the client left ends here too; the first to come here decides.
-    else await (ended ??= ends.whole())
+    if (done) await (ended ??= ends.finish())
     return value
   }
   async function readOn(): Promise<void> {
@@ -207,9 +197,9 @@ function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends)
     if (gone || ended !== undefined) return
     gone = true
     if (ends.departure === 'cancel') {
-      ended = ends.cut()
+      ended = ends.finish()
       await reader.cancel().catch(() => undefined)
-    } else await readOn().catch(() => (ended ??= ends.cut()))
+    } else await readOn().catch(() => (ended ??= ends.finish()))
   }
   const stream = new ReadableStream<Uint8Array>(
     {
@@ -220,7 +210,7 @@ function copied(body: ReadableStream<Uint8Array>, copy: BoundedCopy, ends: Ends)
           if (chunk === undefined) controller.close()
           else controller.enqueue(chunk)
         } catch (error) {
-          await (ended ??= ends.cut())
+          await (ended ??= ends.finish())
           if (!gone) controller.error(error)
         }
       },

@@ -37,8 +37,6 @@ export interface Findings {
   readonly broken: readonly { readonly process: number; readonly what: string }[]
   /** For each stream that was cut off after some words: how many it had delivered and was not charged for. */
   readonly cutStreams: readonly { readonly process: number; readonly uncharged: number | undefined }[]
-  /** Calls that were settled, and whose answer their client could not have again. */
-  readonly lostAnswers: number
 }
 
 export function judge(evidence: Evidence): Findings {
@@ -48,7 +46,6 @@ export function judge(evidence: Evidence): Findings {
 class Judge {
   readonly #evidence: Evidence
   readonly #broken: { process: number; what: string }[] = []
-  #lostAnswers = 0
   readonly #cutStreams: { process: number; uncharged: number | undefined }[] = []
 
   constructor(evidence: Evidence) {
@@ -64,7 +61,7 @@ class Judge {
     // A hold is durable before a byte goes out, so no request came without a row of its own.
     if (provider.requests > rows.size)
       this.#note(-1, `${provider.requests} requests came to the provider for ${rows.size} holds`)
-    return { broken: this.#broken, cutStreams: this.#cutStreams, lostAnswers: this.#lostAnswers }
+    return { broken: this.#broken, cutStreams: this.#cutStreams }
   }
 
   #note(process: number, what: string): void {
@@ -94,12 +91,13 @@ class Judge {
       this.#note(process, `${id}, which the provider refused, kept its hold`)
   }
 
+  /** Only a call that its process did not live to settle may have lost its answer. */
   #answerLost(process: number, text: string): void {
     const { error } = JSON.parse(text) as { error: { code: string; metadata?: { generation?: string } } }
     const row = this.#evidence.rows.get(error.metadata?.generation ?? '')
     if (error.code !== 'idempotency_answer_lost' || row?.state !== 'settled')
       this.#note(process, `a retry was refused: ${text}`)
-    else if (row.ending !== 'recovered') this.#lostAnswers++
+    else if (row.ending !== 'recovered') this.#note(process, `${row.id} was settled, and its answer is lost`)
   }
 
   #cut({ id, plan, words, process }: Noted): void {

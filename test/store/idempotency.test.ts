@@ -51,8 +51,10 @@ const kindOf = async (claim: Promise<Claim>) => (await claim).kind
 async function charged({ ledger, idempotency }: Store, call: string, kept: KeptAnswer | null): Promise<void> {
   expect(await kindOf(idempotency.claim(claimOf(call)))).toBe('fresh')
   await ledger.hold(holdOf(call))
+  const keeping = kept && idempotency.keep(claimOf(call), kept)
   await ledger.settle(settleOf(call, usd('0.1')))
-  await idempotency.finish(claimOf(call), kept)
+  await keeping
+  await idempotency.finish(claimOf(call))
 }
 
 describe('a key', () => {
@@ -95,7 +97,7 @@ describe('a key', () => {
       const store = await open(freshDir())
       await store.idempotency.claim(claimOf('c'))
       await act(store)
-      await store.idempotency.finish(claimOf('c'), null)
+      await store.idempotency.finish(claimOf('c'))
       expect(await kindOf(store.idempotency.claim(claimOf('d', { bodyHash: bodyB })))).toBe('fresh')
     },
   )
@@ -117,7 +119,7 @@ describe('a key', () => {
     const { ledger, idempotency } = await open(freshDir())
     await idempotency.claim(claimOf('c'))
     await ledger.hold(holdOf('c'))
-    await idempotency.finish(claimOf('c'), null)
+    await idempotency.finish(claimOf('c'))
     expect(await kindOf(idempotency.claim(claimOf('d')))).toBe('running')
     await ledger.settle(settleOf('c', usd('0.1')))
     expect(await kindOf(idempotency.claim(claimOf('d')))).toBe('lost')
@@ -170,7 +172,38 @@ describe('after the death of its process, a key', () => {
       },
     ],
     [
-      'is lost when its answer was not kept in time',
+      'is replayed when its process died right after the settle',
+      'answered',
+      async ({ ledger, idempotency }: Store) => {
+        await idempotency.claim(claimOf('c'))
+        await ledger.hold(holdOf('c', { owner: 'first' }))
+        void idempotency.keep(claimOf('c'), answer)
+        await ledger.settle(settleOf('c', usd('0.1'), { owner: 'first' }))
+      },
+    ],
+    [
+      'is free when its call was voided, although its answer had been made',
+      'fresh',
+      async ({ ledger, idempotency }: Store) => {
+        await idempotency.claim(claimOf('c'))
+        await ledger.hold(holdOf('c', { owner: 'first' }))
+        await idempotency.keep(claimOf('c'), answer)
+      },
+    ],
+    [
+      'is lost when recovery charged its call, although its answer had been made',
+      'lost',
+      async ({ ledger, idempotency }: Store) => {
+        await idempotency.claim(claimOf('c'))
+        await ledger.hold(holdOf('c', { owner: 'first' }))
+        const { usage } = settleOf('c', 1n)
+        const leaseUntil = now + 60_000
+        await ledger.checkpoint({ call: 'c', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
+        await idempotency.keep(claimOf('c'), answer)
+      },
+    ],
+    [
+      'is lost when its answer was not kept',
       'lost',
       async ({ ledger, idempotency }: Store) => {
         await idempotency.claim(claimOf('c'))

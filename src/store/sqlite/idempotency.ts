@@ -1,7 +1,13 @@
 // Idempotency keys on SQLite. Claims share the ledger's commits, so two requests with one key meet in one order.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Claim, ClaimCommand, IdempotencyStore, KeptAnswer } from '../../credits/idempotency.ts'
+import type {
+  Claim,
+  ClaimCommand,
+  ClaimedCall,
+  IdempotencyStore,
+  KeptAnswer,
+} from '../../credits/idempotency.ts'
 import type { GroupCommit } from './group-commit.ts'
 
 const sweptAtOnce = 500
@@ -59,13 +65,12 @@ export class SqliteIdempotency implements IdempotencyStore {
     }
     if (Buffer.compare(row.body_hash, bodyHash) !== 0) return { kind: 'conflict' }
     if (standing === 'running') return { kind: 'running' }
-    const answer = keptAnswerOf(row)
+    const answer = standing === 'settled' ? keptAnswerOf(row) : undefined
     return answer === undefined ? { kind: 'lost', call: row.call } : { kind: 'answered', answer }
   }
 
-  #standingOf(row: Row): 'free' | 'running' | 'ended' {
+  #standingOf(row: Row): 'free' | 'running' | 'settled' | 'recovered' {
     const now = this.#parts.clock()
-    if (row.status !== null) return Number(row.expires_at) <= now ? 'free' : 'ended'
     const mine = row.owner === this.#parts.owner
     if (mine && this.#running.has(row.call)) return 'running'
     // A claim that its process has given up, or that has outlived its process, is as its call is.
@@ -75,22 +80,23 @@ export class SqliteIdempotency implements IdempotencyStore {
     if (call.state === 'voided') return 'free'
     // An open call waits for its settle, or for recovery.
     if (call.state === 'open') return 'running'
-    return !abandoned && now < Number(call.ended_at) + answerArrivesMs ? 'running' : 'ended'
+    // What its process had kept for a settle that never came is not what recovery has charged.
+    if (call.ending === 'recovered') return 'recovered'
+    if (row.status !== null) return Number(row.expires_at) <= now ? 'free' : 'settled'
+    return !abandoned && now < Number(call.ended_at) + answerArrivesMs ? 'running' : 'settled'
   }
 
-  async finish(
-    claim: Pick<ClaimCommand, 'account' | 'key' | 'call'>,
-    answer: KeptAnswer | null,
-  ): Promise<void> {
-    const { account, key, call } = claim
+  async keep({ account, key, call }: ClaimedCall, { status, headers, body }: KeptAnswer): Promise<void> {
+    await this.#parts.group.admit(() => {
+      this.#sql.keep.run(status, JSON.stringify(headers), body, account, key, call)
+    })
+  }
+
+  async finish({ account, key, call }: ClaimedCall): Promise<void> {
     try {
       await this.#parts.group.admit(() => {
         const state = this.#sql.call.get(call)?.state
         if (state === undefined || state === 'voided') this.#sql.free.run(account, key, call)
-        else if (state === 'settled' && answer !== null) {
-          const { status, headers, body } = answer
-          this.#sql.keep.run(status, JSON.stringify(headers), body, account, key, call)
-        }
       })
     } finally {
       this.#running.delete(call)
@@ -113,9 +119,9 @@ function statements(database: Database) {
       `SELECT body_hash, call, owner, status, headers, answer, expires_at FROM idempotency
        WHERE account = ? AND key = ?`,
     ),
-    call: database.prepare<{ state: string; ended_at: bigint | null }, [string]>(
-      `SELECT state, ended_at FROM call WHERE id = ?1
-       UNION ALL SELECT 'open', NULL FROM open_call WHERE id = ?1`,
+    call: database.prepare<{ state: string; ended_at: bigint | null; ending: string | null }, [string]>(
+      `SELECT state, ended_at, ending FROM call WHERE id = ?1
+       UNION ALL SELECT 'open', NULL, NULL FROM open_call WHERE id = ?1`,
     ),
     put: database.prepare(
       `INSERT OR REPLACE INTO idempotency (account, key, body_hash, call, owner, status, headers, answer, expires_at)
@@ -124,9 +130,7 @@ function statements(database: Database) {
     keep: database.prepare(
       `UPDATE idempotency SET status = ?, headers = ?, answer = ? WHERE account = ? AND key = ? AND call = ?`,
     ) as Statement,
-    free: database.prepare(
-      'DELETE FROM idempotency WHERE account = ? AND key = ? AND call = ? AND status IS NULL',
-    ) as Statement,
+    free: database.prepare('DELETE FROM idempotency WHERE account = ? AND key = ? AND call = ?') as Statement,
     sweep: database.prepare(
       `DELETE FROM idempotency WHERE (account, key) IN
        (SELECT account, key FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
