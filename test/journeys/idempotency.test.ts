@@ -236,6 +236,40 @@ test('after kill -9 kept answers are replayed, and a call that was cut is never 
   expect({ code, ...JSON.parse(stdout) }).toMatchObject({ code: 0, ok: true })
 }, 30_000)
 
+test.each([[false], [true]])(
+  'an answer whose process dies between its charge and its last byte is there when it is asked for again, stream: %p',
+  async (stream) => {
+    const home = tempDir('weir-idempotent-')
+    const dataDir = home.join('data')
+    const env = { WEIR_TEST_FAILPOINT: 'settle-committed:1' }
+    const mortal = await startWeir({ dataDir, env })
+    const request = (server: RunningWeir) =>
+      fetch(`${server.baseUrl}/chat/completions`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${mortal.key}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'once',
+        },
+        body: JSON.stringify(chat('sim/echo', { stream })),
+      })
+    const cut = await request(mortal).then(
+      (response) => response.text().catch(() => 'cut'),
+      () => 'cut',
+    )
+    await mortal.exited
+    await mortal.stop()
+    expect(cut).not.toContain(stream ? '[DONE]' : 'usage')
+    const heir = await startWeir({ dataDir })
+    const again = await request(heir)
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+    expect(await again.text()).toContain(stream ? 'data: [DONE]' : '"usage"')
+    await heir.stop()
+    home.remove()
+  },
+  30_000,
+)
+
 /** What was charged while `work` ran, in picodollars, once no call holds anything. */
 async function chargeOf(work: () => Promise<unknown>): Promise<bigint> {
   const pico = (text: string) => {

@@ -216,7 +216,8 @@ function meanOf(figures: readonly number[]): number {
 }
 
 function allowedFor({ cause }: Death): number {
-  const fate = cause === 'any moment' ? undefined : trials[cause].fate
+  if (cause === 'any moment' || trials[cause].atStart) return checkpoint.tokens
+  const { fate } = trials[cause]
   return fate === 'unknown' || fate === 'recovered' ? 2 * checkpoint.tokens : checkpoint.tokens
 }
 
