@@ -4,7 +4,7 @@ import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
 import { pass } from '../credits/failpoint.ts'
-import type { Attempt, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
+import type { Attempt, Balance, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
@@ -58,16 +58,21 @@ export class Booking {
   }
 
   /**
-   * Sets the credit aside. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or
+   * Sets credit of the account's `balance` aside; the ledger has the last word on whether it is there. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or
    * `store_unavailable`; resolves when the hold is durable, so that bytes may go to a provider.
    */
-  static async open(gateway: Gateway, call: PaidCall, candidates: readonly Candidate[]): Promise<Booking> {
+  static async open(
+    gateway: Gateway,
+    call: PaidCall,
+    candidates: readonly Candidate[],
+    balance: Balance,
+  ): Promise<Booking> {
     const { caller } = call
     const { model, offer } = candidates[0]!
     // The allowance pays for flash class alone, so a fallback outside of it takes the allowance out of play.
     const flashClass = candidates.every((candidate) => candidate.model.flashClass)
     const funding = fundingOf(caller.channel, flashClass)
-    const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
+    const free = freeIn(balance, funding, gateway.now())
     const need = await needWithin(gateway, call, candidates, free)
     const now = gateway.now()
     gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))

@@ -1,6 +1,7 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
 import type { Model } from '../catalog/model.ts'
+import type { Balance } from '../credits/ledger.ts'
 import { asGatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import { type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
@@ -17,10 +18,10 @@ import { testModel } from './test-mode.ts'
  * rejects with GatewayError before the first byte. However it ends, its hold is settled or released exactly once.
  */
 export async function complete(gateway: Gateway, call: IncomingCall): Promise<Response> {
-  const { models, warnings } = admitted(gateway, call)
+  const { models, warnings, balance } = admitted(gateway, call)
   const { envelope } = call.request
   const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)
-  const booking = await Booking.open(gateway, call, candidates)
+  const booking = await Booking.open(gateway, call, candidates, balance)
   warnings.push(...booking.warnings)
   try {
     const attempt = envelope.stream ? openStream : fetchWhole
@@ -47,12 +48,20 @@ function turnOf({ caller, request, requestId }: IncomingCall): string {
   return sessionId === undefined ? requestId : `${caller.account.id} ${sessionId}`
 }
 
+/** What a call may go on with. */
+interface Admitted {
+  readonly models: readonly Model[]
+  readonly warnings: Warning[]
+  /** The account's credit at this moment. */
+  readonly balance: Balance
+}
+
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
 export function admitted(
   gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now'>,
   call: Pick<PaidCall, 'caller' | 'request'>,
   purpose: Purpose = 'chat',
-): { models: readonly Model[]; warnings: Warning[] } {
+): Admitted {
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
   const balance = gateway.ledger.balance(caller.account.id)
@@ -66,5 +75,5 @@ export function admitted(
     else if (position === 0) throw refusalError(refused, model, purpose)
     else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
   }
-  return { models, warnings }
+  return { models, warnings, balance }
 }

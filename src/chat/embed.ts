@@ -45,11 +45,11 @@ const vectorBytes = 98_304
  * GatewayError. However it ends, its hold is settled or released exactly once.
  */
 export async function embed(gateway: Gateway, call: EmbeddingCall): Promise<Response> {
-  const { models, warnings } = admitted(gateway, call, 'embeddings')
+  const { models, warnings, balance } = admitted(gateway, call, 'embeddings')
   const candidates = embedding(
     candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),
   )
-  const booking = await Booking.open(gateway, call, candidates)
+  const booking = await Booking.open(gateway, call, candidates, balance)
   try {
     const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<Embedded>(

@@ -37,12 +37,18 @@ export function usd(amount: number | string): Pico {
 
 /** An amount as a decimal string of US dollars, exact, without trailing zeros (`0.0000025`, `0`, `-1.5`). */
 export function formatUsd(amount: Pico): string {
+  if (amount === 0n) return '0'
   const sign = amount < 0n ? '-' : ''
-  const positive = amount < 0n ? -amount : amount
-  const whole = positive / picoPerUsd
-  const fraction = (positive % picoPerUsd).toString().padStart(12, '0').replace(/0+$/, '')
-  return fraction === '' ? `${sign}${whole}` : `${sign}${whole}.${fraction}`
+  // One digit before the point at least, and twelve behind it.
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(13, '0')
+  const point = digits.length - 12
+  let end = digits.length
+  while (end > point && digits.charCodeAt(end - 1) === digitZero) end--
+  const whole = sign + digits.slice(0, point)
+  return end === point ? whole : `${whole}.${digits.slice(point, end)}`
 }
+
+const digitZero = 0x30
 
 /**
  * A price in USD per million tokens as picodollars per token ($1 per million is exactly 10^6). Returns undefined

@@ -65,13 +65,27 @@ export function costOf(usage: Usage, price: Price): Cost {
   return { lines, total }
 }
 
+/** The most that one token can cost. */
+interface HighestRates {
+  readonly input: Pico
+  readonly output: Pico
+}
+
+/** By price, and by how many of its tiers a prompt may reach: asked for several times a call, and always the same. */
+const highest = new WeakMap<Price, HighestRates[]>()
+
 /**
  * The most a prompt token and an output token can cost in a call of at most `prompt` tokens, whatever bucket they
  * fall in. The prompt may turn out shorter and land in a lower tier, which need not be the cheaper one.
  */
-export function highestRates(price: Price, prompt: number): { input: Pico; output: Pico } {
-  const tiers = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)
-  const all = [price.rates, ...tiers.map((tier) => tier.rates)]
+export function highestRates(price: Price, prompt: number): HighestRates {
+  let known = highest.get(price)
+  if (!known) highest.set(price, (known = []))
+  const reached = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)
+  return (known[reached.length] ??= highestOf([price.rates, ...reached.map((tier) => tier.rates)]))
+}
+
+function highestOf(all: readonly Rates[]): HighestRates {
   const input = all.flatMap((rates) => [
     rates.input,
     rates.cacheRead,
@@ -95,13 +109,11 @@ export interface Bound {
 /** An upper bound of the cost of any usage within `bound`, in picodollars. */
 export function ceilingOf(bound: Bound, price: Price): Pico {
   const rates = highestRates(price, bound.promptTokens)
-  const tools = costOf({ ...noUsage, toolCalls: bound.toolCalls }, { ...price, perRequest: 0n }).total
-  return (
-    BigInt(bound.promptTokens) * rates.input +
-    BigInt(bound.outputTokens) * rates.output +
-    tools +
-    price.perRequest
-  )
+  let ceiling =
+    BigInt(bound.promptTokens) * rates.input + BigInt(bound.outputTokens) * rates.output + price.perRequest
+  for (const name in bound.toolCalls)
+    ceiling += BigInt(bound.toolCalls[name] ?? 0) * (price.perCall[name] ?? 0n)
+  return ceiling
 }
 
 /** How many output tokens `credit` pays for after the prompt and the fees; negative when not even those. */
