@@ -105,42 +105,37 @@ export interface ReportedUsage {
  * (Grok on Azure Foundry, 32 of 42 recordings), and a negative count must not be possible.
  */
 export function disjoint(reported: ReportedUsage): Usage {
-  const prompt = partition(count(reported.prompt), [
-    reported.cacheRead,
-    reported.cacheWrite1h,
-    reported.cacheWrite5m,
-    reported.inputAudio,
-    reported.inputImage,
-  ])
-  const completion = partition(count(reported.completion), [
-    reported.reasoning,
-    reported.outputAudio,
-    reported.outputImage,
-  ])
+  const prompt = count(reported.prompt)
+  const cacheRead = within(prompt, reported.cacheRead)
+  const cacheWrite1h = within(prompt - cacheRead, reported.cacheWrite1h)
+  const written = cacheRead + cacheWrite1h
+  const cacheWrite5m = within(prompt - written, reported.cacheWrite5m)
+  const fresh = prompt - written - cacheWrite5m
+  const inputAudio = within(fresh, reported.inputAudio)
+  const inputImage = within(fresh - inputAudio, reported.inputImage)
+  const completion = count(reported.completion)
+  const reasoning = within(completion, reported.reasoning)
+  const outputAudio = within(completion - reasoning, reported.outputAudio)
+  const outputImage = within(completion - reasoning - outputAudio, reported.outputImage)
   return {
-    input: prompt.rest,
-    cacheRead: prompt.parts[0]!,
-    cacheWrite1h: prompt.parts[1]!,
-    cacheWrite5m: prompt.parts[2]!,
-    inputAudio: prompt.parts[3]!,
-    inputImage: prompt.parts[4]!,
-    output: completion.rest,
-    reasoning: completion.parts[0]!,
-    outputAudio: completion.parts[1]!,
-    outputImage: completion.parts[2]!,
+    input: fresh - inputAudio - inputImage,
+    cacheRead,
+    cacheWrite1h,
+    cacheWrite5m,
+    inputAudio,
+    inputImage,
+    output: completion - reasoning - outputAudio - outputImage,
+    reasoning,
+    outputAudio,
+    outputImage,
     toolCalls: reported.toolCalls ?? {},
     reportedCost: reported.reportedCost,
   }
 }
 
-function partition(whole: number, wanted: (number | undefined)[]): { parts: number[]; rest: number } {
-  let rest = whole
-  const parts = wanted.map((part) => {
-    const taken = Math.min(count(part), rest)
-    rest -= taken
-    return taken
-  })
-  return { parts, rest }
+/** As much of a part as its whole has left. Written out for each bucket: providers that count on every chunk ask often. */
+function within(rest: number, part: number | undefined): number {
+  return part === undefined ? 0 : Math.min(count(part), rest)
 }
 
 /** A counter as a whole, non-negative, safe number; anything else a provider may send counts as zero. */

@@ -26,7 +26,7 @@ export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetada
 /** The counters in disjoint buckets; undefined when the provider counted nothing at all. */
 export function usageOf(
   counters: UsageMetadata | undefined,
-  toolCalls: Readonly<Record<string, number>>,
+  toolCalls: Record<string, number>,
 ): Usage | undefined {
   if (counters === undefined || !countsAnything(counters)) return undefined
   const prompt = count(counters.promptTokenCount)
@@ -37,22 +37,26 @@ export function usageOf(
       ? // Zero when left out, unless the total knows of more.
         Math.max(0, count(counters.totalTokenCount) - prompt - toolPrompt - thoughts)
       : count(counters.candidatesTokenCount)
-  const asked = (modality: string) =>
-    tokensOf(counters.promptTokensDetails, modality) +
-    tokensOf(counters.toolUsePromptTokensDetails, modality) -
-    // A cached token is already in the cache bucket, whatever it depicts.
-    tokensOf(counters.cacheTokensDetails, modality)
   return disjoint({
     prompt: prompt + toolPrompt,
     completion: candidates + thoughts,
     cacheRead: Math.min(count(counters.cachedContentTokenCount), prompt),
-    inputAudio: asked('AUDIO'),
-    inputImage: asked('IMAGE'),
+    inputAudio: askedIn(counters, 'AUDIO'),
+    inputImage: askedIn(counters, 'IMAGE'),
     reasoning: thoughts,
     outputAudio: tokensOf(counters.candidatesTokensDetails, 'AUDIO'),
     outputImage: tokensOf(counters.candidatesTokensDetails, 'IMAGE'),
-    toolCalls: { ...toolCalls },
+    toolCalls,
   })
+}
+
+/** The tokens of the prompt in one modality. A cached token is already in the cache bucket, whatever it depicts. */
+function askedIn(counters: UsageMetadata, modality: string): number {
+  return (
+    tokensOf(counters.promptTokensDetails, modality) +
+    tokensOf(counters.toolUsePromptTokensDetails, modality) -
+    tokensOf(counters.cacheTokensDetails, modality)
+  )
 }
 
 function countsAnything(counters: UsageMetadata): boolean {
@@ -65,7 +69,8 @@ function countsAnything(counters: UsageMetadata): boolean {
 }
 
 function tokensOf(details: readonly TokenDetail[] | undefined, modality: string): number {
+  if (details === undefined) return 0
   let sum = 0
-  for (const detail of details ?? []) if (detail.modality === modality) sum += count(detail.tokenCount)
+  for (const detail of details) if (detail.modality === modality) sum += count(detail.tokenCount)
   return sum
 }
