@@ -4,6 +4,7 @@ import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversa
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
 import type { Warn } from '../lowering.ts'
+import { closedSchema, warnOfTold } from './closed-schema.ts'
 import type { ModelTraits } from './models.ts'
 import { answerTool, cacheControl } from './schema.ts'
 import type { Turn } from './turns.ts'
@@ -24,7 +25,7 @@ export function toolingOf(
   traits: ModelTraits,
   warn: Warn,
 ): Tooling {
-  const format = formatOf(request, traits)
+  const format = formatOf(request, traits, warn)
   const answer = format === undefined ? answerToolOf(request) : undefined
   const offered = offeredTools(request)
   const declared = [
@@ -59,17 +60,31 @@ function offeredTools(request: ChatRequest): readonly FunctionTool[] {
   return allowed
 }
 
+const noArguments: JsonObject = { type: 'object', properties: {} }
+
 function toolOf(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject {
-  const strict = tool.strict === true && traits.schema === 'native'
-  if (tool.strict === true && !strict)
-    warn('tools', `This model does not know strict tools: ${tool.name} is not strict.`)
+  const strict = tool.strict === true ? strictSchema(tool, traits, warn) : undefined
   return {
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    input_schema: { type: 'object', ...(tool.parameters ?? { properties: {} }) },
-    ...(strict ? { strict: true } : {}),
+    input_schema: strict ?? { type: 'object', ...(tool.parameters ?? noArguments) },
+    ...(strict === undefined ? {} : { strict: true }),
     ...cacheControl(tool.cache),
   }
+}
+
+/** The arguments' schema of a strict tool, where the model knows such tools and can be held to this one. */
+function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject | undefined {
+  const closed =
+    traits.schema === 'native'
+      ? closedSchema(tool.parameters ?? { ...noArguments, additionalProperties: false })
+      : undefined
+  if (closed === undefined) {
+    warn('tools', `This model cannot be held to the schema of ${tool.name}: it is not strict.`)
+    return undefined
+  }
+  warnOfTold(closed, 'tools', warn)
+  return { type: 'object', ...closed.schema }
 }
 
 /** The types of tools that Anthropic runs or defines: dated names, and a few without a date. */
@@ -132,10 +147,13 @@ function parallel(request: ChatRequest, choice: JsonObject | undefined): JsonObj
 
 // ---- the answer's shape -----------------------------------------------------------------------------------
 
-function formatOf(request: ChatRequest, traits: ModelTraits): JsonObject | undefined {
+function formatOf(request: ChatRequest, traits: ModelTraits, warn: Warn): JsonObject | undefined {
   const format = request.responseFormat
   if (format?.kind !== 'json-schema' || traits.schema !== 'native') return undefined
-  return { type: 'json_schema', schema: format.schema }
+  const closed = closedSchema(format.schema)
+  if (closed === undefined) return undefined
+  warnOfTold(closed, 'response_format', warn)
+  return { type: 'json_schema', schema: closed.schema }
 }
 
 /** A tool that takes the answer, for a schema the model has no other word for. */

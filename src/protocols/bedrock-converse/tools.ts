@@ -1,6 +1,7 @@
 // Tools, the choice among them, and the shape of the answer, which without a word for it is a tool as well.
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import { closedSchema, warnOfTold } from '../anthropic-messages/closed-schema.ts'
 import { traitsOf } from '../anthropic-messages/models.ts'
 import { answerTool } from '../anthropic-messages/schema.ts'
 import { isBlank, type Offer, offerOf, type Warn } from '../lowering.ts'
@@ -27,7 +28,7 @@ export function toolingOf(
   warn: Warn,
 ): Tooling {
   const offer = offerOf(request)
-  const output = nativeFormat(request, model)
+  const output = nativeFormat(request, model, warn)
   const answer = output === undefined ? answerToolOf(request) : undefined
   const called = toolsCalled(turns)
   if (request.parallelToolCalls === false && request.tools.length > 0) {
@@ -85,17 +86,25 @@ function choiceOf(
   return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
 }
 
-function nativeFormat({ responseFormat: format }: ChatRequest, model: string): JsonObject | undefined {
+function nativeFormat(
+  { responseFormat: format }: ChatRequest,
+  model: string,
+  warn: Warn,
+): JsonObject | undefined {
   if (format?.kind !== 'json-schema') return undefined
   if (isClaude(model) && traitsOf(model, false, {}).schema !== 'native') return undefined
-  const { name, description, schema } = format
+  // Bedrock asks the same of schemas for every model that it gives a native format.
+  const closed = closedSchema(format.schema)
+  if (closed === undefined) return undefined
+  warnOfTold(closed, 'response_format', warn)
+  const { name, description } = format
   return {
     textFormat: {
       type: 'json_schema',
       structure: {
         jsonSchema: {
           name,
-          schema: JSON.stringify(schema),
+          schema: JSON.stringify(closed.schema),
           ...(description === undefined ? {} : { description }),
         },
       },

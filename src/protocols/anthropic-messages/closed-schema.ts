@@ -1,0 +1,162 @@
+// JSON Schema as Claude's grammar takes it (answers of a given shape, strict tools): every object closed, no
+// recursion, few constraints. Anything else fails the whole request with 400.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
+import type { Warn } from '../lowering.ts'
+
+export interface ClosedSchema {
+  readonly schema: JsonObject
+  /** Keywords that are told in words because they cannot be enforced, each once. */
+  readonly told: readonly string[]
+}
+
+/** The most schemas one conversion may visit; the grammar's compiler gives up long before. */
+const maxSchemas = 4000
+
+/** Keywords that mean the same there; those that hold schemas are converted below. */
+const kept: ReadonlySet<string> = new Set([
+  '$ref',
+  'const',
+  'default',
+  'description',
+  'enum',
+  'required',
+  'title',
+  'type',
+])
+/** Keywords that constrain nothing, or are said anew. */
+const silent: ReadonlySet<string> = new Set(['$anchor', '$comment', '$id', '$schema', 'additionalProperties'])
+const named: ReadonlySet<string> = new Set(['$defs', 'definitions', 'properties'])
+const lists: Readonly<Record<string, string>> = { allOf: 'allOf', anyOf: 'anyOf', oneOf: 'anyOf' }
+/** A schema without any of these says nothing, and is refused. */
+const telling = ['$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties']
+const formats: readonly unknown[] = [
+  'date',
+  'date-time',
+  'duration',
+  'email',
+  'hostname',
+  'ipv4',
+  'ipv6',
+  'time',
+  'uri',
+  'uuid',
+]
+
+interface Walk {
+  readonly told: Set<string>
+  left: number
+  /** Something was met that has no form there. */
+  failed: boolean
+}
+
+/**
+ * The schema with its objects closed: what fits it fits the client's schema as well. Undefined for a schema that
+ * this grammar cannot say: recursion, values of any kind, objects whose keys are not known beforehand.
+ */
+export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
+  const walk: Walk = { told: new Set(), left: maxSchemas, failed: isRecursive(schema) }
+  const closed = convert(schema, walk)
+  return walk.failed ? undefined : { schema: closed, told: [...walk.told].toSorted() }
+}
+
+/** Names to the client the keywords that the model hears of but is not held to. `param` is what holds the schema. */
+export function warnOfTold({ told }: ClosedSchema, param: string, warn: Warn): void {
+  if (told.length > 0) warn(param, `The model is told of ${told.join(', ')}, but not held to it.`)
+}
+
+function convert(schema: Json, walk: Walk): JsonObject {
+  walk.left -= 1
+  if (!isObject(schema) || walk.left < 0 || !telling.some((keyword) => keyword in schema)) walk.failed = true
+  if (!isObject(schema) || walk.failed) return {}
+  const result: JsonObject = {}
+  const words: string[] = []
+  for (const [keyword, value] of Object.entries(withoutSiblings(schema))) {
+    if (kept.has(keyword) || isEnforced(keyword, value)) result[keyword] = value
+    else if (named.has(keyword) && isObject(value)) result[keyword] = convertNamed(value, walk)
+    else if (lists[keyword] !== undefined && Array.isArray(value)) {
+      result[lists[keyword]] = value.map((each) => convert(each, walk))
+    } else if (keyword === 'items' && isObject(value)) result[keyword] = convert(value, walk)
+    else if (!silent.has(keyword)) {
+      walk.told.add(keyword)
+      words.push(`${keyword}: ${JSON.stringify(value)}`)
+    }
+  }
+  if (describesObjects(schema)) Object.assign(result, closing(schema, walk))
+  if (words.length > 0) result['description'] = inWords(schema['description'], words)
+  return result
+}
+
+/** Beside a reference only definitions may stand. */
+function withoutSiblings(schema: JsonObject): JsonObject {
+  if (typeof schema['$ref'] !== 'string') return schema
+  const { $ref, $defs, definitions } = schema
+  return {
+    $ref,
+    ...($defs === undefined ? {} : { $defs }),
+    ...(definitions === undefined ? {} : { definitions }),
+  }
+}
+
+function convertNamed(schemas: JsonObject, walk: Walk): JsonObject {
+  // Own properties even for `__proto__`.
+  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, convert(schema, walk)]))
+}
+
+function isEnforced(keyword: string, value: Json): boolean {
+  return (
+    (keyword === 'format' && formats.includes(value)) ||
+    (keyword === 'minItems' && (value === 0 || value === 1))
+  )
+}
+
+function describesObjects({ type, properties }: JsonObject): boolean {
+  return isObject(properties) || type === 'object' || (Array.isArray(type) && type.includes('object'))
+}
+
+/** Closed, an object of unknown keys could only be empty. */
+function closing({ type, properties, additionalProperties }: JsonObject, walk: Walk): JsonObject {
+  const empty = !isObject(properties) || Object.keys(properties).length === 0
+  if (empty && additionalProperties !== false) walk.failed = true
+  return { type: type ?? 'object', additionalProperties: false }
+}
+
+function inWords(description: Json | undefined, words: readonly string[]): string {
+  return `${typeof description === 'string' ? `${description}\n\n` : ''}{${words.join(', ')}}`
+}
+
+/** Whether a definition leads back to itself, or the whole schema does. */
+function isRecursive(root: JsonObject): boolean {
+  const open = new Set<string>()
+  const done = new Set<string>()
+  const leadsBack = (value: Json): boolean => {
+    if (Array.isArray(value)) return value.some(leadsBack)
+    if (!isObject(value)) return false
+    const { $ref: pointer, $defs: _, definitions: __, ...members } = value
+    return (typeof pointer === 'string' && follows(pointer)) || Object.values(members).some(leadsBack)
+  }
+  const follows = (pointer: string): boolean => {
+    if (open.has(pointer)) return true
+    if (done.has(pointer)) return false
+    const target = targetOf(root, pointer)
+    if (target === undefined) return false
+    open.add(pointer)
+    const found = leadsBack(target)
+    open.delete(pointer)
+    done.add(pointer)
+    return found
+  }
+  open.add('#')
+  return leadsBack(root)
+}
+
+function targetOf(root: JsonObject, pointer: string): Json | undefined {
+  if (!pointer.startsWith('#/')) return undefined
+  let at: Json | undefined = root
+  for (const step of pointer.slice(2).split('/')) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined
+  }
+  return at
+}
