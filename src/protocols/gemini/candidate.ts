@@ -54,7 +54,7 @@ export function addCandidate(before: CandidateState, chunk: Candidate, answer: s
   for (const part of chunk.content?.parts ?? []) {
     const [next, made] = addPart(state, part, answer)
     state = next
-    events.push(...made)
+    for (const event of made) events.push(event)
   }
   if (chunk.logprobsResult !== undefined) {
     const content = logprobsOf(chunk.logprobsResult)
@@ -85,12 +85,17 @@ function addPart(state: CandidateState, part: Part, answer: string): Step {
 
 function addText(state: CandidateState, part: Part): Step {
   const text = part.text ?? ''
-  const after = text === '' ? state : { ...state, text: state.text + text, thinking: false }
+  const after = text === '' ? state : withText(state, text)
   const events: ChatEvent[] = text === '' ? [] : [{ kind: 'text-delta', choice: state.choice, text }]
   if (!part.thoughtSignature) return [after, events]
   const place = { start: state.text.length, end: after.text.length, calls: state.callIds.length }
   const [next, carried] = addDetail(after, { ...place, kind: 'text', signature: part.thoughtSignature })
   return [next, [...events, ...carried]]
+}
+
+/** The candidate after more visible text. */
+export function withText(state: CandidateState, text: string): CandidateState {
+  return { ...state, text: state.text + text, thinking: false }
 }
 
 function addThought(state: CandidateState, part: Part): Step {

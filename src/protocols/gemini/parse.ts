@@ -2,15 +2,18 @@
 // `alt=sse` is. All three are the same chunks, so one state machine reads them.
 
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
+import type { Usage } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
+import { FrameTemplate } from '../frame-template.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
-import { addCandidate, type CandidateState, callsOf, newCandidate, restOf } from './candidate.ts'
+import { addCandidate, type CandidateState, callsOf, newCandidate, restOf, withText } from './candidate.ts'
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
-import { type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
+import { type Candidate, type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
 import { isPlainChunk } from './plain-chunk.ts'
+import { templateAfter, withCounts } from './text-chunk.ts'
 import type { Traits } from './traits.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -23,6 +26,8 @@ export interface GeminiState {
   readonly candidates: readonly CandidateState[]
   /** Why the prompt was refused, when it was. */
   readonly blocked: string | undefined
+  /** What the last chunk was but for its text and counts, where it had one text and nothing else. */
+  readonly like: FrameTemplate
   /** A terminal event has been given. */
   readonly over: boolean
 }
@@ -52,6 +57,7 @@ function newAnswer(): GeminiState {
     counters: undefined,
     candidates: [],
     blocked: undefined,
+    like: FrameTemplate.none,
     over: false,
   }
 }
@@ -60,13 +66,35 @@ function addFrame(state: GeminiState, frame: Frame, traits: Traits): Step {
   const data = frame.data.trim()
   // Google sends no `[DONE]`, but gateways in front of it do.
   if (state.over || data === '' || data === '[DONE]') return [state, []]
+  const alike = addAlike(state, data, traits)
+  if (alike !== undefined) return alike
   try {
-    return addValue(state, JSON.parse(data), traits)
+    const value: unknown = JSON.parse(data)
+    const [next, events] = addValue(state, value, traits)
+    const like = templateAfter(state.like, data, value)
+    return [like === next.like ? next : { ...next, like }, events]
   } catch (error) {
     if (error instanceof SyntaxError)
       return failed(state, fault('broken', 'A frame of the stream is not JSON.'))
     throw error
   }
+}
+
+/** A chunk like the last one but for its text and counts, read without parsing it. */
+function addAlike(state: GeminiState, data: string, traits: Traits): Step | undefined {
+  const reading = state.like.read(data)
+  const candidate = state.candidates[0]
+  if (!reading || reading.text === '' || !candidate || state.candidates.length > 1) return undefined
+  const { text } = reading
+  const next = {
+    ...state,
+    like: state.like.served(),
+    candidates: [withText(candidate, text)],
+    counters: state.counters && withCounts(state.counters, reading.numbers),
+  }
+  const event: ChatEvent = { kind: 'text-delta', choice: candidate.choice, text }
+  const usage = usageSoFar(next, traits)
+  return [next, usage === undefined ? [event] : [event, { kind: 'usage', usage }]]
 }
 
 function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
@@ -97,41 +125,50 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
     ? []
     : [{ kind: 'message-start', id: chunk.responseId, model: chunk.modelVersion }]
   const answer = before.answer ?? chunk.responseId
-  const failure = (chunk.candidates ?? []).find(
-    (candidate) => candidate.finishReason !== undefined && !endsWell(candidate.finishReason),
-  )
+  const told = chunk.candidates ?? []
+  const failure = told.find(isFailure)
   let { candidates } = before
   // A candidate that failed is not begun: its content would only stand in the way of trying again elsewhere.
-  for (const candidate of failure === undefined ? (chunk.candidates ?? []) : []) {
+  for (const candidate of failure === undefined ? told : []) {
     const choice = candidate.index ?? 0
-    const known = candidates.find((each) => each.choice === choice) ?? newCandidate(choice)
+    const place = placeOf(candidates, choice)
+    const known = candidates[place] ?? newCandidate(choice)
     const [next, made] = addCandidate(known, candidate, answer ?? before.fallbackAnswer)
-    candidates = withCandidate(candidates, next)
-    events.push(...made)
+    candidates = withCandidate(candidates, place, next)
+    for (const event of made) events.push(event)
   }
   const state: GeminiState = {
     answer,
     fallbackAnswer: before.fallbackAnswer,
     started: true,
     candidates,
+    like: before.like,
     over: before.over,
     blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
     counters:
       chunk.usageMetadata === undefined ? before.counters : mergeUsage(before.counters, chunk.usageMetadata),
   }
-  if (chunk.usageMetadata !== undefined) events.push(...usageEvent(state, traits))
+  if (chunk.usageMetadata !== undefined) for (const event of usageEvent(state, traits)) events.push(event)
   if (failure === undefined) return [state, events]
   const [over, error] = failed(state, brokenFinish(failure.finishReason ?? '', failure.finishMessage))
   return [over, [...events, ...error]]
 }
 
-/** The candidates in the order of their choices, with this one in its place. */
+function isFailure({ finishReason }: Candidate): boolean {
+  return finishReason !== undefined && !endsWell(finishReason)
+}
+
+function placeOf(candidates: readonly CandidateState[], choice: number): number {
+  return candidates[0]?.choice === choice ? 0 : candidates.findIndex((each) => each.choice === choice)
+}
+
+/** The candidates with this one in its place, or where its choice belongs among the others if it has none yet. */
 function withCandidate(
   candidates: readonly CandidateState[],
+  place: number,
   candidate: CandidateState,
 ): readonly CandidateState[] {
-  const at = candidates.findIndex((each) => each.choice === candidate.choice)
-  if (at >= 0) return candidates.with(at, candidate)
+  if (place >= 0) return candidates.length === 1 ? [candidate] : candidates.with(place, candidate)
   return [...candidates, candidate].toSorted((a, b) => a.choice - b.choice)
 }
 
@@ -171,14 +208,19 @@ function endOf(state: GeminiState, traits: Traits, unfinished: Fault): readonly 
 }
 
 function usageEvent(state: GeminiState, traits: Traits): readonly ChatEvent[] {
-  const searches = searchesOf(state, traits)
-  const usage = usageOf(state.counters, searches > 0 ? { web_search: searches } : {})
+  const usage = usageSoFar(state, traits)
   return usage === undefined ? [] : [{ kind: 'usage', usage }]
+}
+
+function usageSoFar(state: GeminiState, traits: Traits): Usage | undefined {
+  const searches = searchesOf(state, traits)
+  return usageOf(state.counters, searches > 0 ? { web_search: searches } : {})
 }
 
 /** How many searches Google bills: each query from generation 3 on, once for a grounded prompt before. */
 function searchesOf(state: GeminiState, traits: Traits): number {
-  const queries = state.candidates.reduce((sum, each) => sum + each.sources.queries.length, 0)
+  let queries = 0
+  for (const { sources } of state.candidates) queries += sources.queries.length
   return traits.searchBilledPer === 'query' ? queries : Math.min(1, queries)
 }
 

@@ -3,6 +3,7 @@
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
+import { FrameTemplate } from '../frame-template.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import {
   callsAreWhole,
@@ -18,12 +19,15 @@ import type { Frame } from '../sse.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { faultOfError } from './upstream-fault.ts'
 import { choice, emptyOutput, type OutputState, OutputStep } from './upstream-items.ts'
+import { templateAfter, withText } from './upstream-text.ts'
 import { usageOf } from './upstream-usage.ts'
 
 export interface StreamState {
   readonly over: boolean
   readonly started: boolean
   readonly output: OutputState
+  /** What the last event was but for its text, where it was a delta of that. */
+  readonly like: FrameTemplate
 }
 
 type Step = readonly [StreamState, readonly ChatEvent[]]
@@ -59,7 +63,7 @@ function wholeFailure(body: unknown): Fault | undefined {
 }
 
 function fresh(): StreamState {
-  return { over: false, started: false, output: emptyOutput(crypto.randomUUID()) }
+  return { over: false, started: false, output: emptyOutput(crypto.randomUUID()), like: FrameTemplate.none }
 }
 
 // ---- events -----------------------------------------------------------------------------------------------
@@ -81,6 +85,14 @@ const deltas: Readonly<Record<string, (output: OutputStep, event: JsonObject) =>
 function step(state: StreamState, frame: Frame, quirks: ResponsesQuirks): Step {
   const data = frame.data.trim()
   if (state.over || data === '') return [state, []]
+  const alike = frame.event === 'error' ? undefined : state.like.read(data)
+  if (alike !== undefined) {
+    const output = withText(state.output, alike.text)
+    return [
+      { ...state, output, like: state.like.served() },
+      [{ kind: 'text-delta', choice, text: alike.text }],
+    ]
+  }
   // OpenRouter closes with it, after the terminal event; in its place it is no end.
   if (data === '[DONE]') return over(state, [cut()])
   const event = parseJson(data)
@@ -95,7 +107,12 @@ function step(state: StreamState, frame: Frame, quirks: ResponsesQuirks): Step {
   if (type === 'error' || frame.event === 'error' || (type === undefined && faultInside(event))) {
     return over(state, [errorEvent(faultOfError(event))])
   }
-  return type === undefined ? [state, []] : take(state, type, event, quirks)
+  if (type === undefined) return [state, []]
+  const [next, events] = take(state, type, event, quirks)
+  // What changes nothing, like a type nobody here knows, does not come between two deltas.
+  return next === state
+    ? [state, events]
+    : [{ ...next, like: templateAfter(state.like, data, event) }, events]
 }
 
 function take(state: StreamState, type: string, event: JsonObject, quirks: ResponsesQuirks): Step {
