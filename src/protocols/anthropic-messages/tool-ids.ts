@@ -1,4 +1,4 @@
-// Tool call ids that the API accepts, the same on the call and on its result.
+// Tool call ids that Claude's APIs accept, the same on the call and on its result.
 
 import type { Message, ToolCall } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
@@ -10,14 +10,17 @@ const allowed = /^[a-zA-Z0-9_-]+$/
  * (Kimi's `functions.x:0`, or Bedrock Mantle's `call_0`, used again in each turn) get one that nothing else has.
  */
 export class ToolIds {
+  readonly #longest: number
   readonly #taken: Set<string>
   readonly #used = new Set<string>()
 
-  constructor(messages: readonly Message[]) {
+  /** `longest` is how many characters an id may have. */
+  constructor(messages: readonly Message[], longest: number) {
+    this.#longest = longest
     const ids = messages.flatMap((message) =>
       message.role === 'assistant' ? message.toolCalls.map((call) => call.id) : [],
     )
-    this.#taken = new Set(ids.filter((id) => allowed.test(id)))
+    this.#taken = new Set(ids.filter((id) => this.#fits(id)))
   }
 
   /** The ids of one turn's calls: from the client's id to the wire's. Throws when two calls share one. */
@@ -32,16 +35,22 @@ export class ToolIds {
   }
 
   #fresh(id: string): string {
-    const fresh = allowed.test(id) && !this.#used.has(id) ? id : this.#minted(id)
+    const fresh = this.#fits(id) && !this.#used.has(id) ? id : this.#minted(id)
     this.#taken.add(fresh)
     this.#used.add(fresh)
     return fresh
   }
 
+  #fits(id: string): boolean {
+    return allowed.test(id) && id.length <= this.#longest
+  }
+
   #minted(id: string): string {
     const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
-    let minted = stem
-    for (let copy = 2; this.#taken.has(minted); copy += 1) minted = `${stem}_${copy}`
-    return minted
+    for (let copy = 1; ; copy += 1) {
+      const tail = copy === 1 ? '' : `_${copy}`
+      const minted = stem.slice(0, this.#longest - tail.length) + tail
+      if (!this.#taken.has(minted)) return minted
+    }
   }
 }

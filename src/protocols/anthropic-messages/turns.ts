@@ -33,7 +33,7 @@ type Pending = ReadonlyMap<string, string>
  * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back.
  */
 export function conversationOf(messages: readonly Message[], compaction: boolean, warn: Warn): Conversation {
-  const ids = new ToolIds(messages)
+  const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
   const system: JsonObject[] = []
   const turns: Turn[] = []
   let pending: Pending = new Map()

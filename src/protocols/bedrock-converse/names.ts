@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../../conversation/request.ts'
 
 /** The longest name or id Bedrock takes. */
-const longest = 64
+export const longestName = 64
 
 /**
  * Gives every thing of a kind a wire name of its own: the one it has, where that is allowed, else one made from it.
@@ -34,7 +34,7 @@ export class WireNames {
   }
 
   #fits(name: string): boolean {
-    return name !== '' && name.length <= longest && name.search(this.#forbidden) < 0
+    return name !== '' && name.length <= longestName && name.search(this.#forbidden) < 0
   }
 
   #give(name: string, wire: string): void {
@@ -46,7 +46,7 @@ export class WireNames {
     const stem = name.replace(this.#forbidden, '_') || '_'
     for (let copy = 1; ; copy += 1) {
       const tail = copy === 1 ? '' : `_${copy}`
-      const minted = stem.slice(0, longest - tail.length) + tail
+      const minted = stem.slice(0, longestName - tail.length) + tail
       if (!this.#taken.has(minted)) return minted
     }
   }
@@ -58,13 +58,6 @@ export function toolNamesOf({ tools, messages }: ChatRequest): WireNames {
     message.role === 'assistant' ? message.toolCalls.map((call) => call.name) : [],
   )
   return new WireNames(/[^a-zA-Z0-9_-]/g, [...tools.map((tool) => tool.name), ...called])
-}
-
-export function toolIdsOf({ messages }: ChatRequest): WireNames {
-  const ids = messages.flatMap((message) =>
-    message.role === 'assistant' ? message.toolCalls.map((call) => call.id) : [],
-  )
-  return new WireNames(/[^a-zA-Z0-9_.:-]/g, ids)
 }
 
 /** Names of documents, each of its own: letters, digits, single spaces, hyphens, brackets. */

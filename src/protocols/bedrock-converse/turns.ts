@@ -10,9 +10,10 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { reasoningFormat } from '../anthropic-messages/schema.ts'
+import { ToolIds } from '../anthropic-messages/tool-ids.ts'
 import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning, warnOfName } from '../lowering.ts'
 import { blocksOf, cachePoint } from './content.ts'
-import { DocumentNames, toolIdsOf, type WireNames } from './names.ts'
+import { DocumentNames, longestName, type WireNames } from './names.ts'
 import { isClaude } from './schema.ts'
 
 export interface Turn {
@@ -25,9 +26,11 @@ export interface Conversation {
   readonly turns: readonly Turn[]
 }
 
+/** The calls of the assistant's last turn that wait for results: the client's id to the wire's. */
+type Pending = ReadonlyMap<string, string>
+
 interface Context {
   readonly names: WireNames
-  readonly ids: WireNames
   readonly documents: DocumentNames
   readonly model: string
   readonly warn: Warn
@@ -43,16 +46,17 @@ export function conversationOf(
   model: string,
   warn: Warn,
 ): Conversation {
-  const context: Context = { names, ids: toolIdsOf(request), documents: new DocumentNames(), model, warn }
+  const context: Context = { names, documents: new DocumentNames(), model, warn }
+  const ids = new ToolIds(request.messages, longestName)
   const system: JsonObject[] = []
   const turns: Turn[] = []
-  let pending = new Set<string>()
+  let pending: Pending = new Map()
   let said: { message: Message; param: string }[] = []
 
   const closeUserTurn = () => {
     append(turns, 'user', userContent(said, pending, context))
     said = []
-    pending = new Set()
+    pending = new Map()
   }
   for (const [index, message] of request.messages.entries()) {
     const param = `messages[${index}]`
@@ -61,15 +65,34 @@ export function conversationOf(
       system.push(...systemBlocks(message.content, `${param}.content`, context))
     } else if (message.role === 'assistant') {
       closeUserTurn()
-      append(turns, 'assistant', assistantContent(message, param, context))
-      pending = new Set(message.toolCalls.map((call) => call.id))
+      pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
+      append(turns, 'assistant', assistantContent(message, pending, param, context))
     } else said.push({ message, param })
   }
   closeUserTurn()
-  // A system message alone is no conversation: the API demands a user message.
-  if (turns.length === 0) return { system: [], turns: [{ role: 'user', content: system }] }
+  return finished(system, turns, warn)
+}
+
+function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation {
+  if (turns.length === 0) {
+    if (system.length === 0) {
+      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
+    }
+    warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
+    return { system: [], turns: [{ role: 'user', content: system }] }
+  }
+  if (turns[0]!.role === 'assistant') {
+    warn(
+      'messages',
+      `The provider demands that the user speaks first: "${opening}" is put before the greeting.`,
+    )
+    turns.unshift({ role: 'user', content: [{ text: opening }] })
+  }
   return { system, turns: turns.map(withoutTrailingSpace) }
 }
+
+/** What the user is made to say before an assistant that speaks first. Blank text would be refused. */
+const opening = '.'
 
 function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
   if (content.length === 0) return
@@ -97,8 +120,8 @@ function systemBlocks(parts: readonly ContentPart[], param: string, context: Con
 /** Results first, all of them and one for each call, then what the user said. */
 function userContent(
   said: readonly { message: Message; param: string }[],
-  pending: ReadonlySet<string>,
-  { ids, documents, warn }: Context,
+  pending: Pending,
+  { documents, warn }: Context,
 ): JsonObject[] {
   const results = new Map<string, { content: JsonObject[]; failed: boolean; mark: JsonObject[] }>()
   const words: JsonObject[] = []
@@ -122,7 +145,7 @@ function userContent(
       mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),
     })
   }
-  for (const id of pending) {
+  for (const id of pending.keys()) {
     if (results.has(id)) continue
     warn('messages', `The tool call ${JSON.stringify(id)} has no result; the model is told so.`)
     results.set(id, { content: [{ text: 'This call was not answered.' }], failed: true, mark: [] })
@@ -130,7 +153,7 @@ function userContent(
   const blocks = [...results].flatMap(([id, { content, failed, mark }]): JsonObject[] => [
     {
       toolResult: {
-        toolUseId: ids.of(id),
+        toolUseId: pending.get(id)!,
         // Blank text is refused here too.
         content: content.length === 0 ? [{ text: '(no output)' }] : content,
         ...(failed ? { status: 'error' } : {}),
@@ -144,8 +167,13 @@ function userContent(
 // ---- assistant --------------------------------------------------------------------------------------------
 
 /** Reasoning first, as the API demands of a turn with calls; then the text; then the calls. */
-function assistantContent(message: AssistantMessage, param: string, context: Context): JsonObject[] {
-  const { names, ids, documents, warn } = context
+function assistantContent(
+  message: AssistantMessage,
+  ids: Pending,
+  param: string,
+  context: Context,
+): JsonObject[] {
+  const { names, documents, warn } = context
   const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
   if (media !== undefined) return refusePart(media, `${param}.content`, 'only text in assistant messages')
   const said = [
@@ -153,7 +181,7 @@ function assistantContent(message: AssistantMessage, param: string, context: Con
     ...message.toolCalls.flatMap((call) => [
       {
         toolUse: {
-          toolUseId: ids.of(call.id),
+          toolUseId: ids.get(call.id)!,
           name: names.of(call.name),
           input: argumentsObject(call.arguments, `${param}.tool_calls`, warn),
         },

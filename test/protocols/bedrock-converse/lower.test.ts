@@ -309,11 +309,27 @@ describe('tools', () => {
     const [, , turn] = body.messages as { content: JsonObject[] }[]
     expect(turn!.content).toMatchObject([
       { toolResult: { toolUseId: 'b_b', content: [{ text: '(no output)' }] } },
-      { toolResult: { toolUseId: 'functions.a:0', content: [{ text: 'bad' }], status: 'error' } },
+      { toolResult: { toolUseId: 'functions_a_0', content: [{ text: 'bad' }], status: 'error' } },
       { toolResult: { toolUseId: 'z'.repeat(64), status: 'error' } },
       { text: 'And?' },
     ])
     expect(warnings).toHaveLength(1)
+  })
+
+  test('of two turns have ids of their own, also where the client used one twice', () => {
+    const turn = [assistant('', { toolCalls: [call('call_0')] }), result('call_0', 'ok')]
+    const { body } = lower({ messages: [user('a'), ...turn, user('b'), ...turn], tools: [tool] })
+    const blocks = (body.messages as { content: JsonObject[] }[]).flatMap(({ content }) => content)
+    expect(blocks.filter((block) => !('text' in block))).toMatchObject([
+      { toolUse: { toolUseId: 'call_0' } },
+      { toolResult: { toolUseId: 'call_0' } },
+      { toolUse: { toolUseId: 'call_0_2' } },
+      { toolResult: { toolUseId: 'call_0_2' } },
+    ])
+    const twice = assistant('', { toolCalls: [call('a'), call('a')] })
+    expect(() => lower({ messages: [user('a'), twice] })).toThrow(
+      expect.objectContaining({ code: 'invalid_request' }),
+    )
   })
 
   test('a result without its call is refused', () => {
@@ -380,6 +396,22 @@ describe('content', () => {
         expect.objectContaining({ code: 'unsupported_parameter' }),
       )
     }
+  })
+
+  test('that the assistant says first follows something of the user', () => {
+    const { body, warnings } = lower({ messages: [system('Go'), assistant('Hello!'), user('Hi')] })
+    expect(body.messages).toEqual([
+      { role: 'user', content: [{ text: '.' }] },
+      { role: 'assistant', content: [{ text: 'Hello!' }] },
+      { role: 'user', content: [{ text: 'Hi' }] },
+    ])
+    expect(warnings.map((each) => each.param)).toEqual(['messages'])
+  })
+
+  test('that is nothing at all is refused', () => {
+    expect(() => lower({ messages: [system(''), user(' ')] })).toThrow(
+      expect.objectContaining({ code: 'invalid_request' }),
+    )
   })
 
   test('of the system alone is said by the user', () => {
