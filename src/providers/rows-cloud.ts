@@ -61,6 +61,7 @@ const bedrockClaude: Provider = {
     versionIn: 'body',
     streamIn: 'path',
     framing: 'aws-event-stream',
+    readsUrls: false,
   } satisfies Partial<AnthropicQuirks>,
 }
 
@@ -93,6 +94,7 @@ const vertexClaude: Provider = {
     streamPath: '/publishers/anthropic/models/{model}:streamRawPredict',
     version: 'vertex-2023-10-16',
     versionIn: 'body',
+    readsUrls: false,
   } satisfies Partial<AnthropicQuirks>,
 }
 

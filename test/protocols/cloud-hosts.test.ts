@@ -88,6 +88,18 @@ describe('requests to Claude', () => {
   )
 })
 
+describe('an image by its address', () => {
+  test.each([
+    ['anthropic', 'https://example.com/a.png', true],
+    ['anthropic', 'http://example.com/a.png', false],
+    ['bedrockclaude', 'https://example.com/a.png', false],
+    ['vertexclaude', 'https://example.com/a.png', false],
+  ] as const)('%s fetches %s itself: %p', (row, url, itself) => {
+    expect(anthropic.inlinesUrls).toBe(true)
+    expect(anthropic.readsUrl!(url, claude(row, 'claude-sonnet-4-5'))).toBe(itself)
+  })
+})
+
 describe('Gemini on Vertex', () => {
   const all = cases('vertex-gemini')
 

@@ -22,6 +22,8 @@ export interface AnthropicQuirks {
   readonly betas: readonly string[]
   /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
   readonly defaultMaxTokens: number
+  /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
+  readonly readsUrls: boolean
   /** What this host's models do otherwise than their names say. */
   readonly traits: Partial<ModelTraits>
 }
@@ -36,6 +38,7 @@ export const defaultQuirks: AnthropicQuirks = {
   betas: [],
   // What every model of this protocol can write, the oldest included.
   defaultMaxTokens: 4096,
+  readsUrls: true,
   traits: {},
 }
 

@@ -82,7 +82,7 @@ describe('what can be said', () => {
     ['lengths of lists', { type: 'array', items: string, minItems: 2 }, '{minItems: 2}', ['minItems']],
   ])('%s are told in words', (_, schema, description, told) => {
     const made = closedSchema(objectOf({ a: schema }))
-    expect((made?.schema['properties'] as { a: JsonObject }).a['description']).toBe(description)
+    expect((made!.schema['properties'] as { a: JsonObject }).a['description']).toBe(description)
     expect(made?.told).toEqual(told)
   })
 })
