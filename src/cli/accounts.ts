@@ -6,14 +6,14 @@ import { balanceView, renderBalance } from './balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from './context.ts'
 import { openAccount } from './open-account.ts'
 import { keyView, renderKeys } from './key-view.ts'
-import { accountOf, withStore } from './with-store.ts'
+import { accountOf, withNewStore, withStore } from './with-store.ts'
 
 /** Creates an account with its welcome credit. Fails when the address is taken. */
 export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
   const email = (invocation.option('email') ?? '').trim()
   if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
     throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
-  const account = await withStore(context, (store) => openAccount(store, email))
+  const account = await withNewStore(context, (store) => openAccount(store, email))
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 

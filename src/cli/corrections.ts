@@ -3,7 +3,7 @@
 import { formatUsd, largestLot, parseUsd, type Pico } from '../credits/money.ts'
 import { pools } from '../credits/pool.ts'
 import { balanceView, renderBalance } from './balance.ts'
-import { type Context, type Invocation, print, table, usageFault } from './context.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from './context.ts'
 import { amountOfUsd, oneOf } from './values.ts'
 import { accountOf, withStore } from './with-store.ts'
 
@@ -17,6 +17,12 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
     const account = accountOf(store, invocation.option('account') ?? '')
     const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
     const result = await store.ledger.refund(command)
+    const before = result.taken + result.debt
+    if (before !== amount) {
+      throw new CommandFailure(
+        `nothing refunded: the id ${id} has refunded ${formatUsd(before)} USD before, not ${formatUsd(amount)}`,
+      )
+    }
     return { account, result, balance: balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done

@@ -1,14 +1,18 @@
 // `weir credits grant|show`
 
-import { formatUsd } from '../credits/money.ts'
+import type { HistoryEntry } from '../credits/books.ts'
+import { formatUsd, type Pico } from '../credits/money.ts'
 import { pools } from '../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
-import { type Context, type Invocation, print, usageFault } from './context.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault } from './context.ts'
 import { historyCsv, historyView, renderHistory } from './history.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
 import { accountOf, withStore } from './with-store.ts'
 
-/** Grants credit. With --id the same id never grants twice, so that a script may be run again. */
+/**
+ * Grants credit. With --id the same id never grants twice, so that a script may be run again; with another amount it is
+ * another grant, which fails: two invoices must not pass for one.
+ */
 export async function grantCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const pool = oneOf('--pool', invocation.option('pool') ?? '', pools)
@@ -32,6 +36,12 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
       expiresAt,
       from: 'grant',
     })
+    const before = result.granted ? amount : grantedTo(result.lot, store.books.history(account.id))
+    if (before !== amount) {
+      throw new CommandFailure(
+        `nothing granted: the id ${id} has granted ${formatUsd(before)} USD before, not ${formatUsd(amount)}`,
+      )
+    }
     return { account, result, balance: balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
@@ -45,9 +55,17 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
     credits: balance,
   }
   const what = result.granted
-    ? `granted ${formatUsd(amount)} USD (${pool})`
-    : 'nothing granted: this id was used before'
-  print(context, { json, text: `${what} to ${account.email}\n${renderBalance(balance)}` })
+    ? `granted ${formatUsd(amount)} USD (${pool}) to ${account.email}`
+    : `nothing granted to ${account.email}: this id was used before`
+  print(context, { json, text: `${what}\n${renderBalance(balance)}` })
+}
+
+/** What a lot was granted when it was made, picodollars. */
+function grantedTo(lot: string, history: readonly HistoryEntry[]): Pico {
+  // The same lot may have repaid a debt at once: that line is negative.
+  return (
+    history.find((entry) => entry.lot === lot && entry.kind === 'grant' && entry.amount > 0n)?.amount ?? 0n
+  )
 }
 
 /** The balance; with --history every line of the account's journal, with --csv those lines alone. */

@@ -70,8 +70,10 @@ async function database(context: Context): Promise<readonly Finding[]> {
     state: sound ? 'ok' : 'bad',
     detail: sound ? version : `${version} is older than ${oldestSqlite}`,
   }
-  // Opening a store would create it, and a look must not leave anything behind.
-  if (!existsSync(context.config.data_dir)) return [sqlite]
+  const { hasStore } = await import('../store/open.ts')
+  if (!hasStore(context.config.data_dir)) {
+    return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
+  }
   try {
     const { writable, accounts } = await withStore(context, (store) => ({
       writable: store.ledger.writable(),

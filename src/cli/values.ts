@@ -6,7 +6,8 @@ import { usageFault } from './context.ts'
 
 /** A date (`2027-01-31` is its first moment in UTC) or an ISO moment, milliseconds since 1970. */
 export function momentOf(option: string, text: string): number {
-  const at = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN
+  const written = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text)
+  const at = written && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(at))
     throw usageFault(`${option} takes a date such as 2027-01-31, not ${JSON.stringify(text)}`)
   return at
@@ -24,15 +25,20 @@ export function pastDay(option: string, text: string, now: number): number {
   const today = startOfDay(now)
   if (text === 'today') return today
   if (text === 'yesterday') return today - dayMs
-  const day = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN
-  // Some dates that do not exist are read as the days after: 2026-02-30 as the second of March.
-  if (Number.isNaN(day) || !new Date(day).toISOString().startsWith(text)) {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text) || !isDay(text)) {
     throw usageFault(
       `${option} takes a UTC date such as 2027-01-31, today or yesterday, not ${JSON.stringify(text)}`,
     )
   }
+  const day = Date.parse(text)
   if (day > now) throw usageFault(`${option} ${text} has not begun`)
   return day
+}
+
+/** Some dates that do not exist are read as the days after: 2026-02-30 as the second of March. */
+function isDay(text: string): boolean {
+  const day = Date.parse(text)
+  return !Number.isNaN(day) && new Date(day).toISOString().startsWith(text)
 }
 
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }

@@ -14,8 +14,24 @@ export interface ReadableStore extends CommandStore {
   readonly books: LedgerBooks
 }
 
-/** Runs `work` with the store of the configured data directory. */
+/**
+ * Runs `work` with the store of the configured data directory. Throws CommandFailure when there is none: a mistyped
+ * `--data-dir` must not become an empty database, whose ledger every audit would find sound.
+ */
 export async function withStore<Result>(
+  context: Context,
+  work: (store: ReadableStore) => Result | Promise<Result>,
+): Promise<Result> {
+  const { hasStore } = await import('../store/open.ts')
+  const { data_dir } = context.config
+  if (hasStore(data_dir)) return withNewStore(context, work)
+  throw new CommandFailure(
+    `there is no database in ${data_dir}: weir serve makes one, and so does weir accounts create`,
+  )
+}
+
+/** The same for a command that may be the first of all: the store is made where there is none. */
+export async function withNewStore<Result>(
   context: Context,
   work: (store: ReadableStore) => Result | Promise<Result>,
 ): Promise<Result> {

@@ -1,5 +1,6 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
+import { existsSync } from 'node:fs'
 import type { AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
@@ -43,6 +44,11 @@ export interface Store {
   alone(): boolean
   /** Writes what is waiting and closes the file. */
   close(): Promise<void>
+}
+
+/** Whether a data directory has a database; one that has none gets it when it is opened. */
+export function hasStore(dataDir: string): boolean {
+  return existsSync(databasePath(dataDir))
 }
 
 /**

@@ -98,6 +98,7 @@ describe('keys', () => {
   test.each([
     [['--expires', 'tomorrow']],
     [['--expires', '2020-01-01']],
+    [['--expires', '2027-02-30']],
     [['--limit-usd', '-1']],
     [['--limit-usd', '1e3']],
     [['--limit-window', 'day']],
@@ -195,25 +196,18 @@ describe('credits', () => {
   })
 
   test('the same id grants once, for each account', async () => {
-    const grant = (account: string) =>
-      json(
-        machine,
-        'credits',
-        'grant',
-        '--account',
-        account,
-        '--pool',
-        'welcome',
-        '--usd',
-        '1',
-        '--id',
-        'invoice-7',
-      )
+    const command = ['credits', 'grant', '--pool', 'welcome', '--id', 'invoice-7', '--account']
+    const grant = (account: string) => json(machine, ...command, account, '--usd', '1')
     await json(machine, 'accounts', 'create', '--email', 'twice@example.org')
     const first = await grant('twice@example.org')
     expect(first).toMatchObject({ granted: true, credits: { available: '0', app_available: '1.5' } })
     expect(await grant('twice@example.org')).toEqual({ ...Object(first), granted: false })
     expect(await grant('ada@example.org')).toMatchObject({ granted: true })
+    expect(await run(machine, ...command, 'twice@example.org', '--usd', '2')).toMatchObject({
+      code: 1,
+      out: '',
+      err: 'weir: nothing granted: the id invoice-7 has granted 1 USD before, not 2\n',
+    })
   })
 
   test.each([
@@ -223,6 +217,7 @@ describe('credits', () => {
     [['--pool', 'purchased', '--usd', '1000001']],
     [['--pool', 'purchased', '--usd', '0.0000000000001']],
     [['--pool', 'subscription', '--usd', '1']],
+    [['--pool', 'subscription', '--usd', '1', '--expires', '2027-02-29']],
     [['--pool', 'purchased', '--usd', '1', '--id', '']],
     [['--pool', 'purchased']],
   ])('grant with %p is a usage fault', async (args) => {
@@ -450,9 +445,24 @@ describe('usage', () => {
 
   test('the common options are taken before and after the command', async () => {
     using other = tempDir()
-    expect(await json({ cwd: other.path }, '--data-dir', 'elsewhere', 'accounts', 'list')).toEqual([])
-    expect(await json({ cwd: other.path }, 'accounts', 'list', '--data-dir', 'elsewhere')).toEqual([])
+    await json({ cwd: other.path }, '--data-dir', 'elsewhere', 'accounts', 'create', '--email', 'a@b.org')
+    expect(await json({ cwd: other.path }, '--data-dir', 'elsewhere', 'accounts', 'list')).toHaveLength(1)
+    expect(await json({ cwd: other.path }, 'accounts', 'list', '--data-dir', 'elsewhere')).toHaveLength(1)
     expect(await Bun.file(other.join('weir-data')).exists()).toBe(false)
+  })
+
+  test.each([
+    [['accounts', 'list']],
+    [['keys', 'list']],
+    [['credits', 'debts']],
+    [['ledger', 'audit']],
+    [['ledger', 'audit', '--day', 'today']],
+    [['backup', 'copy.db']],
+  ])('%p of a folder without a database fails and makes none', async (argv) => {
+    using other = tempDir()
+    const ran = await run({ cwd: other.path }, ...argv, '--data-dir', 'mistyped')
+    expect(ran).toMatchObject({ code: 1, out: '', err: expect.stringContaining('there is no database in ') })
+    expect(await Array.fromAsync(new Bun.Glob('**').scan({ cwd: other.path, onlyFiles: false }))).toEqual([])
   })
 
   test('every command is in the help', async () => {

@@ -38,6 +38,12 @@ describe('refund', () => {
     const first = await refund(email, lot, '4', 'r1')
     expect(first).toMatchObject({ lot, refunded: true, taken: '4', debt: '0', credits: { available: '6' } })
     expect(await refund(email, lot, '4', 'r1')).toEqual({ ...Object(first), refunded: false })
+    const otherAmount = ['--account', email, '--lot', lot, '--usd', '5', '--id', 'r1']
+    expect(await run(machine, 'credits', 'refund', ...otherAmount)).toMatchObject({
+      code: 1,
+      out: '',
+      err: 'weir: nothing refunded: the id r1 has refunded 4 USD before, not 5\n',
+    })
     expect(await refund(email, lot, '1', 'r2')).toMatchObject({ refunded: true, credits: { available: '5' } })
   })
 
