@@ -13,6 +13,8 @@ const goUnits: Readonly<Record<string, number>> = {
 
 /** A number of this size is a time since 1970 in milliseconds (OpenRouter), not a duration. */
 const earliestEpochMs = 1e12
+/** The same in seconds (SambaNova). */
+const earliestEpochSeconds = 1e9
 
 /**
  * The shortest wait that the headers of an error name, in milliseconds; undefined where they name none.
@@ -28,8 +30,38 @@ export function retryAfterMs(headers: Headers): number | undefined {
   return waits.length === 0 ? undefined : Math.ceil(Math.min(...waits))
 }
 
+/** The wait that a message names: "Please try again in 7m12s", "retry after 30 seconds", "wait 5s"; undefined where it names none. */
+export function waitInWordsMs(message: string): number | undefined {
+  const told =
+    /\b(?:(?:try again|retry(?:ing)?) (?:in|after)|wait(?: for)?) (?:about |approximately )?(\d[\d.]*) ?([a-zµ]+[\d.a-zµ]*)/i.exec(
+      message,
+    )
+  if (!told) return undefined
+  const [, amount = '', unit = ''] = told
+  const written = `${amount}${unit.replace(/\.$/, '')}`
+  const inUnits = goDurationMs(written)
+  const perUnit = wordUnits[unit.toLowerCase().replace(/s?\.?$/, '')]
+  const wait = inUnits ?? (perUnit === undefined ? undefined : Number(amount) * perUnit)
+  return wait === undefined || !(wait > 0) ? undefined : Math.ceil(wait)
+}
+
+/** Units in words, without their plural. */
+const wordUnits: Readonly<Record<string, number>> = {
+  millisecond: 1,
+  sec: 1000,
+  second: 1000,
+  min: 60_000,
+  minute: 60_000,
+  hour: 3_600_000,
+}
+
+/** What a provider limits; Cerebras limits each in several windows. */
+const limits = ['', '-requests', '-tokens'].flatMap((limit) =>
+  limit === '' ? [limit] : [limit, ...['-minute', '-hour', '-day'].map((window) => limit + window)],
+)
+
 function exhaustedResets(headers: Headers): (number | undefined)[] {
-  return ['', '-requests', '-tokens']
+  return limits
     .filter((limit) => headers.get(`x-ratelimit-remaining${limit}`)?.trim() === '0')
     .map((limit) => resetMs(headers.get(`x-ratelimit-reset${limit}`)))
 }
@@ -37,7 +69,8 @@ function exhaustedResets(headers: Headers): (number | undefined)[] {
 function resetMs(value: string | null): number | undefined {
   const plain = number(value)
   if (plain === undefined) return goDurationMs(value)
-  return plain >= earliestEpochMs ? Math.max(0, plain - Date.now()) : plain * 1000
+  if (plain >= earliestEpochMs) return Math.max(0, plain - Date.now())
+  return plain >= earliestEpochSeconds ? Math.max(0, plain * 1000 - Date.now()) : plain * 1000
 }
 
 /** A Go duration in milliseconds; undefined for anything else. */
@@ -53,6 +86,8 @@ function goDurationMs(value: string | null): number | undefined {
 function secondsOrDate(value: string | null): number | undefined {
   const seconds = number(value)
   if (seconds !== undefined) return seconds * 1000
+  const duration = goDurationMs(value)
+  if (duration !== undefined) return duration
   const date = value === null ? Number.NaN : Date.parse(value)
   return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now())
 }

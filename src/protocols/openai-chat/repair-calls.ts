@@ -8,10 +8,18 @@ import { callsState } from './message-fields.ts'
 interface Call {
   readonly index: number
   readonly id: string
+  /** The id by which the provider names it: not ours where another call had that one first. */
+  readonly theirId: string
   readonly name: string
   /** The provider's own index, where it sent one. */
   readonly theirs: number | undefined
   arguments: string
+}
+
+/** What came of a call before its name. */
+interface Nameless {
+  readonly id: string | undefined
+  readonly arguments: string
 }
 
 /** The first of the calls that have one id: of all, of those without the provider's index, and under each index. */
@@ -27,6 +35,8 @@ export class CallRepair {
   readonly #sameId = new Map<string, SameId>()
   /** The latest call under each of the provider's indices. */
   readonly #latest = new Map<number, Call>()
+  /** Under the provider's index, or none. */
+  readonly #nameless = new Map<number | undefined, Nameless>()
   readonly #mintId: (index: number) => string
 
   /** `mintId` names a call whose provider gave it no id. */
@@ -36,6 +46,11 @@ export class CallRepair {
 
   get state(): ReturnType<typeof callsState> {
     return callsState(this.#calls.map((call) => call.arguments))
+  }
+
+  /** Whether a call came whose function was never named: nobody can run it. */
+  get hasNameless(): boolean {
+    return this.#nameless.size > 0
   }
 
   /** The calls that ended without arguments; each still needs its `{}`. */
@@ -59,18 +74,12 @@ export class CallRepair {
     const text = argumentText(args)
     const known = this.#callOf(given)
     if (known) return this.#continued(known, text, given.id !== undefined && given.name !== undefined)
-    // Arguments that belong to no call cannot be sent: there is no call to run.
-    if (given.name === undefined) return []
+    if (given.name === undefined) return this.#awaitName(given, text)
 
-    const ours = this.#calls.length
-    const call: Call = {
-      index: ours,
-      id: given.id ?? this.#mintId(ours),
-      name: given.name,
-      theirs: given.theirs,
-      arguments: '',
-    }
-    this.#add(call)
+    const before = this.#nameless.get(given.theirs)
+    this.#nameless.delete(given.theirs)
+    const call = this.#started(given.name, given.id ?? before?.id, given.theirs)
+    const { index: ours } = call
     const start: JsonObject = {
       index: ours,
       id: call.id,
@@ -78,15 +87,34 @@ export class CallRepair {
       function: { name: call.name, arguments: '', ...more },
       ...unknown,
     }
-    return [start, ...this.#continued(call, text, false)]
+    return [start, ...this.#continued(call, (before?.arguments ?? '') + text, false)]
+  }
+
+  /** A call is started by its name; what comes before is kept for it. */
+  #awaitName(given: { theirs: number | undefined; id: string | undefined }, text: string): [] {
+    if (given.id === undefined && text === '') return []
+    const before = this.#nameless.get(given.theirs)
+    const args = (before?.arguments ?? '') + text
+    this.#nameless.set(given.theirs, { id: before?.id ?? given.id, arguments: args })
+    return []
+  }
+
+  #started(name: string, id: string | undefined, theirs: number | undefined): Call {
+    const index = this.#calls.length
+    // Servers that count their ids anew for each call would make two calls one.
+    const isTaken = id !== undefined && this.#sameId.has(id)
+    const ours = id === undefined || isTaken ? this.#mintId(index) : id
+    const call: Call = { index, id: ours, theirId: id ?? ours, name, theirs, arguments: '' }
+    this.#add(call)
+    return call
   }
 
   #add(call: Call): void {
     this.#calls.push(call)
     if (call.theirs !== undefined) this.#latest.set(call.theirs, call)
-    const known = this.#sameId.get(call.id)
+    const known = this.#sameId.get(call.theirId)
     const same: SameId = known ?? { first: call, unnumbered: undefined, numbered: new Map() }
-    if (!known) this.#sameId.set(call.id, same)
+    if (!known) this.#sameId.set(call.theirId, same)
     if (call.theirs === undefined) same.unnumbered ??= call
     else if (!same.numbered.has(call.theirs)) same.numbered.set(call.theirs, call)
   }
@@ -125,8 +153,8 @@ function firstOf(same: SameId | undefined, theirs: number | undefined): Call | u
   return numbered.index < unnumbered.index ? numbered : unnumbered
 }
 
-/** Arguments are JSON text; a few servers send the object itself. */
+/** Arguments are JSON text; a few servers send the object itself, or `null` for none. */
 export function argumentText(args: Json | undefined): string {
-  if (args == null) return ''
+  if (args == null || args === 'null') return ''
   return typeof args === 'string' ? args : JSON.stringify(args)
 }

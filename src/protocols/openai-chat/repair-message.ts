@@ -3,6 +3,7 @@
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 import type { AnswerContext } from '../protocol.ts'
+import { reasoningPartText } from './upstream-reasoning.ts'
 
 /** A message or delta taken apart: text fields are empty where there are none, `fields` is what is left. */
 export interface Mended {
@@ -64,22 +65,19 @@ export function mintedId({ id }: AnswerContext, choice: number, call: number): s
   return `call_${stem}_${choice}_${call}`
 }
 
-/** Content is text; Mistral sends lists in which thinking and references stand beside it. */
+/** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
 function splitContent(content: Json | undefined): { text: string; reasoning: string; others: Json[] } {
   if (!Array.isArray(content)) return { text: text(content), reasoning: '', others: [] }
   const split = { text: '', reasoning: '', others: [] as Json[] }
   for (const part of content) {
     if (typeof part === 'string') split.text += part
-    else if (isObject(part) && part['type'] === 'text') split.text += text(part['text'])
-    else if (isObject(part) && part['type'] === 'thinking') split.reasoning += thinkingText(part['thinking'])
+    else if (!isObject(part)) split.others.push(part)
+    else if (part['type'] === 'thinking' || part['type'] === 'reasoning')
+      split.reasoning += reasoningPartText(part)
+    else if (typeof part['text'] === 'string') split.text += part['text']
     else split.others.push(part)
   }
   return split
-}
-
-function thinkingText(thinking: Json | undefined): string {
-  if (!Array.isArray(thinking)) return text(thinking)
-  return thinking.map((part) => (isObject(part) ? text(part['text']) : text(part))).join('')
 }
 
 function readable(detail: Json): string {

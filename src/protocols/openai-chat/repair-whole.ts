@@ -51,7 +51,7 @@ function repairChoice(choice: JsonObject, position: number, context: AnswerConte
 function repairMessage(message: JsonObject, choice: number, context: AnswerContext): JsonObject {
   const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
   const { annotations, ...others } = fields
-  const calls = toolCalls.filter(isObject).map((call, i) => repairCall(call, mintedId(context, choice, i)))
+  const calls = repairCalls(toolCalls.filter(isObject), (call) => mintedId(context, choice, call))
   const hasText = text !== '' || (message['content'] != null && calls.length === 0 && refusal === '')
   return {
     role: 'assistant',
@@ -65,12 +65,24 @@ function repairMessage(message: JsonObject, choice: number, context: AnswerConte
   }
 }
 
-function repairCall(call: JsonObject, mintedId: string): JsonObject {
+/** Two calls of one id could not be told apart by their results: the second one gets an id of ours. */
+function repairCalls(calls: readonly JsonObject[], mintId: (call: number) => string): JsonObject[] {
+  const taken = new Set<Json>()
+  return calls.map((call, at) => {
+    const { id } = call
+    const usable = typeof id === 'string' && id !== '' && !taken.has(id)
+    const told = usable ? id : mintId(at)
+    taken.add(told)
+    return repairCall(call, told)
+  })
+}
+
+function repairCall(call: JsonObject, id: string): JsonObject {
   // In a whole message the position is the number: `index` belongs to deltas.
-  const { index: _index, id, type: _type, function: definition, ...unknown } = call
+  const { index: _index, id: _id, type: _type, function: definition, ...unknown } = call
   const { name, arguments: args, ...more } = isObject(definition) ? definition : {}
   return {
-    id: typeof id === 'string' && id !== '' ? id : mintedId,
+    id,
     type: 'function',
     function: { name: nameText(name), arguments: argumentText(args) || '{}', ...more },
     ...unknown,

@@ -12,6 +12,7 @@ import { ContentTemplate, type MendedRun } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
 import { type Meter, reportedUsage } from './meter.ts'
 import { CallRepair } from './repair-calls.ts'
+import { errorIn } from './upstream-fault.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 
@@ -98,15 +99,15 @@ export class FrameRepair implements Meter {
 
   #parsed(frame: Frame): Frame[] {
     const chunk = parseJson(frame.data)
+    this.error = errorIn(frame, chunk)
     if (!isObject(chunk)) {
-      this.error = { message: 'The provider sent a frame that is not a JSON object.' }
+      this.error ??= { message: 'The provider sent a frame that is not a JSON object.' }
       return []
     }
-    if (chunk['error'] != null && chunk['error'] !== false) {
-      this.error = chunk['error']
-      return []
-    }
-    return this.#chunk(chunk)
+    // Some providers count on every chunk, cumulatively: the last count holds. What was counted up to an error is
+    // owed all the same.
+    this.usage = reportedUsage(chunk) ?? this.usage
+    return this.error === undefined ? this.#chunk(chunk) : []
   }
 
   /** What is left open is closed: empty calls, the finish of each choice, the usage if asked for, `[DONE]`. */
@@ -133,20 +134,19 @@ export class FrameRepair implements Meter {
 
   #chunk(chunk: JsonObject): Frame[] {
     const { choices, unknown } = fieldsOf(chunk)
-    const counted = reportedUsage(chunk)
-    // Some providers count on every chunk, cumulatively: the last count holds.
-    if (counted) this.usage = counted
     this.#carry(unknown)
     if (!Array.isArray(choices)) return []
     return choices.flatMap((choice, position) => (isObject(choice) ? this.#choice(choice, position) : []))
   }
 
   #choice(raw: JsonObject, position: number): Frame[] {
-    // `message` repeats the whole text so far at Perplexity; clients that merge choices would see it twice.
-    const { index: given, delta, finish_reason, logprobs = null, message: _message, ...choiceFields } = raw
+    const { index: given, delta, finish_reason, logprobs = null, message, ...choiceFields } = raw
     const index = indexOf(given, position)
-    const mended = mend(isObject(delta) ? delta : {})
     const known = this.#choices.get(index)
+    // `message` repeats the whole text so far at Perplexity; clients that merge choices would see it twice. It counts
+    // only where it comes in place of the first delta.
+    const whole = known === undefined && isObject(message) ? message : {}
+    const mended = mend(isObject(delta) ? delta : whole)
     const choice = known ?? this.#open(index)
 
     const deltas = this.#deltasOf(mended, choice)
@@ -186,6 +186,10 @@ export class FrameRepair implements Meter {
       this.error = fields.choiceFields?.['error'] ?? {
         message: `The provider ended the answer with '${native}'.`,
       }
+      return
+    }
+    if (choice.calls.hasNameless) {
+      this.error = { message: 'The provider sent a tool call without a name.' }
       return
     }
     // The fields of the chunk that finishes go with the finish, not with whatever chunk comes before it.

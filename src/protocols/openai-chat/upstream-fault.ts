@@ -1,10 +1,11 @@
 // What a chat-completions provider's error means: every envelope in use, read into one fault.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
-import type { JsonObject } from '../../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault, kindOfStatus } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
-import { retryAfterMs } from '../retry-after.ts'
+import { retryAfterMs, waitInWordsMs } from '../retry-after.ts'
+import type { Frame } from '../sse.ts'
 
 /** A provider's own words about an error, whatever envelope they came in. */
 interface Envelope {
@@ -14,6 +15,8 @@ interface Envelope {
   readonly param: string | undefined
   /** A status told inside the body: streams have no other. */
   readonly status: number | undefined
+  /** A wait told inside the body, milliseconds. */
+  readonly retryAfterMs: number | undefined
   /** All texts that may say what happened, for the rules that go by wording. */
   readonly wording: string
 }
@@ -33,19 +36,30 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
       retryAfterMs: retryAfterMs(headers),
     })
   }
-  return { ...faultIn(envelope, status), retryAfterMs: retryAfterMs(headers) }
+  const told = faultIn(envelope, status)
+  return { ...told, retryAfterMs: retryAfterMs(headers) ?? told.retryAfterMs }
 }
 
 /** The fault in a body or chunk that came with status 200; undefined when it carries none. */
 export function faultInside(body: unknown): Fault | undefined {
-  if (!isObject(body)) return undefined
-  const carriesError =
-    (body.error !== undefined && body.error !== null && body.error !== false) || body.object === 'error'
-  if (!carriesError) return undefined
+  if (!isObject(body) || !carriesError(body)) return undefined
   const envelope = envelopeOf(body)
   return envelope
     ? faultIn(envelope, envelope.status)
     : fault('broken', 'The provider sent an error without words.')
+}
+
+/** The error that a frame of a stream carries, as it stands there; undefined where it carries none. */
+export function errorIn(frame: Frame, chunk: unknown): Json | undefined {
+  if (!isObject(chunk)) return frame.event === 'error' ? frame.data : undefined
+  if (frame.event !== 'error' && !carriesError(chunk)) return undefined
+  return chunk.error ?? chunk
+}
+
+/** Answers and their chunks have `choices`; a body of FastAPI's has its error where they should be. */
+function carriesError(body: JsonObject): boolean {
+  if (body.error !== undefined && body.error !== null && body.error !== false) return true
+  return body.object === 'error' || (body.detail != null && body.choices === undefined)
 }
 
 /** The fault of an `event: error` frame, whose data may be the bare error. */
@@ -61,6 +75,7 @@ function faultIn(envelope: Envelope, status: number | undefined): Fault {
     param: envelope.param,
     providerCode: envelope.code ?? envelope.type,
     status,
+    retryAfterMs: envelope.retryAfterMs,
   })
 }
 
@@ -72,19 +87,31 @@ function envelopeOf(body: unknown): Envelope | undefined {
   if (typeof outer === 'string' && outer !== '') return envelope({ message: outer })
   if (!isObject(outer)) return undefined
   if (typeof outer.error === 'string') return envelope({ ...outer, message: outer.error })
-  if (isObject(outer.error)) return envelope(outer.error)
-  if (Array.isArray(outer.errors)) return envelopeOf(outer.errors[0])
-  if (outer.detail !== undefined) return validationEnvelope(outer)
-  if (typeof outer.message === 'string') return envelope(outer)
-  return undefined
+  if (isObject(outer.error)) return nested(outer.error) ?? envelope(outer.error)
+  if (Array.isArray(outer.error)) return envelopeOf(outer.error)
+  if (Array.isArray(outer.errors)) return envelopeOf(outer.errors)
+  return nested(outer)
+}
+
+/** An error whose words may be another error: Mistral puts FastAPI's list into `message`, as JSON or as its text. */
+function nested(error: JsonObject): Envelope | undefined {
+  const { message } = error
+  const inner = typeof message === 'string' && message.startsWith('{') ? parseJson(message) : message
+  const told = isObject(inner) ? envelopeOf(inner) : undefined
+  if (told) return { ...told, code: told.code ?? codeIn(error), type: told.type ?? text(error.type) }
+  if (error.detail !== undefined) return validationEnvelope(error)
+  return wordsOf(error) === '' && typeof message !== 'string' && codeIn(error) === undefined
+    ? undefined
+    : envelope(error)
 }
 
 /** FastAPI's envelope: `detail` is a sentence, or a list of what is wrong where (Mistral, vLLM). */
 function validationEnvelope(body: JsonObject): Envelope | undefined {
   const { detail } = body
   if (typeof detail === 'string') return envelope({ ...body, message: detail })
-  if (isObject(detail)) return envelope(detail)
+  if (isObject(detail)) return envelopeOf(detail)
   if (!Array.isArray(detail)) return undefined
+  if (typeof detail[0] === 'string') return envelope({ ...body, message: detail.join('; ') })
   const found = detail.filter(isObject)
   const path = Array.isArray(found[0]?.loc)
     ? found[0].loc.filter((step) => step !== 'body').join('.')
@@ -95,19 +122,40 @@ function validationEnvelope(body: JsonObject): Envelope | undefined {
 function envelope(error: JsonObject): Envelope {
   const metadata = isObject(error.metadata) ? error.metadata : {}
   const inner = isObject(error.innererror) ? error.innererror : {}
-  const said = text(error.message) ?? text(error.details) ?? text(error.error_message) ?? ''
+  const said = wordsOf(error)
   // OpenRouter keeps the words of the provider behind it apart and says only that there was an error.
   const behind = text(metadata.raw)
   const message = behind !== undefined && /^provider returned error$/i.test(said) ? behind : said
-  const code = text(inner.code) ?? text(error.code) ?? text(error.error_code)
   return {
     message: message || 'The provider gave no reason.',
-    code: code !== undefined && !/^\d{3}$/.test(code) ? code : undefined,
+    code: text(inner.code) ?? codeIn(error),
     type: text(error.type) ?? text(error.status),
     param: text(error.param),
     status: statusCode(error.status_code) ?? statusCode(error.code) ?? statusCode(error.status),
+    retryAfterMs: waitIn(metadata) ?? waitInWordsMs(`${said}\n${behind ?? ''}`.slice(0, longestWording)),
     wording: `${said}\n${behind ?? ''}`.slice(0, longestWording),
   }
+}
+
+function wordsOf(error: JsonObject): string {
+  const { message, details, error_message, msg } = error
+  return text(message) ?? text(details) ?? text(error_message) ?? text(msg) ?? ''
+}
+
+/** A code that is no more than the status says nothing. */
+function codeIn(error: JsonObject): string | undefined {
+  const code = text(error.code) ?? text(error.error_code)
+  return code !== undefined && !/^\d{3}$/.test(code) ? code : undefined
+}
+
+/** OpenRouter repeats the headers of a limit inside its error, where they outlive a stream's own headers. */
+function waitIn({ headers }: JsonObject): number | undefined {
+  if (!isObject(headers)) return undefined
+  const told = Object.entries(headers)
+    .map(([name, value]): [string, string] => [name, text(value) ?? ''])
+    // What is no header would be thrown out with an exception.
+    .filter(([name, value]) => /^[a-z0-9-]+$/i.test(name) && /^[\x20-\x7e]*$/.test(value))
+  return retryAfterMs(new Headers(told))
 }
 
 function statusCode(value: unknown): number | undefined {
@@ -122,6 +170,25 @@ function text(value: unknown): string | undefined {
 
 // ---- meaning ----------------------------------------------------------------------------------------------
 
+/** How providers and inference servers say that a conversation is too long for a model. */
+const contextWords = new RegExp(
+  [
+    /max(imum)? (context|prompt|input|model|supported sequence|sequence) length/,
+    /context (length|window) (is )?(only|exceeded|exceeds|limit)/,
+    /exceed(s|ed)? (the |this |a |our )?(model'?s? )?(available |maximum )?context/,
+    /(longer|greater) than the (model'?s )?(maximum )?(context|model) (length|window)/,
+    /(prompt|input) (is )?too long/,
+    /total (length of all messages is too long|message token length exceed)/,
+    /exceed(s|ed)? model token limit|prompt exceeds max length|token count of \d+ exceeds the limit/,
+    /range of input length|current length is \d+ while limit|input tokens exceed/,
+    /`?inputs`? tokens \+ `?max_new_tokens`? must be|`?inputs`? must have less than \d+ tokens/,
+    /input token count \+ max_tokens|when context the overflows/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'i',
+)
+
 /**
  * What an error is, told by its code or by its words, whatever its status: providers disagree about statuses
  * (a full context is 400, 413 or 429; an empty account 400, 402, 403 or 429). The first rule that holds decides.
@@ -129,16 +196,16 @@ function text(value: unknown): string | undefined {
 const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
   {
     kind: 'context-length',
-    codes: /^(context_length_exceeded|too_many_prompt_tokens|exceed_context_size_error|3051|1261)$/i,
-    words:
-      /maximum (context|prompt) length|max(imum)? context length|context (length|window) (is )?(exceeded|limit)|exceeds? (the |this model'?s )?(available |maximum )?context|prompt (is )?too long|total length of all messages is too long|exceeded model token limit|range of input length|current length is \d+ while limit|input tokens exceed/i,
+    codes:
+      /^(context_length_exceeded|too_many_prompt_tokens|exceed_context_size_error|tokens_limit_reached|token_limit_exceeded|model_max_prompt_tokens_exceeded|3051|1261)$/i,
+    words: contextWords,
   },
   {
     kind: 'content-filter',
     codes:
       /^(content_filter|content_policy_violation|ResponsibleAIPolicyViolation|data_inspection_failed|DataInspectionFailed|moderation_blocked|1301)$/i,
     words:
-      /content exists risk|violates (our |the )?(usage|content) (guidelines|policy)|flagged (by|for) moderation|content management policy/i,
+      /content exists risk|violat(es|ing) (our |the )?(usage|content) (guidelines|polic(y|ies))|(was|were|been) flagged|flagged (by|for|as) |content management policy|inappropriate content/i,
   },
   {
     kind: 'quota',
@@ -149,12 +216,13 @@ const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
   },
   {
     kind: 'credentials',
-    codes: /^(invalid_api_key|invalid_authentication(_error)?|authentication_error|unauthorized|1000|1002)$/i,
+    codes: /^(invalid_api_key|invalid_authentication(_error)?|authentication_error|unauthorized)$/i,
     words: /(incorrect|invalid) api key/i,
   },
   {
     kind: 'not-found',
-    codes: /^(model_not_found|DeploymentNotFound|unknown_model|ModelNotFound|model_not_exist|1211)$/i,
+    codes:
+      /^(model_not_found|DeploymentNotFound|unknown_model|model_not_available|invalid_model|ModelNotFound|model_not_exist|1211)$/i,
     words:
       /model [`'"]?[^\s]+ (does not exist|not found)|not a valid model id|no such model|model_not_found/i,
   },
@@ -171,7 +239,8 @@ const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
   },
   {
     kind: 'overloaded',
-    codes: /^(overloaded|overloaded_error|engine_overloaded_error|server_overloaded|1305|3500)$/i,
+    codes:
+      /^(overloaded|overloaded_error|engine_overloaded_error|server_overloaded|capacity_exceeded|1305|3500)$/i,
     words: /(is|are|currently) (temporarily )?overloaded/i,
   },
 ]
@@ -190,11 +259,26 @@ function kindOf(error: Envelope, status: number | undefined): FaultKind {
     : 'broken'
 }
 
-/** A proxy's number for a provider that did not answer in time. */
-const ownStatuses: Readonly<Record<number, FaultKind>> = { 524: 'timeout' }
+/**
+ * Statuses with a meaning of their own here: conflicts, dependencies and accounts that fail on the provider's side are
+ * not the caller's, 498 and 499 are Groq's for a full tier and a cancelled request, 522 and 524 a proxy's for a provider
+ * that did not answer in time.
+ */
+const ownStatuses: Readonly<Record<number, FaultKind>> = {
+  409: 'broken',
+  412: 'broken',
+  424: 'broken',
+  425: 'overloaded',
+  498: 'overloaded',
+  499: 'cut',
+  522: 'timeout',
+  524: 'timeout',
+}
 
 /** Without the provider's envelope only the status speaks, and a 4xx from a box in between blames nobody. */
 function kindOfBareStatus(status: number): FaultKind {
+  // Cerebras and Mistral refuse what is too long without a word.
+  if (status === 413) return 'context-length'
   const kind = kindOfStatus(status, ownStatuses)
   return kind === 'invalid-request' ? 'broken' : kind
 }

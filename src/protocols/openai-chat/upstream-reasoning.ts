@@ -49,7 +49,10 @@ export function reasoningPartText(part: JsonObject): string {
   const pieces = part.type === 'thinking' ? part.thinking : part.summary
   if (typeof pieces === 'string') return pieces
   if (!Array.isArray(pieces)) return ''
-  return pieces.map((piece) => (isObject(piece) && typeof piece.text === 'string' ? piece.text : '')).join('')
+  return pieces
+    .map((piece) => (isObject(piece) ? piece.text : piece))
+    .filter((text) => typeof text === 'string')
+    .join('')
 }
 
 /**

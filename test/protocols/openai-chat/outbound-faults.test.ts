@@ -177,6 +177,108 @@ describe('the kind of a fault', () => {
     expect(faultOf(status, body)).toMatchObject({ kind, status })
   })
 
+  // The words are those of the providers' documentation and of reports by their users.
+  test.each([
+    ["This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."],
+    ['Your input exceeds the context window of this model. Please adjust your input and try again.'],
+    ["You passed 5001 input tokens. However, the model's context length is only 5000 tokens."],
+    ['The decoder prompt (length 5012) is longer than the maximum model length of 4096.'],
+    ["The input (5000 tokens) is longer than the model's context length (4096 tokens)."],
+    ["Requested token count exceeds the model's maximum context length of 4096 tokens."],
+    ['Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5013'],
+    ['Input validation error: `inputs` must have less than 4095 tokens. Given: 5000'],
+    ['Trying to keep the first 5000 tokens when context the overflows.'],
+    ['The number of tokens to keep from the initial prompt is greater than the context length.'],
+    ['request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it'],
+    ['Prompt contains 50000 tokens, too large for model with 32768 maximum context length'],
+    ['Please reduce the length. Current length is 8193 while limit is 8192'],
+    ["This model's maximum prompt length is 131072 but the request contains 537812 tokens."],
+    ['The prompt is too long: 140000, model maximum context length: 131071'],
+    ['Range of input length should be [1, 30720]'],
+    ['Prompt exceeds max length'],
+    ['Invalid request: Your request exceeded model token limit: 8192'],
+    ['the maximum supported sequence length is just 1024!'],
+    ['Requested input length 5000 exceeds maximum input length 4096'],
+    ['The estimated number of tokens (8194) exceeded this model context window limit (7968).'],
+    ['prompt token count of 70000 exceeds the limit of 64000'],
+    ['invalid params, context window exceeds limit'],
+    ['Input token count + max_tokens parameter must be less than the context length'],
+  ])('context-length in words: %s', (message) => {
+    for (const status of [400, 403, 413, 422]) {
+      expect(faultOf(status, { error: { message, type: 'BadRequestError', code: status } })).toMatchObject({
+        kind: 'context-length',
+        message,
+      })
+    }
+  })
+
+  test.each([
+    // what is not about the conversation as a whole
+    ['n exceeds the limit of 4'],
+    ["Invalid 'stop[0]': string exceeds max length of 32"],
+    ['max_tokens must be at most 4096'],
+    ["Invalid 'tools[0].function.name': string too long"],
+  ])('a fault of the request: %s', (message) => {
+    expect(faultOf(400, { error: { message } }).kind).toBe('invalid-request')
+  })
+
+  test.each([
+    ['OpenRouter: flagged', 403, { error: { code: 403, message: 'Your input was flagged for "violence"' } }],
+    [
+      'OpenAI: flagged',
+      400,
+      { error: { message: 'your prompt was flagged as potentially violating our usage policy' } },
+    ],
+    ['Alibaba: inspected', 400, { error: { message: 'Input data may contain inappropriate content.' } }],
+    ['xAI: refused', 403, { code: 'x', error: 'Content violates usage guidelines. Failed check: SAFETY' }],
+  ] as const)('%s is content-filter, not our key', (_, status, body) => {
+    expect(faultOf(status, body).kind).toBe('content-filter')
+  })
+
+  test.each([
+    // whose fault it is where the words say no more
+    [409, 'broken'],
+    [412, 'broken'],
+    [413, 'invalid-request'],
+    [422, 'invalid-request'],
+    [424, 'broken'],
+    [498, 'overloaded'],
+    [499, 'cut'],
+    [524, 'timeout'],
+  ] as const)('status %d is %s', (status, kind) => {
+    expect(faultOf(status, { error: { message: 'no' } }).kind).toBe(kind)
+  })
+
+  test('a 413 without a word is about the length', () => {
+    expect(faultOf(413, '').kind).toBe('context-length')
+  })
+
+  const detail = [
+    { type: 'extra_forbidden', loc: ['body', 'messages', 1, 'user', 'name'], msg: 'Extra inputs' },
+  ]
+  test.each([
+    [
+      'Mistral: a list inside the message',
+      { object: 'error', message: { detail }, type: 'invalid_request_error' },
+    ],
+    ['Mistral: the same as text', { object: 'error', message: JSON.stringify({ detail }), code: '1000' }],
+    ['Mistral: the same twice', { object: 'Error', detail, message: detail, code: 3001 }],
+    ['FastAPI: a list', { detail }],
+    ['FastAPI: an object', { detail: { error: 'Extra inputs' } }],
+    ['FastAPI: a list of texts', { detail: ['Extra inputs'] }],
+    ['Hugging Face: a list of texts', { error: ['Extra inputs'], warnings: [] }],
+    ['Databricks: its own code', { error_code: 'BAD_REQUEST', message: 'Extra inputs' }],
+    ['Z.ai: msg', { code: 1210, msg: 'Extra inputs', success: false }],
+    ['NVIDIA: a problem', { type: 'urn:x', title: 'Bad', status: 422, detail: 'Extra inputs' }],
+  ])('%s is read', (_, body) => {
+    expect(faultOf(422, body)).toMatchObject({ kind: 'invalid-request', message: 'Extra inputs' })
+  })
+
+  test('an error without words keeps the meaning of its status', () => {
+    expect(faultOf(400, { error: {} }).kind).toBe('invalid-request')
+    expect(faultOf(401, { error: { type: 'x' } }).kind).toBe('credentials')
+  })
+
   test('names the field and the code where the provider does', () => {
     expect(
       faultOf(400, { error: { message: 'no', param: 'max_tokens', code: 'unsupported_parameter' } }),
@@ -216,19 +318,48 @@ describe('how long to wait', () => {
     [{ 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' }, 360_000],
     [{ 'x-ratelimit-remaining-requests': '12', 'x-ratelimit-reset-requests': '2ms' }, undefined],
     [{ 'retry-after': 'soon' }, undefined],
+    [{ 'retry-after': '7.5s' }, 7_500],
+    [{ 'x-ratelimit-remaining-tokens-minute': '0', 'x-ratelimit-reset-tokens-minute': '11.382' }, 11_382],
     [{}, undefined],
   ] as const)('%p says %p', (headers, expected) => {
     expect(faultOf(429, { error: { message: 'x' } }, headers).retryAfterMs).toBe(expected)
   })
 
+  test.each([
+    ['Rate limit reached. Please try again in 7m12s. Visit https://example.com', 432_000],
+    ['Please try again in 1.5s.', 1_500],
+    ['Please try again in 200ms.', 200],
+    ['Please retry after 6 seconds.', 6_000],
+    ['Please wait 52 seconds before retrying.', 52_000],
+    ['Try again in about 2 minutes', 120_000],
+    ['Try again in 3 parsecs', undefined],
+    ['Try again later', undefined],
+  ])('%p says %p where no header does', (message, expected) => {
+    expect(faultOf(429, { error: { message } }).retryAfterMs).toBe(expected)
+    expect(faultOf(429, { error: { message } }, { 'retry-after': '3' }).retryAfterMs).toBe(3_000)
+  })
+
+  test('the headers that OpenRouter repeats in its error count, whatever stands in them', () => {
+    const body = (headers: unknown) => ({ error: { message: 'x', code: 429, metadata: { headers } } })
+    const reset = { 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(Date.now() + 60_000) }
+    expect(faultOf(429, body(reset)).retryAfterMs).toBeGreaterThan(50_000)
+    expect(faultOf(429, body({ 'retry-after': '1\n2', 'no header': 3, 'x-y': null })).retryAfterMs).toBe(
+      undefined,
+    )
+  })
+
   test('a date and a time since 1970 are waits from now', () => {
     const later = Date.now() + 60_000
+    const bySeconds = faultOf(429, '', {
+      'x-ratelimit-remaining-requests': '0',
+      'x-ratelimit-reset-requests': String(Math.ceil(later / 1000)),
+    }).retryAfterMs
     const byDate = faultOf(429, '', { 'retry-after': new Date(later).toUTCString() }).retryAfterMs
     const byEpoch = faultOf(429, '', {
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': String(later),
     }).retryAfterMs
-    for (const wait of [byDate, byEpoch]) {
+    for (const wait of [byDate, byEpoch, bySeconds]) {
       expect(wait).toBeGreaterThan(50_000)
       expect(wait).toBeLessThanOrEqual(61_000)
     }

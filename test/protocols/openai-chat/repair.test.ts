@@ -195,6 +195,28 @@ describe('a mended stream', () => {
     ],
     ['a call without id', [{ index: 0, function: { name: 'f', arguments: '{}' } }], [['f', '{}']]],
     [
+      'null for no arguments',
+      [{ index: 0, id: 'a', function: { name: 'f', arguments: 'null' } }],
+      [['f', '{}']],
+    ],
+    [
+      'a call whose name comes after its id',
+      [
+        { index: 0, id: 'a', function: { arguments: '' } },
+        { index: 0, function: { arguments: '{"x"' } },
+        { index: 0, function: { name: 'f', arguments: ':1}' } },
+      ],
+      [['f', '{"x":1}']],
+    ],
+    [
+      'a place kept for a call that never comes',
+      [
+        { index: 0, id: '', function: { name: '', arguments: '' } },
+        { index: 1, id: 'a', function: { name: 'f', arguments: '{}' } },
+      ],
+      [['f', '{}']],
+    ],
+    [
       'arguments as an object',
       [{ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } }],
       [['f', '{"x":1}']],
@@ -209,6 +231,60 @@ describe('a mended stream', () => {
     const [choice] = said(frames)
     expect(choice?.calls.map((call) => [call.name, call.arguments])).toEqual(expected)
     expect(frames.at(-3)?.data).toContain('"finish_reason":"tool_calls"')
+  })
+
+  test('gives no two calls the same id, and keeps the id that came before a name', () => {
+    const calls: JsonObject[] = [
+      { index: 0, id: 'call_0', function: { name: 'f', arguments: '{}' } },
+      { index: 1, id: 'call_0', function: { name: 'g', arguments: '{"y"' } },
+      { index: 1, id: 'call_0', function: { arguments: ':1}' } },
+      { index: 2, id: 'late', function: { arguments: '' } },
+      { index: 2, function: { name: 'h', arguments: '{}' } },
+    ]
+    const { frames } = repaired([
+      ...calls.map((one) => delta({ tool_calls: [one] })),
+      delta({}, { finish_reason: 'tool_calls' }),
+    ])
+    expectContract(frames, context)
+    const [choice] = collect(parseFrames(outbound.parser(target), frames)).choices
+    expect(choice?.toolCalls.map((call) => [call.id, call.name, call.arguments])).toEqual([
+      ['call_0', 'f', '{}'],
+      ['call_gen1_0_1', 'g', '{"y":1}'],
+      ['late', 'h', '{}'],
+    ])
+  })
+
+  test('with a call that is never named is not finished: nobody could run it', () => {
+    const repair = new FrameRepair(context)
+    repair.push(delta({ tool_calls: [{ index: 0, id: 'a', function: { arguments: '{}' } }] }))
+    repair.push(delta({}, { finish_reason: 'tool_calls' }))
+    expect(repair.finished).toBe(false)
+    expect(repair.error).toBeDefined()
+  })
+
+  test('takes a message that comes in place of the first delta, and none beside one', () => {
+    const message = { role: 'assistant', content: 'All of it.' }
+    const instead = repaired([frame({ choices: [{ index: 0, message, finish_reason: 'stop' }] })])
+    expect(said(instead.frames)[0]?.text).toBe('All of it.')
+    const beside = repaired([
+      delta({ content: 'All ' }, { message: { content: 'All ' } }),
+      delta({ content: 'of it.' }, { message }),
+      frame({ choices: [{ index: 0, message, finish_reason: 'stop' }] }),
+    ])
+    expect(said(beside.frames)[0]?.text).toBe('All of it.')
+  })
+
+  test('reads text and reasoning out of a list of parts, whatever their kind is called', () => {
+    const { frames } = repaired([
+      delta({ content: [{ type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm' }] }] }),
+      delta({ content: [{ type: 'thinking', thinking: ['so', { type: 'text', text: '!' }] }] }),
+      delta({
+        content: [{ type: 'output_text', text: 'a' }, 'b', { type: 'reference', reference_ids: [1] }],
+      }),
+      delta({}, { finish_reason: 'stop' }),
+    ])
+    expect(said(frames)[0]).toMatchObject({ text: 'ab', reasoning: 'hmso!' })
+    expect(frames.some((one) => one.data.includes('"content_parts":[{"type":"reference"'))).toBe(true)
   })
 
   test('keeps the thought signature of a call', () => {
@@ -293,19 +369,58 @@ describe('a mended stream', () => {
   })
 
   test.each([
-    ['an error', '{"error":{"message":"boom"}}', { message: 'boom' }],
-    ['what is not JSON', '<html>', { message: 'The provider sent a frame that is not a JSON object.' }],
-  ])('takes nothing more after %s', (_, data, error) => {
+    ['an error', undefined, '{"error":{"message":"boom"}}', { message: 'boom' }],
+    ['a named error', 'error', '{"error":{"message":"boom"}}', { message: 'boom' }],
+    ['a named error without envelope', 'error', '{"message":"boom"}', { message: 'boom' }],
+    ['a named error in plain words', 'error', 'boom', 'boom'],
+    [
+      'an error object',
+      undefined,
+      '{"object":"error","message":"boom"}',
+      { object: 'error', message: 'boom' },
+    ],
+    ['what is wrong with a request', undefined, '{"detail":"boom"}', { detail: 'boom' }],
+    [
+      'what is not JSON',
+      undefined,
+      '<html>',
+      { message: 'The provider sent a frame that is not a JSON object.' },
+    ],
+  ])('takes nothing more after %s', (_, event, data, error) => {
     const repair = new FrameRepair(context)
     repair.push(delta({ content: 'a' }))
-    expect(repair.push({ event: 'error', data })).toEqual([])
+    expect(repair.push({ event, data })).toEqual([])
     expect(repair.error).toEqual(error)
     expect(repair.push(delta({}, { finish_reason: 'stop' }))).toEqual([])
     expect(repair.finished).toBe(false)
   })
 })
 
+test('what was counted up to an error is counted', () => {
+  const repair = new FrameRepair(context)
+  repair.push(delta({ content: 'a' }))
+  repair.push(frame({ error: { message: 'boom' }, choices: [], usage: { prompt_tokens: 3 } }))
+  expect(repair).toMatchObject({ error: { message: 'boom' }, usage: { prompt_tokens: 3 } })
+})
+
 describe('a mended whole answer', () => {
+  test('gives no two calls the same id', () => {
+    const call = { id: 'a', type: 'function', function: { name: 'f', arguments: 'null' } }
+    const body = { choices: [{ index: 0, message: { content: null, tool_calls: [call, call] } }] }
+    expect(repairWhole(body, usage, bill, context)).toMatchObject({
+      choices: [
+        {
+          message: {
+            tool_calls: [
+              { id: 'a', function: { arguments: '{}' } },
+              { id: 'call_gen1_0_1', function: { arguments: '{}' } },
+            ],
+          },
+        },
+      ],
+    })
+  })
+
   test('fills what is missing and keeps what is unknown', () => {
     const body: JsonObject = {
       id: 'theirs',
