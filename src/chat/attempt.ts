@@ -19,6 +19,7 @@ import type { Candidate } from './plan.ts'
 import type { ByteReader, OpenStream, Outcome, Settlement } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
 import { stopNote } from './stream-channel.ts'
+import { looksLikeEvents, readHead } from './stream-head.ts'
 import { TranslateChannel } from './translate.ts'
 import type { Deadline } from './watchdog.ts'
 
@@ -65,7 +66,7 @@ export async function openStream(
     const channel = channelFor(gateway, call, candidate, prepared)
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, attempt)
-      : await readHead(readerOf(response), channel)
+      : await readHead(readerOf(response), channel, (body) => prepared.outbound.whole(body, prepared.target))
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
     attempt.settle()
@@ -281,20 +282,6 @@ function contextOf(
   }
 }
 
-async function readHead(
-  reader: ByteReader,
-  channel: StreamChannel,
-): Promise<{ reader: ByteReader; head: Uint8Array[]; ended: boolean }> {
-  const head: Uint8Array[] = []
-  for (;;) {
-    const { done, value } = await reader.readMany()
-    for (const bytes of value ?? []) head.push(...channel.push(bytes))
-    if (done) head.push(...channel.end())
-    const { started, finished, fault } = channel.progress
-    if (done || started || finished || fault !== undefined) return { reader, head, ended: done }
-  }
-}
-
 /** A provider that answers a streamed request with plain JSON: its answer becomes a stream of one piece. */
 async function wholeAsStream(
   response: Response,
@@ -304,8 +291,11 @@ async function wholeAsStream(
   attempt: Attempt,
 ): Promise<{ reader: ByteReader; head: readonly Uint8Array[]; ended: boolean }> {
   const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs))
-  const events = outbound.whole(parsedAnswer(response, text), target)
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  if (looksLikeEvents(text)) {
+    return { reader, head: [...channel.push(Buffer.from(text)), ...channel.end()], ended: true }
+  }
+  const events = outbound.whole(parsedAnswer(response, text), target)
   return { reader, head: channel.take(events), ended: true }
 }
 
