@@ -45,26 +45,53 @@ function wantsLogprobs({ logprobs, topLogprobs }: Sampling): boolean {
 }
 
 function stopSequencesOf(stop: readonly string[] | undefined, warnings: Warning[]): string[] | undefined {
-  if (stop === undefined || stop.length === 0) return undefined
-  if (stop.length > maxStopSequences) {
+  const fit = stop?.filter((each) => each !== '') ?? []
+  if (fit.length < (stop?.length ?? 0)) {
+    warnings.push({ param: 'stop', message: 'An empty stop sequence stops nothing; left out.' })
+  }
+  if (fit.length === 0) return undefined
+  if (fit.length > maxStopSequences) {
     warnings.push({
       param: 'stop',
       message: `The provider takes ${maxStopSequences} stop sequences; the others were dropped.`,
     })
   }
-  return stop.slice(0, maxStopSequences)
+  return fit.slice(0, maxStopSequences)
 }
 
 function formatOf(request: ChatRequest, traits: Traits, warnings: Warning[]): JsonObject {
   const format = request.responseFormat
   if (format === undefined || format.kind === 'text') return {}
-  if (format.kind === 'json-object') return { responseMimeType: 'application/json' }
+  if (!traits.formatsBesideTools && offersTools(request)) {
+    const message = 'The model has tools, so it cannot be held to this format; it is told of it.'
+    warnings.push({ param: 'response_format', message })
+    return {}
+  }
+  // A schema that says nothing is JSON mode.
+  if (format.kind === 'json-object' || Object.keys(format.schema).length === 0) {
+    return { responseMimeType: 'application/json' }
+  }
   if (traits.schema === 'json-schema') {
     return { responseMimeType: 'application/json', responseJsonSchema: format.schema }
   }
   const { schema, dropped } = toSubset(format.schema)
   warnings.push(...schemaWarning('response_format', dropped))
   return { responseMimeType: 'application/json', responseSchema: schema }
+}
+
+/** Whether the model may call any tool. */
+export function offersTools({ tools, toolChoice }: ChatRequest): boolean {
+  return tools.length > 0 && toolChoice?.kind !== 'none'
+}
+
+/** What a model is told of the format that it cannot be held to; nothing where it can be, or where there is none. */
+export function formatInWords(request: ChatRequest, traits: Traits): string | undefined {
+  const format = request.responseFormat
+  if (traits.formatsBesideTools || !offersTools(request)) return undefined
+  if (format === undefined || format.kind === 'text') return undefined
+  const answer = 'Unless you call a function, answer with JSON and nothing else, without a code fence'
+  if (format.kind === 'json-object') return `${answer}.`
+  return `${answer}. It must fit this JSON Schema:\n${JSON.stringify(format.schema)}`
 }
 
 /** The warning about keywords that an older model's schema cannot hold, if there were any. */
@@ -140,8 +167,8 @@ function budgetOf(
   // A plain switch leaves the budget to the model (-1): some of the small ones do not think by themselves.
   if (maxTokens === undefined && effort === undefined) return { thinkingBudget: -1 }
   const wanted = maxTokens ?? budgets[effort ?? 'medium']
-  const { least, most } = traits.budget
-  const budget = Math.min(Math.max(wanted, least), most)
+  const { least, most, stops } = traits.budget
+  const budget = wanted === 0 && stops ? 0 : Math.min(Math.max(wanted, least), most)
   if (wanted === 0 && budget > 0) warnings.push(cannotStop(`its budget is ${budget} tokens`))
   return { thinkingBudget: budget }
 }

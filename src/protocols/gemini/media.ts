@@ -50,8 +50,9 @@ function sourcePart(
   }
 }
 
-function inline(mimeType: string, data: string): JsonObject {
-  return { inlineData: { mimeType, data } }
+function inline(mediaType: string, data: string): JsonObject {
+  // Clients write the ending of a file's name for its type.
+  return { inlineData: { mimeType: mediaType === 'image/jpg' ? 'image/jpeg' : mediaType, data } }
 }
 
 function fileData(fileUri: string, mimeType: string | undefined): JsonObject {

@@ -1,10 +1,11 @@
 // Speaking generateContent to Gemini and Vertex: how a request is lowered, and the three ways an answer is read.
 
-import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
+import type { ChatRequest, FunctionTool, JsonObject, Message } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 import { unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
 import { faultOf } from './fault.ts'
-import { generationConfigOf, schemaWarning } from './generation-config.ts'
+import { formatInWords, generationConfigOf, schemaWarning } from './generation-config.ts'
 import { readsUrl } from './media.ts'
 import { parserOf, wholeAnswer } from './parse.ts'
 import { toSubset } from './schema-subset.ts'
@@ -33,7 +34,13 @@ function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredReque
   const warnings: Warning[] = []
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target
-  const { systemInstruction, contents } = turnsOf(request.messages, { traits, quirks, rememberedSignature })
+  const warn = warnInto(warnings)
+  const { systemInstruction, contents } = turnsOf(withFormatInWords(request, traits), {
+    traits,
+    quirks,
+    rememberedSignature,
+    warn,
+  })
   const config = generationConfigOf(request, traits, target.reasoning, warnings)
   const body: JsonObject = {
     contents,
@@ -41,10 +48,17 @@ function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredReque
     ...toolsOf(request, traits, warnings),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
-  unheard(request, warnInto(warnings))
+  unheard(request, warn)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   return { path: `${quirks.modelsPath}/${model}:${method}`, headers: {}, body, warnings }
+}
+
+/** The messages, and the format of the answer as a last instruction where it has no other place. */
+function withFormatInWords(request: ChatRequest, traits: Traits): readonly Message[] {
+  const text = formatInWords(request, traits)
+  if (text === undefined) return request.messages
+  return [...request.messages, { role: 'system', content: [{ kind: 'text', text, cache: undefined }] }]
 }
 
 // ---- tools --------------------------------------------------------------------------------------------------
@@ -56,7 +70,10 @@ function toolsOf(request: ChatRequest, traits: Traits, warnings: Warning[]): Jso
     choice?.kind === 'allowed' && choice.mode === 'auto'
       ? request.tools.filter((tool) => choice.names.includes(tool.name))
       : request.tools
-  if (declared.length === 0) return {}
+  // A format beside functions is refused even where none may be called.
+  const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
+  const withheld = formatted && choice?.kind === 'none' && !traits.formatsBesideTools
+  if (declared.length === 0 || withheld) return {}
   if (declared.some((tool) => tool.strict === true)) {
     warnings.push({
       param: 'tools.strict',
@@ -76,9 +93,11 @@ function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]):
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
   }
-  if (tool.parameters === undefined) return declaration
+  if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
   const { schema, dropped } = toSubset(tool.parameters)
+  // The subset has no object without members.
+  if (isObject(schema['properties']) && Object.keys(schema['properties']).length === 0) return declaration
   warnings.push(...schemaWarning(`tools.${tool.name}.parameters`, dropped))
   return { ...declaration, parameters: schema }
 }

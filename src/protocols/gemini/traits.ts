@@ -28,11 +28,13 @@ export const defaultQuirks: GeminiQuirks = {
 export interface Traits {
   readonly schema: 'json-schema' | 'subset'
   readonly thinking: 'level' | 'budget' | 'none'
-  /** The least and most thinking the model can be set to. */
-  readonly budget: { readonly least: number; readonly most: number }
+  /** The least and most thinking the model can be set to, and whether it can be made to stop. */
+  readonly budget: { readonly least: number; readonly most: number; readonly stops: boolean }
   readonly levels: readonly ThinkingLevel[]
   readonly signaturesRequired: boolean
   readonly sendsCallIds: boolean
+  /** Whether an answer may be held to a format while the model may call functions; older ones refuse both at once. */
+  readonly formatsBesideTools: boolean
   /** Whether a function's result may hold images and files. */
   readonly mediaInResults: boolean
   /** Whether Google bills each search query (3 and later) or each prompt that was grounded (before). */
@@ -52,10 +54,13 @@ export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
   return {
     schema: quirks.schema === 'by-model' ? (generation >= 2.5 ? 'json-schema' : 'subset') : quirks.schema,
     thinking: quirks.thinking === 'by-model' ? byGeneration : quirks.thinking,
-    budget: pro ? { least: 128, most: 32_768 } : { least: 0, most: 24_576 },
+    budget: pro
+      ? { least: 128, most: 32_768, stops: false }
+      : { least: /\blite\b/.test(model) ? 512 : 0, most: 24_576, stops: true },
     levels: levelsOf(generation, pro),
     signaturesRequired: quirks.signatures === 'by-model' ? generation >= 3 : quirks.signatures === 'required',
     sendsCallIds: quirks.callIds === 'by-model' ? generation >= 3 : quirks.callIds === 'sent',
+    formatsBesideTools: generation >= 3,
     mediaInResults: generation >= 3,
     searchBilledPer: generation >= 3 ? 'query' : 'prompt',
   }

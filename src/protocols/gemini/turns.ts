@@ -12,6 +12,7 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
+import { argumentsObject, type Warn, warnOfName } from '../lowering.ts'
 import { isMinted } from './call-id.ts'
 import { mediaPart } from './media.ts'
 import { type Carried, carriedBy, signatureFormat, signatureOfCall, skippedSignature } from './signatures.ts'
@@ -21,6 +22,7 @@ export interface TurnContext {
   readonly traits: Traits
   readonly quirks: GeminiQuirks
   readonly rememberedSignature: (toolCallId: string) => string | undefined
+  readonly warn: Warn
 }
 
 export interface Turns {
@@ -33,16 +35,17 @@ interface Turn {
   readonly parts: JsonObject[]
 }
 
-/** All messages as turns. Throws `invalid_request` for a tool result that answers no call. */
+/** All messages as turns. Throws `invalid_request` for a tool result that answers no call, and where nothing is said. */
 export function turnsOf(messages: readonly Message[], context: TurnContext): Turns {
   const system: JsonObject[] = []
   const turns: Turn[] = []
   for (const [index, message] of messages.entries()) {
     const param = `messages[${index}]`
+    warnOfName(message, param, context.warn)
     switch (message.role) {
       case 'system':
       case 'developer':
-        system.push(...contentParts(message.content, context, param).filter((part) => part['text'] !== ''))
+        system.push(...contentParts(message.content, context, param))
         break
       case 'user':
         addTurn(turns, { role: 'user', parts: contentParts(message.content, context, param) })
@@ -58,8 +61,11 @@ export function turnsOf(messages: readonly Message[], context: TurnContext): Tur
         return message satisfies never
     }
   }
-  // Gemini answers a turn; instructions alone are none.
-  if (turns.length === 0 && system.length > 0) {
+  if (turns.length === 0) {
+    if (system.length === 0) {
+      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
+    }
+    // Gemini answers a turn; instructions alone are none.
     return { systemInstruction: undefined, contents: [{ role: 'user', parts: system }] }
   }
   return {
@@ -76,12 +82,14 @@ function addTurn(turns: Turn[], turn: Turn): void {
   else turns.push(turn)
 }
 
+/** Empty text is left out: it says nothing, and is refused where it has no signature. */
 function contentParts(content: readonly ContentPart[], context: TurnContext, param: string): JsonObject[] {
-  return content.map((part) =>
-    part.kind === 'text' || part.kind === 'refusal'
-      ? { text: part.text }
-      : mediaPart(part, context.quirks.readsUrls, param),
-  )
+  return content.flatMap((part): JsonObject[] => {
+    if (part.kind !== 'text' && part.kind !== 'refusal') {
+      return [mediaPart(part, context.quirks.readsUrls, param)]
+    }
+    return part.text === '' ? [] : [{ text: part.text }]
+  })
 }
 
 // ---- what the model said ------------------------------------------------------------------------------------
@@ -147,7 +155,11 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
       functionCall: {
         ...idOf(call, context),
         name: call.name,
-        args: argumentsOf(call, `${param}.tool_calls[${position}].function.arguments`),
+        args: argumentsObject(
+          call.arguments,
+          `${param}.tool_calls[${position}].function.arguments`,
+          context.warn,
+        ),
       },
       ...(signature === undefined ? {} : { thoughtSignature: signature }),
     }
@@ -156,15 +168,6 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
 
 function idOf(call: ToolCall, context: TurnContext): JsonObject {
   return context.traits.sendsCallIds && !isMinted(call.id) ? { id: call.id } : {}
-}
-
-function argumentsOf(call: ToolCall, param: string): JsonObject {
-  const value = parseJson(call.arguments.trim() === '' ? '{}' : call.arguments)
-  if (isObject(value)) return value
-  throw new GatewayError('invalid_request', {
-    message: `The arguments of the tool call ${call.id} are not a JSON object.`,
-    param,
-  })
 }
 
 // ---- what the functions answered ----------------------------------------------------------------------------

@@ -182,20 +182,32 @@ describe('turns', () => {
       [user(textPart('?')), assistant('', call('1', 'f')), result('9', 'x')],
       'messages[2].tool_call_id',
     ],
-    [
-      'arguments that are no object',
-      [user(textPart('?')), assistant('', call('1', 'f', '[1]'))],
-      'messages[1].tool_calls[0].function.arguments',
-    ],
-    [
-      'arguments that are no JSON',
-      [user(textPart('?')), assistant('', call('1', 'f', '{"a'))],
-      'messages[1].tool_calls[0].function.arguments',
-    ],
+    ['nothing at all', [user(textPart('')), user()], 'messages'],
   ])('%s is a mistake of the request', (_, messages, param) => {
     const error = refusalOf(() => lower({ messages }))
     expect([error.code, error.details.param]).toEqual(['invalid_request', param])
   })
+})
+
+test.each(['[1]', '{"a', '7'])('the arguments %s are shown to the model as they are', (args) => {
+  const messages = [user(textPart('?')), assistant('', call('1', 'f', args))]
+  const { body, warnings } = lower({ messages })
+  expect((body['contents'] as { parts: JsonObject[] }[])[1]!.parts[0]).toMatchObject({
+    functionCall: { name: 'f', args: { invalid_arguments: args } },
+  })
+  expect(warnings.map(({ param }) => param)).toEqual(['messages[1].tool_calls[0].function.arguments'])
+})
+
+test('empty text beside an image is left out', () => {
+  const image: ContentPart = {
+    kind: 'image',
+    source: { kind: 'base64', mediaType: 'image/jpg', data: 'AA==' },
+    detail: undefined,
+    cache: undefined,
+  }
+  expect(contentsOf([user(textPart(''), image)])).toEqual([
+    { role: 'user', parts: [{ inlineData: { mimeType: 'image/jpeg', data: 'AA==' } }] },
+  ])
 })
 
 describe('media', () => {
@@ -314,6 +326,46 @@ describe('tools', () => {
     expect(warnings.map((warning) => warning.param)).toEqual(['tools.f.parameters'])
   })
 
+  test.each([
+    ['gemini-2.0-flash', {}],
+    ['gemini-2.0-flash', { type: 'object', properties: {} }],
+    ['gemini-2.5-flash', {}],
+  ] as const)('a function of %s that takes %j has no parameters', (model, parameters) => {
+    const { body } = lower({ tools: [tool('f', { parameters })] }, model)
+    expect(body['tools']).toEqual([{ functionDeclarations: [{ name: 'f' }] }])
+  })
+
+  describe('beside a format of the answer', () => {
+    const schema = { type: 'object', properties: { a: { type: 'string' } } }
+    const request = {
+      messages: [{ role: 'system', content: [textPart('Be kind.')] } as const, user(textPart('Hi'))],
+      tools,
+      responseFormat: { kind: 'json-schema', name: 'x', description: undefined, schema, strict: true },
+    } as const
+
+    test('are refused by older models, so the format is told in words', () => {
+      const { body, warnings } = lower(request, 'gemini-2.5-flash')
+      expect(body).not.toHaveProperty('generationConfig')
+      expect(body).toHaveProperty('tools')
+      const { parts } = body['systemInstruction'] as { parts: { text: string }[] }
+      expect(parts[0]!.text).toBe('Be kind.')
+      expect(parts[1]!.text).toEndWith(`It must fit this JSON Schema:\n${JSON.stringify(schema)}`)
+      expect(warnings.map(({ param }) => param)).toEqual(['response_format'])
+    })
+
+    test('are left out where none may be called', () => {
+      const { body, warnings } = lower({ ...request, toolChoice: { kind: 'none' } }, 'gemini-2.5-flash')
+      expect(body).not.toContainAnyKeys(['tools', 'toolConfig'])
+      expect(body['generationConfig']).toMatchObject({ responseJsonSchema: schema })
+      expect(warnings).toEqual([])
+    })
+
+    test('are both sent to newer ones', () => {
+      const { body } = lower(request, 'gemini-3-flash-preview')
+      expect(body).toContainAllKeys(['contents', 'systemInstruction', 'tools', 'generationConfig'])
+    })
+  })
+
   test('a function that takes nothing has no parameters', () => {
     const { body } = lower({ tools: [tool('f', { parameters: undefined, description: 'does' })] })
     expect(body['tools']).toEqual([{ functionDeclarations: [{ name: 'f', description: 'does' }] }])
@@ -371,9 +423,9 @@ describe('settings', () => {
       responseMimeType: 'application/json',
       responseSchema: { type: 'object', properties: { a: { type: 'string', enum: ['x'] } } },
     })
-    expect(configOf({ responseFormat: { kind: 'json-object' } })).toEqual({
-      responseMimeType: 'application/json',
-    })
+    for (const anyJson of [{ kind: 'json-object' }, { ...responseFormat, schema: {} }] as const) {
+      expect(configOf({ responseFormat: anyJson })).toEqual({ responseMimeType: 'application/json' })
+    }
   })
 
   test('who asks for alternatives to each token asks for the tokens', () => {
@@ -395,6 +447,8 @@ describe('settings', () => {
       ['min_p', 'repetition_penalty', 'logit_bias'],
     ],
     [{ sampling: { stop: ['1', '2', '3', '4', '5', '6'] } }, ['stop']],
+    [{ sampling: { stop: [''] } }, ['stop']],
+    [{ messages: [{ role: 'user', name: 'Bo', content: [textPart('Hi')] }] }, ['messages[0].name']],
     [
       { labels: { verbosity: 'low', store: true, serviceTier: 'flex' } },
       ['service_tier', 'verbosity', 'store'],
@@ -426,6 +480,9 @@ describe('thinking', () => {
     [{ effort: 'medium' }, 'gemini-2.5-flash', { includeThoughts: true, thinkingBudget: 8192 }, 0],
     [{ effort: 'max' }, 'gemini-2.5-flash', { includeThoughts: true, thinkingBudget: 24_576 }, 0],
     [{ maxTokens: 10 }, 'gemini-2.5-pro', { includeThoughts: true, thinkingBudget: 128 }, 0],
+    [{ maxTokens: 10 }, 'gemini-2.5-flash', { includeThoughts: true, thinkingBudget: 10 }, 0],
+    [{ maxTokens: 10 }, 'gemini-2.5-flash-lite', { includeThoughts: true, thinkingBudget: 512 }, 0],
+    [{ effort: 'none' }, 'gemini-2.5-flash-lite', { thinkingBudget: 0 }, 0],
     [{ enabled: false }, 'gemini-2.5-flash', { thinkingBudget: 0 }, 0],
     [{ enabled: false }, 'gemini-2.5-pro', { thinkingBudget: 128 }, 1],
     [{ effort: 'high' }, 'gemini-2.0-flash', undefined, 1],
