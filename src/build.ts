@@ -18,6 +18,7 @@ for (const target of targets) {
     entrypoints: [`${import.meta.dir}/main.ts`],
     minify: true,
     bytecode: true,
+    splitting: true,
     format: 'esm',
     compile: { target: `bun-${target}`, outfile, autoloadDotenv: false, autoloadBunfig: false },
   })
