@@ -1,14 +1,15 @@
 // What a call would cost, without making it.
 
+import { noUsage } from '../conversation/usage.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { formatUsd, smaller, type Pico } from '../credits/money.ts'
-import { affordableOutput, ceilingOf } from '../credits/price.ts'
+import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
 import { freeIn } from './admission.ts'
 import { admitted } from './complete.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { candidatesFor, needOf } from './plan.ts'
-import { promptGuess, tokenBound } from './prompt-size.ts'
+import { promptCount, tokenBound } from './prompt-size.ts'
 import { testModel } from './test-mode.ts'
 
 /** Output tokens of a typical answer where the client names no maximum. */
@@ -39,7 +40,7 @@ export async function estimate(
   const listed = gateway.catalog.resolve(request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
   const most = Math.min(await tokenBound(request.body, bodyBytes), bodyBytes + 10_000)
-  const guess = Math.min(promptGuess(request.body, bodyBytes), most)
+  const counted = Math.min(await promptCount(request.body), most)
   const candidates = candidatesFor(
     [model],
     gateway.providers,
@@ -52,21 +53,22 @@ export async function estimate(
   const outputTokens =
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? gateway.limits.holdOutputTokens
   const { n } = request.envelope
-  const at = (prompt: number, output: number) =>
-    ceilingOf({ promptTokens: prompt, outputTokens: output * n, toolCalls: {} }, price)
+  // As the receipt will count: with nothing cached, at the rates of plain text. Only the maximum is a bound.
+  const costWith = (output: number) => costOf({ ...noUsage, input: counted, output: output * n }, price).total
+  const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = fundingOf(caller.channel, model.flashClass)
   const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
   const refused = refusalOf(gateway, call) ?? (free < need.least ? 'insufficient_credits' : undefined)
   return {
     model: model.id,
-    prompt_tokens: { expected: guess, maximum: most },
-    low: formatUsd(capped(at(guess, 1))),
-    expected: formatUsd(capped(at(guess, Math.min(outputTokens, typicalOutputTokens)))),
-    maximum: formatUsd(capped(at(most, outputTokens))),
+    prompt_tokens: { expected: counted, maximum: most },
+    low: formatUsd(capped(costWith(1))),
+    expected: formatUsd(capped(costWith(Math.min(outputTokens, typicalOutputTokens)))),
+    maximum: formatUsd(capped(ceiling)),
     affordable_output_tokens: Math.max(
       0,
-      affordableOutput(free, { ...need.bound, promptTokens: guess }, price),
+      affordableOutput(free, { ...need.bound, promptTokens: counted }, price),
     ),
     pool:
       funding.find((pool) => freeIn(gateway.ledger.balance(caller.account.id), [pool], gateway.now()) > 0n) ??

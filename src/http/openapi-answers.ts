@@ -110,7 +110,7 @@ export const estimateSchema = z.object({
   prompt_tokens: z.object({ expected: count, maximum: count }),
   low: usd.describe('With one token of output.'),
   expected: usd.describe('With an answer of usual length.'),
-  maximum: usd.describe('The most the request allows: what is held before the call.'),
+  maximum: usd.describe('The most the request allows.'),
   affordable_output_tokens: count.describe('How long an answer the credit at hand pays for.'),
   pool: z.string().describe('The pool that pays first.'),
   refusal: z.string().optional().describe('The error code that the call would be refused with.'),

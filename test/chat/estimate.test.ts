@@ -45,3 +45,22 @@ test('is low ≤ expected ≤ maximum, the maximum bounds the real charge, and n
 test('max_cost caps it', async () => {
   expect(Number((await estimate({ max_cost: '0.0005' }))['maximum'])).toBe(0.0005)
 })
+
+test('what the model reads is counted, and what stands around it is not', async () => {
+  const plain = await estimate({ max_tokens: 5 })
+  const dressed = await estimate({ max_tokens: 5, user: 'someone with a long name', metadata: { a: 'b' } })
+  // "Where does it run?" is five tokens, in the six of a chat's frame.
+  expect(plain['prompt_tokens']).toMatchObject({ expected: 11 })
+  expect(dressed['prompt_tokens']).toMatchObject({ expected: 11 })
+  expect([dressed['low'], dressed['expected']]).toEqual([plain['low'], plain['expected']])
+})
+
+test('low and expected are at the rates of the receipt, not at the dearest of the model', async () => {
+  const { low, expected } = await estimate({ model: 'sim/echo', max_tokens: 5 })
+  const { pricing } = (await (await fetch(`${lab.weir.baseUrl}/models/sim/echo`)).json()) as {
+    pricing: Record<'prompt' | 'completion' | 'input_cache_write', string>
+  }
+  expect(Number(pricing.input_cache_write)).toBeGreaterThan(Number(pricing.prompt))
+  expect(Number(low)).toBeCloseTo(11 * Number(pricing.prompt) + Number(pricing.completion), 12)
+  expect(Number(expected)).toBeCloseTo(11 * Number(pricing.prompt) + 5 * Number(pricing.completion), 12)
+})
