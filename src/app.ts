@@ -12,7 +12,7 @@ import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
 import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
-import type { Config } from './config.ts'
+import { type Config, reasonOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
 import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
@@ -115,9 +115,14 @@ async function listenOrClose(
 ): Promise<Server> {
   try {
     return listen(config, service)
-  } catch (error) {
+  } catch (cause) {
     await store.close()
-    throw error
+    const { host, port } = config.server
+    // Bun asks whether the port is in use, also where it is the address that does not exist.
+    throw new Error(
+      `cannot listen on ${host}:${port} (${reasonOf(cause)}): another program uses the port, or this machine has no such address`,
+      { cause },
+    )
   }
 }
 

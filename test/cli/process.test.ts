@@ -34,8 +34,23 @@ test('a bad configuration ends with 78 and all its faults', async () => {
 test('machine output is alone on standard output while a warning goes to standard error', async () => {
   using home = tempDir()
   const env = { PATH: '', HOME: home.path, WEIR_SERVER_PROT: '1' }
-  const ran = await runWeir(['accounts', 'list', '--json'], { cwd: home.path, env })
+  const ran = await runWeir(['models', 'none-like-this', '--json'], { cwd: home.path, env })
   expect(ran).toMatchObject({ code: 0, stdout: '[]\n', stderr: expect.stringContaining('WEIR_SERVER_PROT') })
+})
+
+test.each(['127.0.0.1', '999.1.1.1'])('an address that cannot be listened on, %p, is named', async (host) => {
+  using home = tempDir()
+  const other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+  try {
+    const ran = await runWeir(['serve', '--host', host, '--port', String(other.port)], { cwd: home.path })
+    expect(ran).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining(`weir: cannot listen on ${host}:${other.port} (`),
+    })
+  } finally {
+    await other.stop()
+  }
 })
 
 test('a reader that has seen enough is no failure', async () => {
