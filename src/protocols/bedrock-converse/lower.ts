@@ -42,7 +42,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const family = familyOf(target.model)
   const names = toolNamesOf(request)
   const { system, turns } = conversationOf(request, names, target.model, warn)
-  const tooling = toolingOf(request, turns, names, target.model, family.caches, warn)
+  const tooling = toolingOf(request, turns, names, target.model, family, warn)
   const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)
   const {
     additionalModelRequestFields: given,

@@ -10,11 +10,14 @@ export interface Family {
   readonly effort: ((effort: string | undefined) => JsonObject | undefined) | undefined
   /** Whether cache marks are understood. */
   readonly caches: boolean
+  /** What the model can be made to call: a named tool, any of its tools, or nothing against its will. */
+  readonly forces: 'named' | 'any' | 'nothing'
 }
 
 const wordFor = (effort: string | undefined) => threeEfforts[effort ?? 'medium'] ?? 'medium'
 
-const others: Family = { topK: undefined, effort: undefined, caches: false }
+// A model that nobody has reported on is asked as the API documents it.
+const others: Family = { topK: undefined, effort: undefined, caches: false, forces: 'named' }
 
 const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }
 
@@ -43,7 +46,9 @@ const families: readonly (readonly [RegExp, Family])[] = [
       effort: (effort) => (effort === 'none' ? undefined : { reasoning_config: wordFor(effort) }),
     },
   ],
-  [/mistral|pixtral|magistral|devstral/i, { ...others, topK: (top_k) => ({ top_k }) }],
+  [/mistral|pixtral|magistral|devstral/i, { ...others, topK: (top_k) => ({ top_k }), forces: 'any' }],
+  // "This model doesn't support the toolConfig.toolChoice.any field", says the API.
+  [/llama|titan|cohere/i, { ...others, forces: 'nothing' }],
 ]
 
 export function familyOf(model: string): Family {

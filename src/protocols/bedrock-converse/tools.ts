@@ -4,8 +4,9 @@ import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/r
 import { closedSchema, warnOfTold } from '../anthropic-messages/closed-schema.ts'
 import { traitsOf } from '../anthropic-messages/models.ts'
 import { answerTool } from '../anthropic-messages/schema.ts'
-import { isBlank, type Offer, offerOf, type Warn } from '../lowering.ts'
+import { isBlank, narrowed, type Offer, offerOf, type Warn } from '../lowering.ts'
 import { cachePoint } from './content.ts'
+import type { Family } from './models.ts'
 import type { WireNames } from './names.ts'
 import { isClaude } from './schema.ts'
 import { toolsCalled, type Turn } from './turns.ts'
@@ -24,7 +25,7 @@ export function toolingOf(
   turns: readonly Turn[],
   names: WireNames,
   model: string,
-  caches: boolean,
+  { caches, forces }: Family,
   warn: Warn,
 ): Tooling {
   const offer = offerOf(request)
@@ -39,7 +40,8 @@ export function toolingOf(
   }
   // There is no word for `none`: tools are left out, unless the history has calls, which need their declarations.
   const withheld = offer.choice === 'none' && called.length === 0
-  const declared = withheld ? [] : offer.tools
+  // A model that cannot be made to call this one tool is shown no other.
+  const declared = withheld ? [] : forces === 'any' ? narrowed(offer) : offer.tools
   if (offer.choice === 'none' && !withheld && offer.tools.length > 0) {
     warn(
       'tool_choice',
@@ -55,7 +57,12 @@ export function toolingOf(
     ...(answer === undefined ? [] : [answer]),
   ]
   if (specs.length === 0) return { config: undefined, output, forced: false }
-  const choice = choiceOf(offer, declared.length, answer !== undefined, names)
+  const wanted = choiceOf(offer, declared.length, answer !== undefined, names)
+  const choice = forced(wanted, forces)
+  if (wanted !== undefined && choice === undefined) {
+    const param = answer === undefined ? 'tool_choice' : 'response_format'
+    warn(param, 'This model cannot be made to call a tool; it decides by itself.')
+  }
   return {
     config: { tools: specs, ...(choice === undefined ? {} : { toolChoice: choice }) },
     output,
@@ -84,6 +91,12 @@ function choiceOf(
   if (answers) return declared === 0 || choice === 'none' ? { tool: { name: answerTool } } : { any: {} }
   if (choice !== 'required' || declared === 0) return undefined
   return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
+}
+
+/** The choice in the words that the model understands; undefined where it understands none. */
+function forced(choice: JsonObject | undefined, forces: Family['forces']): JsonObject | undefined {
+  if (choice === undefined || forces === 'nothing') return undefined
+  return forces === 'any' ? { any: {} } : choice
 }
 
 function nativeFormat(

@@ -332,6 +332,19 @@ describe('tools', () => {
     )
   })
 
+  test.each([
+    ['us.amazon.nova-lite-v1:0', ['b', 'lookup'], { tool: { name: 'b' } }, []],
+    ['mistral.mistral-large-2407-v1:0', ['b'], { any: {} }, []],
+    ['meta.llama3-1-70b-instruct-v1:0', ['b', 'lookup'], undefined, ['tool_choice']],
+  ] as const)('of %s are forced as far as they can be', (model, declared, choice, warned) => {
+    const tools = [{ ...tool, name: 'b' }, tool]
+    const { body, warnings } = lower({ tools, toolChoice: { kind: 'function', name: 'b' } }, { model })
+    const config = body.toolConfig as { tools: { toolSpec: JsonObject }[]; toolChoice?: JsonObject }
+    expect(config.tools.map(({ toolSpec }) => toolSpec.name as string)).toEqual([...declared])
+    expect(config.toolChoice).toEqual(choice)
+    expect(warnings.map(({ param }) => param)).toEqual([...warned])
+  })
+
   test('a result without its call is refused', () => {
     expect(() => lower({ messages: [user('a'), result('c', 'x')] })).toThrow(
       expect.objectContaining({ code: 'invalid_request' }),
