@@ -16,6 +16,7 @@ import type { ChatLimits, Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
 import { passthroughChannel, passthroughWhole } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
+import { quirksFor } from './quirks.ts'
 import type { ByteReader, OpenStream, Outcome, Settlement } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
 import { stopNote } from './stream-channel.ts'
@@ -135,7 +136,7 @@ async function prepare(
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,
-    quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
+    quirks: quirksFor(outbound, provider),
     maxOutputTokens: model.maxOutputTokens,
     reasoning: model.reasoning,
     rememberedSignature: (id) => gateway.signatures.recall(id),

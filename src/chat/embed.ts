@@ -16,6 +16,7 @@ import { AttemptFailed, dispatch, DispatchFailed, pause } from './dispatch.ts'
 import { transportFault } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { candidatesFor, type Candidate } from './plan.ts'
+import { quirksFor } from './quirks.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import { answerHeaders, jsonResponse } from './respond.ts'
 
@@ -116,7 +117,7 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,
-    quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
+    quirks: quirksFor(outbound, provider),
     maxOutputTokens: model.maxOutputTokens,
     reasoning: false,
     rememberedSignature: () => undefined,
