@@ -151,7 +151,8 @@ function isRecursive(root: JsonObject): boolean {
   return leadsBack(root)
 }
 
-function targetOf(root: JsonObject, pointer: string): Json | undefined {
+/** What a reference within a schema points at; undefined where it points elsewhere, or at nothing. */
+export function targetOf(root: JsonObject, pointer: string): Json | undefined {
   if (!pointer.startsWith('#/')) return undefined
   let at: Json | undefined = root
   for (const step of pointer.slice(2).split('/')) {

@@ -19,7 +19,7 @@ export function blocksOf(parts: readonly ContentPart[], param: string): JsonObje
       case 'refusal':
         return isBlank(part.text) ? [] : [{ type: 'text', text: part.text }]
       case 'image':
-        return [{ type: 'image', source: sourceOf(part.source), ...cacheControl(part.cache) }]
+        return [imageBlock(part, param)]
       case 'file':
         return [fileBlock(part, param)]
       case 'audio':
@@ -46,13 +46,35 @@ export function textBlocksOf(parts: readonly ContentPart[], param: string): Json
   return blocksOf(parts, param)
 }
 
+const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
+
+function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): JsonObject {
+  const told = mediaTypeOf(source)
+  // Clients write the ending of a file's name for its type.
+  const mediaType = told === 'image/jpg' ? 'image/jpeg' : told
+  if (mediaType !== undefined && !imageTypes.has(mediaType)) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `This model's provider takes JPEG, PNG, GIF and WebP images, not ${mediaType}.`,
+      param,
+    })
+  }
+  const wire = sourceOf(source)
+  return {
+    type: 'image',
+    source: mediaType === undefined ? wire : { ...wire, media_type: mediaType },
+    ...cacheControl(cache),
+  }
+}
+
+/** The type of bytes, in small letters and without parameters; what lies elsewhere has none here. */
+function mediaTypeOf(source: MediaSource): string | undefined {
+  return source.kind === 'base64' ? source.mediaType.split(';')[0]!.trim().toLowerCase() : undefined
+}
+
 function fileBlock(part: Part<'file'>, param: string): JsonObject {
   const { source } = part
-  const mediaType =
-    source.kind === 'base64' ? source.mediaType.split(';')[0]!.trim().toLowerCase() : undefined
-  if (mediaType?.startsWith('image/')) {
-    return { type: 'image', source: sourceOf(source), ...cacheControl(part.cache) }
-  }
+  const mediaType = mediaTypeOf(source)
+  if (mediaType?.startsWith('image/')) return imageBlock(part, param)
   return {
     type: 'document',
     source: documentSource(source, mediaType, param),

@@ -6,6 +6,7 @@ import { isObject } from '../json.ts'
 import type { Warn } from '../lowering.ts'
 import { closedSchema, warnOfTold } from './closed-schema.ts'
 import type { ModelTraits } from './models.ts'
+import { rootObjectOf } from './root-object.ts'
 import { answerTool, cacheControl } from './schema.ts'
 import type { Turn } from './turns.ts'
 
@@ -60,31 +61,35 @@ function offeredTools(request: ChatRequest): readonly FunctionTool[] {
   return allowed
 }
 
-const noArguments: JsonObject = { type: 'object', properties: {} }
-
 function toolOf(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject {
   const strict = tool.strict === true ? strictSchema(tool, traits, warn) : undefined
   return {
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    input_schema: strict ?? { type: 'object', ...(tool.parameters ?? noArguments) },
+    input_schema: strict ?? argumentsSchema(tool, warn),
     ...(strict === undefined ? {} : { strict: true }),
     ...cacheControl(tool.cache),
   }
 }
 
+/** The schema of a tool's arguments; alternatives that Claude cannot be shown at its root are named. */
+export function argumentsSchema({ name, parameters }: FunctionTool, warn: Warn): JsonObject {
+  const { schema, merged } = rootObjectOf(parameters)
+  if (merged) warn('tools', `The alternatives in the schema of ${name} are shown to the model as one object.`)
+  return schema
+}
+
 /** The arguments' schema of a strict tool, where the model knows such tools and can be held to this one. */
 function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject | undefined {
-  const closed =
-    traits.schema === 'native'
-      ? closedSchema(tool.parameters ?? { ...noArguments, additionalProperties: false })
-      : undefined
+  const { schema, merged } = rootObjectOf(tool.parameters)
+  const asked = tool.parameters === undefined ? { ...schema, additionalProperties: false } : schema
+  const closed = traits.schema === 'native' && !merged ? closedSchema(asked) : undefined
   if (closed === undefined) {
     warn('tools', `This model cannot be held to the schema of ${tool.name}: it is not strict.`)
     return undefined
   }
   warnOfTold(closed, 'tools', warn)
-  return { type: 'object', ...closed.schema }
+  return closed.schema
 }
 
 /** The types of tools that Anthropic runs or defines: dated names, and a few without a date. */
@@ -129,15 +134,18 @@ function choiceOf(
     case 'allowed':
       return choice.mode === 'required' || answers ? { type: 'any' } : { type: 'auto' }
     case 'none':
-      return answers ? { type: 'tool', name: answerTool } : { type: 'none' }
+      return answers ? theAnswer : { type: 'none' }
     case 'auto':
     case undefined:
-      if (answers) return declared.length === 1 ? { type: 'tool', name: answerTool } : { type: 'any' }
+      if (answers) return declared.length === 1 ? theAnswer : { type: 'any' }
       return choice === undefined ? undefined : { type: 'auto' }
     default:
       return choice satisfies never
   }
 }
+
+/** Once: two calls would be two texts, one after the other. */
+const theAnswer: JsonObject = { type: 'tool', name: answerTool, disable_parallel_tool_use: true }
 
 /** `parallel_tool_calls: false` is a property of the choice, which it may have to bring into being. */
 function parallel(request: ChatRequest, choice: JsonObject | undefined): JsonObject | undefined {

@@ -4,6 +4,7 @@ import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/r
 import { closedSchema, warnOfTold } from '../anthropic-messages/closed-schema.ts'
 import { traitsOf } from '../anthropic-messages/models.ts'
 import { answerTool } from '../anthropic-messages/schema.ts'
+import { argumentsSchema } from '../anthropic-messages/tools.ts'
 import { isBlank, narrowed, type Offer, offerOf, type Warn } from '../lowering.ts'
 import { cachePoint } from './content.ts'
 import type { Family } from './models.ts'
@@ -50,7 +51,10 @@ export function toolingOf(
   }
   const known = new Set(declared.map((tool) => names.of(tool.name)))
   const specs = [
-    ...declared.flatMap((tool) => [specOf(tool, names), ...(caches ? cachePoint(tool.cache) : [])]),
+    ...declared.flatMap((tool) => [
+      specOf(tool, names, model, warn),
+      ...(caches ? cachePoint(tool.cache) : []),
+    ]),
     ...called
       .filter((name) => !known.has(name))
       .map((name) => ({ toolSpec: { name, inputSchema: { json: { type: 'object', properties: {} } } } })),
@@ -70,13 +74,17 @@ export function toolingOf(
   }
 }
 
-function specOf({ name, description, parameters }: FunctionTool, names: WireNames): JsonObject {
+function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn): JsonObject {
+  const { name, description, parameters } = tool
+  const schema = isClaude(model)
+    ? argumentsSchema(tool, warn)
+    : { type: 'object', ...(parameters ?? { properties: {} }) }
   return {
     toolSpec: {
       name: names.of(name),
       // An empty description is refused.
       ...(description === undefined || isBlank(description) ? {} : { description }),
-      inputSchema: { json: { type: 'object', ...(parameters ?? { properties: {} }) } },
+      inputSchema: { json: schema },
     },
   }
 }

@@ -196,6 +196,29 @@ describe('messages', () => {
     ])
   })
 
+  test.each([
+    ['image/jpg', 'image/jpeg'],
+    ['IMAGE/PNG; charset=binary', 'image/png'],
+    ['image/svg+xml', undefined],
+  ] as const)('carry an image of type %s as %p', (mediaType, sent) => {
+    const source = { kind: 'base64', mediaType, data: 'aaaa' } as const
+    const parts = [
+      { kind: 'image', source, detail: undefined, cache: undefined },
+      { kind: 'file', source, filename: 'a', cache: undefined },
+    ] as const
+    for (const part of parts) {
+      const request = { messages: [{ role: 'user', content: [part] } as const] }
+      if (sent === undefined) {
+        expect(refusalOf(request)).toEqual(['unsupported_parameter', 'messages[0].content'])
+      } else {
+        const [{ content }] = lower(request).body.messages as [{ content: JsonObject[] }]
+        expect(content).toEqual([
+          { type: 'image', source: { type: 'base64', media_type: sent, data: 'aaaa' } },
+        ])
+      }
+    }
+  })
+
   test('carry images and files in all their forms', () => {
     const pdf = { kind: 'base64', mediaType: 'application/pdf', data: 'JVBE' } as const
     const parts: ContentPart[] = [
@@ -436,6 +459,34 @@ describe('tools', () => {
       },
       { name: 'b', input_schema: { type: 'object', properties: {} } },
     ])
+  })
+
+  const member = (name: string, type = 'string', required = [name]) => ({
+    type: 'object',
+    properties: { kind: { const: name }, [name]: { type } },
+    required: ['kind', ...required],
+  })
+  test.each<readonly [string, JsonObject, string[]]>([
+    ['any of', { anyOf: [member('a'), member('b')] }, ['kind']],
+    ['one of', { oneOf: [member('a'), { $ref: '#/$defs/b' }], $defs: { b: member('b') } }, ['kind']],
+    ['all of', { allOf: [member('a'), member('b')] }, ['kind', 'a', 'b']],
+    ['some within another', { anyOf: [member('a'), { anyOf: [member('b')] }] }, ['kind']],
+  ])('may have %s at the root, which the API would refuse', (_, parameters, required) => {
+    const { body, warned } = lower({
+      tools: [tool('f', { parameters: parameters })],
+    })
+    const [{ input_schema: schema }] = body.tools as [{ input_schema: JsonObject }]
+    expect(schema).not.toContainAnyKeys(['anyOf', 'oneOf', 'allOf'])
+    expect(schema).toMatchObject({
+      type: 'object',
+      properties: {
+        kind: { anyOf: [{ const: 'a' }, { const: 'b' }] },
+        a: { type: 'string' },
+        b: { type: 'string' },
+      },
+      required,
+    })
+    expect(warned).toEqual(['tools'])
   })
 
   test.each([
@@ -700,7 +751,8 @@ describe('a structured answer', () => {
     const { body } = lower({ responseFormat }, at)
     const [made] = body.tools as JsonObject[]
     expect(made!.input_schema).toEqual(schema)
-    expect(body.tool_choice).toEqual({ type: 'tool', name: made!.name! })
+    const once = { disable_parallel_tool_use: true }
+    expect(body.tool_choice).toEqual({ type: 'tool', name: made!.name!, ...once })
     const events = outbound.whole(
       {
         content: [{ type: 'tool_use', id: 't1', name: made!.name, input: { a: 'b' } }],
