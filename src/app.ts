@@ -60,31 +60,44 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const state: RunState = { draining: false, stopping: new AbortController() }
   const service = serviceOf(config, store, live, log, owner, state)
   const server = await listenOrClose(config, service, store)
-  // Only after the port is ours: a key that was made and never shown would be lost.
-  const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
+  try {
+    // Only after the port is ours: a key that was made and never shown would be lost.
+    const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
+    const servers = await discover(config, server, live)
+    // Starting leaves garbage behind that nobody would collect before the first burst of calls.
+    Bun.gc(true)
+    const sweep = startSweep({
+      ledger: store.ledger,
+      idempotency: store.idempotency,
+      clock: Date.now,
+      everyMs: config.ledger.sweep_ms,
+      failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
+    })
+    return {
+      facts: factsOf(config, server, live, servers, ownerKey),
+      stop: () => {
+        sweep.stop()
+        return stop(config, log, server, service, store, state)
+      },
+    }
+  } catch (error) {
+    // A start that failed must end: it would go on serving, and nobody has seen its banner or its key.
+    await server.stop(true)
+    await store.close()
+    throw error
+  }
+}
+
+/** Finds the servers on this machine, and lists the models of all that tell them; the catalog knows them then. */
+async function discover(config: Config, server: Server, live: Live): Promise<readonly LocalServer[]> {
   const found = config.local_servers.discover
     ? await findLocalServers(unconfigured(config, server), config.local_servers.timeout_ms)
     : []
   const listed = await listedModels(config, live.providers)
+  const servers = [...found, ...listed]
   // Parsing the catalog again for nothing would double what it takes of the memory.
-  if (found.length + listed.length > 0) Object.assign(live, liveOf(config, [...found, ...listed]))
-  // Starting leaves garbage behind that nobody would collect before the first burst of calls.
-  Bun.gc(true)
-
-  const sweep = startSweep({
-    ledger: store.ledger,
-    idempotency: store.idempotency,
-    clock: Date.now,
-    everyMs: config.ledger.sweep_ms,
-    failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
-  })
-  return {
-    facts: factsOf(config, server, live, [...found, ...listed], ownerKey),
-    stop: () => {
-      sweep.stop()
-      return stop(config, log, server, service, store, state)
-    },
-  }
+  if (servers.length > 0) Object.assign(live, liveOf(config, servers))
+  return servers
 }
 
 type Server = ReturnType<typeof Bun.serve>

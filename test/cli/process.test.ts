@@ -3,6 +3,9 @@
 import { expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { Database } from 'bun:sqlite'
+import { openStore } from '../../src/store/open.ts'
+import { databasePath } from '../../src/store/sqlite/connection.ts'
 import { runWeir } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
@@ -52,6 +55,22 @@ test.each(['127.0.0.1', '999.1.1.1'])('an address that cannot be listened on, %p
     await other.stop()
   }
 })
+
+test('a first run that cannot be written ends, and serves nobody', async () => {
+  using home = tempDir()
+  const data = home.join('data')
+  // Another server holds the directory's lock, and something else the database's.
+  const other = openStore(data, { clock: Date.now, serveAs: 'another' })
+  const writer = new Database(databasePath(data))
+  writer.run('BEGIN IMMEDIATE')
+  try {
+    const ran = await runWeir(['serve', '--port', '0', '--data-dir', data], { cwd: home.path })
+    expect(ran).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('cannot be written') })
+  } finally {
+    writer.close()
+    await other.close()
+  }
+}, 20_000)
 
 test('a reader that has seen enough is no failure', async () => {
   const main = resolve(import.meta.dir, '../../src/main.ts')
