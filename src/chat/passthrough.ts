@@ -211,7 +211,7 @@ class RepairChannel implements StreamChannel {
 
   constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
     this.#decoder = new SseDecoder(maxEventBytes)
-    this.#repair = new FrameRepair(context)
+    this.#repair = new FrameRepair(context, quirks)
     this.#quirks = quirks
     this.#context = context
     this.#choices = choices

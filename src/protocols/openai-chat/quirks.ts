@@ -108,6 +108,9 @@ export interface OpenAIChatQuirks {
   readonly reportedCost: 'none' | 'usage.cost' | 'usage.cost_in_usd_ticks'
 }
 
+/** The quirk that decides what becomes of sources beside the choices. */
+export type CitationQuirks = Pick<OpenAIChatQuirks, 'numberedCitations'>
+
 /** OpenAI's own extras, which other providers refuse as unknown fields. */
 export const openaiOnly = [
   'safety_identifier',

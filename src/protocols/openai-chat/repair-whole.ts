@@ -5,27 +5,36 @@ import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
-import { callsState, wireWarnings } from './message-fields.ts'
+import { callsState, wireAnnotation, wireWarnings } from './message-fields.ts'
+import { type CitationQuirks, defaultQuirks } from './quirks.ts'
 import { finishReasonOf } from './upstream-finish.ts'
 import { argumentText } from './repair-calls.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
+import { citationsOf, type Source, sourcesIn } from './upstream-sources.ts'
 import { wireUsage } from './usage.ts'
 
 /**
  * The provider's answer under our id and model, with our usage and every required key. Throws `upstream_error`
  * for a body without choices: that is not an answer.
  */
-export function repairWhole(body: JsonObject, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
+export function repairWhole(
+  body: JsonObject,
+  usage: Usage,
+  bill: Bill,
+  context: AnswerContext,
+  quirks: CitationQuirks = defaultQuirks,
+): JsonObject {
   const { choices, unknown } = fieldsOf(body)
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isObject)) {
     throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
   }
+  const sources = quirks.numberedCitations ? (sourcesIn(body) ?? []) : []
   return {
     id: context.id,
     object: 'chat.completion',
     created: context.created,
     model: context.model,
-    choices: choices.map((choice, i) => repairChoice(choice, i, context)),
+    choices: choices.map((choice, i) => repairChoice(choice, i, context, sources)),
     ...unknown,
     usage: wireUsage(usage, bill),
     ...wireWarnings(context.warnings),
@@ -33,10 +42,15 @@ export function repairWhole(body: JsonObject, usage: Usage, bill: Bill, context:
   }
 }
 
-function repairChoice(choice: JsonObject, position: number, context: AnswerContext): JsonObject {
+function repairChoice(
+  choice: JsonObject,
+  position: number,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject {
   const { index: given, message, finish_reason, logprobs, ...unknown } = choice
   const index = indexOf(given, position)
-  const mended = repairMessage(isObject(message) ? message : {}, index, context)
+  const mended = repairMessage(isObject(message) ? message : {}, index, context, sources)
   // A document that arrived whole has ended; only its word for it may be missing.
   const native = typeof finish_reason === 'string' ? finish_reason : 'stop'
   return {
@@ -48,7 +62,12 @@ function repairChoice(choice: JsonObject, position: number, context: AnswerConte
   }
 }
 
-function repairMessage(message: JsonObject, choice: number, context: AnswerContext): JsonObject {
+function repairMessage(
+  message: JsonObject,
+  choice: number,
+  context: AnswerContext,
+  sources: readonly Source[],
+): JsonObject {
   const { text, refusal, reasoning, details, toolCalls, fields } = mend(message)
   const { annotations, ...others } = fields
   const calls = repairCalls(toolCalls.filter(isObject), (call) => mintedId(context, choice, call))
@@ -57,7 +76,7 @@ function repairMessage(message: JsonObject, choice: number, context: AnswerConte
     role: 'assistant',
     content: hasText ? text : null,
     refusal: refusal === '' ? null : refusal,
-    annotations: Array.isArray(annotations) ? annotations : [],
+    annotations: Array.isArray(annotations) ? annotations : citationsOf(text, sources).map(wireAnnotation),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),

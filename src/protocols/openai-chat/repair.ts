@@ -10,14 +10,19 @@ import type { AnswerContext, Bill } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { ContentTemplate, type MendedRun } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
+import { wireAnnotation } from './message-fields.ts'
 import { type Meter, reportedUsage } from './meter.ts'
+import { type CitationQuirks, defaultQuirks } from './quirks.ts'
 import { CallRepair } from './repair-calls.ts'
 import { errorIn } from './upstream-fault.ts'
 import { failureOf, finishReasonOf } from './upstream-finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
+import { citationsOf, type Source, sourcesIn } from './upstream-sources.ts'
 
 interface OpenChoice {
   readonly calls: CallRepair
+  /** The text so far, kept only where citations are looked up in it. */
+  text: string
   ending: { native: string; logprobs: Json; choiceFields: JsonObject; chunkFields: JsonObject } | undefined
 }
 
@@ -35,15 +40,19 @@ export class FrameRepair implements Meter {
   id: string | undefined
 
   readonly #context: AnswerContext
+  readonly #cites: boolean
   readonly #choices = new Map<number, OpenChoice>()
   /** How many of them have no finish reason yet. */
   #unended = 0
   #template: ContentTemplate | undefined
+  /** What the text cites by number. */
+  #sources: readonly Source[] = []
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
 
-  constructor(context: AnswerContext) {
+  constructor(context: AnswerContext, quirks: CitationQuirks = defaultQuirks) {
     this.#context = context
+    this.#cites = quirks.numberedCitations
     this.#carried = { ...context.extra }
   }
 
@@ -68,7 +77,7 @@ export class FrameRepair implements Meter {
       this.done = true
       return []
     }
-    const unburdened = Object.keys(this.#carried).length === 0
+    const unburdened = Object.keys(this.#carried).length === 0 && !this.#cites
     const text = unburdened ? this.#template?.textOf(frame.data) : undefined
     if (this.#template && text !== undefined) {
       this.deltas += 1
@@ -116,6 +125,8 @@ export class FrameRepair implements Meter {
     for (const [index, choice] of [...this.#choices].toSorted(([a], [b]) => a - b)) {
       for (const call of choice.calls.withoutArguments())
         frames.push(this.#frame(index, argumentsDelta(call, '{}')))
+      const annotations = citationsOf(choice.text, this.#sources).map(wireAnnotation)
+      if (annotations.length > 0) frames.push(this.#frame(index, { annotations }))
       const { native, logprobs, choiceFields, chunkFields } = choice.ending ?? plainStop
       this.#carry(chunkFields)
       const finish = finishReasonOf(native, choice.calls.state)
@@ -134,6 +145,7 @@ export class FrameRepair implements Meter {
 
   #chunk(chunk: JsonObject): Frame[] {
     const { choices, unknown } = fieldsOf(chunk)
+    if (this.#cites) this.#sources = sourcesIn(chunk) ?? this.#sources
     this.#carry(unknown)
     if (!Array.isArray(choices)) return []
     return choices.flatMap((choice, position) => (isObject(choice) ? this.#choice(choice, position) : []))
@@ -175,7 +187,7 @@ export class FrameRepair implements Meter {
 
   #open(index: number): OpenChoice {
     const calls = new CallRepair((call) => mintedId(this.#context, index, call))
-    const choice = { calls, ending: undefined }
+    const choice: OpenChoice = { calls, text: '', ending: undefined }
     this.#choices.set(index, choice)
     this.#unended += 1
     return choice
@@ -214,6 +226,7 @@ export class FrameRepair implements Meter {
       ...(details.length === 0 ? {} : { reasoning_details: [...details] }),
       ...fields,
     }
+    if (this.#cites) choice.text += text
     const calls = choice.calls.step(mended.toolCalls)
     this.characters += text.length + refusal.length + reasoning.length + argumentLength(calls)
     const pieces = calls.map((call): JsonObject => ({ tool_calls: [call] }))

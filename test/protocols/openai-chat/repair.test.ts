@@ -396,6 +396,44 @@ describe('a mended stream', () => {
   })
 })
 
+describe('sources that the text cites by number', () => {
+  const cites = { numberedCitations: true }
+  const sources: JsonObject = {
+    citations: ['https://a.example', 'https://b.example'],
+    search_results: [{ url: 'https://b.example', title: 'B' }],
+  }
+  const at = (url: string, title: string, start_index: number, end_index: number) => ({
+    type: 'url_citation',
+    url_citation: { url, title, start_index, end_index },
+  })
+  const annotations = [at('https://a.example', '', 0, 0), at('https://b.example', 'B', 4, 7)]
+
+  test('are annotations of a stream, told before its end, and stay where they are', () => {
+    const repair = new FrameRepair(context, cites)
+    const stream = [
+      frame({ ...sources, choices: [{ index: 0, delta: { content: 'Yes ' } }] }),
+      frame({ ...sources, choices: [{ index: 0, delta: { content: '[2' } }] }),
+      frame({ ...sources, choices: [{ index: 0, delta: { content: '].' }, finish_reason: 'stop' }] }),
+    ]
+    const frames = [...stream.flatMap((one) => repair.push(one)), ...repair.finish(usage, bill)]
+    expectContract(frames, context)
+    expect(deltasOf(frames).filter((one) => 'annotations' in one)).toEqual([{ annotations }])
+    expect(frames[0]?.data).toContain('"citations":["https://a.example"')
+  })
+
+  test('are annotations of a whole answer, and stay where they are', () => {
+    const message = { role: 'assistant', content: 'Yes [2].' }
+    const body = { ...sources, choices: [{ index: 0, message, finish_reason: 'stop' }] }
+    expect(repairWhole(body, usage, bill, context, cites)).toMatchObject({
+      ...sources,
+      choices: [{ message: { content: 'Yes [2].', annotations } }],
+    })
+    expect(repairWhole(body, usage, bill, context)).toMatchObject({
+      choices: [{ message: { annotations: [] } }],
+    })
+  })
+})
+
 test('what was counted up to an error is counted', () => {
   const repair = new FrameRepair(context)
   repair.push(delta({ content: 'a' }))
