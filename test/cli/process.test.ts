@@ -2,11 +2,11 @@
 
 import { expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
 import { openStore } from '../../src/store/open.ts'
 import { databasePath } from '../../src/store/sqlite/connection.ts'
-import { runWeir } from '../support/run-weir.ts'
+import { runWeir, weirCommand } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
 test('version prints one line and ends with 0', async () => {
@@ -70,6 +70,21 @@ test('a first run that cannot be written ends, and serves nobody', async () => {
     writer.close()
     await other.close()
   }
+}, 20_000)
+
+test('a disk without room for the ends of calls is named, and the room that there is stays free', async () => {
+  using home = tempDir()
+  const data = home.join('data')
+  // No file may grow beyond a megabyte or two: a write that crosses the bound is cut short, as on a disk that fills up.
+  const command = ['sh', '-c', 'ulimit -f 2048; exec "$@"', 'sh', ...weirCommand, 'serve', '--port', '0']
+  const child = Bun.spawn([...command, '--data-dir', data], {
+    cwd: home.path,
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  expect(await new Response(child.stderr).text()).toContain('the disk has no room for')
+  expect(await child.exited).toBe(1)
+  expect(Bun.file(join(data, 'settles.spill')).size).toBe(0)
 }, 20_000)
 
 test('a reader that has seen enough is no failure', async () => {

@@ -1,7 +1,7 @@
 // Where the ends of calls go while the database cannot be written: a file whose space was taken beforehand, so that a
 // full disk still has room for them. Start-up reads it; a command in it is carried out once, by its call's state.
 
-import { closeSync, fdatasyncSync, openSync, readSync, writeSync, fstatSync } from 'node:fs'
+import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SpillTarget } from './group-commit.ts'
 
@@ -20,8 +20,7 @@ export class SpillFile implements SpillTarget {
     const path = join(dataDir, 'settles.spill')
     this.#file = openSync(path, existingOrNew(path), 0o600)
     this.#bytes = bytes
-    const missing = bytes - fstatSync(this.#file).size
-    if (missing > 0) writeSync(this.#file, new Uint8Array(missing), 0, missing, bytes - missing)
+    reserve(this.#file, bytes)
   }
 
   /** The records that an earlier process left, in their order. Appending goes on behind them. */
@@ -70,6 +69,17 @@ export class SpillFile implements SpillTarget {
 }
 
 const headerBytes = 24
+
+/** Takes the file's space. Throws when the disk has not so much, and leaves what there is to the database. */
+function reserve(file: number, bytes: number): void {
+  const before = fstatSync(file).size
+  const missing = bytes - before
+  // A full disk takes a part of what is written without a word, and refuses the next write only.
+  if (missing <= 0 || writeSync(file, new Uint8Array(missing), 0, missing, before) === missing) return
+  ftruncateSync(file, before)
+  closeSync(file)
+  throw new Error(`the disk has no room for the ${bytes} bytes of settles.spill`)
+}
 
 function existingOrNew(path: string): string {
   try {
