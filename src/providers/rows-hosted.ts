@@ -101,6 +101,8 @@ const deepseek = openaiCompatible({
     reasoningEcho: 'reasoning_content',
     echoRequired: true,
     jsonSchema: false,
+    // A list of parts is a 400 or 422: "invalid type: sequence, expected a string".
+    textParts: false,
     fileParts: 'none',
     // Its own guide: while a model thinks these raise no error and have no effect.
     refusedWhileReasoning: ['temperature', 'top_p', 'frequency_penalty', 'presence_penalty'],
@@ -320,6 +322,7 @@ const sambanova = openaiCompatible({
   onDisconnect: 'drain',
   quirks: {
     efforts: ['low', 'medium', 'high'],
+    textParts: false,
     thinkTags: true,
     drops: alsoDrops(
       ...spokenOutput,
@@ -382,7 +385,7 @@ const cloudflare = openaiCompatible({
   // https://api.cloudflare.com/client/v4/accounts/<account>/ai/v1
   baseUrl: toBeConfigured,
   auth: bearer('CLOUDFLARE_API_TOKEN', 'CLOUDFLARE_API_KEY'),
-  quirks: { thinkTags: true },
+  quirks: { thinkTags: true, textParts: false },
 })
 
 const databricks = openaiCompatible({

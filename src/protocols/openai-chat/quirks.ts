@@ -79,6 +79,8 @@ export interface OpenAIChatQuirks {
   readonly cacheControl: boolean
   /** Whether a tool call may carry `extra_content` with Gemini's thought signature (Google's own endpoint). */
   readonly thoughtSignatures: boolean
+  /** Whether text may come in parts; else all of a message's is one text, unless something else stands beside it. */
+  readonly textParts: boolean
   /** Whether a refusal goes back as a part of its own kind; else as text. */
   readonly refusalParts: boolean
   /** How a file is carried; `none` refuses it. */
@@ -141,6 +143,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   jsonSchema: true,
   cacheControl: false,
   thoughtSignatures: false,
+  textParts: true,
   refusalParts: false,
   fileParts: 'file',
   drops: openaiOnly,

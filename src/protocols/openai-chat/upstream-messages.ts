@@ -128,15 +128,16 @@ function nameOf(message: { readonly name?: string }, quirks: OpenAIChatQuirks): 
 function lowerContent(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
   const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
   if (spoken.length === 0) return ''
-  const [only] = spoken
-  if (
-    spoken.length === 1 &&
-    only?.kind === 'text' &&
-    (only.cache === undefined || !context.quirks.cacheControl)
-  ) {
-    return only.text
-  }
+  const texts = spoken.map((part) => plainTextOf(part, context.quirks))
+  if ((texts.length === 1 || !context.quirks.textParts) && !texts.includes(undefined)) return texts.join('\n')
   return spoken.map((part) => lowerPart(part, context))
+}
+
+/** The words of a part that is nothing but words to the provider. */
+function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
+  if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
+  if (part.kind !== 'text') return undefined
+  return part.cache === undefined || !quirks.cacheControl ? part.text : undefined
 }
 
 function lowerPart(part: ContentPart, context: MessageContext): JsonObject {

@@ -207,6 +207,33 @@ describe('messages', () => {
     ])
   })
 
+  const image: ContentPart = {
+    kind: 'image',
+    source: { kind: 'url', url: 'https://x/a.png' },
+    detail: undefined,
+    cache: undefined,
+  }
+  const parts = (...texts: string[]) => texts.map((words) => ({ type: 'text', text: words }))
+  test.each([
+    // row         content                                               is sent as
+    ['openai', [text('a'), text('b')], parts('a', 'b')],
+    ['deepseek', [text('a'), text('b')], 'a\nb'],
+    ['cloudflare', [text('a'), text('b')], 'a\nb'],
+    [
+      'deepseek',
+      [text('a'), image],
+      [...parts('a'), { type: 'image_url', image_url: { url: 'https://x/a.png' } }],
+    ],
+    ['openai', [{ kind: 'refusal', text: 'no' }], [{ type: 'refusal', refusal: 'no' }]],
+    ['groq', [{ kind: 'refusal', text: 'no' }], 'no'],
+  ] as [string, ContentPart[], unknown][])('%s: text in parts %#', (row, content, expected) => {
+    const { body } = lower(row, { messages: [user(text('q')), assistant({ content })] })
+    expect(body.messages).toEqual([
+      { role: 'user', content: 'q' },
+      { role: 'assistant', content: expected },
+    ] as never)
+  })
+
   test('media travel in the parts of the protocol', () => {
     const messages = [
       user(
