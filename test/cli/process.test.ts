@@ -87,6 +87,21 @@ test('a disk without room for the ends of calls is named, and the room that ther
   expect(Bun.file(join(data, 'settles.spill')).size).toBe(0)
 }, 20_000)
 
+test('doctor finds a disk that takes nothing more', async () => {
+  using home = tempDir()
+  const data = home.join('data')
+  // The log that this leaves open is longer than any file may become below.
+  const store = openStore(data, { clock: Date.now })
+  try {
+    const command = ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh', ...weirCommand, 'doctor', '--data-dir', data]
+    const child = Bun.spawn(command, { cwd: home.path, stdout: 'pipe', stderr: 'pipe' })
+    expect(await new Response(child.stderr).text()).toBe('weir: database: cannot be written\n')
+    expect(await child.exited).toBe(1)
+  } finally {
+    await store.close()
+  }
+}, 20_000)
+
 test('a reader that has seen enough is no failure', async () => {
   const main = resolve(import.meta.dir, '../../src/main.ts')
   const shell = Bun.spawn(['sh', '-c', `"$0" "$1" models; echo "code $?" >&2`, process.execPath, main], {

@@ -68,7 +68,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   readonly #sql: ReturnType<typeof statements>
   readonly #prices = new Set<string>()
   #pendingPrices: [version: string, model: string, price: string][] = []
-  #lastWriteCheck = 0
+  #lastWriteCheck = Number.NEGATIVE_INFINITY
 
   constructor(parts: LedgerParts) {
     this.#parts = parts
