@@ -2,7 +2,7 @@
 // how long an admission and the audit of a day take in a file that has grown. `bun bench/ledger.ts [--quick] [--calls 10000000]`; pin it
 // to a core (`taskset -c 0`) for figures that can be compared.
 
-import { closeSync, fdatasyncSync, openSync, statSync, writeSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { noUsage } from '../src/conversation/usage.ts'
 import { dayMs, startOfDay } from '../src/credits/calendar.ts'
@@ -10,6 +10,7 @@ import type { HoldCommand, SettleCommand } from '../src/credits/ledger.ts'
 import { usd } from '../src/credits/money.ts'
 import { openStore, type Store } from '../src/store/open.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { bareSyncsUs } from './disk.ts'
 
 /** The figures to reach: µs of processor time, calls a second on one core, milliseconds, bytes. */
 const targets = {
@@ -145,20 +146,6 @@ async function costOf(bench: Bench, together: number): Promise<Cost> {
   return best
 }
 
-/** A page written and synced, twice: what a hold and a settle cannot be faster than. */
-function bareSyncsUs(path: string): number {
-  const file = openSync(path, 'w')
-  const page = new Uint8Array(4096)
-  const started = performance.now()
-  for (let n = 0; n < lonePairs * 2; n++) {
-    writeSync(file, page)
-    fdatasyncSync(file)
-  }
-  const us = ((performance.now() - started) * 1000) / lonePairs
-  closeSync(file)
-  return us
-}
-
 /** Median and 99th percentile of single holds, in milliseconds. */
 async function admissionMs({
   store,
@@ -274,6 +261,6 @@ async function measureGrowth(dataDir: string): Promise<void> {
 }
 
 using data = tempDir('weir-bench-ledger-')
-await measureGroups(data.join('groups'), bareSyncsUs(data.join('syncs')))
+await measureGroups(data.join('groups'), bareSyncsUs(data.join('syncs'), lonePairs))
 await measureGrowth(data.join('growth'))
 process.exitCode = failed ? 1 : 0

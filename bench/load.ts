@@ -4,6 +4,7 @@
 import { parseArgs } from 'node:util'
 import { startWeir, weirCommand } from '../test/support/run-weir.ts'
 import { tempDir } from '../test/support/tmp.ts'
+import { bareSyncsUs } from './disk.ts'
 import { cpuSeconds, gatewayCore, otherCore, residentMb, type Started, startScript } from './processes.ts'
 import { measureFirstResponse } from './start-up.ts'
 import { openStreams } from './open-streams.ts'
@@ -34,7 +35,8 @@ const { values: flags } = parseArgs({
 })
 const seconds = flags.quick ? 1 : 4
 const rounds = flags.quick ? 1 : 2
-const warmUpSeconds = 1
+/** Until the compiler of both has done most of its work. */
+const warmUpSeconds = flags.quick ? 1 : 10
 
 interface Target {
   readonly name: string
@@ -82,6 +84,9 @@ async function measureAll(upstream: Started, proxy: Started): Promise<void> {
     report('resident idle, MB', residentMb(weir.pid), targets.idleMb)
     // Before the load: what the streams take is asked for, not what a burst of other calls has left behind.
     await measureOpenStreams(`${weir.baseUrl}/chat/completions`, weir)
+    // At one connection nothing overlaps with the two syncs of a call: they are part of what is added there.
+    const syncsMs = bareSyncsUs(data.join('syncs'), flags.quick ? 100 : 1_000) / 1000
+    console.log(`\ntwo bare syncs of this disk: ${syncsMs.toFixed(2)} ms`)
     const { origin, key, pid } = weir
     await measureCells({ name: 'weir', origin, key, model: 'bench/fixed', pid }, upstream, proxy)
   } finally {
