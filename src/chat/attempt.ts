@@ -21,7 +21,7 @@ import { quirksFor } from './quirks.ts'
 import type { ByteReader, OpenStream, Outcome, Settlement } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
 import { stopNote } from './stream-channel.ts'
-import { looksLikeEvents, readHead } from './stream-head.ts'
+import { looksLikeStream, readHead } from './stream-head.ts'
 import { TranslateChannel } from './translate.ts'
 import type { Deadline } from './watchdog.ts'
 
@@ -294,7 +294,7 @@ async function wholeAsStream(
 ): Promise<{ reader: ByteReader; head: readonly Uint8Array[]; ended: boolean }> {
   const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs))
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
-  if (looksLikeEvents(text)) {
+  if (looksLikeStream(text)) {
     return { reader, head: [...channel.push(Buffer.from(text)), ...channel.end()], ended: true }
   }
   const events = outbound.whole(parsedAnswer(response, text), target)

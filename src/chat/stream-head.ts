@@ -34,7 +34,9 @@ export async function readHead(
   }
 }
 
-/** Whether a body that calls itself JSON is a stream of events all the same. */
-export function looksLikeEvents(text: string): boolean {
-  return /^\s*(data|event|id|retry)?:/.test(text)
+/** Whether a body that calls itself JSON is a stream all the same: of events, or of several lines of JSON. */
+export function looksLikeStream(text: string): boolean {
+  if (/^\s*(data|event|id|retry)?:/.test(text)) return true
+  const [first, second] = text.trim().split('\n', 2)
+  return second !== undefined && isObject(parseJson(first!)) && second.startsWith('{')
 }

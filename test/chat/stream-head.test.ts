@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { passthroughChannel } from '../../src/chat/passthrough.ts'
-import { looksLikeEvents, readHead } from '../../src/chat/stream-head.ts'
+import { looksLikeStream, readHead } from '../../src/chat/stream-head.ts'
 import { outbound } from '../../src/protocols/openai-chat/outbound.ts'
 import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
 import { targetOf } from '../protocols/openai-chat/dialects.ts'
@@ -64,7 +64,10 @@ test.each([
   [wholeStream, true],
   [`: ping\n\n${wholeStream}`, true],
   ['\nevent: message\ndata: {}\n\n', true],
+  ['{"done":false}\n{"done":true}\n', true],
+  ['{"done":true}\n', false],
+  ['{\n  "choices": []\n}', false],
   [completion('data: x', someUsage), false],
   ['[]', false],
   ['', false],
-])('%j looks like events: %p', (body, expected) => expect(looksLikeEvents(body)).toBe(expected))
+])('%j looks like a stream: %p', (body, expected) => expect(looksLikeStream(body)).toBe(expected))
