@@ -31,13 +31,20 @@ const longestWording = 4000
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const envelope = envelopeOf(parseJson(body))
   if (!envelope) {
-    return fault(kindOfBareStatus(status), `HTTP ${status} without an error in JSON`, {
+    return fault(kindOfBareStatus(status), wordsFor(status), {
       status,
       retryAfterMs: retryAfterMs(headers),
     })
   }
   const told = faultIn(envelope, status)
   return { ...told, retryAfterMs: retryAfterMs(headers) ?? told.retryAfterMs }
+}
+
+/** A 413 is told to the caller, so it says what is to be done. */
+function wordsFor(status: number): string {
+  return status === 413
+    ? 'The request is too large for the provider.'
+    : `HTTP ${status} without an error in JSON`
 }
 
 /** The fault in a body or chunk that came with status 200; undefined when it carries none. */

@@ -250,7 +250,10 @@ describe('the kind of a fault', () => {
   })
 
   test('a 413 without a word is about the length', () => {
-    expect(faultOf(413, '').kind).toBe('context-length')
+    expect(faultOf(413, '')).toMatchObject({
+      kind: 'context-length',
+      message: 'The request is too large for the provider.',
+    })
   })
 
   const detail = [
