@@ -29,7 +29,7 @@ export function generationConfigOf(
     frequencyPenalty: sampling.frequencyPenalty,
     responseLogprobs: wantsLogprobs(sampling) ? true : undefined,
     logprobs: wantsLogprobs(sampling) ? sampling.topLogprobs : undefined,
-    thinkingConfig: thinkingOf(request.reasoning, traits, reasons, warnings),
+    thinkingConfig: thinkingOf(request, traits, reasons, warnings),
     responseModalities: modalitiesOf(request.rest['modalities']),
     speechConfig: speechOf(request.rest['audio'], warnings),
     ...formatOf(request, traits, warnings),
@@ -128,7 +128,7 @@ const levels: Readonly<Record<Effort, ThinkingLevel>> = {
 const levelOrder: readonly ThinkingLevel[] = ['minimal', 'low', 'medium', 'high']
 
 function thinkingOf(
-  reasoning: Reasoning | undefined,
+  { reasoning, maxOutputTokens }: ChatRequest,
   traits: Traits,
   reasons: boolean,
   warnings: Warning[],
@@ -145,7 +145,7 @@ function thinkingOf(
     ...(includeThoughts ? { includeThoughts } : {}),
     ...(traits.thinking === 'level' && reasoning.maxTokens === undefined
       ? levelOf(effort, traits, warnings)
-      : budgetOf(reasoning.maxTokens, effort, traits, warnings)),
+      : budgetOf(reasoning.maxTokens ?? budgetFor(effort, maxOutputTokens), traits, warnings)),
   }
 }
 
@@ -158,15 +158,16 @@ function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]
   return { thinkingLevel: level }
 }
 
-function budgetOf(
-  maxTokens: number | undefined,
-  effort: Effort | undefined,
-  traits: Traits,
-  warnings: Warning[],
-): JsonObject {
-  // A plain switch leaves the budget to the model (-1): some of the small ones do not think by themselves.
-  if (maxTokens === undefined && effort === undefined) return { thinkingBudget: -1 }
-  const wanted = maxTokens ?? budgets[effort ?? 'medium']
+/** The tokens for an effort; a plain switch leaves them to the model: some of the small ones do not think by themselves. */
+function budgetFor(effort: Effort | undefined, maxOutputTokens: number | undefined): number | undefined {
+  if (effort === undefined) return undefined
+  if (effort === 'none' || maxOutputTokens === undefined) return budgets[effort]
+  // Thoughts count as output: a fifth of it is kept for the answer, which would be empty otherwise.
+  return Math.min(budgets[effort], Math.max(1, Math.floor(maxOutputTokens * 0.8)))
+}
+
+function budgetOf(wanted: number | undefined, traits: Traits, warnings: Warning[]): JsonObject {
+  if (wanted === undefined) return { thinkingBudget: -1 }
   const { least, most, stops } = traits.budget
   const budget = wanted === 0 && stops ? 0 : Math.min(Math.max(wanted, least), most)
   if (wanted === 0 && budget > 0) warnings.push(cannotStop(`its budget is ${budget} tokens`))

@@ -492,6 +492,19 @@ describe('thinking', () => {
     expect(lower({ reasoning }, model).warnings).toHaveLength(warnings)
   })
 
+  test.each([
+    ['high', 4000, 'gemini-2.5-flash', 3200],
+    ['low', 4000, 'gemini-2.5-flash', 1024],
+    ['high', 100, 'gemini-2.5-pro', 128],
+    ['none', 100, 'gemini-2.5-flash', 0],
+  ] as const)(
+    'effort %s within %p tokens of %s leaves room for the answer',
+    (effort, most, model, budget) => {
+      const config = configOf({ reasoning: { effort }, maxOutputTokens: most }, model)
+      expect(config?.['thinkingConfig']).toMatchObject({ thinkingBudget: budget })
+    },
+  )
+
   test('a model that the catalog says does not reason is not asked to', () => {
     const target = { ...targetOf('gemini-2.5-flash-image'), reasoning: false }
     const { body, warnings } = outbound.lower(requestOf({ reasoning: { effort: 'high' } }), target)
