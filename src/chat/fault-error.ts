@@ -22,6 +22,8 @@ const codes: Readonly<Record<FaultKind, ErrorCode>> = {
 const tellsMessage: ReadonlySet<FaultKind> = new Set(['invalid-request', 'context-length', 'content-filter'])
 
 export function codeOf(fault: Fault): ErrorCode {
+  // Too many bytes are a mistake of the request that has a status of its own, which clients know how to meet.
+  if (fault.kind === 'invalid-request' && fault.status === 413) return 'payload_too_large'
   return codes[fault.kind]
 }
 

@@ -44,6 +44,16 @@ test.each<[FaultKind, number, string, boolean, boolean, boolean]>([
   expect([anotherOfferMayHelp(fault), anotherModelMayHelp(fault)]).toEqual([offer, model])
 })
 
+test('a request that is too large for the provider has the status that says so', () => {
+  const tooLarge = faultOf('invalid-request', { status: 413, message: 'Request exceeds the maximum size' })
+  expect(errorOf(tooLarge, 'lab')).toMatchObject({
+    status: 413,
+    code: 'payload_too_large',
+    message: 'Request exceeds the maximum size',
+  })
+  expect(anotherOfferMayHelp(tooLarge)).toBe(false)
+})
+
 test('a shutdown is told as one, to be tried again', () => {
   expect(shuttingDown()).toMatchObject({ code: 'overloaded', status: 503, details: { retryAfterMs: 1_000 } })
 })
