@@ -27,7 +27,7 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
   const quirks = { ...defaultQuirks, ...target.quirks }
   const traits = traitsOf(target.model, target.reasoning, quirks.traits)
 
-  const { system, turns } = conversationOf(request.messages, 'context_management' in rest, warn)
+  const { system, turns } = conversationOf(request.messages, 'context_management' in rest, traits, warn)
   const tooling = toolingOf(request, turns, traits, warn)
   const maxTokens = maxTokensOf(request, target, quirks, warn)
   const thinking = thinkingOf({

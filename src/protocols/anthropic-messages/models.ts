@@ -15,6 +15,8 @@ export interface ModelTraits {
   readonly efforts: readonly Effort[]
   /** Temperature and top_p together, one of them, or neither. */
   readonly sampling: 'both' | 'one' | 'neither'
+  /** Whether the model goes on with an assistant message that comes last; from 4.6 on that is refused. */
+  readonly prefill: boolean
   /** JSON schemas by `output_config.format`, or by a tool that the model is made to call. */
   readonly schema: 'native' | 'tool'
 }
@@ -26,6 +28,7 @@ const early: ModelTraits = {
   display: false,
   efforts: [],
   sampling: 'both',
+  prefill: true,
   schema: 'tool',
 }
 const budgeted: ModelTraits = { ...early, thinking: 'budget', takesBudget: true }
@@ -36,6 +39,7 @@ const adaptive: ModelTraits = {
   display: true,
   efforts: ['low', 'medium', 'high', 'xhigh', 'max'],
   sampling: 'neither',
+  prefill: false,
   schema: 'native',
 }
 

@@ -12,6 +12,7 @@ import { GatewayError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
 import { isBlank, type Warn, warnOfName } from '../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
+import type { ModelTraits } from './models.ts'
 import { cacheControl, compactionId, reasoningFormat } from './schema.ts'
 import { ToolIds } from './tool-ids.ts'
 
@@ -32,7 +33,12 @@ type Pending = ReadonlyMap<string, string>
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
  * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back.
  */
-export function conversationOf(messages: readonly Message[], compaction: boolean, warn: Warn): Conversation {
+export function conversationOf(
+  messages: readonly Message[],
+  compaction: boolean,
+  { prefill }: Pick<ModelTraits, 'prefill'>,
+  warn: Warn,
+): Conversation {
   const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
   const system: JsonObject[] = []
   const turns: Turn[] = []
@@ -69,7 +75,7 @@ export function conversationOf(messages: readonly Message[], compaction: boolean
     }
   })
   closeUserTurn()
-  return finished(system, turns, warn)
+  return finished(system, turns, prefill, warn)
 }
 
 function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
@@ -78,7 +84,7 @@ function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void 
   else turns.push({ role, content })
 }
 
-function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation {
+function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: Warn): Conversation {
   if (turns.length === 0) {
     if (system.length === 0) {
       throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
@@ -87,6 +93,13 @@ function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation
     return { system: undefined, turns: [{ role: 'user', content: system }] }
   }
   const last = turns.at(-1)!
+  if (last.role === 'assistant' && !prefill) {
+    warn('messages', `This model does not go on with its own message: the user says "${goOn}" after it.`)
+    return {
+      system: systemOf(system),
+      turns: [...turns, { role: 'user', content: [{ type: 'text', text: goOn }] }],
+    }
+  }
   const end = last.content.at(-1)!
   // The API refuses an answer to continue that ends in white space.
   if (last.role === 'assistant' && typeof end.text === 'string') {
@@ -94,6 +107,9 @@ function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation
   }
   return { system: systemOf(system), turns }
 }
+
+/** What the user is made to say after an assistant's message that the model may not go on with. */
+export const goOn = 'Continue.'
 
 /** One string, as plain as the client's, unless a cache mark must stay at its block. */
 function systemOf(blocks: readonly JsonObject[]): Json | undefined {

@@ -9,8 +9,10 @@ import type {
   ReasoningDetail,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { traitsOf } from '../anthropic-messages/models.ts'
 import { reasoningFormat } from '../anthropic-messages/schema.ts'
 import { ToolIds } from '../anthropic-messages/tool-ids.ts'
+import { goOn } from '../anthropic-messages/turns.ts'
 import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning, warnOfName } from '../lowering.ts'
 import { blocksOf, cachePoint } from './content.ts'
 import { DocumentNames, longestName, type WireNames } from './names.ts'
@@ -70,10 +72,10 @@ export function conversationOf(
     } else said.push({ message, param })
   }
   closeUserTurn()
-  return finished(system, turns, warn)
+  return finished(system, turns, model, warn)
 }
 
-function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation {
+function finished(system: JsonObject[], turns: Turn[], model: string, warn: Warn): Conversation {
   if (turns.length === 0) {
     if (system.length === 0) {
       throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
@@ -87,6 +89,10 @@ function finished(system: JsonObject[], turns: Turn[], warn: Warn): Conversation
       `The provider demands that the user speaks first: "${opening}" is put before the greeting.`,
     )
     turns.unshift({ role: 'user', content: [{ text: opening }] })
+  }
+  if (turns.at(-1)!.role === 'assistant' && isClaude(model) && !traitsOf(model, false, {}).prefill) {
+    warn('messages', `This model does not go on with its own message: the user says "${goOn}" after it.`)
+    turns.push({ role: 'user', content: [{ text: goOn }] })
   }
   return { system, turns: turns.map(withoutTrailingSpace) }
 }

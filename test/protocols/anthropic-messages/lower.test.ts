@@ -12,7 +12,9 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
+import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { assistant, call, chat, result, system, user } from '../../support/conversation.ts'
+import { target as bedrockTarget } from '../bedrock-converse/support.ts'
 import { target } from './support.ts'
 
 const lower = (changes: Partial<ChatRequest>, at: Parameters<typeof target>[0] = {}) => {
@@ -722,6 +724,21 @@ describe('thinking', () => {
     })
     expect(body.messages).toHaveLength(1)
     expect(warned).toEqual(['messages[1]'])
+  })
+})
+
+describe('an assistant message that comes last', () => {
+  const messages = [user('q'), assistant('The answer is ')]
+  test.each([
+    ['claude-sonnet-4-5', ['user', 'assistant'], []],
+    ['claude-opus-4-6', ['user', 'assistant', 'user'], ['messages']],
+    ['claude-sonnet-5', ['user', 'assistant', 'user'], ['messages']],
+  ] as const)('is gone on with by %s as far as it can', (model, roles, params) => {
+    const { body, warned } = lower({ messages }, { model })
+    expect((body.messages as JsonObject[]).map(({ role }) => role as string)).toEqual([...roles])
+    expect(warned).toEqual([...params])
+    const hosted = bedrock.lower(chat({ messages }), bedrockTarget({ model: `us.anthropic.${model}-v1:0` }))
+    expect((hosted.body.messages as JsonObject[]).map(({ role }) => role as string)).toEqual([...roles])
   })
 })
 
