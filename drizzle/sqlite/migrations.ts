@@ -258,4 +258,9 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 12,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
+  {
+    name: "0004_refunds_of_a_lot",
+    sql: `ALTER TABLE \`correction\` ADD \`lot\` text;CREATE INDEX \`correction_lot\` ON \`correction\` (\`lot\`);
+`,
+  },
 ]

@@ -120,12 +120,16 @@ export function decideExpiry(wallet: Wallet, _command: CommandOf<'expire'>, now:
 }
 
 /** Takes a payment back: the unspent rest of its lot first, the remainder becomes debt. */
-export function decideRefund(wallet: Wallet, { refund }: CommandOf<'refund'>): Decision<RefundResult> {
+export function decideRefund(
+  wallet: Wallet,
+  { refund, refunded }: CommandOf<'refund'>,
+): Decision<RefundResult> {
   const lot = wallet.lots.find((other) => other.id === refund.lot)
   if (!lot) throw new GatewayError('not_found', { message: 'This account has no such lot.' })
   if (lot.pool !== 'purchased') throw invalid('Only purchased credit can be refunded.')
   if (refund.amount <= 0n) throw invalid('The amount must be positive.')
-  if (refund.amount > lot.granted) throw invalid('A refund is at most what was paid.')
+  // Debt included: a payment that is taken back twice would leave its account owing what it never had.
+  if (refunded + refund.amount > lot.granted) throw invalid('All refunds of a lot are at most what was paid.')
   const taken = smaller(refund.amount, lot.remaining - lot.pinned)
   const debt = refund.amount - taken
   if (wallet.debt + debt > largestBalance)

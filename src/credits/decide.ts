@@ -53,8 +53,8 @@ export type Command =
       readonly prior: PriorGrant | null
     }
   | { readonly kind: 'expire' }
-  /** The lot is in the wallet, even when nothing is left of it. */
-  | { readonly kind: 'refund'; readonly refund: RefundCommand }
+  /** The lot is in the wallet, even when nothing is left of it; `refunded` is what earlier refunds took of it. */
+  | { readonly kind: 'refund'; readonly refund: RefundCommand; readonly refunded: Pico }
   | { readonly kind: 'adjust'; readonly adjust: AdjustCommand; readonly lot: string }
 
 export type Settlement = Pick<SettleCommand, 'call' | 'owner' | 'cost' | 'estimated'> & {

@@ -182,14 +182,20 @@ function ledgerTables(c: typeof columns) {
   )
 
   /** Refunds and corrections by their idempotency key, with the answer that was given. */
-  const correction = c.table('correction', {
-    id: c.string('id').primaryKey(),
-    account: c.string('account').notNull(),
-    kind: c.string('kind').notNull(),
-    taken: c.money('taken').notNull(),
-    debt: c.money('debt').notNull(),
-    at: c.time('at').notNull(),
-  })
+  const correction = c.table(
+    'correction',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      kind: c.string('kind').notNull(),
+      taken: c.money('taken').notNull(),
+      debt: c.money('debt').notNull(),
+      at: c.time('at').notNull(),
+      /** The lot of a refund. Null for an adjustment, and for what was refunded before lots were noted. */
+      lot: c.string('lot'),
+    },
+    (t) => [c.index('correction_lot').on(t.lot)],
+  )
 
   const priceVersion = c.table('price_version', {
     version: c.string('version').primaryKey(),

@@ -246,12 +246,27 @@ export function ledgerStoreConformance(
 
     test('refunds that share a commit take what there is once', async () => {
       const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
-      const refunds = ['a', 'b'].map((id) => ledger.refund({ id, account: 'anna', lot, amount: usd(10) }))
+      await ledger.hold(holdOf('c', { want: usd(4) }))
+      await ledger.settle(settleOf('c', usd(4)))
+      const refunds = ['a', 'b'].map((id) => ledger.refund({ id, account: 'anna', lot, amount: usd(5) }))
       expect(await Promise.all(refunds)).toEqual([
-        { taken: usd(10), debt: 0n, refunded: true },
-        { taken: 0n, debt: usd(10), refunded: true },
+        { taken: usd(5), debt: 0n, refunded: true },
+        { taken: usd(1), debt: usd(4), refunded: true },
       ])
-      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(10) })
+      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+    })
+
+    test('a payment is taken back once, whatever the ids of its refunds', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
+      const refund = (id: string, dollars: number) =>
+        ledger.refund({ id, account: 'anna', lot, amount: usd(dollars) })
+      expect(await refund('part', 7)).toMatchObject({ taken: usd(7), debt: 0n })
+      const [rest, again] = await Promise.allSettled([refund('rest', 3), refund('again', 3)])
+      expect(rest).toMatchObject({ status: 'fulfilled', value: { taken: usd(3), debt: 0n } })
+      expect(again).toMatchObject({ status: 'rejected', reason: { code: 'invalid_request' } })
+      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: 0n })
+      // What was refunded still answers for its id.
+      expect(await refund('part', 7)).toMatchObject({ taken: usd(7), refunded: false })
     })
 
     test('a correction happens once and never takes what calls have set aside', async () => {

@@ -49,6 +49,7 @@ function history() {
   const journal: { kind: string; leg: Leg }[] = []
   const sources = new Map<string, PriorGrant>()
   const ended = new Set<string>()
+  const refunds = new Map<string, bigint>()
   let now = noon
 
   function carryOut<K extends Command['kind']>(
@@ -119,11 +120,15 @@ function history() {
       }
       case 'expire':
         return carryOut<'expire'>({ kind: 'expire' })
-      case 'refund':
-        return carryOut<'refund'>({
-          kind: 'refund',
-          refund: { id: lot, account: 'anna', lot: `l${step.lot}`, amount: step.amount },
-        })
+      case 'refund': {
+        const paid = `l${step.lot}`
+        const refunded = refunds.get(paid) ?? 0n
+        const before = journal.length
+        const refund = { id: lot, account: 'anna', lot: paid, amount: step.amount }
+        carryOut<'refund'>({ kind: 'refund', refund, refunded })
+        if (journal.length > before) refunds.set(paid, refunded + step.amount)
+        return
+      }
       case 'adjust':
         return carryOut<'adjust'>({
           kind: 'adjust',
@@ -146,6 +151,7 @@ function history() {
       const moved = journal.filter(({ leg }) => leg.lot === lot.id)
       const consumed = -sum(moved.filter(({ kind }) => kind === 'settle'))
       expect(lot.remaining).toBe(sum(moved))
+      expect(refunds.get(lot.id) ?? 0n).toBeLessThanOrEqual(lot.granted)
       expect(lot.granted).toBe(lot.remaining + consumed + lot.expired + lot.refunded)
       const pinned = open.flatMap(({ pins }) => pins).filter((pin) => pin.lot === lot.id)
       expect(lot.pinned).toBe(pinned.reduce((total, pin) => total + pin.amount, 0n))

@@ -148,6 +148,12 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a payment is refunded again under another id',
+    patches: [
+      [decideCredit, 'if (refunded + refund.amount > lot.granted)', 'if (refund.amount > lot.granted)'],
+    ],
+  },
+  {
     name: 'a refund takes what calls have pinned',
     patches: [
       [

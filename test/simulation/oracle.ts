@@ -41,6 +41,8 @@ export interface OracleLot {
   consumed: bigint
   expired: bigint
   refunded: bigint
+  /** By refunds, out of what was left or as debt. */
+  paidBack: bigint
   readonly grantedAt: number
   readonly expiresAt: number
 }
@@ -238,6 +240,7 @@ export class Oracle {
       consumed: 0n,
       expired: 0n,
       refunded: repaid,
+      paidBack: 0n,
       grantedAt: now,
       expiresAt,
     }
@@ -251,12 +254,14 @@ export class Oracle {
     if (done) return { value: { taken: done.taken, debt: done.debt, refunded: false } }
     const lot = this.#of(account).find((other) => other.id === lotId)
     if (!lot) return { error: 'not_found' }
-    if (lot.pool !== 'purchased' || amount <= 0n || amount > lot.granted) return { error: 'invalid_request' }
+    if (lot.pool !== 'purchased' || amount <= 0n || lot.paidBack + amount > lot.granted)
+      return { error: 'invalid_request' }
     const taken = amount < freeOf(lot) ? amount : freeOf(lot)
     const debt = amount - taken
     if (this.debtOf(account) + debt > largestBalance) return { error: 'invalid_request' }
     lot.remaining -= taken
     lot.refunded += taken
+    lot.paidBack += amount
     this.debts.set(account, this.debtOf(account) + debt)
     this.#corrections.set(id, { account, taken, debt })
     return { value: { taken, debt, refunded: true } }

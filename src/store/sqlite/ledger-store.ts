@@ -274,8 +274,21 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
       const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       this.#wallets.admitLot(entry, command.lot)
-      const { result, change } = decide<'refund'>(entry.wallet, { kind: 'refund', refund: command }, now)
-      this.#sql.insertCorrection.run(command.id, command.account, 'refund', result.taken, result.debt, now)
+      const refunded = this.#sql.refundedOfLot.get(command.lot)?.refunded ?? 0n
+      const { result, change } = decide<'refund'>(
+        entry.wallet,
+        { kind: 'refund', refund: command, refunded },
+        now,
+      )
+      this.#sql.insertCorrection.run(
+        command.id,
+        command.account,
+        'refund',
+        result.taken,
+        result.debt,
+        now,
+        command.lot,
+      )
       if (change) this.#post(entry, change, now, null)
       return result
     })
@@ -288,7 +301,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
       const entry = this.#wallets.of(command.account)
       const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
       const { result, change } = decide<'adjust'>(entry.wallet, adjust, now)
-      this.#sql.insertCorrection.run(command.id, command.account, 'adjust', 0n, 0n, now)
+      this.#sql.insertCorrection.run(command.id, command.account, 'adjust', 0n, 0n, now, null)
       if (change) this.#post(entry, change, now, `adjust:${command.id}`)
       return result
     })
@@ -424,11 +437,14 @@ function statements(database: Database) {
     lotBySource: database.prepare<PriorGrant, [string]>(
       'SELECT id AS lot, account, pool FROM lot WHERE source = ?',
     ),
+    refundedOfLot: database.prepare<{ refunded: bigint }, [string]>(
+      'SELECT coalesce(sum(taken + debt), 0) AS refunded FROM correction WHERE lot = ?',
+    ),
     correction: database.prepare<{ account: string; taken: bigint; debt: bigint }, [string]>(
       'SELECT account, taken, debt FROM correction WHERE id = ?',
     ),
     insertCorrection: database.prepare(
-      'INSERT INTO correction (id, account, kind, taken, debt, at) VALUES (?,?,?,?,?,?)',
+      'INSERT INTO correction (id, account, kind, taken, debt, at, lot) VALUES (?,?,?,?,?,?,?)',
     ) as Statement,
     expiring: database.prepare<{ account: string }, [number]>(
       'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= ? AND remaining > pinned',
