@@ -1,12 +1,13 @@
 // The output of a response, item by item, as events: deltas as they come, and at the end of each item what no delta
 // brought.
 
-import type { Annotation, ChatEvent } from '../../conversation/event.ts'
+import type { ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import { VersionedMap } from '../versioned-map.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { type ItemCalls, mintedId, noItemCalls, takeItemCall } from './upstream-item-calls.ts'
+import { keyOf, objects, partIndex, urlCitation, wholeTextOf } from './upstream-parts.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
 
 /** What is known of one part of an item: a text, a summary, the arguments of a call. */
@@ -102,18 +103,34 @@ export class OutputStep {
     this.#refusal(this.#partKey('refusal', event), event.delta)
   }
 
+  refusalDone(event: JsonObject): void {
+    const key = this.#partKey('refusal', event)
+    this.#refusal(key, this.#rest(key, event.refusal))
+  }
+
   annotationAdded(event: JsonObject): void {
     if (isObject(event.annotation)) this.#annotation(this.#partKey('text', event), event.annotation)
   }
 
-  summaryDelta(event: JsonObject): void {
+  /** `response.reasoning_summary_text.delta` and `.done`, and `.reasoning_summary_part.done`. */
+  summary(event: JsonObject): void {
     const key = this.#partKey('summary', event, 'summary_index')
-    this.#reasoning(key, event.delta, (text) => summaryPart(this.#format, nonEmpty(event.item_id), text))
+    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    this.#reasoning(key, text, (words) => summaryPart(this.#format, nonEmpty(event.item_id), words))
   }
 
-  reasoningTextDelta(event: JsonObject): void {
+  /** `response.reasoning_text.delta` and `.done`. */
+  reasoningText(event: JsonObject): void {
     const key = this.#partKey('reasoning', event)
-    this.#reasoning(key, event.delta, (text) => textPart(this.#format, nonEmpty(event.item_id), text))
+    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    this.#reasoning(key, text, (words) => textPart(this.#format, nonEmpty(event.item_id), words))
+  }
+
+  /** `response.content_part.done`: a part of a message, or of reasoning. */
+  partDone(event: JsonObject): void {
+    if (!isObject(event.part)) return
+    if (event.part.type === 'reasoning_text') return this.reasoningText(event)
+    this.#messagePart(event.part, this.#position(event), partIndex(event, 'content_index'))
   }
 
   argumentsDelta(event: JsonObject): void {
@@ -374,30 +391,4 @@ const typesOfParts: Readonly<Record<string, string>> = {
   summary: 'reasoning',
   reasoning: 'reasoning',
   encrypted: 'reasoning',
-}
-
-function partIndex(event: JsonObject, field: string): number {
-  const at = event[field]
-  return typeof at === 'number' ? at : 0
-}
-
-function keyOf(kind: string, position: number, at: number): string {
-  return `${kind}/${position}/${at}`
-}
-
-function objects(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
-
-/** xAI names its sources without a place in the text: they stand at no place. */
-function urlCitation(raw: JsonObject, partStart: number): Annotation | undefined {
-  if (raw.type !== 'url_citation' || typeof raw.url !== 'string') return undefined
-  const placed = typeof raw.start_index === 'number' && typeof raw.end_index === 'number'
-  return {
-    kind: 'url-citation',
-    url: raw.url,
-    title: typeof raw.title === 'string' ? raw.title : '',
-    start: placed ? partStart + (raw.start_index as number) : 0,
-    end: placed ? partStart + (raw.end_index as number) : 0,
-  }
 }

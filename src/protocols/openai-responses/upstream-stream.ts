@@ -76,8 +76,13 @@ const deltas: Readonly<Record<string, (output: OutputStep, event: JsonObject) =>
   'response.output_text.done': (output, event) => output.textDone(event),
   'response.output_text.annotation.added': (output, event) => output.annotationAdded(event),
   'response.refusal.delta': (output, event) => output.refusalDelta(event),
-  'response.reasoning_summary_text.delta': (output, event) => output.summaryDelta(event),
-  'response.reasoning_text.delta': (output, event) => output.reasoningTextDelta(event),
+  'response.refusal.done': (output, event) => output.refusalDone(event),
+  'response.content_part.done': (output, event) => output.partDone(event),
+  'response.reasoning_summary_text.delta': (output, event) => output.summary(event),
+  'response.reasoning_summary_text.done': (output, event) => output.summary(event),
+  'response.reasoning_summary_part.done': (output, event) => output.summary(event),
+  'response.reasoning_text.delta': (output, event) => output.reasoningText(event),
+  'response.reasoning_text.done': (output, event) => output.reasoningText(event),
   'response.function_call_arguments.delta': (output, event) => output.argumentsDelta(event),
   'response.function_call_arguments.done': (output, event) => output.argumentsDone(event),
 }
@@ -126,8 +131,10 @@ function take(state: StreamState, type: string, event: JsonObject, quirks: Respo
     case 'response.failed':
     case 'response.cancelled': {
       const response: JsonObject = isObject(event.response) ? event.response : {}
-      // Its last word names the status even where the response beside it does not.
-      const told: JsonObject = { ...response, status: response.status ?? type.slice('response.'.length) }
+      // Its last word names the status even where the response beside it does not, or still the one before.
+      const stands = response.status === 'in_progress' || response.status === 'queued'
+      const status = stands ? undefined : response.status
+      const told: JsonObject = { ...response, status: status ?? type.slice('response.'.length) }
       const [started, events] = start(state, response)
       return over(started, [...events, ...conclude(started, told, quirks)])
     }

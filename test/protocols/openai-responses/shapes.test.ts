@@ -224,6 +224,48 @@ describe('a body that is not an answer', () => {
   })
 })
 
+describe('words that no delta brought', () => {
+  const at = { item_id: 'x_1', output_index: 0, content_index: 0, summary_index: 0 }
+  const part = (type: string, text: string) => ({ type, text })
+  const deltas: Readonly<Record<string, string>> = {
+    text: 'response.output_text.delta',
+    refusal: 'response.refusal.delta',
+    summary: 'response.reasoning_summary_text.delta',
+    reasoning: 'response.reasoning_text.delta',
+  }
+  test.each<readonly [kind: string, end: JsonObject]>([
+    ['text', { type: 'response.output_text.done', ...at, text: 'All of it' }],
+    ['text', { type: 'response.content_part.done', ...at, part: part('output_text', 'All of it') }],
+    ['refusal', { type: 'response.refusal.done', ...at, refusal: 'All of it' }],
+    [
+      'refusal',
+      { type: 'response.content_part.done', ...at, part: { type: 'refusal', refusal: 'All of it' } },
+    ],
+    ['summary', { type: 'response.reasoning_summary_text.done', ...at, text: 'All of it' }],
+    [
+      'summary',
+      { type: 'response.reasoning_summary_part.done', ...at, part: part('summary_text', 'All of it') },
+    ],
+    ['reasoning', { type: 'response.reasoning_text.done', ...at, text: 'All of it' }],
+    ['reasoning', { type: 'response.content_part.done', ...at, part: part('reasoning_text', 'All of it') }],
+  ])('%s is told when it ends: %j', (kind, end) => {
+    const said = (...before: readonly JsonObject[]) => {
+      const events = streamOf(created, ...before, end, end, ended('completed'))
+      assertWellFormed(events)
+      const { text, refusal, reasoning } = choiceOf(events)
+      const [thought] = reasoning
+      return { text, refusal, summary: thought?.summary, reasoning: thought?.text }[kind]
+    }
+    expect(said()).toBe('All of it')
+    expect(said({ type: deltas[kind]!, ...at, delta: 'All ' })).toBe('All of it')
+  })
+})
+
+test('an event that ends a response counts, though the response beside it is said to go on', () => {
+  const end = { type: 'response.completed', response: { status: 'in_progress', output: [], usage } }
+  expect(streamOf(created, ...textOf('Hi'), end).at(-1)).toEqual({ kind: 'finish' })
+})
+
 describe('calls', () => {
   test('are numbered from 0 by their place, whatever stands between them and whatever their ids are', () => {
     const events = streamOf(
