@@ -5,10 +5,14 @@ import { fault, foreignFault, kindOfStatus } from '../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import { retryAfterMs } from '../retry-after.ts'
 
-/** Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented statuses or words. */
+/**
+ * Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented statuses or words. A trial key is
+ * limited by the minute, which passes, and by the month.
+ */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [/too[ _]many[ _]tokens|context (length|window)/i, 'context-length'],
-  [/monthly|trial key|billing|out of credit/i, 'quota'],
+  [/(per|\/) ?minute/i, 'rate-limited'],
+  [/month|billing|out of credit/i, 'quota'],
   [/blocked|unsafe|content (policy|filter)/i, 'content-filter'],
 ]
 
@@ -26,6 +30,16 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   const speaks = byStatus === 'invalid-request' || byStatus === 'rate-limited'
   const byWords = speaks ? kindOfWords.find(([words]) => words.test(`${type} ${message}`))?.[1] : undefined
   return fault(byWords ?? byStatus, message, { status, providerCode: type, retryAfterMs: wait })
+}
+
+/** The error that stands in place of an answer, with status 200; undefined where there is none. */
+export function faultInside(body: unknown): Fault | undefined {
+  if (!isObject(body)) return undefined
+  const message = nonEmpty(body.message) ?? nonEmpty(body.error)
+  if (message === undefined) return undefined
+  const type = nonEmpty(body.error_type)
+  const kind = kindOfWords.find(([words]) => words.test(`${type} ${message}`))?.[1]
+  return fault(kind ?? 'broken', message, { providerCode: type })
 }
 
 /** An answer that finished with ERROR or TIMEOUT: nothing that it said may be taken for whole. */

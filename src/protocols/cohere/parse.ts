@@ -8,7 +8,7 @@ import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { annotationsOf, type Cited } from './citations.ts'
-import { faultOfFinish } from './fault.ts'
+import { faultInside, faultOfFinish } from './fault.ts'
 import {
   answerSchema,
   type CallStart,
@@ -64,7 +64,8 @@ export const parser: StreamParser<CohereState> = {
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
   if (answer === undefined) {
-    return [{ kind: 'error', fault: fault('broken', 'the answer is not one of this protocol') }]
+    const failure = faultInside(body) ?? fault('broken', 'the answer is not one of this protocol')
+    return [{ kind: 'error', fault: failure }]
   }
   const { id, message, logprobs, ...end } = answer
   const wire: unknown[] = [
@@ -106,7 +107,10 @@ function stepFrame(state: CohereState, frame: Frame): Step {
 
 function stepEvent(state: CohereState, event: unknown): Step {
   const type = isObject(event) ? event.type : undefined
-  if (!isObject(event) || typeof type !== 'string') return failed(state, 'a stream event has no type')
+  if (!isObject(event) || typeof type !== 'string' || type === 'error') {
+    const failure = faultInside(event) ?? fault('broken', 'a stream event has no type')
+    return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+  }
   if (!Object.hasOwn(steps, type)) return [state, []]
   return steps[type]?.(state, event) ?? failed(state, `${type} cannot be read`)
 }

@@ -46,9 +46,14 @@ export const citationSchema = z.object({
 export const logprobSchema = z.object({ text, logprobs: z.array(z.number()).catch([]) })
 
 const blockSchema = z.object({ type: text, text, thinking: text })
+/** Arguments are JSON text; an object is what such a text would say. */
+const argumentsText = z
+  .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
+  .nullish()
+  .catch(undefined)
 const callSchema = z.object({
   id: text,
-  function: z.object({ name: text, arguments: z.string().nullish().catch(undefined) }),
+  function: z.object({ name: text, arguments: argumentsText }),
 })
 
 const finish = {
@@ -62,7 +67,13 @@ export const answerSchema = z.object({
   id: z.string().optional().catch(undefined),
   message: z.object({
     tool_plan: z.string().nullish().catch(undefined),
-    content: z.array(blockSchema).nullish().catch(undefined),
+    content: z
+      .union([
+        z.array(blockSchema),
+        z.string().transform((said) => [{ type: 'text', text: said, thinking: '' }]),
+      ])
+      .nullish()
+      .catch(undefined),
     tool_calls: z.array(callSchema).nullish().catch(undefined),
     citations: z.array(z.unknown()).nullish().catch(undefined),
   }),
@@ -103,5 +114,6 @@ export interface CallStart {
 export function callOf(value: unknown): CallStart | undefined {
   if (!isObject(value) || !isObject(value.function)) return undefined
   const { name, arguments: given } = value.function
-  return { id: textOf(value.id), name: textOf(name), arguments: textOf(given) }
+  const json = isObject(given) ? JSON.stringify(given) : textOf(given)
+  return { id: textOf(value.id), name: textOf(name), arguments: json }
 }
