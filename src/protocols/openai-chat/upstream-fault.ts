@@ -284,8 +284,8 @@ const ownStatuses: Readonly<Record<number, FaultKind>> = {
 
 /** Without the provider's envelope only the status speaks, and a 4xx from a box in between blames nobody. */
 function kindOfBareStatus(status: number): FaultKind {
-  // Cerebras and Mistral refuse what is too long without a word.
-  if (status === 413) return 'context-length'
+  // What is too large is the caller's, whoever counted the bytes; Cerebras and Mistral say so without a word.
+  if (status === 413) return 'invalid-request'
   const kind = kindOfStatus(status, ownStatuses)
   return kind === 'invalid-request' ? 'broken' : kind
 }

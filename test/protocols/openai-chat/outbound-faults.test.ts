@@ -249,9 +249,9 @@ describe('the kind of a fault', () => {
     expect(faultOf(status, { error: { message: 'no' } }).kind).toBe(kind)
   })
 
-  test('a 413 without a word is about the length', () => {
+  test('a 413 without a word is the caller’s', () => {
     expect(faultOf(413, '')).toMatchObject({
-      kind: 'context-length',
+      kind: 'invalid-request',
       message: 'The request is too large for the provider.',
     })
   })
