@@ -15,9 +15,11 @@ import {
   eventSchemas,
   messageSchema,
   reasoningFormat,
+  type StopDetails,
   type WireBlock,
   type WireUsage,
 } from './schema.ts'
+import { eventsOfCompletion } from './text-completion.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
 /** A content block that has started and not stopped. */
@@ -65,27 +67,37 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
     return [{ kind: 'error', fault: faultOfEvent(failure.data.error.type, failure.data.error.message) }]
   }
   const message = messageSchema.safeParse(body)
+  const completion = eventsOfCompletion(body)
+  if (completion !== undefined) return eventsOf(completion)
   if (!message.success) {
     return [{ kind: 'error', fault: fault('broken', 'the answer is not a message of this protocol') }]
   }
-  const { id, model, content, usage, stop_reason } = message.data
-  const wire: unknown[] = [
+  const { id, model, content, usage, stop_reason, stop_details } = message.data
+  return eventsOf([
     { type: 'message_start', message: { id, model, usage } },
     ...content.flatMap((block, index) => [
       { type: 'content_block_start', index, content_block: block },
       { type: 'content_block_stop', index },
     ]),
-    { type: 'message_delta', delta: { stop_reason } },
+    { type: 'message_delta', delta: { stop_reason, stop_details } },
     { type: 'message_stop' },
-  ]
-  let state = initialState
+  ])
+}
+
+/** What these events of a stream that has just begun mean together. */
+function eventsOf(wire: readonly unknown[]): readonly ChatEvent[] {
+  return stepAll(initialState, wire)[1]
+}
+
+function stepAll(before: ParserState, wire: readonly unknown[]): Step {
+  let state = before
   const events: ChatEvent[] = []
   for (const event of wire) {
     const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, event)
     state = next
     events.push(...made)
   }
-  return events
+  return [state, events]
 }
 
 function stepFrame(state: ParserState, frame: Frame): Step {
@@ -125,7 +137,8 @@ function stepEvent(state: ParserState, event: unknown): Step {
       const told = eventSchemas.message_delta.safeParse(event)
       if (!told.success) return fail(state, 'message_delta cannot be read')
       const [next, counted] = withUsage(state, told.data.usage)
-      return [{ ...next, stopReason: told.data.delta.stop_reason ?? next.stopReason }, counted]
+      const { stop_reason, stop_details } = told.data.delta
+      return [{ ...next, stopReason: stop_reason ?? next.stopReason }, [...refusal(stop_details), ...counted]]
     }
     case 'message_stop':
       return finish(state)
@@ -137,7 +150,10 @@ function stepEvent(state: ParserState, event: unknown): Step {
       return [{ ...state, ended: true }, [{ kind: 'error', fault }]]
     }
     case undefined:
-      return fail(state, 'a stream event has no type')
+    case 'completion': {
+      const wire = eventsOfCompletion(event)
+      return wire === undefined ? fail(state, 'a stream event has no type') : stepAll(state, wire)
+    }
     default:
       // `ping`, and whatever the protocol adds next: its versioning promise is that new events can be ignored.
       return [state, []]
@@ -311,6 +327,12 @@ function fail(state: ParserState, message: string): Step {
 function openReasoning(state: ParserState, index: number): readonly [ParserState, number] {
   const at = state.reasonings
   return [{ ...withOpen(state, index, { kind: 'reasoning', index: at }), reasonings: at + 1 }, at]
+}
+
+/** Why the model declined, where it says so. */
+function refusal(details: StopDetails): readonly ChatEvent[] {
+  const text = details?.explanation
+  return text ? [{ kind: 'refusal-delta', choice: 0, text }] : []
 }
 
 type ReasoningEvent = Extract<ChatEvent, { kind: 'reasoning-delta' }>

@@ -111,12 +111,20 @@ export const citationSchema = z.object({
   title: z.string().nullish().catch(undefined),
 })
 
+const stopDetails = z
+  .object({ explanation: z.string().nullish().catch(undefined) })
+  .nullish()
+  .catch(undefined)
+
+export type StopDetails = z.infer<typeof stopDetails>
+
 export const messageSchema = z.object({
   type: z.literal('message').optional(),
   id: z.string().optional().catch(undefined),
   model: z.string().optional().catch(undefined),
   content: z.array(z.unknown()),
   stop_reason: z.string().nullish().catch(undefined),
+  stop_details: stopDetails,
   usage,
 })
 
@@ -130,7 +138,9 @@ export const eventSchemas = {
   message_start: z.object({ message: z.object({ id: name, model: name, usage }) }),
   content_block_start: z.object({ index: z.number(), content_block: blockSchema }),
   message_delta: z.object({
-    delta: z.object({ stop_reason: z.string().nullish().catch(undefined) }).catch({ stop_reason: undefined }),
+    delta: z
+      .object({ stop_reason: z.string().nullish().catch(undefined), stop_details: stopDetails })
+      .catch({ stop_reason: undefined, stop_details: undefined }),
     usage,
   }),
   message_stop: z.object({}),

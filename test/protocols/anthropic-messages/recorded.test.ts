@@ -191,12 +191,36 @@ describe('citations', () => {
 testStreams(streams, { frames: framesOf, parser: () => parser })
 
 describe('text completions of Claude 2 on Bedrock', () => {
-  test('are another protocol, and said to be broken instead of empty', () => {
-    for (const one of answers.filter((answer) => !messages.includes(answer))) {
+  test('are another protocol, whose texts are read all the same', () => {
+    const completions = answers.filter((answer) => !messages.includes(answer))
+    expect(completions.length).toBeGreaterThan(0)
+    for (const one of completions) {
       const events = outbound.whole(one.response(), target)
       assertWellFormed(events)
-      expect(collect(events).fault?.kind).toBe('broken')
+      const { completion, stop_reason } = one.response() as JsonObject
+      expect(collect(events).choices).toMatchObject([
+        { text: completion, finish: 'stop', nativeFinish: stop_reason },
+      ])
     }
+  })
+
+  test('are counted where a stream ends with its metrics', () => {
+    const pieces = [
+      { completion: ' Hello', stop_reason: null, stop: null },
+      {
+        completion: ' you',
+        stop_reason: 'max_tokens',
+        'amazon-bedrock-invocationMetrics': { inputTokenCount: 9, outputTokenCount: 2 },
+      },
+    ]
+    const events = parseFrames(
+      parser,
+      pieces.map((piece) => ({ event: undefined, data: JSON.stringify(piece) })),
+    )
+    assertWellFormed(events)
+    const { choices, usage } = collect(events)
+    expect(choices).toMatchObject([{ text: ' Hello you', finish: 'length' }])
+    expect(usage).toMatchObject({ input: 9, output: 2 })
   })
 })
 

@@ -326,3 +326,30 @@ describe('the parser', () => {
     }
   })
 })
+
+describe('a refusal that says why', () => {
+  const stop_details = { type: 'refusal', category: 'cyber', explanation: 'This could harm others.' }
+  const reading = (details: unknown) => [
+    collect(
+      parse(start, { ...stopped('refusal'), delta: { stop_reason: 'refusal', stop_details: details } }, stop),
+    ),
+    collect(outbound.whole({ content: [], stop_reason: 'refusal', stop_details: details }, target())),
+  ]
+
+  test('is told as one, streamed or whole', () => {
+    for (const { choices } of reading(stop_details)) {
+      expect(choices).toMatchObject([
+        { text: null, refusal: 'This could harm others.', finish: 'content_filter' },
+      ])
+    }
+  })
+
+  test.each([null, 'odd', { type: 'refusal', category: null, explanation: null }])(
+    'and has no words of its own for %j',
+    (details) => {
+      for (const { choices } of reading(details)) {
+        expect(choices).toMatchObject([{ refusal: null, finish: 'content_filter' }])
+      }
+    },
+  )
+})
