@@ -30,6 +30,7 @@ import { GatewayError } from '../../errors.ts'
 import { auditFile } from './audit.ts'
 import { auditDay } from './audit-day.ts'
 import { type CallEnd, CallTable } from './call-table.ts'
+import { Corrections } from './corrections.ts'
 import { GroupCommit, type GroupLimits } from './group-commit.ts'
 import { Journal } from './journal.ts'
 import { isOutage, reading } from './outage.ts'
@@ -65,6 +66,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   readonly #wallets: Wallets
   readonly #journal: Journal
   readonly #calls: CallTable
+  readonly #corrections: Corrections
   readonly #sql: ReturnType<typeof statements>
   readonly #prices = new Set<string>()
   #pendingPrices: [version: string, model: string, price: string][] = []
@@ -75,6 +77,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     this.#wallets = new Wallets(parts.database)
     this.#journal = new Journal(parts.database)
     this.#calls = new CallTable(parts.database)
+    this.#corrections = new Corrections(parts.database)
     this.#sql = statements(parts.database)
     this.group = new GroupCommit(
       parts.database,
@@ -269,26 +272,18 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   refund(command: RefundCommand): Promise<RefundResult> {
     return this.group.admit(() => {
-      const done = this.#correctionOf(command.id, command.account)
+      const done = this.#corrections.find(command.id, command.account)
       if (done) return { taken: done.taken, debt: done.debt, refunded: false }
       const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       this.#wallets.admitLot(entry, command.lot)
-      const refunded = this.#sql.refundedOfLot.get(command.lot)?.refunded ?? 0n
-      const { result, change } = decide<'refund'>(
-        entry.wallet,
-        { kind: 'refund', refund: command, refunded },
-        now,
-      )
-      this.#sql.insertCorrection.run(
-        command.id,
-        command.account,
-        'refund',
-        result.taken,
-        result.debt,
-        now,
-        command.lot,
-      )
+      const refund = {
+        kind: 'refund',
+        refund: command,
+        refunded: this.#corrections.refundedOf(command.lot),
+      } as const
+      const { result, change } = decide<'refund'>(entry.wallet, refund, now)
+      this.#corrections.noteRefund(command, result, now)
       if (change) this.#post(entry, change, now, null)
       return result
     })
@@ -296,22 +291,15 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   adjust(command: AdjustCommand): Promise<AdjustResult> {
     return this.group.admit(() => {
-      if (this.#correctionOf(command.id, command.account)) return { adjusted: false }
+      if (this.#corrections.find(command.id, command.account)) return { adjusted: false }
       const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
       const { result, change } = decide<'adjust'>(entry.wallet, adjust, now)
-      this.#sql.insertCorrection.run(command.id, command.account, 'adjust', 0n, 0n, now, null)
+      this.#corrections.noteAdjustment(command, now)
       if (change) this.#post(entry, change, now, `adjust:${command.id}`)
       return result
     })
-  }
-
-  #correctionOf(id: string, account: string): { taken: bigint; debt: bigint } | undefined {
-    const done = this.#sql.correction.get(id)
-    if (!done) return undefined
-    if (done.account === account) return done
-    throw new GatewayError('idempotency_conflict', { message: 'This id has been used for another account.' })
   }
 
   async expire(now: number): Promise<number> {
@@ -437,15 +425,6 @@ function statements(database: Database) {
     lotBySource: database.prepare<PriorGrant, [string]>(
       'SELECT id AS lot, account, pool FROM lot WHERE source = ?',
     ),
-    refundedOfLot: database.prepare<{ refunded: bigint }, [string]>(
-      'SELECT coalesce(sum(taken + debt), 0) AS refunded FROM correction WHERE lot = ?',
-    ),
-    correction: database.prepare<{ account: string; taken: bigint; debt: bigint }, [string]>(
-      'SELECT account, taken, debt FROM correction WHERE id = ?',
-    ),
-    insertCorrection: database.prepare(
-      'INSERT INTO correction (id, account, kind, taken, debt, at, lot) VALUES (?,?,?,?,?,?,?)',
-    ) as Statement,
     expiring: database.prepare<{ account: string }, [number]>(
       'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= ? AND remaining > pinned',
     ),
