@@ -48,7 +48,8 @@ type Step = readonly [CandidateState, readonly ChatEvent[]]
 /** What one chunk of a candidate adds. `answer` seeds the ids of calls that have none. */
 export function addCandidate(before: CandidateState, chunk: Candidate, answer: string): Step {
   const sources = addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata)
-  const native = chunk.finishReason ?? before.native
+  const native =
+    chunk.finishReason === 'FINISH_REASON_UNSPECIFIED' ? before.native : (chunk.finishReason ?? before.native)
   let state = sources === before.sources && native === before.native ? before : { ...before, sources, native }
   const events: ChatEvent[] = []
   for (const part of chunk.content?.parts ?? []) {
@@ -69,6 +70,11 @@ export function callsOf(state: CandidateState): Calls {
   return state.callIds.length > 0 ? 'complete' : 'none'
 }
 
+/** Whether there is anything to read or to see in it so far. */
+export function saysSomething({ text, images }: CandidateState): boolean {
+  return text !== '' || images > 0
+}
+
 /** The audio that was held back for a full group of base64. */
 export function restOf(state: CandidateState): readonly ChatEvent[] {
   return state.audioRest === '' ? [] : [audioEvent(state, { data: state.audioRest })]
@@ -78,7 +84,10 @@ function addPart(state: CandidateState, part: Part, answer: string): Step {
   const opaque = opaqueParts.find((kind) => part[kind] !== undefined)
   if (opaque !== undefined) return addOpaque(state, opaque, part)
   if (part.functionCall !== undefined) return addCall(state, part, answer)
-  if (part.inlineData !== undefined) return addMedia(state, part)
+  if (part.inlineData !== undefined) {
+    // What the model drew while it thought is no picture of the answer.
+    return part.thought === true ? [state, []] : addMedia(state, part)
+  }
   if (part.thought === true) return addThought(state, part)
   return addText(state, part)
 }

@@ -2,7 +2,7 @@
 
 import type { z } from 'zod'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
-import { fault, kindOfStatus } from '../faults.ts'
+import { fault, foreignFault, kindOfStatus } from '../faults.ts'
 import { parseJson } from '../json.ts'
 import { errorSchema } from './schema.ts'
 
@@ -12,9 +12,12 @@ type GoogleError = z.infer<typeof errorSchema>
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const error = errorIn(parseJson(body))
   if (error === undefined) {
-    return fault(kindOfStatus(status, ownStatuses), `The provider answered with status ${status}.`, {
+    const retryAfterMs = waitIn(headers)
+    // A page is somebody's before Google; an empty body is what its status says.
+    if (body.trim() !== '') return foreignFault(status, body, retryAfterMs)
+    return fault(kindOfStatus(status, ownStatuses), `HTTP ${status} with an empty body`, {
       status,
-      retryAfterMs: waitIn(headers),
+      retryAfterMs,
     })
   }
   return faultOfError(error, status, waitIn(headers))

@@ -28,10 +28,10 @@ export function addSources(
   citations: CitationMetadata | undefined,
 ): Sources {
   if (grounding === undefined && citations === undefined) return before
-  const chunks = (grounding?.groundingChunks ?? []).map((chunk) => ({
-    uri: chunk.web?.uri ?? '',
-    title: chunk.web?.title ?? '',
-  }))
+  const chunks = (grounding?.groundingChunks ?? []).map(({ web, retrievedContext, maps }) => {
+    const { uri = '', title = '' } = web ?? retrievedContext ?? maps ?? {}
+    return { uri, title }
+  })
   const grounded = (grounding?.groundingSupports ?? []).flatMap((support) =>
     (support.groundingChunkIndices ?? []).map((source) => ({
       start: support.segment?.startIndex ?? 0,

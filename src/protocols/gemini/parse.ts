@@ -7,7 +7,15 @@ import { fault } from '../faults.ts'
 import { FrameTemplate } from '../frame-template.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
-import { addCandidate, type CandidateState, callsOf, newCandidate, restOf, withText } from './candidate.ts'
+import {
+  addCandidate,
+  type CandidateState,
+  callsOf,
+  newCandidate,
+  restOf,
+  saysSomething,
+  withText,
+} from './candidate.ts'
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
@@ -187,12 +195,11 @@ function endOf(state: GeminiState, traits: Traits, unfinished: Fault): readonly 
   const events: ChatEvent[] = []
   for (const candidate of state.candidates) {
     const native = candidate.native ?? ''
-    const reason = finishOf(native, callsOf(candidate))
+    const calls = callsOf(candidate)
+    const reason = finishOf(native, calls, saysSomething(candidate))
     if (reason === undefined) {
-      return [
-        ...events,
-        { kind: 'error', fault: brokenFinish(native, 'A function call was never finished.') },
-      ]
+      const why = calls === 'cut' ? 'A function call was never finished.' : undefined
+      return [...events, { kind: 'error', fault: brokenFinish(native, why) }]
     }
     events.push(
       ...restOf(candidate),

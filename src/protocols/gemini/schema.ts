@@ -52,9 +52,12 @@ const usageMetadata = objectOf({
   toolUsePromptTokensDetails: listOf(tokenDetail),
 })
 
+const source = objectOf({ uri: text, title: text })
+
 const groundingMetadata = objectOf({
   webSearchQueries: listOf(z.string()),
-  groundingChunks: listOf(z.looseObject({ web: objectOf({ uri: text, title: text }) })),
+  // A page of the web, a document of the caller's own, a place on the map.
+  groundingChunks: listOf(z.looseObject({ web: source, retrievedContext: source, maps: source })),
   groundingSupports: listOf(
     z.looseObject({
       segment: objectOf({ startIndex: number, endIndex: number, text }),

@@ -46,7 +46,7 @@ describe('finish', () => {
     ])
   })
 
-  test.each(['OTHER', 'MALFORMED_FUNCTION_CALL', 'MISSING_THOUGHT_SIGNATURE', 'NO_IMAGE', 'SOMETHING_NEW'])(
+  test.each(['MALFORMED_FUNCTION_CALL', 'MISSING_THOUGHT_SIGNATURE', 'NO_IMAGE', 'TOO_MANY_TOOL_CALLS'])(
     '%s is a failure, and its own chunk adds nothing',
     (reason) => {
       const result = streamed({
@@ -58,6 +58,20 @@ describe('finish', () => {
       expect(result.usage).toMatchObject({ input: 5, output: 0 })
     },
   )
+
+  test.each(['OTHER', 'SOMETHING_NEW', 'IMAGE_OTHER'])('%s ends an answer that holds something', (reason) => {
+    expect(streamed(chunk([{ text: 'words' }]), chunk([], reason)).choices).toMatchObject([
+      { text: 'words', finish: 'stop', nativeFinish: reason },
+    ])
+    expect(streamed(chunk([{ functionCall: { name: 'f' } }], reason)).choices[0]!.finish).toBe('tool_calls')
+    expect(streamed(chunk([], reason)).fault).toMatchObject({ kind: 'broken', providerCode: reason })
+  })
+
+  test('an unspecified reason is none', () => {
+    const chunks = [chunk([{ text: 'a' }], 'FINISH_REASON_UNSPECIFIED')]
+    expect(streamed(...chunks).fault?.kind).toBe('cut')
+    expect(streamed(...chunks, chunk([], 'STOP')).choices[0]).toMatchObject({ text: 'a', finish: 'stop' })
+  })
 
   test.each(['RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'IMAGE_SAFETY'])(
     '%s finishes with content_filter',
@@ -353,6 +367,7 @@ describe('error answers', () => {
     [429, google(429, 'RESOURCE_EXHAUSTED', 'Your prepayment credits are depleted.'), 'quota'],
     [429, '', 'rate-limited'],
     [500, google(500, 'INTERNAL', 'An internal error has occurred.'), 'broken'],
+    [404, '<html><body>Not found</body></html>', 'broken'],
     [502, '<html><body>Bad Gateway</body></html>', 'broken'],
     [503, google(503, 'UNAVAILABLE', 'The model is overloaded.'), 'overloaded'],
     [504, google(504, 'DEADLINE_EXCEEDED', 'Deadline expired'), 'timeout'],
@@ -370,4 +385,33 @@ describe('error answers', () => {
     const field = google(400, 'INVALID_ARGUMENT', 'm', [{ fieldViolations: [{ field: 'contents[0]' }] }])
     expect(outbound.fault(400, header, field, target).param).toBe('contents[0]')
   })
+})
+
+test('sources are pages, documents and places', () => {
+  const groundingMetadata = {
+    groundingChunks: [
+      { web: { uri: 'https://a.example', title: 'A' } },
+      { retrievedContext: { uri: 'https://b.example/b.pdf', title: 'B', text: 'words' } },
+      { maps: { uri: 'https://maps.example/c', title: 'C', placeId: 'places/c' } },
+      { retrievedContext: { title: 'a document without an address' } },
+    ],
+    groundingSupports: [{ segment: { endIndex: 3, text: 'one' }, groundingChunkIndices: [0, 1, 2, 3] }],
+  }
+  const candidates = [{ content: { parts: [{ text: 'one' }] }, finishReason: 'STOP', groundingMetadata }]
+  const { annotations } = collect(outbound.whole({ candidates }, target)).choices[0]!
+  expect(annotations.map(({ title, start, end }) => [title, start, end])).toEqual([
+    ['A', 0, 3],
+    ['B', 0, 3],
+    ['C', 0, 3],
+  ])
+})
+
+test('what was drawn in thought is not in the answer', () => {
+  const image = (data: string, more: object) => ({ inlineData: { mimeType: 'image/png', data }, ...more })
+  const { images, reasoning } = streamed(
+    chunk([image('AAAA', { thought: true })]),
+    chunk([image('BBBB', { thoughtSignature: 'c2ln' })], 'STOP'),
+  ).choices[0]!
+  expect(images).toEqual([{ mediaType: 'image/png', data: 'BBBB' }])
+  expect(reasoning).toMatchObject([{ id: 'gemini:image0:0:0:0', data: 'c2ln' }])
 })
