@@ -102,6 +102,7 @@ export function restore(
     const report = proven(copy, file, schemaVersion, work)
     if (report.broken !== null)
       throw new BackupRefused(`the ledger in ${file} does not hold: ${report.broken}`)
+    chmodSync(copy, 0o600)
     synced(copy)
     const movedAside = swap(copy, target, options.now)
     synced(dataDir)

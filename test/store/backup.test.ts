@@ -99,6 +99,13 @@ describe('a backup', () => {
     expect(filesIn(dir.path)).toEqual(['data', 'weir.backup'])
   })
 
+  test('that is restored is readable by its owner alone, in a folder that others may enter too', async () => {
+    const { dir, file } = await backedUp()
+    mkdirSync(dir.join('shared'), { mode: 0o755 })
+    restore(file, dir.join('shared'), { existing: 'keep', now: noon })
+    expect(statSync(dir.join('shared', 'weir.db')).mode & 0o777).toBe(0o600)
+  })
+
   test('needs a database and a folder', async () => {
     const { dir, dataDir } = await backedUp()
     expect(refusal(() => backUp(dir.join('nowhere'), dir.join('x')))).toContain('there is no database')
