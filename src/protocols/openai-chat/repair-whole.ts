@@ -7,7 +7,7 @@ import { isObject } from '../json.ts'
 import type { AnswerContext, Bill } from '../protocol.ts'
 import { callsState, wireAnnotation, wireWarnings } from './message-fields.ts'
 import { type CitationQuirks, defaultQuirks } from './quirks.ts'
-import { finishReasonOf } from './upstream-finish.ts'
+import { finishReasonOf, isReason } from './upstream-finish.ts'
 import { argumentText } from './repair-calls.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from './upstream-sources.ts'
@@ -52,7 +52,7 @@ function repairChoice(
   const index = indexOf(given, position)
   const mended = repairMessage(isObject(message) ? message : {}, index, context, sources)
   // A document that arrived whole has ended; only its word for it may be missing.
-  const native = typeof finish_reason === 'string' ? finish_reason : 'stop'
+  const native = isReason(finish_reason) ? finish_reason : 'stop'
   return {
     index,
     message: mended,

@@ -15,7 +15,7 @@ import { type Meter, reportedUsage } from './meter.ts'
 import { type CitationQuirks, defaultQuirks } from './quirks.ts'
 import { CallRepair } from './repair-calls.ts'
 import { errorIn } from './upstream-fault.ts'
-import { failureOf, finishReasonOf } from './upstream-finish.ts'
+import { failureOf, finishReasonOf, isReason } from './upstream-finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from './upstream-sources.ts'
 
@@ -255,11 +255,6 @@ const plainStop: NonNullable<OpenChoice['ending']> = {
   logprobs: null,
   choiceFields: {},
   chunkFields: {},
-}
-
-/** Providers that have not finished yet write null, nothing, or an empty string. */
-function isReason(value: Json | undefined): value is string {
-  return typeof value === 'string' && value !== ''
 }
 
 function argumentLength(calls: readonly JsonObject[]): number {

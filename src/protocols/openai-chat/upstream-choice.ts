@@ -13,7 +13,7 @@ import {
   noCalls,
   takeCall,
 } from './upstream-calls.ts'
-import { failureOf, finishReasonOf } from './upstream-finish.ts'
+import { failureOf, finishReasonOf, isReason } from './upstream-finish.ts'
 import {
   plainReasoningDetail,
   type ReasoningKeys,
@@ -66,8 +66,7 @@ export function takeChoice(
   taking.annotations(delta.annotations)
   taking.calls(delta)
   taking.logprobs(entry.logprobs)
-  if (typeof entry.finish_reason === 'string' && entry.finish_reason !== '')
-    taking.finish(entry.finish_reason)
+  if (isReason(entry.finish_reason)) taking.finish(entry.finish_reason)
   return [taking.state, taking.events]
 }
 

@@ -18,6 +18,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   completed: 'stop',
   max_tokens: 'length',
   max_length: 'length',
+  max_output_tokens: 'length',
   model_length: 'length',
   model_context_window_exceeded: 'length',
   sensitive: 'content_filter',
@@ -28,14 +29,26 @@ const reasons: Readonly<Record<string, FinishReason>> = {
 /** Reasons that are failures: the answer is not whole and must not look finished. */
 const failures: Readonly<Record<string, FaultKind>> = {
   error: 'broken',
+  // Google's compatible endpoint: the model wrote a call that cannot be read.
+  function_call_filter: 'broken',
   abort: 'broken',
   network_error: 'broken',
   insufficient_system_resource: 'overloaded',
 }
 
+/** Whether a provider has given its reason: before, it writes null, nothing, an empty string, or the word. */
+export function isReason(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value !== 'null'
+}
+
+/** Google's compatible endpoint adds its own word to the one that counts: `content_filter: RECITATION`. */
+function wordOf(native: string): string {
+  return native.toLowerCase().split(':', 1)[0]!.trim()
+}
+
 /** The kind of failure that a provider's finish reason stands for, if it stands for one. */
 export function failureOf(native: string): FaultKind | undefined {
-  return failures[native.toLowerCase()]
+  return failures[wordOf(native)]
 }
 
 /**
@@ -43,7 +56,7 @@ export function failureOf(native: string): FaultKind | undefined {
  * calls it never is; an answer cut off in the middle of a call keeps the provider's reason.
  */
 export function finishReasonOf(native: string, calls: 'none' | 'whole' | 'partial'): FinishReason {
-  const told = reasons[native.toLowerCase()] ?? 'stop'
+  const told = reasons[wordOf(native)] ?? 'stop'
   if (calls === 'none') return told === 'tool_calls' ? 'stop' : told
   if (told === 'content_filter') return told
   return calls === 'partial' && told === 'length' ? told : 'tool_calls'

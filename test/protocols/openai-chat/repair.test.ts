@@ -301,6 +301,9 @@ describe('a mended stream', () => {
     ['function_call', 'stop'],
     ['max_tokens', 'length'],
     ['content_filter', 'content_filter'],
+    ['content_filter: RECITATION', 'content_filter'],
+    ['model_context_window_exceeded', 'length'],
+    ['something new', 'stop'],
   ])('finish reason %s is told as %s', (native, told) => {
     const { frames } = repaired([delta({ content: 'a' }), delta({}, { finish_reason: native })])
     expect(frames.at(-3)?.data).toContain(`"finish_reason":"${told}"`)
@@ -324,12 +327,16 @@ describe('a mended stream', () => {
     expect(frames.at(-3)?.data).toContain('"finish_reason":"length"')
   })
 
-  test.each(['error', 'insufficient_system_resource'])('finish reason %s is a failure', (native) => {
-    const repair = new FrameRepair(context)
-    for (const one of [delta({ content: 'a' }), delta({}, { finish_reason: native }), done]) repair.push(one)
-    expect(repair.finished).toBe(false)
-    expect(repair.error).toBeDefined()
-  })
+  test.each(['error', 'insufficient_system_resource', 'function_call_filter: MALFORMED_FUNCTION_CALL'])(
+    'finish reason %s is a failure',
+    (native) => {
+      const repair = new FrameRepair(context)
+      for (const one of [delta({ content: 'a' }), delta({}, { finish_reason: native }), done])
+        repair.push(one)
+      expect(repair.finished).toBe(false)
+      expect(repair.error).toBeDefined()
+    },
+  )
 
   test('tells reasoning under one name, with details, and leaves <think> in the text alone', () => {
     const { frames } = repaired([
@@ -358,6 +365,14 @@ describe('a mended stream', () => {
     expect(repair.usage).toEqual({ total_tokens: 2 })
     expect(frames.some((one) => one.data.includes('usage'))).toBe(false)
     expectContract(frames, { ...context, includeUsage: false })
+  })
+
+  test.each([null, '', 'null'])('is not finished by the reason %j', (reason) => {
+    const repair = new FrameRepair(context)
+    repair.push(delta({ content: 'a' }, { finish_reason: reason }))
+    expect(repair.finished).toBe(false)
+    repair.push(delta({ content: 'b' }, { finish_reason: 'length' }))
+    expect(repair).toMatchObject({ finished: true, finishReason: 'length' })
   })
 
   test('that stops without a finish reason is not finished, whatever came before', () => {
