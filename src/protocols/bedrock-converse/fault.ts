@@ -28,11 +28,12 @@ const kindOfType: Readonly<Record<string, FaultKind>> = {
 
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [
-    /input tokens? exceeded|input is too long|prompt is too long|too many input tokens|context (window|length)|maximum (context|tokens)/i,
+    /input tokens? exceeded|input is too long|prompt is too long|too many input tokens|context (window|length|limit)|maximum (context|tokens)/i,
     'context-length',
   ],
   [/model identifier is invalid|model .*(not found|does ?n.t exist)|end of its life/i, 'not-found'],
   [/too many tokens per day|quota/i, 'quota'],
+  [/content filtering policy|blocked by .*polic/i, 'content-filter'],
 ]
 
 /** An answer with an error status. */

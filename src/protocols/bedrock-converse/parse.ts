@@ -300,6 +300,8 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   model_context_window_exceeded: 'length',
   guardrail_intervened: 'content_filter',
   content_filtered: 'content_filter',
+  // Not among the words that Amazon lists, but Claude's own.
+  refusal: 'content_filter',
 }
 
 /** Answers the model spoilt: worth another try, not worth a clean finish. */

@@ -483,6 +483,13 @@ describe('documented faults', () => {
       'Input Tokens Exceeded: Number of input tokens exceeds maximum length.',
       'context-length',
     ],
+    [
+      400,
+      'ValidationException',
+      'input length and `max_tokens` exceed context limit: 1 + 2 > 2',
+      'context-length',
+    ],
+    [400, 'ValidationException', 'Output blocked by content filtering policy', 'content-filter'],
     [400, 'ValidationException', 'Malformed input request', 'invalid-request'],
     [400, 'ServiceQuotaExceededException', 'quota', 'quota'],
     [403, 'AccessDeniedException', "You don't have access to the model", 'credentials'],
@@ -519,6 +526,16 @@ describe('documented faults', () => {
       expect(collect(outbound.whole(body, target())).fault?.kind).toBe('broken')
     },
   )
+
+  test.each([
+    ['refusal', 'content_filter'],
+    ['content_filtered', 'content_filter'],
+    ['model_context_window_exceeded', 'length'],
+    ['something_new', 'stop'],
+  ])('an answer that ends with %s is %s', (stopReason, finish) => {
+    const body = { output: { message: { content: [{ text: 'x' }] } }, stopReason }
+    expect(collect(outbound.whole(body, target())).choices).toMatchObject([{ text: 'x', finish }])
+  })
 
   test('an answer that the model spoilt is an error, not a stop', () => {
     const body = { output: { message: { content: [{ text: 'x' }] } }, stopReason: 'malformed_tool_use' }
