@@ -156,7 +156,8 @@ export type MediaSource =
  * the last `signature` holds.
  */
 export interface ReasoningDetail {
-  readonly type: 'reasoning.text' | 'reasoning.summary' | 'reasoning.encrypted'
+  /** Kinds that are new to us travel as well: only their maker need know them. */
+  readonly type: 'reasoning.text' | 'reasoning.summary' | 'reasoning.encrypted' | (string & {})
   readonly format: ReasoningFormat | null
   readonly index: number
   readonly id?: string | null

@@ -129,7 +129,8 @@ function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
       ...(data == null ? {} : { data }),
     }))
   }
-  const text = message.reasoning_content ?? message.reasoning ?? ''
+  // A provider's own kind of `reasoning`, which its answer showed, comes back with the message.
+  const text = message.reasoning_content ?? (typeof message.reasoning === 'string' ? message.reasoning : '')
   return text === '' ? [] : [{ type: 'reasoning.text', format: null, index: 0, text }]
 }
 

@@ -64,7 +64,7 @@ const toolCall = z.looseObject({
 })
 
 const reasoningDetail = z.looseObject({
-  type: z.enum(['reasoning.text', 'reasoning.summary', 'reasoning.encrypted']),
+  type: text.min(1),
   format: text.nullish(),
   index: countFrom(0).nullish(),
   id: text.nullish(),
@@ -89,7 +89,7 @@ const message = z.discriminatedUnion('role', [
     tool_calls: z.array(toolCall).nullish(),
     function_call: z.looseObject({ name, arguments: text }).nullish(),
     reasoning_content: text.nullish(),
-    reasoning: text.nullish(),
+    reasoning: z.union([text, json]).nullish(),
     reasoning_details: z.array(reasoningDetail).nullish(),
     images: z.array(image).nullish(),
   }),

@@ -79,7 +79,7 @@ describe('a request is refused, and the field named', () => {
       'messages[0].tool_calls[0].id',
     ],
     [
-      { messages: [{ role: 'assistant', reasoning_details: [{ type: 'x' }] }] },
+      { messages: [{ role: 'assistant', reasoning_details: [{ type: '' }] }] },
       'messages[0].reasoning_details[0].type',
     ],
     [{ temperature: -0.1 }, 'temperature'],
@@ -358,6 +358,7 @@ describe('the translation', () => {
         id: null,
       },
       { type: 'reasoning.encrypted', format: 'google-gemini-v1', index: 1, data: 'AA', new_field: 1 },
+      { type: 'reasoning.new', format: 'new-v1', index: 2, parts: [1] },
     ]
     const [full, plain] = messages(
       { role: 'assistant', content: 'a', reasoning_content: 'hm', reasoning_details: details },
@@ -367,6 +368,11 @@ describe('the translation', () => {
     expect(plain).toMatchObject({
       reasoning: [{ type: 'reasoning.text', format: null, index: 0, text: 'hm' }],
     })
+  })
+
+  test('takes an answer back whose reasoning is of a kind of its own', () => {
+    const answer = { role: 'assistant', content: 'a', reasoning: { tokens: [1] } }
+    expect(messages(answer)).toMatchObject([{ role: 'assistant', reasoning: [] }])
   })
 
   test('reads the legacy function fields as tools, calls and results', () => {
