@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { chmodSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { usd } from '../../src/credits/money.ts'
 import { openStore, StoreOpenError, type Store } from '../../src/store/open.ts'
@@ -310,6 +310,14 @@ describe('opening', () => {
         .all(),
     )
     expect(loose).toEqual([])
+  })
+
+  test('what is kept is readable by its owner alone, the log beside it too', () => {
+    const dataDir = freshDir()
+    chmodSync(dataDir, 0o755)
+    open(dataDir)
+    const modes = ['weir.db', 'weir.db-wal', 'weir.db-shm'].map((file) => statSync(join(dataDir, file)).mode)
+    expect(modes.map((mode) => mode & 0o777)).toEqual([0o600, 0o600, 0o600])
   })
 
   test('a database of a newer version is refused with the reason', async () => {

@@ -1,6 +1,6 @@
 // Opens the database file the way money needs it, and refuses a library or a file that cannot keep the promise.
 
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
 import { migrate } from './migrate.ts'
@@ -31,6 +31,8 @@ export function openDatabase(dataDir: string, now: number): Database {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     const path = databasePath(dataDir)
+    // Its log and its index get the mode that the file has when they are made, which is before any row is in it.
+    closeSync(openSync(path, 'a', 0o600))
     const database = closingWhole(
       new Database(path, { create: true, readwrite: true, safeIntegers: true, strict: true }),
     )
