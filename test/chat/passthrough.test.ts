@@ -110,6 +110,12 @@ describe('any stream', () => {
     )
     expect(texts(text)).toBe('abc')
     expect(progress.fault?.kind).toBeDefined()
+    const bare = relayed(
+      [utf8.encode(`${like}data: ${chunk('x').replace('x', '\t')}\n\n`)],
+      quirksOf(dialects[0]!),
+    )
+    expect(texts(bare.text)).toBe('abc')
+    expect(bare.progress.fault).toBeDefined()
     const ended = relayed(
       [utf8.encode(`${like}data: ${chunk('', 'stop')}\n\ndata: [DONE]\n\n${like}`)],
       quirksOf(dialects[0]!),

@@ -4,6 +4,8 @@
 import { stringEnd } from '../json.ts'
 
 const member = '"content":"'
+/** What no JSON string may hold as it is: the parser refuses a frame with it, and so must who does not parse it. */
+const bareControl = /[^ -\uffff]/
 
 /** What stands around the text in a provider's frames, and in ours. */
 interface Surroundings {
@@ -40,9 +42,9 @@ export class ContentTemplate {
     if (!data.startsWith(before) || !data.endsWith(after)) return undefined
     const end = data.length - after.length
     // An empty text is a delta to leave out, and a quote inside would end the string: both are for the parser.
-    return end > before.length && stringEnd(data, before.length) === end
-      ? data.slice(before.length, end)
-      : undefined
+    if (end <= before.length || stringEnd(data, before.length) !== end) return undefined
+    const text = data.slice(before.length, end)
+    return bareControl.test(text) ? undefined : text
   }
 
   /** Our frame with this text. */
@@ -58,7 +60,9 @@ export class ContentTemplate {
       const start = run.end + from.before.length
       const end = stringEnd(events, start)
       if (end <= start || !events.startsWith(from.after, end)) break
-      run.text += to.before + events.slice(start, end) + to.after
+      const text = events.slice(start, end)
+      if (bareControl.test(text)) break
+      run.text += to.before + text + to.after
       run.end = end + from.after.length
       run.deltas += 1
       run.characters += end - start

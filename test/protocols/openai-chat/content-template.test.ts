@@ -27,6 +27,7 @@ test.each([
   ['no text', theirs('')],
   ['a text that ends early and goes on as something else', theirs('x').replace('"x"', '"x","refusal":"y"')],
   ['half a frame', theirs('x').slice(0, -3)],
+  ['a bare control character in its text', theirs('x').replace('"x"', '"\t"')],
 ])('a frame with %s is left to the parser', (_, data) => {
   expect(ContentTemplate.learn(theirs('a'), ours('a'))!.textOf(data)).toBeUndefined()
 })
