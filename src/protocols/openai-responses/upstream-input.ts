@@ -9,6 +9,7 @@ import type {
   ToolMessage,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { warnInto, warnOfName } from '../lowering.ts'
 import type { Warning } from '../protocol.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { carriedItems, type CarriedItem } from './upstream-reasoning.ts'
@@ -36,6 +37,7 @@ export function lowerInput(
       input.push({ role: 'user', content: beside })
       beside = []
     }
+    warnOfName(message, `messages[${at}]`, warnInto(warnings))
     switch (message.role) {
       case 'assistant':
         input.push(...lowerAssistant(message, at, ids, context, warnings))

@@ -40,6 +40,17 @@ function refusal(run: () => unknown): [string, string | undefined] {
   throw new Error('nothing was refused')
 }
 
+test('the names of speakers have no place here and are named', () => {
+  const messages: Message[] = [
+    { role: 'system', content: [textPart('Be kind.')], name: 'boss' },
+    { role: 'user', content: [textPart('Hello')], name: 'bob' },
+    { ...assistant({ content: [textPart('Hi')] }), name: 'ann' },
+    { role: 'user', content: [textPart('Bye')] },
+  ]
+  expect(params({ messages })).toEqual(['messages[0].name', 'messages[1].name', 'messages[2].name'])
+  expect(inputOf(messages).filter((item) => 'name' in item)).toEqual([])
+})
+
 test('a plain request is stateless and goes to /responses', () => {
   const { path, headers, body, warnings } = lower({}, plain)
   expect({ path, headers, body, warnings }).toEqual({
