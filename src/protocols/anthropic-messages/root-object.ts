@@ -1,4 +1,4 @@
-// The schema of a tool's arguments as Claude takes it: an object at the root, with no alternatives beside it.
+// The schema of a tool's arguments as Claude and older Geminis take it: an object at the root, no alternatives beside it.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'

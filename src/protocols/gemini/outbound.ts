@@ -1,6 +1,7 @@
 // Speaking generateContent to Gemini and Vertex: how a request is lowered, and the three ways an answer is read.
 
 import type { ChatRequest, FunctionTool, JsonObject, Message } from '../../conversation/request.ts'
+import { rootObjectOf } from '../anthropic-messages/root-object.ts'
 import { isObject } from '../json.ts'
 import { unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
@@ -95,10 +96,13 @@ function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]):
   }
   if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
-  const { schema, dropped } = toSubset(tool.parameters)
+  // Arguments are an object there, not one of several.
+  const root = rootObjectOf(tool.parameters)
+  const { schema, dropped } = toSubset(root.schema)
+  const lost = root.merged ? [...dropped, 'alternatives at the root'] : dropped
   // The subset has no object without members.
   if (isObject(schema['properties']) && Object.keys(schema['properties']).length === 0) return declaration
-  warnings.push(...schemaWarning(`tools.${tool.name}.parameters`, dropped))
+  warnings.push(...schemaWarning(`tools.${tool.name}.parameters`, lost))
   return { ...declaration, parameters: schema }
 }
 
