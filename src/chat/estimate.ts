@@ -1,11 +1,13 @@
 // What a call would cost, without making it.
 
+import type { ApiKey } from '../accounts/api-key.ts'
+import { windowStart } from '../accounts/spend-window.ts'
 import { noUsage } from '../conversation/usage.ts'
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { asGatewayError, type ErrorCode, GatewayError } from '../errors.ts'
 import { fundingOf } from '../credits/pool.ts'
-import { formatUsd, smaller, type Pico } from '../credits/money.ts'
+import { formatUsd, larger, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
-import { freeIn } from './admission.ts'
+import { freeIn, remainingIn } from './admission.ts'
 import { admitted } from './complete.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { candidatesFor, needOf } from './plan.ts'
@@ -58,8 +60,12 @@ export async function estimate(
   const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = fundingOf(caller.channel, model.flashClass)
-  const free = freeIn(gateway.ledger.balance(caller.account.id), funding, gateway.now())
-  const refused = refusalOf(gateway, call) ?? (free < need.least ? 'insufficient_credits' : undefined)
+  const now = gateway.now()
+  const balance = gateway.ledger.balance(caller.account.id)
+  const free = freeIn(balance, funding, now)
+  const room = roomOf(gateway, caller.key, now)
+  const left = funding.reduce((sum, pool) => sum + remainingIn(balance, pool, now), 0n)
+  const refused = refusalOf(gateway, call) ?? shortage(need.least, free, left, room)
   return {
     model: model.id,
     prompt_tokens: { expected: counted, maximum: most },
@@ -68,11 +74,9 @@ export async function estimate(
     maximum: formatUsd(capped(ceiling)),
     affordable_output_tokens: Math.max(
       0,
-      affordableOutput(free, { ...need.bound, promptTokens: counted }, price),
+      affordableOutput(smaller(free, room ?? free), { ...need.bound, promptTokens: counted }, price),
     ),
-    pool:
-      funding.find((pool) => freeIn(gateway.ledger.balance(caller.account.id), [pool], gateway.now()) > 0n) ??
-      funding[0]!,
+    pool: funding.find((pool) => freeIn(balance, [pool], now) > 0n) ?? funding[0]!,
     ...(refused === undefined ? {} : { refusal: refused }),
   }
 }
@@ -86,4 +90,17 @@ function refusalOf(gateway: Gateway, call: Pick<IncomingCall, 'caller' | 'reques
     if (error instanceof GatewayError && (error.status === 402 || error.status === 403)) return error.code
     throw error
   }
+}
+
+/** What the key may still spend in its window, picodollars; undefined where it has no limit. */
+function roomOf({ ledger }: Pick<Gateway, 'ledger'>, key: ApiKey | null, now: number): Pico | undefined {
+  if (!key || key.spendLimit === null) return undefined
+  return larger(key.spendLimit - ledger.keySpend(key.id, windowStart(key.limitWindow, now)), 0n)
+}
+
+/** Why the least that the call could cost cannot be held, in the ledger's order; undefined when it can. */
+function shortage(least: Pico, free: Pico, left: Pico, room: Pico | undefined): ErrorCode | undefined {
+  if (room !== undefined && room < least) return 'key_limit_exceeded'
+  if (free >= least) return undefined
+  return left < least ? 'insufficient_credits' : 'credits_reserved'
 }

@@ -17,10 +17,10 @@ afterAll(async () => {
   await mock?.stop()
 })
 
-async function estimate(body: object): Promise<Record<string, string>> {
+async function estimate(body: object, key = lab.weir.key): Promise<Record<string, string>> {
   const response = await fetch(`${lab.weir.baseUrl}/estimate`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${lab.weir.key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
       model: 'mock/m',
       messages: [{ role: 'user', content: 'Where does it run?' }],
@@ -63,4 +63,18 @@ test('low and expected are at the rates of the receipt, not at the dearest of th
   expect(Number(pricing.input_cache_write)).toBeGreaterThan(Number(pricing.prompt))
   expect(Number(low)).toBeCloseTo(11 * Number(pricing.prompt) + Number(pricing.completion), 12)
   expect(Number(expected)).toBeCloseTo(11 * Number(pricing.prompt) + 5 * Number(pricing.completion), 12)
+})
+
+test('a key that has spent its limit is told so, as the call would be', async () => {
+  const limit = ['--account', 'owner@localhost', '--limit-usd', '0.000001', '--limit-window', 'day', '--json']
+  const { stdout } = await lab.weir.command('keys', 'create', ...limit)
+  const { key } = JSON.parse(stdout) as { key: string }
+  const told = await estimate({ max_tokens: 5 }, key)
+  expect(told).toMatchObject({ refusal: 'key_limit_exceeded', affordable_output_tokens: 0 })
+  const response = await fetch(`${lab.weir.baseUrl}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'mock/m', messages: [{ role: 'user', content: 'Where does it run?' }] }),
+  })
+  expect(await response.json()).toMatchObject({ error: { code: told['refusal'] } })
 })
