@@ -42,7 +42,7 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
   const key = invocation.option('key') || context.env['WEIR_API_KEY']
   if (!key) throw usageFault('give an API key with --key or in WEIR_API_KEY (weir keys create)')
   const { host, port } = context.config.server
-  const base = (invocation.option('url') ?? baseUrlOf(host, port)).replace(/\/+$/, '')
+  const base = addressOf(invocation.option('url') ?? baseUrlOf(host, port))
   const response = await ask(base, key, model, words.join(' '))
   const reply = await readReply(context, response)
   const id = response.headers.get('x-request-id')
@@ -56,6 +56,13 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
     json: { id, model: answered || model, text, finish_reason: finishReason, usage: usage ?? null },
     text: '',
   })
+}
+
+/** A base URL without its last slash; `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */
+function addressOf(url: string): string {
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
+    throw usageFault(`--url takes an address such as http://127.0.0.1:8787/v1, not ${JSON.stringify(url)}`)
+  return url.replace(/\/+$/, '')
 }
 
 async function ask(base: string, key: string, model: string, content: string): Promise<Response> {

@@ -106,6 +106,14 @@ describe('weir chat', () => {
     expect(await chat(model, 'x')).toEqual({ code: 1, out, err })
   })
 
+  test.each(['127.0.0.1:8787/v1', 'localhost', 'ftp://gateway/v1', 'http://'])(
+    'the address %p is a usage fault',
+    async (url) => {
+      const ran = await run({ cwd: '/nowhere' }, 'chat', 'good', 'x', '--key', 'k', '--url', url)
+      expect(ran).toMatchObject({ code: 2, out: '', err: expect.stringContaining('--url takes an address') })
+    },
+  )
+
   test('without a key, or a gateway, it says what to do', async () => {
     expect(await run({ cwd: '/nowhere' }, 'chat', 'good', 'x')).toMatchObject({
       code: 2,
