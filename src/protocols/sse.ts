@@ -28,6 +28,11 @@ export class SseDecoder {
     this.#maxCharacters = maxCharacters
     this.#parser = createParser({
       onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
+      onError: ({ type, field, value }) => {
+        // llama.cpp, up to the end of 2025, writes an error as a field of that name, which the format does not know.
+        if (type === 'unknown-field' && field === 'error' && value)
+          this.#frames.push({ event: 'error', data: value })
+      },
       maxBufferSize: maxCharacters,
     })
   }

@@ -17,6 +17,15 @@ describe('an event', () => {
     ])
   })
 
+  test('is an error in the field of that name, as llama.cpp writes it', () => {
+    const text = 'data: 1\n\nerror: {"code":400}\n\ndata: [DONE]\n\n'
+    expect(new SseDecoder().push(bytes(text))).toEqual([
+      { event: undefined, data: '1' },
+      { event: 'error', data: '{"code":400}' },
+      { event: undefined, data: '[DONE]' },
+    ])
+  })
+
   test('counts without its blank line at the end of the body', () => {
     const decoder = new SseDecoder()
     expect(decoder.push(bytes('data: last'))).toEqual([])

@@ -136,7 +136,7 @@ function envelope(error: JsonObject): Envelope {
   return {
     message: message || 'The provider gave no reason.',
     code: text(inner.code) ?? codeIn(error),
-    type: text(error.type) ?? text(error.status),
+    type: text(error.type) ?? text(error.error_type) ?? text(error.status),
     param: text(error.param),
     status: statusCode(error.status_code) ?? statusCode(error.code) ?? statusCode(error.status),
     retryAfterMs: waitIn(metadata) ?? waitInWordsMs(`${said}\n${behind ?? ''}`.slice(0, longestWording)),
@@ -261,7 +261,9 @@ function kindOf(error: Envelope, status: number | undefined): FaultKind {
     status === undefined || status < 500 ? rules.find((rule) => rule.words?.test(error.wording)) : undefined
   if (worded) return worded.kind
   if (status !== undefined) return kindOfStatus(status, ownStatuses)
-  return names.some((name) => /^(invalid_request_error|bad_?request(_?error)?)$/i.test(name))
+  return names.some((name) =>
+    /^(invalid_request_error|bad_?request(_?error)?|validation(_?error)?)$/i.test(name),
+  )
     ? 'invalid-request'
     : 'broken'
 }

@@ -2,8 +2,10 @@
 // providers' documentation, for none was recorded.
 
 import { describe, expect, test } from 'bun:test'
+import { collect } from '../../../src/conversation/event.ts'
 import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
 import { defaultQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
+import { parseFrames } from '../../support/recordings.ts'
 import { targetOf } from './dialects.ts'
 
 const target = targetOf(defaultQuirks)
@@ -247,6 +249,16 @@ describe('the kind of a fault', () => {
     [524, 'timeout'],
   ] as const)('status %d is %s', (status, kind) => {
     expect(faultOf(status, { error: { message: 'no' } }).kind).toBe(kind)
+  })
+
+  test.each([
+    // what text-generation-inference calls them, in a stream that has no status
+    [{ error: 'Model is overloaded', error_type: 'overloaded' }, 'overloaded'],
+    [{ error: 'bad grammar', error_type: 'validation' }, 'invalid-request'],
+    [{ error: 'generation failed', error_type: 'generation' }, 'broken'],
+  ] as const)('%j in a stream is %s', (body, kind) => {
+    const frames = [{ event: 'error', data: JSON.stringify(body) }]
+    expect(collect(parseFrames(outbound.parser(target), frames)).fault?.kind).toBe(kind)
   })
 
   test('a 413 without a word is the caller’s', () => {
