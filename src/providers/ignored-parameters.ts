@@ -2,6 +2,7 @@
 // not promise them.
 
 import { traitsOf } from '../protocols/anthropic-messages/models.ts'
+import { familyOf } from '../protocols/bedrock-converse/models.ts'
 import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
 import {
   defaultQuirks as responsesDefaults,
@@ -30,8 +31,12 @@ function byProtocol({ protocol, quirks }: Provider, upstream: string, reasoning:
     case 'openai-responses':
       return ignoredInResponses({ ...responsesDefaults, ...quirks }, reasoning)
     case 'anthropic-messages':
-    case 'bedrock-converse':
       return ignoredByClaude(upstream, reasoning)
+    case 'bedrock-converse':
+      return [
+        ...ignoredByClaude(upstream, reasoning),
+        ...(familyOf(upstream).forces === 'nothing' ? ['tool_choice'] : []),
+      ]
     case 'gemini':
     case 'cohere':
     case 'ollama':
