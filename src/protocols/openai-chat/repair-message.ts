@@ -42,6 +42,7 @@ export function mend(message: JsonObject): Mended {
       ...withoutNulls(fields),
       // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
       ...(isObject(reasoning) ? { reasoning } : {}),
+      ...(split.images.length === 0 ? {} : { images: split.images }),
       ...(split.others.length === 0 ? {} : { content_parts: split.others }),
     },
   }
@@ -66,14 +67,15 @@ export function mintedId({ id }: AnswerContext, choice: number, call: number): s
 }
 
 /** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
-function splitContent(content: Json | undefined): { text: string; reasoning: string; others: Json[] } {
-  if (!Array.isArray(content)) return { text: text(content), reasoning: '', others: [] }
-  const split = { text: '', reasoning: '', others: [] as Json[] }
+function splitContent(content: Json | undefined) {
+  const split = { text: '', reasoning: '', images: [] as Json[], others: [] as Json[] }
+  if (!Array.isArray(content)) return { ...split, text: text(content) }
   for (const part of content) {
     if (typeof part === 'string') split.text += part
     else if (!isObject(part)) split.others.push(part)
     else if (part['type'] === 'thinking' || part['type'] === 'reasoning')
       split.reasoning += reasoningPartText(part)
+    else if (part['type'] === 'image_url') split.images.push(part)
     else if (typeof part['text'] === 'string') split.text += part['text']
     else split.others.push(part)
   }

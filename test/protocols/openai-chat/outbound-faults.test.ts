@@ -261,6 +261,14 @@ describe('the kind of a fault', () => {
     expect(collect(parseFrames(outbound.parser(target), frames)).fault?.kind).toBe(kind)
   })
 
+  test('what broke an answer off stands beside the part of it that there is', () => {
+    const error = { code: 429, message: 'Slow down.' }
+    const message = { role: 'assistant', content: 'Half of' }
+    const body = { choices: [{ index: 0, error, message, finish_reason: 'error' }] }
+    const { fault } = collect(outbound.whole({ ...body, usage: { prompt_tokens: 3 } }, target))
+    expect(fault).toMatchObject({ kind: 'rate-limited', message: 'Slow down.' })
+  })
+
   test('a 413 without a word is the caller’s', () => {
     expect(faultOf(413, '')).toMatchObject({
       kind: 'invalid-request',

@@ -287,6 +287,16 @@ describe('a mended stream', () => {
     expect(frames.some((one) => one.data.includes('"content_parts":[{"type":"reference"'))).toBe(true)
   })
 
+  test('shows an image among the parts of a text where clients look for images', () => {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA' } }
+    const { frames } = repaired([
+      delta({ content: [{ type: 'text', text: 'a' }, image] }),
+      delta({}, { finish_reason: 'stop' }),
+    ])
+    expectContract(frames, context)
+    expect(deltasOf(frames)[1]).toEqual({ content: 'a', images: [image] })
+  })
+
   test('keeps the thought signature of a call', () => {
     const extra_content = { google: { thought_signature: 'sig' } }
     const { frames } = repaired([
