@@ -28,7 +28,7 @@ const kept: ReadonlySet<string> = new Set([
 /** Keywords that constrain nothing, or are said anew. */
 const silent: ReadonlySet<string> = new Set(['$anchor', '$comment', '$id', '$schema', 'additionalProperties'])
 const named: ReadonlySet<string> = new Set(['$defs', 'definitions', 'properties'])
-const lists: Readonly<Record<string, string>> = { allOf: 'allOf', anyOf: 'anyOf', oneOf: 'anyOf' }
+const lists: Readonly<Record<string, string>> = { anyOf: 'anyOf', oneOf: 'anyOf' }
 /** A schema without any of these says nothing, and is refused. */
 const telling = ['$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties']
 const formats: readonly unknown[] = [
@@ -66,10 +66,11 @@ export function warnOfTold({ told }: ClosedSchema, param: string, warn: Warn): v
   if (told.length > 0) warn(param, `The model is told of ${told.join(', ')}, but not held to it.`)
 }
 
-function convert(schema: Json, walk: Walk): JsonObject {
+function convert(wrapped: Json, walk: Walk): JsonObject {
   walk.left -= 1
-  if (!isObject(schema) || walk.left < 0 || !telling.some((keyword) => keyword in schema)) walk.failed = true
-  if (!isObject(schema) || walk.failed) return {}
+  const schema = isObject(wrapped) ? unwrapped(wrapped) : {}
+  if (walk.left < 0 || !telling.some((keyword) => keyword in schema) || isTorn(schema)) walk.failed = true
+  if (walk.failed) return {}
   const result: JsonObject = {}
   const words: string[] = []
   for (const [keyword, value] of Object.entries(withoutSiblings(schema))) {
@@ -86,6 +87,18 @@ function convert(schema: Json, walk: Walk): JsonObject {
   if (describesObjects(schema)) Object.assign(result, closing(schema, walk))
   if (words.length > 0) result['description'] = inWords(schema['description'], words)
   return result
+}
+
+/** The one schema of an `allOf` that is only there to give it a description. */
+function unwrapped(schema: JsonObject): JsonObject {
+  const { allOf, ...others } = schema
+  if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return schema
+  return unwrapped({ ...others, ...allOf[0] })
+}
+
+/** Whether an object is described in several places: closed, each of them would forbid the keys of the others. */
+function isTorn(schema: JsonObject): boolean {
+  return 'allOf' in schema || (describesObjects(schema) && ('anyOf' in schema || 'oneOf' in schema))
 }
 
 /** Beside a reference only definitions may stand. */

@@ -50,6 +50,11 @@ describe('what can be said', () => {
       objectOf({ a: { enum: ['x', null] }, b: { const: 1 } }),
       closed({ a: { enum: ['x', null] }, b: { const: 1 } }),
     ],
+    [
+      'a reference that was wrapped for its description',
+      objectOf({ a: { allOf: [{ $ref: '#/$defs/b' }], description: 'd' } }, { $defs: { b: string } }),
+      closed({ a: { $ref: '#/$defs/b' } }, { $defs: { b: string } }),
+    ],
     ['formats it knows', { type: 'string', format: 'date' }, { type: 'string', format: 'date' }],
     [
       'a list that is not empty',
@@ -90,6 +95,8 @@ describe('what can be said', () => {
 test.each<readonly [string, JsonObject]>([
   ['keys that nobody knows', objectOf({ a: { type: 'object', additionalProperties: string } })],
   ['any object', { type: 'object' }],
+  ['all of several', { allOf: [objectOf({ a: string }), objectOf({ b: string })] }],
+  ['an object in two places', objectOf({ a: string }, { anyOf: [objectOf({ b: string })] })],
   ['any value', objectOf({ a: {} })],
   [
     'a definition inside itself',
