@@ -6,8 +6,9 @@ import { thinkingOf } from '../anthropic-messages/thinking.ts'
 import { isObject } from '../json.ts'
 import { passedOn, refuse, unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { toolNamesOf } from '../wire-names.ts'
 import { type Family, familyOf } from './models.ts'
-import { toolNamesOf } from './names.ts'
+import { toolNameRule } from './names.ts'
 import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
 import { toolingOf } from './tools.ts'
 import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
@@ -40,7 +41,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }
   const family = familyOf(target.model)
-  const names = toolNamesOf(request)
+  const names = toolNamesOf(request, toolNameRule)
   const { system, turns } = conversationOf(request, names, target.model, warn)
   const tooling = toolingOf(request, turns, names, target.model, family, warn)
   const thinking = thinkingFields(request, target, quirks, family, turns, tooling.forced, warn)

@@ -14,8 +14,9 @@ import { reasoningFormat } from '../anthropic-messages/schema.ts'
 import { ToolIds } from '../anthropic-messages/tool-ids.ts'
 import { goOn } from '../anthropic-messages/turns.ts'
 import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning, warnOfName } from '../lowering.ts'
+import type { WireNames } from '../wire-names.ts'
 import { blocksOf, cachePoint } from './content.ts'
-import { DocumentNames, longestName, type WireNames } from './names.ts'
+import { DocumentNames, longestName } from './names.ts'
 import { isClaude } from './schema.ts'
 
 export interface Turn {

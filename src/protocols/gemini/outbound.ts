@@ -5,6 +5,13 @@ import { rootObjectOf } from '../anthropic-messages/root-object.ts'
 import { isObject } from '../json.ts'
 import { unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
+import {
+  type NameRule,
+  parserWithClientNames,
+  toolNamesOf,
+  withClientNames,
+  type WireNames,
+} from '../wire-names.ts'
 import { faultOf } from './fault.ts'
 import { formatInWords, generationConfigOf, schemaWarning } from './generation-config.ts'
 import { readsUrl } from './media.ts'
@@ -15,6 +22,9 @@ import { turnsOf } from './turns.ts'
 
 export type { GeminiQuirks } from './traits.ts'
 
+/** "Must start with a letter or an underscore", the API says of other names. */
+const toolNameRule: NameRule = { longest: 64, forbidden: /[^a-zA-Z0-9_.:-]/g, opening: /^[a-zA-Z_]/ }
+
 export const outbound: Outbound<GeminiQuirks> = {
   id: 'gemini',
   framing: 'sse',
@@ -22,8 +32,8 @@ export const outbound: Outbound<GeminiQuirks> = {
   inlinesUrls: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
-  whole: (body, target) => wholeAnswer(body, traitsFor(target)),
-  parser: (target) => parserOf(traitsFor(target)),
+  whole: (body, target) => withClientNames(wholeAnswer(body, traitsFor(target)), target),
+  parser: (target) => parserWithClientNames(parserOf(traitsFor(target)), target),
   fault: (status, headers, body) => faultOf(status, headers, body),
 }
 
@@ -36,23 +46,26 @@ function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredReque
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target
   const warn = warnInto(warnings)
+  const names = toolNamesOf(request, toolNameRule)
   const { systemInstruction, contents } = turnsOf(withFormatInWords(request, traits), {
     traits,
     quirks,
     rememberedSignature,
+    names,
     warn,
   })
   const config = generationConfigOf(request, traits, target.reasoning, warnings)
   const body: JsonObject = {
     contents,
     ...(systemInstruction === undefined ? {} : { systemInstruction }),
-    ...toolsOf(request, traits, warnings),
+    ...toolsOf(request, names, traits, warnings),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
   unheard(request, warn)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
-  return { path: `${quirks.modelsPath}/${model}:${method}`, headers: {}, body, warnings }
+  const path = `${quirks.modelsPath}/${model}:${method}`
+  return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
 }
 
 /** The messages, and the format of the answer as a last instruction where it has no other place. */
@@ -64,7 +77,7 @@ function withFormatInWords(request: ChatRequest, traits: Traits): readonly Messa
 
 // ---- tools --------------------------------------------------------------------------------------------------
 
-function toolsOf(request: ChatRequest, traits: Traits, warnings: Warning[]): JsonObject {
+function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warnings: Warning[]): JsonObject {
   const choice = request.toolChoice
   // Gemini restricts names only where it forces a call; where the model may choose, the others are not declared.
   const declared =
@@ -81,19 +94,20 @@ function toolsOf(request: ChatRequest, traits: Traits, warnings: Warning[]): Jso
       message: 'The provider does not enforce schemas of tools; dropped.',
     })
   }
-  const functionDeclarations = declared.map((tool) => declarationOf(tool, traits, warnings))
-  const mode = callingMode(request)
+  const functionDeclarations = declared.map((tool) => ({
+    name: names.of(tool.name),
+    ...declarationOf(tool, traits, warnings),
+  }))
+  const mode = callingMode(request, names)
   return {
     tools: [{ functionDeclarations }],
     ...(mode === undefined ? {} : { toolConfig: { functionCallingConfig: mode } }),
   }
 }
 
+/** What a function is for and what it takes; its name stands before. */
 function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]): JsonObject {
-  const declaration = {
-    name: tool.name,
-    ...(tool.description === undefined ? {} : { description: tool.description }),
-  }
+  const declaration: JsonObject = tool.description === undefined ? {} : { description: tool.description }
   if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
   // Arguments are an object there, not one of several.
@@ -106,7 +120,7 @@ function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]):
   return { ...declaration, parameters: schema }
 }
 
-function callingMode(request: ChatRequest): JsonObject | undefined {
+function callingMode(request: ChatRequest, names: WireNames): JsonObject | undefined {
   const choice = request.toolChoice
   switch (choice?.kind) {
     case undefined:
@@ -117,9 +131,11 @@ function callingMode(request: ChatRequest): JsonObject | undefined {
     case 'required':
       return { mode: 'ANY' }
     case 'function':
-      return { mode: 'ANY', allowedFunctionNames: [choice.name] }
+      return { mode: 'ANY', allowedFunctionNames: [names.of(choice.name)] }
     case 'allowed':
-      return choice.mode === 'required' ? { mode: 'ANY', allowedFunctionNames: [...choice.names] } : undefined
+      return choice.mode === 'required'
+        ? { mode: 'ANY', allowedFunctionNames: choice.names.map((name) => names.of(name)) }
+        : undefined
   }
 }
 

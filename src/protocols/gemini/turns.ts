@@ -13,6 +13,7 @@ import type {
 import { GatewayError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
 import { argumentsObject, type Warn, warnOfName } from '../lowering.ts'
+import type { WireNames } from '../wire-names.ts'
 import { isMinted } from './call-id.ts'
 import { mediaPart } from './media.ts'
 import { type Carried, carriedBy, signatureFormat, signatureOfCall, skippedSignature } from './signatures.ts'
@@ -22,6 +23,7 @@ export interface TurnContext {
   readonly traits: Traits
   readonly quirks: GeminiQuirks
   readonly rememberedSignature: (toolCallId: string) => string | undefined
+  readonly names: WireNames
   readonly warn: Warn
 }
 
@@ -154,7 +156,7 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
     return {
       functionCall: {
         ...idOf(call, context),
-        name: call.name,
+        name: context.names.of(call.name),
         args: argumentsObject(
           call.arguments,
           `${param}.tool_calls[${position}].function.arguments`,
@@ -216,7 +218,7 @@ function resultPart(
   const inside = context.traits.mediaInResults ? media : []
   const functionResponse = {
     ...idOf(call, context),
-    name: call.name,
+    name: context.names.of(call.name),
     response: responseOf(text, result),
     ...(inside.length === 0 ? {} : { parts: inside }),
   }

@@ -11,7 +11,9 @@ import type {
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound.ts'
 import type { GeminiQuirks } from '../../../src/protocols/gemini/traits.ts'
+import { collect } from '../../../src/conversation/event.ts'
 import { textPart } from '../../support/conversation.ts'
+import { parseFrames } from '../../support/recordings.ts'
 import { requestOf, targetOf } from './support.ts'
 
 const lower = (
@@ -324,6 +326,41 @@ describe('tools', () => {
       },
     ])
     expect(warnings.map((warning) => warning.param)).toEqual(['tools.f.parameters'])
+  })
+
+  test('have names that are allowed, the same everywhere, and get their own back', () => {
+    const odd = ['3d_model', 'get weather', 'get_weather', `${'x'.repeat(64)}y`, 'a.b:c-d']
+    const lowered = lower({
+      messages: [
+        user(textPart('?')),
+        assistant('', ...odd.map((name, at) => call(`c${at}`, name))),
+        ...odd.map((_, at) => result(`c${at}`, 'ok')),
+      ],
+      tools: odd.map((name) => tool(name)),
+      toolChoice: { kind: 'function', name: '3d_model' },
+    })
+    const { body } = lowered as unknown as {
+      body: {
+        tools: [{ functionDeclarations: { name: string }[] }]
+        contents: { parts: { functionCall?: { name: string }; functionResponse?: { name: string } }[] }[]
+        toolConfig: JsonObject
+      }
+    }
+    const declared = body.tools[0].functionDeclarations.map(({ name }) => name)
+    expect(declared).toEqual(['_3d_model', 'get_weather_2', 'get_weather', 'x'.repeat(64), 'a.b:c-d'])
+    expect(body.contents[1]!.parts.map(({ functionCall }) => functionCall!.name)).toEqual(declared)
+    expect(body.contents[2]!.parts.map(({ functionResponse }) => functionResponse!.name)).toEqual(declared)
+    expect(body.toolConfig).toMatchObject({ functionCallingConfig: { allowedFunctionNames: ['_3d_model'] } })
+
+    const target = { ...targetOf('gemini-3-flash-preview'), toolNames: lowered.toolNames! }
+    const parts = declared.map((name) => ({ functionCall: { name, args: {} } }))
+    const answer = { candidates: [{ content: { parts }, finishReason: 'STOP' }] }
+    const streamed = parseFrames(outbound.parser(target), [
+      { event: undefined, data: JSON.stringify(answer) },
+    ])
+    for (const events of [outbound.whole(answer, target), streamed]) {
+      expect(collect(events).choices[0]!.toolCalls.map(({ name }) => name)).toEqual(odd)
+    }
   })
 
   test.each([
