@@ -5,7 +5,7 @@ import { GatewayError } from '../errors.ts'
 import { errorResponse } from './error-response.ts'
 import type { Service } from './service.ts'
 
-/** Runs the call; the limits are told in the headers of every answer, a refusal by the limits included. */
+/** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
 export async function withinLimits(
   { limiter }: Service,
   caller: Caller,
@@ -18,7 +18,8 @@ export async function withinLimits(
     response = await run()
   } catch (error) {
     limiter.leave(requestId)
-    if (!(error instanceof GatewayError) || error.code !== 'rate_limit_exceeded') throw error
+    // Faults of our own go where they are logged.
+    if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = errorResponse(error, requestId)
   }
   for (const [name, value] of Object.entries(limiter.headers(caller))) response.headers.set(name, value)

@@ -96,21 +96,24 @@ test('a client over its limit gets a 429 with the time to wait, before anything 
   const lab = await startLab({
     providers: {},
     models: {},
-    settings: { rate_limits: { key_requests_per_minute: 2 } },
+    settings: { rate_limits: { key_requests_per_minute: 3 } },
   })
   try {
     const answers = [
       await lab.ask('sim/echo'),
       await lab.ask('sim/echo', { stream: true }),
+      // Refused for another reason, it has counted all the same, and says so.
+      await lab.ask('sim/nothing-of-this-name'),
       await lab.ask('sim/echo'),
     ]
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 404, 429])
     expect(answers.map(({ headers }) => headers.get('x-ratelimit-remaining-requests'))).toEqual([
+      '2',
       '1',
       '0',
       '0',
     ])
-    const refused = answers[2]!
+    const refused = answers[3]!
     expect(codeIn(refused.text)).toBe('rate_limit_exceeded')
     expect(Number(refused.headers.get('retry-after'))).toBeWithin(1, 31)
     expect(refused.headers.get('x-should-retry')).toBe('true')
