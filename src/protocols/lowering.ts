@@ -11,7 +11,7 @@ import type {
 } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { isObject, parseJson } from './json.ts'
-import type { Warning } from './protocol.ts'
+import type { Target, Warning } from './protocol.ts'
 
 /** Names to the client, once, what it asked for and will not get. */
 export type Warn = (param: string, message: string) => void
@@ -84,6 +84,17 @@ export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> 
     store: labels.store,
     metadata: labels.metadata,
   }
+}
+
+/** The most tokens to ask for: the client's bound, or the model's own where that is lower, as APIs refuse more. */
+export function outputBoundOf(
+  { maxOutputTokens: asked }: ChatRequest,
+  { maxOutputTokens: most }: Pick<Target, 'maxOutputTokens'>,
+  warn: Warn,
+): number | undefined {
+  if (asked === undefined || most === undefined || asked <= most) return asked
+  warn('max_tokens', `The model writes at most ${most} tokens.`)
+  return most
 }
 
 /** The fields that have a value. */

@@ -2,7 +2,16 @@
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
-import { asksNothing, defined, isBlank, refuse, unknownLabels, type Warn, warnInto } from '../lowering.ts'
+import {
+  asksNothing,
+  defined,
+  isBlank,
+  outputBoundOf,
+  refuse,
+  unknownLabels,
+  type Warn,
+  warnInto,
+} from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
 import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
@@ -82,9 +91,7 @@ function maxTokensOf(
     )
     return budget + quirks.defaultMaxTokens
   }
-  if (most === undefined || asked <= most) return asked
-  warn('max_tokens', `The model writes at most ${most} tokens.`)
-  return most
+  return outputBoundOf(request, target, warn) ?? asked
 }
 
 // ---- sampling and labels ----------------------------------------------------------------------------------

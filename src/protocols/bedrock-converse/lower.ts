@@ -4,7 +4,15 @@ import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import { traitsOf } from '../anthropic-messages/models.ts'
 import { thinkingOf } from '../anthropic-messages/thinking.ts'
 import { isObject } from '../json.ts'
-import { passedOn, refuse, unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
+import {
+  outputBoundOf,
+  passedOn,
+  refuse,
+  unknownLabels,
+  type Warn,
+  warnInto,
+  warnOfUnknown,
+} from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { toolNamesOf } from '../wire-names.ts'
 import { type Family, familyOf } from './models.ts'
@@ -52,7 +60,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   } = passedOn(request.rest, ownFields, warn)
   const sampled = samplingOf(request, family, target.model, thinking.on, warn)
   const extra = { ...thinking.fields, ...sampled.extra, ...(isObject(given) ? given : {}) }
-  const maxTokens = request.maxOutputTokens ?? thinking.maxTokens
+  const maxTokens = outputBoundOf(request, target, warn) ?? thinking.maxTokens
   const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
   const marks = family.caches ? turns : turns.map(unmarked)
   const body: JsonObject = {
@@ -98,7 +106,11 @@ function thinkingFields(
 ): ThinkingFields {
   const { reasoning } = request
   if (isClaude(target.model)) {
-    const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? quirks.defaultMaxTokens
+    const most = target.maxOutputTokens ?? quirks.defaultMaxTokens
+    const maxTokens = Math.min(
+      request.maxOutputTokens ?? most,
+      target.maxOutputTokens ?? Number.POSITIVE_INFINITY,
+    )
     const { field, effort, on } = thinkingOf({
       reasoning,
       native: request.rest.thinking,

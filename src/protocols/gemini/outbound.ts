@@ -3,7 +3,7 @@
 import type { ChatRequest, FunctionTool, JsonObject, Message } from '../../conversation/request.ts'
 import { rootObjectOf } from '../anthropic-messages/root-object.ts'
 import { isObject } from '../json.ts'
-import { unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
+import { outputBoundOf, unknownLabels, type Warn, warnInto, warnOfUnknown } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
 import {
   type NameRule,
@@ -41,11 +41,12 @@ function traitsFor(target: Target<GeminiQuirks>): Traits {
   return traitsOf(target.model, target.quirks)
 }
 
-function lower(request: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
+function lower(asked: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
   const warnings: Warning[] = []
   const traits = traitsFor(target)
   const { quirks, rememberedSignature } = target
   const warn = warnInto(warnings)
+  const request = { ...asked, maxOutputTokens: outputBoundOf(asked, target, warn) }
   const names = toolNamesOf(request, toolNameRule)
   const { systemInstruction, contents } = turnsOf(withFormatInWords(request, traits), {
     traits,

@@ -450,6 +450,19 @@ describe('parameters', () => {
     ])
   })
 
+  test.each([undefined, { effort: 'high' }] as const)(
+    'no more is asked for than the model writes (%j)',
+    (reasoning) => {
+      const { body, warnings } = lower({ maxOutputTokens: 100_000, reasoning }, { maxOutputTokens: 8192 })
+      expect(body.inferenceConfig).toEqual({ maxTokens: 8192 })
+      expect(warnings.map((each) => each.param)).toEqual(['max_tokens'])
+      const { thinking } = (body.additionalModelRequestFields ?? {}) as {
+        thinking?: { budget_tokens: number }
+      }
+      expect(thinking?.budget_tokens ?? 0).toBeLessThan(8192)
+    },
+  )
+
   test.each([[{ n: 2 }], [{ logprobs: true }], [{ topLogprobs: 2 }]])('%j is refused', (sampling) => {
     expect(() => lower({ sampling })).toThrow(expect.objectContaining({ code: 'unsupported_parameter' }))
   })

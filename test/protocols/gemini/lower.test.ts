@@ -439,6 +439,13 @@ describe('settings', () => {
     expect(lower({ sampling }).warnings).toEqual([])
   })
 
+  test('no more is asked for than the model writes', () => {
+    const target = { ...targetOf('gemini-2.5-flash'), maxOutputTokens: 8192 }
+    const { body, warnings } = outbound.lower(requestOf({ maxOutputTokens: 100_000 }), target)
+    expect(body['generationConfig']).toEqual({ maxOutputTokens: 8192 })
+    expect(warnings.map(({ param }) => param)).toEqual(['max_tokens'])
+  })
+
   test('nothing asked is nothing sent', () => {
     expect(lower({}).body).toEqual({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] })
   })
