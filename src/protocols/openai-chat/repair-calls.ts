@@ -2,7 +2,7 @@
 // then arguments alone.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isJson, isObject } from '../json.ts'
+import { isJson, isObject, parseJson } from '../json.ts'
 import { callsState } from './message-fields.ts'
 
 interface Call {
@@ -72,8 +72,8 @@ export class CallRepair {
       name: typeof name === 'string' && name !== '' ? name : undefined,
     }
     const text = argumentText(args)
-    const known = this.#callOf(given)
-    if (known) return this.#continued(known, text, given.id !== undefined && given.name !== undefined)
+    const known = this.#callOf(given, text)
+    if (known) return this.#continued(known, text, given.name !== undefined)
     if (given.name === undefined) return this.#awaitName(given, text)
 
     const before = this.#nameless.get(given.theirs)
@@ -120,19 +120,22 @@ export class CallRepair {
   }
 
   /** A new id under an index that is taken is a new call: some providers number every parallel call 0. */
-  #callOf(given: { theirs?: number | undefined; id?: string | undefined; name?: string | undefined }) {
+  #callOf(
+    given: { theirs?: number | undefined; id?: string | undefined; name?: string | undefined },
+    text: string,
+  ) {
     if (given.id !== undefined) {
       const sameId = firstOf(this.#sameId.get(given.id), given.theirs)
       if (sameId || given.name !== undefined) return sameId
     }
     if (given.theirs !== undefined) {
       const last = this.#latest.get(given.theirs)
-      return last && given.name !== undefined && given.name !== last.name ? undefined : last
+      return last && given.name !== undefined && isAnother(last, given.name, text) ? undefined : last
     }
     return given.name === undefined ? this.#calls.at(-1) : undefined
   }
 
-  /** `repeated`: the delta spells out id and name again, so it may hold the whole call so far instead of a piece. */
+  /** `repeated`: the delta spells out the name again, so it may hold the whole call so far instead of a piece. */
   #continued(call: Call, text: string, repeated: boolean): JsonObject[] {
     let piece = text
     if (repeated && call.arguments !== '' && text.startsWith(call.arguments) && isJson(text)) {
@@ -142,6 +145,13 @@ export class CallRepair {
     call.arguments += piece
     return [{ index: call.index, function: { arguments: piece } }]
   }
+}
+
+/** Whether a name without an id, under an index that is taken, begins another call: one of the same function may too. */
+function isAnother(last: Call, name: string, text: string): boolean {
+  if (name !== last.name) return true
+  // Arguments that are whole are not continued; the whole may be repeated.
+  return text !== '' && !text.startsWith(last.arguments) && isObject(parseJson(last.arguments))
 }
 
 /** The earliest call of an id that can be meant: an index that either side lacks tells no calls apart. */

@@ -176,6 +176,28 @@ describe('a mended stream', () => {
       ],
     ],
     [
+      'parallel calls of one function, all numbered 0 and without ids',
+      [
+        { index: 0, id: '', function: { name: 'f', arguments: '{"x":1}' } },
+        { index: 0, id: '', function: { name: 'f', arguments: '{"x":2}' } },
+        { index: 0, id: '', function: { name: 'f', arguments: '{"x":2}' } },
+      ],
+      [
+        ['f', '{"x":1}'],
+        ['f', '{"x":2}'],
+      ],
+    ],
+    [
+      'a name repeated with each piece, without an id',
+      [
+        { index: 0, function: { name: 'f', arguments: '{"x"' } },
+        { index: 0, function: { name: 'f', arguments: ':{}' } },
+        { index: 0, function: { name: 'f', arguments: '}' } },
+        { index: 0, function: { name: 'f', arguments: '' } },
+      ],
+      [['f', '{"x":{}}']],
+    ],
+    [
       'calls numbered with a gap',
       [
         { index: 1, id: 'a', function: { name: 'f', arguments: '{"x":1}' } },
