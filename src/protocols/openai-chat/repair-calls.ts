@@ -150,8 +150,10 @@ export class CallRepair {
 /** Whether a name without an id, under an index that is taken, begins another call: one of the same function may too. */
 function isAnother(last: Call, name: string, text: string): boolean {
   if (name !== last.name) return true
-  // Arguments that are whole are not continued; the whole may be repeated.
-  return text !== '' && !text.startsWith(last.arguments) && isObject(parseJson(last.arguments))
+  // Arguments that are whole are not continued; the whole may be repeated. Few pieces end as a whole does: only then
+  // is it read, for else every piece would cost the length of all before it.
+  const { arguments: whole } = last
+  return text !== '' && whole.endsWith('}') && !text.startsWith(whole) && isObject(parseJson(whole))
 }
 
 /** The earliest call of an id that can be meant: an index that either side lacks tells no calls apart. */
