@@ -6,7 +6,7 @@ import type { Attempt } from '../credits/ledger.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { UnreachableError } from '../providers/upstream.ts'
 import { anotherModelMayHelp, anotherOfferMayHelp, codeOf, errorOf, transportFault } from './fault-error.ts'
-import { probeEveryMs, type Health } from './health.ts'
+import { breaks, probeEveryMs, type Health } from './health.ts'
 import type { Candidate } from './plan.ts'
 import type { RetryBudget } from './retry-budget.ts'
 
@@ -182,9 +182,13 @@ class Tries<Answer> {
         throw new DispatchFailed(told, this.#attempts)
       }
       const ms = note(codeOf(fault))
+      // A call that tries one three times counts once against it, or two such calls would open its breaker.
+      const counted =
+        breaks(fault) &&
+        this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
       this.#failures.push({ candidate, fault })
       // A client that leaves breaks its own connection: the provider is not to blame.
-      if (!gone.aborted) health.failed(candidate, fault, ms)
+      if (!gone.aborted && !counted) health.failed(candidate, fault, ms)
       if (!anotherModelMayHelp(fault)) this.#over = true
       if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
       return undefined

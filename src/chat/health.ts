@@ -1,9 +1,10 @@
 // How each offer and key has been doing: what is cooling down, what is broken, what may be asked again.
 //
 // The rules. A 429, a used-up account or a refused key cools down until the provider's own Retry-After: it is tried
-// last, and still tried when nothing else is left. Five faults in a row (5xx, cut, timeout) open the breaker: the
-// offer is passed over but for one probe a second, and a call that has no other offer is refused at once with 503 and
-// Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer closes it.
+// last, and still tried when nothing else is left. Five calls in a row that met a fault of it (5xx, cut, timeout) open
+// the breaker: the offer is passed over but for one probe a second, and a call that has no other offer is refused at
+// once with 503 and Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer
+// closes it.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
@@ -35,16 +36,21 @@ const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
 const longestCoolMs = 86_400_000
 
 /** Faults that say the provider does not work, as opposed to not wanting this request. */
-const breaks: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
+const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
 /** Faults that concern the key for every model. */
 const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
+
+/** Whether a fault counts towards the breaker; a call counts once, however often it tried. */
+export function breaks({ kind }: Fault): boolean {
+  return breaking.has(kind)
+}
 
 /** The trouble after one more fault; undefined when the fault shows that the provider works. */
 export function afterFault(before: Trouble | undefined, fault: Fault, now: number): Trouble | undefined {
   const { failures, probeAt, coolUntil } = before ?? none
   const cool = fault.retryAfterMs ?? coolMs[fault.kind]
   const cooled = cool === undefined ? coolUntil : Math.max(coolUntil, now + Math.min(cool, longestCoolMs))
-  if (breaks.has(fault.kind)) {
+  if (breaks(fault)) {
     const opens = failures + 1 === faultsToOpen
     return { failures: failures + 1, probeAt: opens ? now + probeEveryMs : probeAt, coolUntil: cooled }
   }

@@ -188,6 +188,13 @@ describe('many calls', () => {
     expect(the.health.report(the.candidates[0]!.provider)).toMatchObject({ state: 'healthy', troubles: [] })
   })
 
+  test('that tried thrice count once each: two of them do not close the way for the third', async () => {
+    const the = house({ a: [...Array(6).fill(down), 'ok'] })
+    expect([await the.call(), await the.call()]).toEqual(['upstream_error', 'upstream_error'])
+    expect(the.tried).toHaveLength(6)
+    expect(await the.call()).toBe('a')
+  })
+
   test('of what runs inside this process never open a breaker', async () => {
     const the = house({ sim: [down] }, [candidateOf('sim', { transport: 'builtin' })])
     for (let at = 0; at < 20; at++) expect(await the.call()).toBe('upstream_error')
