@@ -21,6 +21,8 @@ import type { Progress, StoppedBy } from './stream-channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
 const extendAt = 0.75
+/** Output tokens below which a part of an extension is not worth asking for. */
+const leastExtension = 16n
 /** More than any model writes in one answer: none is this fast for as long as a call may last. */
 const longestAnswerTokens = 1_000_000
 
@@ -306,8 +308,14 @@ export class Booking {
     const { maxCost } = this.#need
     const more = maxCost === undefined ? wanted : smaller(wanted, maxCost - this.#held)
     try {
-      if (more > 0n && (await ledger.extend(this.#call.requestId, owner, more))) this.#held += more
-      else this.#exhausted = true
+      // What is left of the credit may be less: it is held in smaller parts, down to a part too small to ask for.
+      const least = smaller(more, rate * leastExtension)
+      for (let part = more; part > 0n && part >= least; part /= 4n) {
+        if (!(await ledger.extend(this.#call.requestId, owner, part))) continue
+        this.#held += part
+        return
+      }
+      this.#exhausted = true
     } catch (cause) {
       // The stream goes on within what is held; the next look tries again.
       log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })

@@ -3,6 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
 import { parseUsd } from '../../src/credits/money.ts'
+import { startLab, wordsIn } from '../chat/lab.ts'
+import { startPacedProvider } from '../chat/paced-provider.ts'
 import { type RunningWeir, runWeir, startWeir } from '../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -123,6 +125,30 @@ describe('an account with little credit', () => {
     expect(response.headers.get('x-weir-warnings')).toContain('max_tokens')
     expect(await available(key)).toBeGreaterThanOrEqual(0n)
   })
+
+  test('is served to its last tokens where a whole further part of its hold is not there', async () => {
+    const provider = startPacedProvider(
+      Array.from({ length: 600 }, () => 'word '),
+      1,
+    )
+    const lab = await startLab({
+      providers: { paced: provider.url },
+      models: { 'paced/m': ['paced/m'] },
+      settings: { ledger: { hold_default_output_tokens: 200 } },
+    })
+    try {
+      // At two millionths a token more than 300 tokens, of which a hold sets 200 aside.
+      const named = ['--account', 'owner@localhost']
+      const adjust = ['--pool', 'purchased', '--usd', '-99.9992', '--id', 'spent-elsewhere']
+      expect((await lab.weir.command('credits', 'adjust', ...named, ...adjust)).code).toBe(0)
+      const { text } = await lab.ask('paced/m', { stream: true })
+      expect(text).toContain('"stopped_by":"credits"')
+      expect(wordsIn(text).split(' ').length).toBeGreaterThan(300)
+    } finally {
+      await lab.weir.stop()
+      provider.stop()
+    }
+  }, 30_000)
 
   test('is never charged more than it has, however many answers stream at once', async () => {
     const { key } = await accountWith('0.01')
