@@ -24,8 +24,9 @@ export function repairWhole(
   context: AnswerContext,
   quirks: CitationQuirks = defaultQuirks,
 ): JsonObject {
-  const { choices, unknown } = fieldsOf(body)
-  if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isObject)) {
+  const { choices: told, unknown } = fieldsOf(body)
+  const choices = Array.isArray(told) ? told.filter(isObject) : []
+  if (choices.length === 0) {
     throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
   }
   const sources = quirks.numberedCitations ? (sourcesIn(body) ?? []) : []

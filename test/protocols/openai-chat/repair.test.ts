@@ -489,6 +489,15 @@ test('what was counted up to an error is counted', () => {
 })
 
 describe('a mended whole answer', () => {
+  test('has the choices that are any: what was read of it is charged', () => {
+    const choice = { index: 0, message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' }
+    const body = { choices: [null, choice] }
+    expect(collect(outbound.whole(body, target)).choices).toHaveLength(1)
+    expect(repairWhole(body, usage, bill, context)).toMatchObject({
+      choices: [{ index: 0, message: { content: 'a' } }],
+    })
+  })
+
   test('gives no two calls the same id', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: 'null' } }
     const body = { choices: [{ index: 0, message: { content: null, tool_calls: [call, call] } }] }
