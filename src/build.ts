@@ -15,7 +15,7 @@ for (const target of targets) {
   const outfile = `dist/weir-${target}${suffix}`
   const startedAt = performance.now()
   const result = await Bun.build({
-    entrypoints: [`${import.meta.dir}/main.ts`],
+    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/count-worker.ts`],
     minify: true,
     bytecode: true,
     splitting: true,

@@ -1,6 +1,7 @@
 // How many tokens a prompt can have at the most, before any provider has counted it.
 
 import type { Json, JsonObject } from '../conversation/request.ts'
+import { TokenCounter } from './token-counter.ts'
 
 /** Upper figures for media, whose bytes say little about their tokens. */
 const imageTokens = 6_000
@@ -94,20 +95,19 @@ function jsonOf(value: Json | undefined): string[] {
   return value === undefined || value === null ? [] : [JSON.stringify(value)]
 }
 
-/**
- * Counts tokens by o200k_base. Of a long text every so many slices are counted and stand for the rest, so that no
- * text holds up the other calls. The vocabulary is loaded when it is first needed: that takes longer than a start.
- */
+const counter = new TokenCounter()
+
+/** Counts tokens by o200k_base. Of a long text every so many slices are counted and stand for the rest. */
 async function tokensIn(text: string): Promise<number> {
-  const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
   const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
-  let tokens = 0
+  const slices: string[] = []
   let characters = 0
   for (let at = 0; at < text.length; at += stride) {
     const slice = text.slice(at, at + sliceCharacters)
-    tokens += countTokens(slice)
+    slices.push(slice)
     characters += slice.length
   }
+  const tokens = await counter.count(slices)
   return characters === 0 ? 0 : Math.ceil((tokens * text.length) / characters)
 }
 
