@@ -1,7 +1,7 @@
 // How each offer and key has been doing: what is cooling down, what is broken, what may be asked again.
 //
 // The rules. A 429, a used-up account or a refused key cools down until the provider's own Retry-After: it is tried
-// last, and still tried when nothing else is left. Five calls in a row that met a fault of it (5xx, cut, timeout) open
+// last, and still tried when nothing else is left. Ten calls in a row that met a fault of it (5xx, cut, timeout) open
 // the breaker: the offer is passed over but for one probe a second, and a call that has no other offer is refused at
 // once with 503 and Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer
 // closes it.
@@ -24,7 +24,7 @@ export type Standing = 'healthy' | 'cooling' | 'open'
 const none: Trouble = { failures: 0, probeAt: 0, coolUntil: 0 }
 
 /** Faults in a row that open the breaker. */
-export const faultsToOpen = 5
+export const faultsToOpen = 10
 /** At most one probe in this time, and the first one this long after the breaker opened. */
 export const probeEveryMs = 1_000
 /** What a provider that names no time is given, by kind of fault. */
