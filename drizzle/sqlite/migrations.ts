@@ -263,4 +263,9 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
     sql: `ALTER TABLE \`correction\` ADD \`lot\` text;CREATE INDEX \`correction_lot\` ON \`correction\` (\`lot\`);
 `,
   },
+  {
+    name: "0005_smaller_blocks_of_upstream_ids",
+    sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 9,\`upstream_id\`) WHERE upstream_id is not null;
+`,
+  },
 ]

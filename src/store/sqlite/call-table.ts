@@ -195,12 +195,12 @@ function statements(database: Database) {
       'SELECT * FROM open_call WHERE id = ? AND account = ?',
     ),
     byId: database.prepare<EndedCallRow, [string, string]>('SELECT * FROM call WHERE id = ? AND account = ?'),
-    // The index is in blocks of calls, and each block is asked, the newest first: 2 ms for an old id in three million.
+    // The index is in blocks of calls, and each block is asked, the newest first: 10 ms for the oldest id in three million.
     byUpstreamId: database.prepare<EndedCallRow, [string, string]>(
       `WITH RECURSIVE block (n) AS (
-         SELECT max(seq) >> 12 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0 ORDER BY 1 DESC),
+         SELECT max(seq) >> 9 FROM call UNION ALL SELECT n - 1 FROM block WHERE n > 0 ORDER BY 1 DESC),
        newest (seq) AS (
-         SELECT (SELECT max(seq) FROM call WHERE call.seq >> 12 = n AND upstream_id = ?1 AND account = ?2) FROM block)
+         SELECT (SELECT max(seq) FROM call WHERE call.seq >> 9 = n AND upstream_id = ?1 AND account = ?2) FROM block)
        SELECT * FROM call WHERE seq = (SELECT seq FROM newest WHERE seq IS NOT NULL LIMIT 1)`,
     ),
     drawn: database.prepare<{ lot: string; pool: Pool; amount: bigint }, [bigint]>(
