@@ -190,17 +190,28 @@ class Relay {
     for (const out of this.#open.channel.end()) this.#enqueue(out)
   }
 
-  get #hasRoom(): boolean {
-    const waiting = -(this.#controller?.desiredSize ?? Number.NEGATIVE_INFINITY)
-    return this.#gone || waiting < this.#options.limits.bufferBytes
+  /** Bytes that the client has not taken yet; more than any bound when its stream is closed. */
+  get #waiting(): number {
+    return -(this.#controller?.desiredSize ?? Number.NEGATIVE_INFINITY)
   }
 
-  /** Waits while the client takes nothing; a client that stalls too long is given up. */
+  get #hasRoom(): boolean {
+    return this.#gone || this.#waiting < this.#options.limits.bufferBytes
+  }
+
+  /**
+   * Waits until the client has taken what there is; a client that takes none of it for too long is given up. The stream
+   * asks for more when nothing waits any longer: one that takes a little now and then is looked at in between.
+   */
   async #roomForMore(): Promise<void> {
     const { watchdog, limits } = this.#options
     while (!this.#hasRoom && this.#stopError === undefined) {
       const { promise, resolve } = Promise.withResolvers<void>()
-      const stall = watchdog.arm(limits.clientStallMs, () => this.#giveUpClient())
+      const before = this.#waiting
+      const stall = watchdog.arm(limits.clientStallMs, () => {
+        if (this.#waiting < before) resolve()
+        else this.#giveUpClient()
+      })
       this.#resume = resolve
       await promise
       this.#resume = undefined

@@ -1,0 +1,116 @@
+// What waits for a client is bounded, and a client that reads slowly is waited for as long as it reads.
+
+import { describe, expect, test } from 'bun:test'
+import { relay, type OpenStream, type RelayOptions } from '../../src/chat/relay.ts'
+import type { Progress, StreamChannel } from '../../src/chat/stream-channel.ts'
+import { Watchdog } from '../../src/chat/watchdog.ts'
+import { noUsage } from '../../src/conversation/usage.ts'
+
+const clientStallMs = 1_000
+const chunk = new Uint8Array(10)
+
+/** A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines. */
+function running(chunks: number, bufferBytes: number) {
+  let now = 0
+  let read = 0
+  let aborted = false
+  const progress: Progress = {
+    started: true,
+    get finished() {
+      return read === chunks
+    },
+    fault: undefined,
+    usage: undefined,
+    deliveredTokens: 1,
+    finishReason: 'stop',
+    upstreamId: undefined,
+  }
+  const channel: StreamChannel = {
+    progress,
+    push: (bytes) => [bytes],
+    end: () => [],
+    take: () => [],
+    finish: () => [new Uint8Array(1)],
+    fail: () => [new Uint8Array(2)],
+  }
+  const open: OpenStream = {
+    channel,
+    reader: {
+      readMany: () => (read === chunks ? { done: true } : (read++, { done: false, value: [chunk] })),
+      cancel: () => Promise.resolve(),
+    },
+    head: [],
+    ended: false,
+    abort: () => (aborted = true),
+  }
+  const endings: string[] = []
+  const watchdog = new Watchdog(() => now)
+  const never = new AbortController().signal
+  const limits = { totalMs: 1e9, gapMs: 1e9, keepaliveMs: 1e9, drainMs: 1e9, clientStallMs, bufferBytes }
+  const bill = {
+    cost: '0',
+    lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
+  }
+  const body = relay(open, {
+    requestId: 'req_1',
+    provider: 'p',
+    limits: limits as RelayOptions['limits'],
+    watchdog,
+    elapsedMs: 0,
+    gone: never,
+    stopping: never,
+    onDisconnect: 'cancel',
+    settle: async ({ ending }, make) => {
+      endings.push(ending)
+      make({ usage: noUsage, bill, stoppedBy: undefined })
+    },
+    keeper: undefined,
+    onProgress: () => undefined,
+  })
+  return {
+    body,
+    endings,
+    chunksRead: () => read,
+    aborted: () => aborted,
+    /** Lets time pass, and whatever it sets off happen. */
+    pass: async (ms: number) => {
+      now += ms
+      watchdog.look()
+      await new Promise((resolve) => setImmediate(resolve))
+    },
+  }
+}
+
+describe('a client that does not keep up', () => {
+  test('has so much waiting for it and no more', async () => {
+    const { chunksRead, pass, body } = running(100, 50)
+    await pass(0)
+    expect(chunksRead()).toBe(5)
+    await body.cancel()
+  })
+
+  test('is given up when it takes nothing for too long, and the provider is let go', async () => {
+    const { body, endings, aborted, pass } = running(100, 50)
+    await pass(0)
+    await pass(clientStallMs)
+    await pass(0)
+    expect(endings).toEqual(['client-gone'])
+    expect(aborted()).toBe(true)
+    await expect(body.getReader().read()).rejects.toThrow('too long')
+  })
+
+  test('gets all of it as long as it takes something now and then', async () => {
+    const { body, endings, pass } = running(20, 50)
+    await pass(0)
+    const reader = body.getReader()
+    let bytes = 0
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      bytes += value.length
+      await pass(clientStallMs - 1)
+    }
+    expect(bytes).toBe(201)
+    expect(endings).toEqual(['finished'])
+  })
+})
