@@ -101,26 +101,30 @@ async function open(dataDir: string, clock: () => number): Promise<Bench> {
   return { store, account }
 }
 
-async function onePair({ store, account }: Bench): Promise<void> {
-  const call = newId()
-  const { kind } = await store.ledger.hold({ ...hold, call, account })
-  if (kind !== 'held') throw new Error('a hold was refused')
-  await store.ledger.settle({ ...settle, call, served: { ...settle.served, upstreamId: upstreamId() } })
+interface Ids {
+  readonly call: string
+  readonly upstreamId: string
 }
 
-/** Runs pairs, `together` at a time; `begun` is told of each. */
-async function runPairs(
-  bench: Bench,
-  pairs: number,
-  together: number,
-  begun = () => undefined as void,
-): Promise<void> {
-  let left = pairs
+/** Ids for as many calls; making one on the way counts `begun`. */
+function* idsOf(calls: number, begun = () => undefined as void): Generator<Ids, void> {
+  for (let n = 0; n < calls; n++) {
+    begun()
+    yield { call: newId(), upstreamId: upstreamId() }
+  }
+}
+
+async function onePair({ store, account }: Bench, { call, upstreamId: id }: Ids): Promise<void> {
+  const { kind } = await store.ledger.hold({ ...hold, call, account })
+  if (kind !== 'held') throw new Error('a hold was refused')
+  await store.ledger.settle({ ...settle, call, served: { ...settle.served, upstreamId: id } })
+}
+
+/** Runs a pair for each of the ids, `together` at a time. */
+async function runPairs(bench: Bench, ids: Iterable<Ids>, together: number): Promise<void> {
+  const left = ids[Symbol.iterator]()
   const lane = async () => {
-    while (left-- > 0) {
-      begun()
-      await onePair(bench)
-    }
+    for (let next = left.next(); !next.done; next = left.next()) await onePair(bench, next.value)
   }
   await Promise.all(Array.from({ length: together }, lane))
 }
@@ -135,9 +139,11 @@ async function costOf(bench: Bench, together: number): Promise<Cost> {
   const pairs = together === 1 ? lonePairs : pairsPerRound
   let best: Cost = { wallUs: Infinity, cpuUs: Infinity }
   for (let round = 0; round < rounds; round++) {
+    // Random ids are no work of the ledger's.
+    const ids = [...idsOf(pairs)]
     const startedCpu = process.cpuUsage()
     const started = performance.now()
-    await runPairs(bench, pairs, together)
+    await runPairs(bench, ids, together)
     const wallUs = ((performance.now() - started) * 1000) / pairs
     const { user, system } = process.cpuUsage(startedCpu)
     const cpuUs = (user + system) / pairs
@@ -175,7 +181,7 @@ function report(what: string, figure: number, unit: string, bound: number, atLea
 
 async function measureGroups(dataDir: string, syncsUs: number): Promise<void> {
   const bench = await open(dataDir, Date.now)
-  await runPairs(bench, warmUp, 32)
+  await runPairs(bench, idsOf(warmUp), 32)
   const costs = new Map<number, Cost>()
   for (const together of groupSizes) {
     const cost = await costOf(bench, together)
@@ -230,7 +236,12 @@ async function measureGrowth(dataDir: string): Promise<void> {
   let calls = 0
   const clock = () => firstDay + Math.floor((calls * dayMs) / callsPerDay)
   const bench = await open(dataDir, clock)
-  const grow = (to: number) => runPairs(bench, to - calls, 64, () => void calls++)
+  const grow = (to: number) =>
+    runPairs(
+      bench,
+      idsOf(to - calls, () => void calls++),
+      64,
+    )
   await grow(warmedCalls)
   const empty = await admissionMs(bench)
   console.log(`      admission, empty: p50 ${empty.p50.toFixed(3)} ms, p99 ${empty.p99.toFixed(3)} ms`)
