@@ -290,12 +290,7 @@ class Relay {
   }
 
   #send(bytes: Uint8Array): void {
-    if (this.#gone) return
-    try {
-      this.#controller?.enqueue(bytes)
-    } catch {
-      this.clientGone()
-    }
+    if (!this.#gone) this.#onStream((controller) => controller.enqueue(bytes))
   }
 
   /** A stream that its reader has just cancelled throws at whatever is done to it: the client is gone, no more. */
