@@ -53,8 +53,10 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const recovered = await store.ledger.recover(Date.now())
-  if (recovered > 0) pass('recovery-committed', 'of an earlier process')
-  if (recovered > 0) log.warn('calls that an earlier process left open were ended', { calls: recovered })
+  if (recovered > 0) {
+    pass('recovery-committed', 'of an earlier process')
+    log.warn('calls that an earlier process left open were ended', { calls: recovered })
+  }
 
   const live: Live = liveOf(config, [])
   const state: RunState = { draining: false, stopping: new AbortController() }

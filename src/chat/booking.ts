@@ -60,8 +60,9 @@ export class Booking {
   }
 
   /**
-   * Sets credit of the account's `balance` aside; the ledger has the last word on whether it is there. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or
-   * `store_unavailable`; resolves when the hold is durable, so that bytes may go to a provider.
+   * Sets credit of the account's `balance` aside; the ledger has the last word on whether it is there. Rejects with
+   * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`; resolves when the hold is
+   * durable, so that bytes may go to a provider.
    */
   static async open(
     gateway: Gateway,
