@@ -23,9 +23,9 @@ export interface Answer {
 export interface Lab {
   readonly weir: RunningWeir
   /** Posts a chat request; the response is read to its end. */
-  ask(model: string, more?: Settings, signal?: AbortSignal): Promise<Answer>
+  ask(model: string | undefined, more?: Settings, signal?: AbortSignal): Promise<Answer>
   /** Posts a chat request and leaves the reading to the caller. */
-  open(model: string, more?: Settings, signal?: AbortSignal): Promise<Response>
+  open(model: string | undefined, more?: Settings, signal?: AbortSignal): Promise<Response>
   get(path: string): Promise<Record<string, unknown>>
   /** Polls until the answer is so; gives the last one, or throws with it when it never is. */
   held(): Promise<string>
@@ -62,7 +62,7 @@ export async function startLab(
   // JSON is YAML.
   const weir = await startWeir({ ...options, config: JSON.stringify(config) })
   const headers = { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' }
-  const open = (model: string, more: Settings = {}, signal?: AbortSignal) =>
+  const open = (model: string | undefined, more: Settings = {}, signal?: AbortSignal) =>
     fetch(`${weir.baseUrl}/chat/completions`, {
       method: 'POST',
       headers,

@@ -12,7 +12,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { isObject } from '../../src/protocols/json.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound.ts'
 import { chatCompletionRequest, gatewayFields } from '../../src/protocols/openai-chat/schema.ts'
-import { ignorableParameters } from '../../src/protocols/parameters.ts'
+import { type IgnorableParameter, ignorableParameters } from '../../src/protocols/parameters.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
 import { configureProviders } from '../../src/providers/configure.ts'
@@ -95,7 +95,7 @@ interface Route {
   readonly reasoning: boolean
 }
 
-function routeTo(id: string, upstream: string, reasoning: boolean, ignores?: string[]): Route {
+function routeTo(id: string, upstream: string, reasoning: boolean, ignores?: IgnorableParameter[]): Route {
   const override = {
     api_key: ['key'],
     base_url: 'http://127.0.0.1:1/v1',
@@ -103,8 +103,7 @@ function routeTo(id: string, upstream: string, reasoning: boolean, ignores?: str
     quirks: {},
     disabled: false,
   }
-  const told =
-    id === 'lab' ? { ...override, ignores: (ignores ?? []) as never } : { ...override, base_url: undefined }
+  const told = id === 'lab' ? { ...override, ignores: ignores ?? [] } : { ...override, base_url: undefined }
   const row = configureProviders(providers, { [id]: told }, new Set([id])).get(id)
   const provider = row ?? configureProviders(providers, { [id]: override }, new Set([id])).get(id)!
   return { provider: spokenTo(provider, upstream), upstream, reasoning }

@@ -130,9 +130,9 @@ describe('the simulator', () => {
 })
 
 test('models without a model: the first is asked, the rest stand in', async () => {
-  const answer = await lab.ask(undefined as never, { models: ['deaf/m', 'both/m'] })
+  const answer = await lab.ask(undefined, { models: ['deaf/m', 'both/m'] })
   expect([answer.status, servedBy(answer)]).toEqual([200, 'deaf'])
-  const fallen = await lab.ask(undefined as never, { models: ['deaf/m', 'both/m'], seed: 7, strict: true })
+  const fallen = await lab.ask(undefined, { models: ['deaf/m', 'both/m'], seed: 7, strict: true })
   expect([fallen.status, servedBy(fallen), fallen.headers.get('x-weir-model')]).toEqual([
     200,
     'keen',
