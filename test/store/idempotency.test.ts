@@ -149,66 +149,53 @@ describe('after the death of its process, a key', () => {
     return second
   }
 
+  const begun = async ({ ledger, idempotency }: Store) => {
+    await idempotency.claim(claimOf('c'))
+    await ledger.hold(holdOf('c', { owner: 'first' }))
+  }
+  const checkpointed = async (store: Store) => {
+    await begun(store)
+    const { usage } = settleOf('c', 1n)
+    const leaseUntil = now + 60_000
+    await store.ledger.checkpoint({ call: 'c', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
+  }
+
   test.each([
     ['is replayed when its answer was kept', 'answered', (store: Store) => charged(store, 'c', answer)],
     ['is free when there was no hold', 'fresh', (store: Store) => store.idempotency.claim(claimOf('c'))],
-    [
-      'is free when its call was voided',
-      'fresh',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-      },
-    ],
-    [
-      'is lost when its call was settled at a checkpoint',
-      'lost',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-        const { usage } = settleOf('c', 1n)
-        const leaseUntil = now + 60_000
-        await ledger.checkpoint({ call: 'c', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
-      },
-    ],
+    ['is free when its call was voided', 'fresh', begun],
+    ['is lost when its call was settled at a checkpoint', 'lost', checkpointed],
     [
       'is replayed when its process died right after the settle',
       'answered',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-        void idempotency.keep(claimOf('c'), answer)
-        await ledger.settle(settleOf('c', usd('0.1'), { owner: 'first' }))
+      async (store: Store) => {
+        await begun(store)
+        void store.idempotency.keep(claimOf('c'), answer)
+        await store.ledger.settle(settleOf('c', usd('0.1'), { owner: 'first' }))
       },
     ],
     [
       'is free when its call was voided, although its answer had been made',
       'fresh',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-        await idempotency.keep(claimOf('c'), answer)
+      async (store: Store) => {
+        await begun(store)
+        await store.idempotency.keep(claimOf('c'), answer)
       },
     ],
     [
       'is lost when recovery charged its call, although its answer had been made',
       'lost',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-        const { usage } = settleOf('c', 1n)
-        const leaseUntil = now + 60_000
-        await ledger.checkpoint({ call: 'c', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
-        await idempotency.keep(claimOf('c'), answer)
+      async (store: Store) => {
+        await checkpointed(store)
+        await store.idempotency.keep(claimOf('c'), answer)
       },
     ],
     [
       'is lost when its answer was not kept',
       'lost',
-      async ({ ledger, idempotency }: Store) => {
-        await idempotency.claim(claimOf('c'))
-        await ledger.hold(holdOf('c', { owner: 'first' }))
-        await ledger.settle(settleOf('c', usd('0.1'), { owner: 'first' }))
+      async (store: Store) => {
+        await begun(store)
+        await store.ledger.settle(settleOf('c', usd('0.1'), { owner: 'first' }))
       },
     ],
   ] as [string, Claim['kind'], (store: Store) => Promise<void>][])('%s', async (_, kind, act) => {
