@@ -308,7 +308,7 @@ function wholeAnswer(
   { outbound, target, lowered, warnings }: Prepared,
   parsed: unknown,
 ): WholeAnswer {
-  const result = collect(outbound.whole(parsed, target))
+  const result = outbound.plainWhole?.(parsed, target) ?? collect(outbound.whole(parsed, target))
   if (result.fault) throw new AttemptFailed(result.fault)
   for (const { id, thoughtSignature } of result.choices.flatMap((choice) => choice.toolCalls)) {
     if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)

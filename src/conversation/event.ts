@@ -175,17 +175,24 @@ export function collect(events: Iterable<ChatEvent>): ChatResult {
     }
   }
 
-  const choices = [...drafts.entries()]
-    .toSorted(([a], [b]) => a - b)
-    .map(([index, draft]) => ({
-      ...draft,
-      index,
-      reasoning: [...draft.reasoning.values()].toSorted((a, b) => a.index - b.index),
-      toolCalls: [...draft.calls.entries()]
-        .toSorted(([a], [b]) => a - b)
-        .map(([, call]) => ({ ...call, arguments: call.arguments === '' ? '{}' : call.arguments })),
-    }))
+  const choices = inOrder(drafts).map(([index, draft]) => choiceOf(index, draft))
   return { id, model, choices, usage, fault }
+}
+
+function choiceOf(index: number, { calls, reasoning, ...told }: Draft): Choice {
+  return {
+    ...told,
+    index,
+    reasoning: [...reasoning.values()].toSorted((a, b) => a.index - b.index),
+    toolCalls: inOrder(calls).map(([, call]) => ({
+      ...call,
+      arguments: call.arguments === '' ? '{}' : call.arguments,
+    })),
+  }
+}
+
+function inOrder<Value>(numbered: ReadonlyMap<number, Value>): readonly (readonly [number, Value])[] {
+  return [...numbered].toSorted(([a], [b]) => a - b)
 }
 
 function emptyDraft(): Draft {

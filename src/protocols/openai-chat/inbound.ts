@@ -1,6 +1,7 @@
 // Clients speak chat completions to us: the body is checked here, the answers are written by encode.ts and whole.ts.
 
-import type { JsonObject } from '../../conversation/request.ts'
+import type { z } from 'zod'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
@@ -36,14 +37,31 @@ function parse(sent: unknown): InboundRequest {
   }
 }
 
+/** What the schema says of each field. */
+const fields = new Map<string, z.ZodType>(Object.entries(chatCompletionRequest.shape))
+const required = [...fields].filter(([, field]) => !field.safeParse(undefined).success).map(([name]) => name)
+
+/** Of sixty fields a request has a few: a look at each of the others would take most of the time of a call's reading. */
 function faultOf(body: JsonObject): GatewayError | undefined {
   try {
-    const { error } = chatCompletionRequest.safeParse(body)
-    return error && invalidRequest(error)
+    for (const name of required) {
+      const fault = faultOfField(name, body[name])
+      if (fault) return fault
+    }
+    for (const name in body) {
+      const fault = required.includes(name) ? undefined : faultOfField(name, body[name])
+      if (fault) return fault
+    }
+    return undefined
   } catch (cause) {
     // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
     return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
   }
+}
+
+function faultOfField(name: string, value: Json | undefined): GatewayError | undefined {
+  const error = fields.get(name)?.safeParse(value).error
+  return error && invalidRequest(error, [name])
 }
 
 /** Who names only a list of models asks for its first, and falls back on the rest. */

@@ -16,11 +16,14 @@ function paramOf(path: Path): string {
   return param
 }
 
-/** The first thing wrong with a body, as `invalid_request` with its `param`. Never repeats a value of the body. */
-export function invalidRequest(error: z.ZodError): GatewayError {
+/**
+ * The first thing wrong with a body, as `invalid_request` with its `param`: `within` is the path to what was looked
+ * at. Never repeats a value of the body.
+ */
+export function invalidRequest(error: z.ZodError, within: Path = []): GatewayError {
   const [first] = error.issues
   if (first === undefined) return new GatewayError('invalid_request', { cause: error })
-  const { path, message } = deepest(first, [])
+  const { path, message } = deepest(first, within)
   const param = paramOf(path)
   return new GatewayError('invalid_request', {
     message:

@@ -3,6 +3,7 @@
 import type { ChatRequest, JsonObject, Message } from '../../conversation/request.ts'
 import { warnInto, warnOfName } from '../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../protocol.ts'
+import { plainWhole } from './plain-whole.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from './upstream-fault.ts'
 import { lowerMessages } from './upstream-messages.ts'
@@ -23,6 +24,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = {
   inlinesUrls: false,
   lower,
   whole: (body, target) => wholeEvents(body, target.quirks),
+  plainWhole: (body, target) => plainWhole(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
   fault: (status, headers, body) => faultOf(status, headers, body),
 }

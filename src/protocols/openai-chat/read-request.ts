@@ -171,7 +171,9 @@ function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
 
 /** The object without the keys whose value is null or undefined: clients write null for "not set". */
 function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as T
+  const kept: Partial<T> = {}
+  for (const name in fields) if (fields[name] != null) kept[name] = fields[name]
+  return kept as T
 }
 
 function readSampling(body: ChatCompletionRequest): Sampling {
@@ -250,9 +252,9 @@ const translated: ReadonlySet<string> = new Set([
 
 function readRest(body: ChatCompletionRequest): JsonObject {
   const rest: JsonObject = {}
-  for (const [field, value] of Object.entries(body)) {
-    if (translated.has(field) || value === null || field === '__proto__') continue
-    rest[field] = value as Json
+  for (const field in body) {
+    const value = body[field]
+    if (!translated.has(field) && value !== null && field !== '__proto__') rest[field] = value as Json
   }
   return rest
 }

@@ -21,8 +21,8 @@ export interface Mended {
  * without details gets one, and details without text give theirs, so that clients of either find it.
  */
 export function mend(message: JsonObject): Mended {
-  const { role: _role, content, refusal, tool_calls, function_call, ...others } = message
-  const { reasoning, reasoning_content, reasoning_details, ...fields } = others
+  const { content, refusal, tool_calls, function_call } = message
+  const { reasoning, reasoning_content, reasoning_details } = message
   const split = splitContent(content)
   const given = text(reasoning_content) || text(reasoning) || split.reasoning
   const details = Array.isArray(reasoning_details) ? reasoning_details : []
@@ -38,21 +38,51 @@ export function mend(message: JsonObject): Mended {
       ...(Array.isArray(tool_calls) ? tool_calls : []),
       ...(isObject(function_call) ? [{ index: 0, function: function_call }] : []),
     ],
-    fields: {
-      ...withoutNulls(fields),
-      // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
-      ...(isObject(reasoning) ? { reasoning } : {}),
-      ...(split.images.length === 0 ? {} : { images: split.images }),
-      ...(split.others.length === 0 ? {} : { content_parts: split.others }),
-    },
+    fields: othersOf(message, split),
   }
 }
 
+/** What `mend` writes under names of its own, or not at all: to set `__proto__` would be to change the prototype. */
+const mendedFields: ReadonlySet<string> = new Set([
+  '__proto__',
+  'role',
+  'content',
+  'refusal',
+  'tool_calls',
+  'function_call',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+])
+
+function othersOf(message: JsonObject, { images, others }: SplitContent): JsonObject {
+  const fields: JsonObject = {}
+  for (const name in message) {
+    const value = message[name]!
+    if (value !== null && !mendedFields.has(name)) fields[name] = value
+  }
+  // A provider's own kind of `reasoning` or part is not ours to judge: it stays where it can be found.
+  if (isObject(message['reasoning'])) fields['reasoning'] = message['reasoning']
+  if (images.length > 0) fields['images'] = images
+  if (others.length > 0) fields['content_parts'] = others
+  return fields
+}
+
+const ownFields: ReadonlySet<string> = new Set([
+  '__proto__',
+  'id',
+  'object',
+  'created',
+  'model',
+  'choices',
+  'usage',
+])
+
 /** The choices of a chunk or an answer, and the fields we have no word for; the others are ours to write. */
 export function fieldsOf(body: JsonObject): { choices: Json | undefined; unknown: JsonObject } {
-  const { id: _id, object: _object, created: _created, model: _model, ...others } = body
-  const { choices, usage: _usage, ...unknown } = others
-  return { choices, unknown }
+  const unknown: JsonObject = {}
+  for (const name in body) if (!ownFields.has(name)) unknown[name] = body[name]!
+  return { choices: body['choices'], unknown }
 }
 
 /** A choice's own index, or its position where a provider sent none. */
@@ -66,10 +96,17 @@ export function mintedId({ id }: AnswerContext, choice: number, call: number): s
   return `call_${stem}_${choice}_${call}`
 }
 
+interface SplitContent {
+  text: string
+  reasoning: string
+  readonly images: Json[]
+  readonly others: Json[]
+}
+
 /** Content is text; some send lists, in which thinking (Mistral, Databricks) and references stand beside it. */
-function splitContent(content: Json | undefined) {
-  const split = { text: '', reasoning: '', images: [] as Json[], others: [] as Json[] }
-  if (!Array.isArray(content)) return { ...split, text: text(content) }
+function splitContent(content: Json | undefined): SplitContent {
+  const split: SplitContent = { text: text(content), reasoning: '', images: [], others: [] }
+  if (!Array.isArray(content)) return split
   for (const part of content) {
     if (typeof part === 'string') split.text += part
     else if (!isObject(part)) split.others.push(part)
@@ -88,8 +125,4 @@ function readable(detail: Json): string {
 
 function text(value: Json | undefined): string {
   return typeof value === 'string' ? value : ''
-}
-
-function withoutNulls(fields: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null))
 }

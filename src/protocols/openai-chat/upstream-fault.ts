@@ -64,7 +64,7 @@ export function errorIn(frame: Frame, chunk: unknown): Json | undefined {
 }
 
 /** Answers and their chunks have `choices`; a body of FastAPI's has its error where they should be. */
-function carriesError(body: JsonObject): boolean {
+export function carriesError(body: JsonObject): boolean {
   if (body.error !== undefined && body.error !== null && body.error !== false) return true
   return body.object === 'error' || (body.detail != null && body.choices === undefined)
 }

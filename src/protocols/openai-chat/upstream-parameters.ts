@@ -90,7 +90,9 @@ export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered
   const refused = refusedByModel(request, target)
   const fields: JsonObject = {}
   const warnings: Warning[] = []
-  for (const [name, value] of Object.entries(optional) as [Worded, Json | undefined][]) {
+  for (const key in optional) {
+    const name = key as Worded
+    const value = optional[name]
     if (value === undefined) continue
     const byModel = refused.includes(name) && value !== 1
     if (quirks.drops.includes(name) || byModel) {
