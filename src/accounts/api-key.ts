@@ -1,7 +1,7 @@
 // API keys: `sk-weir-<live|test>-<id>-<secret><checksum>`. The secret is shown once; only its hash is stored.
 
-import { createHash, timingSafeEqual } from 'node:crypto'
-import { mintSecret, readSecret, type SecretForm } from './secret-text.ts'
+import { timingSafeEqual } from 'node:crypto'
+import { mintSecret, readSecret, secretForm } from './secret-text.ts'
 
 export type KeyMode = 'live' | 'test'
 
@@ -26,7 +26,7 @@ export interface ApiKey {
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'
 
-const form: SecretForm = { prefix: 'sk-weir', kinds: ['live', 'test'] }
+const form = secretForm('sk-weir', ['live', 'test'])
 
 export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFour'> {
   /** The key itself: to be shown once and forgotten. */
@@ -53,11 +53,11 @@ export function readKey(text: string): ReadKey {
 
 /** Whether the presented text is this key, in a time that does not depend on where they differ. */
 export function matches(key: Pick<ApiKey, 'hash'>, text: string): boolean {
-  const stored = Buffer.from(key.hash, 'hex')
-  const presented = createHash('sha256').update(text).digest()
+  const stored = Buffer.from(key.hash)
+  const presented = Buffer.from(hashOfKey(text))
   return stored.length === presented.length && timingSafeEqual(stored, presented)
 }
 
 export function hashOfKey(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return Bun.SHA256.hash(text, 'hex')
 }

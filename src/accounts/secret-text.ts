@@ -5,8 +5,8 @@ import { crc32 } from 'node:zlib'
 
 export interface SecretForm {
   readonly prefix: string
-  /** Empty for secrets that are all of one kind. */
-  readonly kinds: readonly string[]
+  /** What a text of this form looks like: its kind, where there are several, and its id. */
+  readonly pattern: RegExp
 }
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -14,6 +14,14 @@ const idLength = 12
 /** 33 characters of 62 are 196 bits. */
 const secretLength = 33
 const checksumLength = 6
+
+/** `kinds` is empty for secrets that are all of one kind. */
+export function secretForm(prefix: string, kinds: readonly string[]): SecretForm {
+  const kind = kinds.length === 0 ? '()' : `(${kinds.join('|')})-`
+  const characters = '[0-9A-Za-z]'
+  const secret = `${characters}{${secretLength + checksumLength}}`
+  return { prefix, pattern: new RegExp(`^${prefix}-${kind}(${characters}{${idLength}})-${secret}$`) }
+}
 
 /** A new secret from the system's random source, and its id: the part that a lookup goes by. */
 export function mintSecret(form: SecretForm, kind?: string): { readonly id: string; readonly text: string } {
@@ -27,23 +35,13 @@ export function mintSecret(form: SecretForm, kind?: string): { readonly id: stri
  * altogether, `checksum` when it was mistyped.
  */
 export function readSecret(
-  { prefix, kinds }: SecretForm,
+  form: SecretForm,
   text: string,
 ): { readonly kind: string | undefined; readonly id: string } | 'form' | 'checksum' {
-  const parts = text.split('-')
-  const before = prefix.split('-')
-  if (!before.every((word, at) => parts[at] === word)) return 'form'
-  const [kind, id, secret, ...rest] = [
-    ...(kinds.length === 0 ? [undefined] : []),
-    ...parts.slice(before.length),
-  ]
-  if (id === undefined || secret === undefined || rest.length > 0) return 'form'
-  if (kinds.length > 0 && (kind === undefined || !kinds.includes(kind))) return 'form'
-  const plain = /^[0-9A-Za-z]+$/
-  if (id.length !== idLength || secret.length !== secretLength + checksumLength) return 'form'
-  if (!plain.test(id) || !plain.test(secret)) return 'form'
-  if (checksumOf(text.slice(0, -checksumLength)) !== secret.slice(-checksumLength)) return 'checksum'
-  return { kind, id }
+  const read = form.pattern.exec(text)
+  if (!read) return 'form'
+  if (checksumOf(text.slice(0, -checksumLength)) !== text.slice(-checksumLength)) return 'checksum'
+  return { kind: read[1] === '' ? undefined : read[1], id: read[2]! }
 }
 
 /** CRC-32 in base 62, six digits: what secret scanners check before they raise an alarm. */

@@ -1,7 +1,7 @@
 // Sessions of the app: `ws-weir-<id>-<secret><checksum>`, shown once, stored as a hash, valid until they end.
 
 import { hashOfKey } from './api-key.ts'
-import { mintSecret, readSecret, type SecretForm } from './secret-text.ts'
+import { mintSecret, readSecret, secretForm } from './secret-text.ts'
 
 export interface Session {
   /** 12 characters, part of the token itself: the lookup goes by it, the comparison by hash. */
@@ -15,7 +15,7 @@ export interface Session {
   readonly revokedAt: number | null
 }
 
-const form: SecretForm = { prefix: 'ws-weir', kinds: [] }
+const form = secretForm('ws-weir', [])
 
 export interface MintedSession extends Pick<Session, 'id' | 'hash' | 'lastFour'> {
   /** The token itself: to be shown once and forgotten. */

@@ -48,14 +48,19 @@ export function refusalError(code: ErrorCode, model: Model, purpose: Purpose): G
 
 /** What is left in a pool at `now`, holds included, in picodollars. */
 export function remainingIn(balance: Balance, pool: Pool, now: number): Pico {
-  return balance.lots
-    .filter((lot) => lot.pool === pool && (lot.expiresAt === null || lot.expiresAt > now))
-    .reduce((sum, lot) => sum + lot.remaining, 0n)
+  let left = 0n
+  for (const lot of balance.lots) if (lot.pool === pool && isOpen(lot, now)) left += lot.remaining
+  return left
 }
 
 /** What may still be held in these pools at `now`: left, unexpired and not pinned, in picodollars. */
 export function freeIn(balance: Balance, funding: readonly Pool[], now: number): Pico {
-  return balance.lots
-    .filter((lot) => funding.includes(lot.pool) && (lot.expiresAt === null || lot.expiresAt > now))
-    .reduce((sum, lot) => sum + lot.remaining - lot.pinned, 0n)
+  let free = 0n
+  for (const lot of balance.lots)
+    if (funding.includes(lot.pool) && isOpen(lot, now)) free += lot.remaining - lot.pinned
+  return free
+}
+
+function isOpen({ expiresAt }: Balance['lots'][number], now: number): boolean {
+  return expiresAt === null || expiresAt > now
 }

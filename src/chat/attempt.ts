@@ -69,11 +69,13 @@ export async function openStream(
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, attempt)
       : await readHead(readerOf(response), channel, (body) => prepared.outbound.whole(body, prepared.target))
+    if (opened.ended) attempt.read()
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
     attempt.settle()
     pass('answer-begun', call.requestId)
-    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, abort: () => attempt.end() }
+    const end = { read: () => attempt.read(), abort: () => attempt.end() }
+    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end }
   } catch (error) {
     const verdict = attempt.verdict(error)
     attempt.end()
@@ -99,6 +101,7 @@ export async function fetchWhole(
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
     await refuseFailure(response, prepared, attempt)
     const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
+    attempt.read()
     pass('answer-read', call.requestId)
     return wholeAnswer(gateway, call, candidate, prepared, parsedAnswer(response, text))
   } catch (error) {
@@ -164,6 +167,7 @@ export class Attempt {
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
+  #read = false
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
@@ -222,10 +226,15 @@ export class Attempt {
     this.#stopping.removeEventListener('abort', this.#abort)
   }
 
-  /** Ends the provider's work, where it has not ended by itself. */
+  /** The provider's body has been read to its end. */
+  read(): void {
+    this.#read = true
+  }
+
+  /** Ends the provider's work, where it has not ended by itself: to abort what is over would only make an exception. */
   end(): void {
     this.settle()
-    this.#abort()
+    if (!this.#read) this.#abort()
     this.#giveBack()
   }
 }

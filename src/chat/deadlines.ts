@@ -7,7 +7,8 @@ import type { ChatLimits } from './gateway.ts'
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
   const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
   // Most have none of their own: a copy for each of their calls would only be garbage.
-  if (Object.values(timeouts).every((ms) => ms === undefined)) return limits
+  if ((connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? total_ms) === undefined)
+    return limits
   return {
     ...limits,
     connectMs: connect_ms ?? limits.connectMs,

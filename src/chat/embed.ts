@@ -130,6 +130,7 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
     // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
     const text = await boundedText(response, most, () => attempt.extend(limits.gapMs))
+    attempt.read()
     const answer = embedder.read(parsedAnswer(response, text))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length

@@ -1,7 +1,7 @@
 // Which offers may serve a call, and what must be held for it. Pure.
 
 import type { Model, Offer } from '../catalog/model.ts'
-import { formatUsd, parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/money.ts'
+import { formatUsd, larger, parseUsd, parseUsdPerMillion, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, type Bound, type Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import type { Envelope, Routing } from '../protocols/protocol.ts'
@@ -28,16 +28,16 @@ export function candidatesFor(
   turn: string,
   n: number,
 ): readonly Candidate[] {
-  const candidates = models.flatMap((model) =>
-    ranked(model.offers, routing)
-      .filter((offer) => permitted(offer, routing))
-      .flatMap((offer) => {
-        const row = providers.get(offer.provider)
-        // The other protocols that some models are spoken to in know no `n`; chat still gives them several answers.
-        const provider = row && n === 1 ? spokenTo(row, offer.upstream) : row
-        return provider ? inTurn(provider.keys, turn).map((key) => ({ model, offer, provider, key })) : []
-      }),
-  )
+  const candidates: Candidate[] = []
+  for (const model of models) {
+    for (const offer of ranked(model.offers, routing)) {
+      const row = permitted(offer, routing) ? providers.get(offer.provider) : undefined
+      if (!row) continue
+      // The other protocols that some models are spoken to in know no `n`; chat still gives them several answers.
+      const provider = n === 1 ? spokenTo(row, offer.upstream) : row
+      for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
+    }
+  }
   // Without fallbacks another key is still the same offer.
   const [first] = candidates
   const usable = routing.allowFallbacks
@@ -112,7 +112,8 @@ const rules: Readonly<Record<string, (offer: Offer, routing: Routing) => boolean
 }
 
 function permitted(offer: Offer, routing: Routing): boolean {
-  return Object.values(rules).every((permits) => permits(offer, routing))
+  for (const name in rules) if (!rules[name]!(offer, routing)) return false
+  return true
 }
 
 function below(rate: Pico, limit: string | undefined): boolean {
@@ -143,16 +144,14 @@ export function needOf(
   promptTokens: number,
   holdOutputTokens: number,
 ): Need {
-  const modelMost = Math.max(
-    ...candidates.map(({ model }) => model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER),
-  )
+  let modelMost = 0
+  for (const { model } of candidates)
+    modelMost = Math.max(modelMost, model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER)
   const asked = envelope.maxOutputTokens
   const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
   const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls: {} }
-  const one = { ...bound, outputTokens: envelope.n }
-  const prices = candidates.map(({ offer }) => offer.price)
-  const want = dearest(prices, bound)
-  const least = dearest(prices, one)
+  const want = dearest(candidates, bound)
+  const least = dearest(candidates, { ...bound, outputTokens: envelope.n })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
   if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
     throw new GatewayError('invalid_request', {
@@ -176,8 +175,10 @@ export function needOf(
   }
 }
 
-function dearest(prices: readonly Price[], bound: Bound): Pico {
-  return prices.map((price) => ceilingOf(bound, price)).reduce((a, b) => (a > b ? a : b))
+function dearest(candidates: readonly Candidate[], bound: Bound): Pico {
+  let most = 0n
+  for (const { offer } of candidates) most = larger(most, ceilingOf(bound, offer.price))
+  return most
 }
 
 /** How many output tokens per answer a held amount pays for with one candidate; at least one. */

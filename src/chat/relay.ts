@@ -19,6 +19,8 @@ export interface OpenStream {
   readonly head: readonly Uint8Array[]
   /** The provider's body has already ended within the head. */
   readonly ended: boolean
+  /** Told that the provider's body has been read to its end. */
+  readonly read: () => void
   /** Ends the provider's work on this answer. */
   readonly abort: () => void
 }
@@ -171,7 +173,10 @@ class Relay {
         for (const bytes of value ?? []) for (const out of channel.push(bytes)) this.#enqueue(out)
         onBytes()
         if (this.#gone && onDisconnect !== 'drain') break
-        if (done) this.#endOfBody()
+        if (done) {
+          this.#open.read()
+          this.#endOfBody()
+        }
         progress = channel.progress
         if (!done) this.#stoppedBy = onProgress(progress)
         over = done || this.#stoppedBy !== undefined || progress.fault !== undefined

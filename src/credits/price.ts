@@ -59,8 +59,7 @@ export function costOf(usage: Usage, price: Price): Cost {
   }
   const charged = usage.billed === undefined ? usage : { ...noUsage, ...usage.billed }
   for (const bucket of tokenBuckets) add(bucket, charged[bucket], rates[bucket])
-  for (const [name, calls] of Object.entries(usage.toolCalls))
-    add(`call:${name}`, calls, price.perCall[name] ?? 0n)
+  for (const name in usage.toolCalls) add(`call:${name}`, usage.toolCalls[name]!, price.perCall[name] ?? 0n)
   if (price.perRequest > 0n) add('request', 1, price.perRequest)
   return { lines, total }
 }
@@ -81,8 +80,12 @@ const highest = new WeakMap<Price, HighestRates[]>()
 export function highestRates(price: Price, prompt: number): HighestRates {
   let known = highest.get(price)
   if (!known) highest.set(price, (known = []))
-  const reached = price.tiers.filter((tier) => prompt > tier.abovePromptTokens)
-  return (known[reached.length] ??= highestOf([price.rates, ...reached.map((tier) => tier.rates)]))
+  let reached = 0
+  while (reached < price.tiers.length && prompt > price.tiers[reached]!.abovePromptTokens) reached++
+  return (known[reached] ??= highestOf([
+    price.rates,
+    ...price.tiers.slice(0, reached).map((tier) => tier.rates),
+  ]))
 }
 
 function highestOf(all: readonly Rates[]): HighestRates {

@@ -22,6 +22,7 @@ export function checkHeaders(headers: Headers, maxBytes: number): void {
     throw new GatewayError('invalid_request', { message: 'The Content-Length header is malformed.' })
   }
   let size = 0
-  for (const [name, value] of headers) size += name.length + value.length + bytesPerHeader
+  const all: Readonly<Record<string, string>> = headers.toJSON()
+  for (const name in all) size += name.length + all[name]!.length + bytesPerHeader
   if (size > maxBytes) throw new GatewayError('headers_too_large', { metadata: { limit_bytes: maxBytes } })
 }

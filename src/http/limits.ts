@@ -88,6 +88,8 @@ export class Limiter {
   readonly #keyRequests: RateLimit
   readonly #keyTokens: RateLimit
   readonly #accountRequests: RateLimit
+  /** Whether there is any rate at all: by default there is none. */
+  readonly #rated: boolean
 
   /** `clock` gives milliseconds. */
   constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {
@@ -96,6 +98,8 @@ export class Limiter {
     this.#keyRequests = new RateLimit(limits.keyRequestsPerMinute, clock)
     this.#keyTokens = new RateLimit(limits.keyTokensPerMinute, clock)
     this.#accountRequests = new RateLimit(limits.accountRequestsPerMinute, clock)
+    const rates = [this.#keyRequests, this.#keyTokens, this.#accountRequests]
+    this.#rated = rates.some(({ perMinute }) => perMinute > 0)
   }
 
   /**
@@ -134,8 +138,10 @@ export class Limiter {
   /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
   headers(caller: Caller): Record<string, string> {
     const headers: Record<string, string> = {}
+    const applied = this.#appliedTo(caller)
+    if (applied.length === 0) return headers
     for (const unit of ['requests', 'tokens'] as const) {
-      const closest = this.#appliedTo(caller)
+      const closest = applied
         .filter((limit) => limit.unit === unit)
         .toSorted((a, b) => a.rate.remaining(a.name) - b.rate.remaining(b.name))[0]
       if (!closest) continue
@@ -148,6 +154,7 @@ export class Limiter {
   }
 
   #appliedTo({ account, key }: Caller): readonly Applied[] {
+    if (!this.#rated) return []
     const all: Applied[] = [
       { unit: 'requests', rate: this.#accountRequests, name: account.id, needs: 1 },
       ...(key === null

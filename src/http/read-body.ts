@@ -19,7 +19,6 @@ export interface ReadBody {
  * `invalid_request` (broken off, invalid UTF-8, too deep, too many parts, not JSON, not an object).
  */
 export async function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  refuseByHeaders(request.headers, limits)
   const bytes = await boundedBytes(request, limits)
   const json = parseJson(decodeUtf8(bytes), limits.maxDepth)
   return { json, bytes: bytes.length }

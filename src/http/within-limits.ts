@@ -22,6 +22,7 @@ export async function withinLimits(
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = errorResponse(error, requestId)
   }
-  for (const [name, value] of Object.entries(limiter.headers(caller))) response.headers.set(name, value)
+  const told = limiter.headers(caller)
+  for (const name in told) response.headers.set(name, told[name]!)
   return response
 }

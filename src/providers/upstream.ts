@@ -42,7 +42,9 @@ const lastAnswer = new Map<string, number>()
  */
 export async function send(request: UpstreamRequest): Promise<Response> {
   const url = request.provider.baseUrl + request.path
-  const credentials = await credential(request, url)
+  const made = credential(request, url)
+  // Most are there at once: to await those would cost every call a turn.
+  const credentials = made instanceof Promise ? await made : made
   const init = {
     method: 'POST',
     headers: {
@@ -79,11 +81,11 @@ export async function send(request: UpstreamRequest): Promise<Response> {
   }
 }
 
+type Headers = Record<string, string>
+
 /** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
-async function credential(
-  { provider, key, body, abort }: UpstreamRequest,
-  url: string,
-): Promise<Record<string, string>> {
+function credential(request: UpstreamRequest, url: string): Headers | Promise<Headers> {
+  const { provider, key, body } = request
   const { auth } = provider
   if (key === undefined) return {}
   switch (auth.kind) {
@@ -95,15 +97,19 @@ async function credential(
       return { [auth.header]: key }
     case 'aws':
       return awsHeaders(key, auth.service, url, body)
-    case 'google': {
-      const token = await googleToken(key, auth.scope, abort.signal).catch((error: unknown) => {
-        if (abort.signal.aborted) throw abort.signal.reason
-        throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
-      })
-      return { authorization: `Bearer ${token}` }
-    }
+    case 'google':
+      return bearerOfGoogle(key, auth.scope, request.abort.signal)
     default:
       return auth satisfies never
+  }
+}
+
+async function bearerOfGoogle(key: string, scope: string, signal: AbortSignal): Promise<Headers> {
+  try {
+    return { authorization: `Bearer ${await googleToken(key, scope, signal)}` }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
   }
 }
 

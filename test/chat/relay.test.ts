@@ -41,6 +41,7 @@ function running(chunks: number, bufferBytes: number) {
     },
     head: [],
     ended: false,
+    read: () => undefined,
     abort: () => (aborted = true),
   }
   const endings: string[] = []
