@@ -64,7 +64,7 @@ export async function openStream(
   const attempt = new Attempt(gateway, call, Math.min(patience, limits.totalMs - elapsed(call)), 'cancel')
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
-    await refuseFailure(response, prepared, attempt)
+    if (!response.ok) await refuseFailure(response, prepared, attempt)
     const channel = channelFor(gateway, call, candidate, prepared)
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, attempt)
@@ -99,7 +99,7 @@ export async function fetchWhole(
   const attempt = new Attempt(gateway, call, patience, policy)
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
-    await refuseFailure(response, prepared, attempt)
+    if (!response.ok) await refuseFailure(response, prepared, attempt)
     const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
     attempt.read()
     pass('answer-read', call.requestId)
@@ -239,13 +239,12 @@ export class Attempt {
   }
 }
 
-/** Rejects with AttemptFailed for an answer with any status but 2xx. */
+/** Rejects with AttemptFailed for what an answer with any status but 2xx says. */
 export async function refuseFailure(
   response: Response,
   { outbound, target }: Pick<Prepared, 'outbound' | 'target'>,
   attempt: Attempt,
-): Promise<void> {
-  if (response.status >= 200 && response.status < 300) return
+): Promise<never> {
   attempt.extend(errorBodyMs)
   const text = await boundedText(response, errorBodyBytes).catch(() => '')
   // A redirect would carry our key to another host; it is a misconfigured base URL.

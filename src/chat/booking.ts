@@ -76,7 +76,7 @@ export class Booking {
     const flashClass = candidates.every((candidate) => candidate.model.flashClass)
     const funding = fundingOf(caller.channel, flashClass)
     const free = freeIn(balance, funding, gateway.now())
-    const need = await needWithin(gateway, call, candidates, free)
+    const need = quickNeed(gateway, call, candidates, free) ?? (await countedNeed(gateway, call, candidates))
     const now = gateway.now()
     gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
     pass('hold-queued', call.requestId)
@@ -348,27 +348,32 @@ export class Booking {
   }
 }
 
-/** The need by the quick bound of the prompt; by counted tokens where the quick one is more than the caller has. */
-async function needWithin(
+/** The need by the quick bound of the prompt; undefined when that is more than the caller has or wants to spend. */
+function quickNeed(
   gateway: Gateway,
   call: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
-): Promise<Need> {
+): Need | undefined {
   const { envelope, body } = call.request
-  const { holdOutputTokens } = gateway.limits
   const quick = promptBound(body, call.bodyBytes)
   // max_cost is left out here: only the counted prompt may say that it is too low.
-  const need = needOf({ ...envelope, maxCost: undefined }, candidates, quick, holdOutputTokens)
-  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
-  const within = envelope.maxCost === undefined || (maxCost !== undefined && need.want < maxCost)
-  if (need.want <= free && within) return { ...need, maxCost }
-  return needOf(
-    envelope,
-    candidates,
-    Math.min(quick, await tokenBound(body, call.bodyBytes)),
-    holdOutputTokens,
-  )
+  const unbounded = envelope.maxCost === undefined ? envelope : { ...envelope, maxCost: undefined }
+  const need = needOf(unbounded, candidates, quick, gateway.limits.holdOutputTokens)
+  if (need.want > free) return undefined
+  if (envelope.maxCost === undefined) return need
+  const maxCost = parseUsd(envelope.maxCost)
+  return maxCost !== undefined && need.want < maxCost ? { ...need, maxCost } : undefined
+}
+
+async function countedNeed(
+  gateway: Gateway,
+  { request, bodyBytes }: PaidCall,
+  candidates: readonly Candidate[],
+): Promise<Need> {
+  const quick = promptBound(request.body, bodyBytes)
+  const counted = Math.min(quick, await tokenBound(request.body, bodyBytes))
+  return needOf(request.envelope, candidates, counted, gateway.limits.holdOutputTokens)
 }
 
 function refused(

@@ -158,16 +158,9 @@ class Tries<Answer> {
   async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
     const { health, gone } = this.#search
     const startedAt = performance.now()
-    const note = (code: string | null) => {
-      const ms = performance.now() - startedAt
-      const outcome = code === null ? 'served' : 'failed'
-      const provider = candidate.provider.id
-      this.#attempts.push({ provider, outcome, code, upstreamId: null, ms: Math.round(ms) })
-      return ms
-    }
     try {
       const answer = await this.#attempt(candidate)
-      health.answered(candidate, note(null))
+      health.answered(candidate, this.#note(candidate, startedAt, null))
       return { answer, candidate, attempts: this.#attempts }
     } catch (error) {
       const refused = error instanceof GatewayError
@@ -178,10 +171,10 @@ class Tries<Answer> {
       }
       if (fault === undefined) {
         const told = asGatewayError(error)
-        note(told.code)
+        this.#note(candidate, startedAt, told.code)
         throw new DispatchFailed(told, this.#attempts)
       }
-      const ms = note(codeOf(fault))
+      const ms = this.#note(candidate, startedAt, codeOf(fault))
       // A call that tries one three times counts once against it, or two such calls would open its breaker.
       const counted =
         breaks(fault) &&
@@ -194,12 +187,22 @@ class Tries<Answer> {
       return undefined
     }
   }
+
+  /** Notes how a try ended, with its error code where it failed, and gives how long it took, milliseconds. */
+  #note(candidate: Candidate, startedAt: number, code: string | null): number {
+    const ms = performance.now() - startedAt
+    const outcome = code === null ? 'served' : 'failed'
+    const provider = candidate.provider.id
+    this.#attempts.push({ provider, outcome, code, upstreamId: null, ms: Math.round(ms) })
+    return ms
+  }
 }
 
 /** Healthy candidates as they are ranked, then the others as they are ranked. */
 function inOrderOfHealth({ candidates, health }: Search): readonly Candidate[] {
-  const well = candidates.filter((candidate) => health.standing(candidate) === 'healthy')
-  if (well.length === candidates.length) return candidates
+  const isWell = (candidate: Candidate) => health.standing(candidate) === 'healthy'
+  if (candidates.every(isWell)) return candidates
+  const well = candidates.filter(isWell)
   return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]
 }
 

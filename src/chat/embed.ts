@@ -126,7 +126,7 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
   try {
     const sent = { ...lowered, body: JSON.stringify(lowered.body) }
     const response = await attempt.send(candidate, sent, limits.connectMs)
-    await refuseFailure(response, { outbound, target }, attempt)
+    if (!response.ok) await refuseFailure(response, { outbound, target }, attempt)
     // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
     const text = await boundedText(response, most, () => attempt.extend(limits.gapMs))

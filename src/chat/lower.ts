@@ -44,11 +44,13 @@ export async function loweredFor(
   const request = outbound.inlinesUrls
     ? await withInlineMedia(gateway, call, bounded, outbound, target)
     : bounded
-  const lowered = outbound.lower(request, target)
+  const { path, headers, body, warnings: lost, toolNames } = outbound.lower(request, target)
   return {
-    ...lowered,
-    body: JSON.stringify(lowered.body),
-    warnings: [...warnings, ...lowered.warnings],
+    path,
+    headers,
+    body: JSON.stringify(body),
+    warnings: warnings.length === 0 ? lost : [...warnings, ...lost],
+    ...(toolNames && { toolNames }),
     passthrough,
   }
 }

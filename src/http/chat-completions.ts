@@ -25,7 +25,8 @@ export async function chatCompletions(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = await identify(service, request)
+  const known = identify(service, request)
+  const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readJson(request, service.body)
   const parsed = inbound.parse(json)
   refusePrivateMedia(json, service.reachableHosts)

@@ -46,9 +46,17 @@ const retryAfterMs = 1_000
  * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
  * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
  */
-export async function idempotent(parts: IdempotencyParts, keyed: KeyedRequest, run: Run): Promise<Response> {
+export function idempotent(parts: IdempotencyParts, keyed: KeyedRequest, run: Run): Promise<Response> {
   const key = keyed.request.headers.get(header)
-  if (key === null) return run(keyed.request.signal, undefined)
+  return key === null ? run(keyed.request.signal, undefined) : onceForKey(parts, keyed, key, run)
+}
+
+async function onceForKey(
+  parts: IdempotencyParts,
+  keyed: KeyedRequest,
+  key: string,
+  run: Run,
+): Promise<Response> {
   const command = commandOf(parts, keyed, key)
   const claim = await parts.idempotency.claim(command)
   switch (claim.kind) {

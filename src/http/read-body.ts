@@ -15,32 +15,35 @@ export interface ReadBody {
 }
 
 /**
- * Reads and parses the body. Throws `payload_too_large`, `unsupported_media_type` (compressed, or not JSON) and
- * `invalid_request` (broken off, invalid UTF-8, too deep, too many parts, not JSON, not an object).
+ * Reads and parses the body of a request whose headers have been looked at (`refuseByHeaders`). Throws
+ * `payload_too_large` and `invalid_request` (broken off, invalid UTF-8, too deep, too many parts, not JSON, not an
+ * object).
  */
 export async function readJson(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const bytes = await boundedBytes(request, limits)
-  const json = parseJson(decodeUtf8(bytes), limits.maxDepth)
-  return { json, bytes: bytes.length }
-}
-
-/** The bytes of the body. One that announces its length cannot exceed it; one in chunks is counted as it comes. */
-async function boundedBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+  let bytes: Uint8Array
   try {
-    if (request.headers.has('content-length') || request.body === null) return await request.bytes()
-    const chunks: Uint8Array[] = []
-    let size = 0
-    for await (const chunk of request.body) {
-      size += chunk.length
-      if (size > limits.maxBodyBytes) throw tooLarge(limits)
-      chunks.push(chunk)
-    }
-    return Buffer.concat(chunks)
+    // A body that announces its length cannot exceed it; one in chunks is counted as it comes.
+    bytes =
+      request.headers.has('content-length') || request.body === null
+        ? await request.bytes()
+        : await countedBytes(request.body, limits)
   } catch (cause) {
     if (cause instanceof GatewayError) throw cause
     // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
+  return { json: parseJson(decodeUtf8(bytes), limits.maxDepth), bytes: bytes.length }
+}
+
+async function countedBytes(body: ReadableStream<Uint8Array>, limits: BodyLimits): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > limits.maxBodyBytes) throw tooLarge(limits)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
 }
 
 /** What the headers alone can refuse; cheap enough to come before authentication. */
@@ -62,9 +65,11 @@ function tooLarge(limits: BodyLimits): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 function decodeUtf8(bytes: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return utf8.decode(bytes)
   } catch (cause) {
     throw new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
   }
