@@ -35,11 +35,8 @@ export async function loweredFor(
   if (passthrough && provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body, provider)) {
     return { ...passthroughBody(call.request, target, outputBound), warnings: [], passthrough }
   }
-  const { request: asked, warnings } = withoutIgnored(
-    call.request.toChatRequest(),
-    provider.ignores ?? [],
-    provider.id,
-  )
+  const { request: told, warnings: untold } = requestFor(call, outbound)
+  const { request: asked, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
   const request = outbound.inlinesUrls
     ? await withInlineMedia(gateway, call, bounded, outbound, target)
@@ -49,10 +46,20 @@ export async function loweredFor(
     path,
     headers,
     body: JSON.stringify(body),
-    warnings: warnings.length === 0 ? lost : [...warnings, ...lost],
+    warnings: [...untold, ...ignored, ...lost],
     ...(toolNames && { toolNames }),
     passthrough,
   }
+}
+
+/** The client's request, as far as it can be told to a provider of this protocol. */
+function requestFor(
+  { inbound, request }: IncomingCall,
+  outbound: Outbound,
+): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
+  const asked = request.toChatRequest()
+  const abroad = inbound.id === outbound.id ? undefined : inbound.abroad
+  return abroad ? abroad(asked) : { request: asked, warnings: [] }
 }
 
 async function withInlineMedia(

@@ -55,6 +55,8 @@ export interface Settlement {
 export interface RelayOptions {
   readonly requestId: string
   readonly provider: string
+  /** What the client is sent while there is nothing else to send. */
+  readonly keepalive: Uint8Array
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   /** Milliseconds the call has taken already: they count towards its total. */
@@ -74,8 +76,6 @@ export interface RelayOptions {
   /** Told after every read; answers whether the stream must stop now. */
   readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
-
-const keepalive = new TextEncoder().encode(': keepalive\n\n')
 
 /**
  * What waits for the client, in bytes. How much may wait is for the relay to say: told to the stream, the runtime makes
@@ -121,7 +121,7 @@ class Relay {
   /** Runs the answer to its end. Never rejects. */
   async start(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     this.#controller = controller
-    const { limits, watchdog, elapsedMs, gone, stopping } = this.#options
+    const { keepalive, limits, watchdog, elapsedMs, gone, stopping } = this.#options
     const total = watchdog.arm(limits.totalMs - elapsedMs, () => this.#expire('the answer took too long'))
     const silence = watchdog.arm(limits.keepaliveMs, () => {
       // Whoever does not read what there is needs no sign of life.

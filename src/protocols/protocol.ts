@@ -167,9 +167,18 @@ export interface StreamEncoder {
 
 export interface Inbound {
   readonly id: ProtocolId
+  /** An event that says nothing, written between two others of a stream that has been silent for a while. */
+  readonly keepalive: string
   /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param` for what the protocol forbids. */
   parse(body: unknown): InboundRequest
   /** A whole answer in the client's protocol. */
   whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject
   encoder(context: AnswerContext): StreamEncoder
+  /** An error as the body of an answer. */
+  error(error: RenderedError): object
+  /**
+   * The request for a provider that speaks another protocol, where this one has fields that no other can be sent: they
+   * are left out, and named where they asked for something.
+   */
+  abroad?(request: ChatRequest): { readonly request: ChatRequest; readonly warnings: readonly Warning[] }
 }

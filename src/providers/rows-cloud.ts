@@ -62,6 +62,7 @@ const bedrockClaude: Provider = {
     streamIn: 'path',
     framing: 'aws-event-stream',
     readsUrls: false,
+    takesBetas: false,
   } satisfies Partial<AnthropicQuirks>,
 }
 
@@ -95,6 +96,7 @@ const vertexClaude: Provider = {
     version: 'vertex-2023-10-16',
     versionIn: 'body',
     readsUrls: false,
+    takesBetas: false,
   } satisfies Partial<AnthropicQuirks>,
 }
 

@@ -55,6 +55,7 @@ function running(chunks: number, bufferBytes: number) {
   const body = relay(open, {
     requestId: 'req_1',
     provider: 'p',
+    keepalive: new Uint8Array(),
     limits: limits as RelayOptions['limits'],
     watchdog,
     elapsedMs: 0,

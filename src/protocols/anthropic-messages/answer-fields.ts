@@ -76,6 +76,8 @@ export function wireError({ error }: RenderedError): JsonObject {
       type: typeOfCode[code] ?? typeOfType[type] ?? type,
       message,
       code,
+      // Where Anthropic's own clients look for a code that a program can rely on.
+      details: { error_code: code },
       param,
       metadata: metadata as JsonObject,
     },

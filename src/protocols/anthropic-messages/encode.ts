@@ -77,6 +77,8 @@ export class EventEncoder implements StreamEncoder {
       named('message_delta', {
         delta: { stop_reason: stopReason(told, this.#finish?.native), stop_sequence: null },
         usage: wireUsage(usage, bill),
+        // What stopped the answer is known only now.
+        ...this.#context.extra,
       }),
       named('message_stop', {}),
     ]

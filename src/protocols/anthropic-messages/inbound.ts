@@ -6,7 +6,8 @@ import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../protocol.ts'
-import { citation, stopReason, wireUsage } from './answer-fields.ts'
+import { abroad } from './abroad.ts'
+import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from './carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
 import { readRequest } from './read-request.ts'
@@ -14,18 +15,23 @@ import { checked, type MessagesRequest } from './request-schema.ts'
 
 export const inbound: Inbound = {
   id: 'anthropic-messages',
+  keepalive: 'event: ping\ndata: {"type": "ping"}\n\n',
   parse,
   whole,
   encoder: (context) => new EventEncoder(context),
+  error: wireError,
+  abroad,
+}
+
+/** Who makes the models that clients of this protocol name without a provider. */
+const home = 'anthropic'
+
+/** The catalog's id of the model that a client names: `claude-sonnet-4-5` is Anthropic's own. */
+export function modelId(name: string): string {
+  return name.includes('/') ? name : `${home}/${name}`
 }
 
 function parse(body: unknown): InboundRequest {
-  if (typeof body === 'object' && body !== null && 'thread' in body && body.thread != null) {
-    throw new GatewayError('invalid_request', {
-      message: 'thread: Message threads are not served; send the whole conversation in messages.',
-      param: 'thread',
-    })
-  }
   const request = checked(body)
   return {
     envelope: envelopeOf(request),
@@ -37,8 +43,8 @@ function parse(body: unknown): InboundRequest {
 function envelopeOf(request: MessagesRequest): Envelope {
   const { provider } = request
   return {
-    model: request.model,
-    fallbacks: request.models ?? [],
+    model: modelId(request.model),
+    fallbacks: (request.models ?? []).map(modelId),
     stream: request.stream === true,
     // The protocol always ends with the usage.
     includeUsage: true,

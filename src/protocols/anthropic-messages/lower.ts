@@ -177,13 +177,16 @@ const passedFields = new Set([
   'container',
   'context_management',
   'diagnostics',
-  'fallbacks',
-  'inference_geo',
   'mcp_servers',
   'metadata',
-  'speed',
   'user_profile_id',
 ])
+/** Fields that would make the call dearer than its price here, each with the values that do not. */
+const pricedApart: Readonly<Record<string, readonly Json[]>> = {
+  fallbacks: [],
+  inference_geo: ['global', 'not_available'],
+  speed: ['standard'],
+}
 /** Fields of the client's that are read elsewhere in this file, or by the gateway. */
 const readFields = new Set(['thinking', 'output_config', 'tools', 'betas'])
 
@@ -191,7 +194,9 @@ function passedOn(rest: JsonObject, warn: Warn): JsonObject {
   const passed: JsonObject = {}
   for (const [field, value] of Object.entries(rest)) {
     if (passedFields.has(field)) passed[field] = value
-    else if (!readFields.has(field)) warnOfForeign({ [field]: value }, warn)
+    else if (Object.hasOwn(pricedApart, field)) {
+      if (!pricedApart[field]!.includes(value)) warn(field, 'The prices here are those without it; dropped.')
+    } else if (!readFields.has(field)) warnOfForeign({ [field]: value }, warn)
   }
   return passed
 }
@@ -215,7 +220,8 @@ function headersOf(
   rest: JsonObject,
   turns: readonly Turn[],
 ): Record<string, string> {
-  const asked = Array.isArray(rest.betas) ? rest.betas.filter((beta) => typeof beta === 'string') : []
+  const betasAsked = quirks.takesBetas && Array.isArray(rest.betas) ? rest.betas : []
+  const asked = betasAsked.filter((beta) => typeof beta === 'string')
   const files = usesFiles(turns) ? ['files-api-2025-04-14'] : []
   const betas = [...new Set([...quirks.betas, ...asked, ...files])]
   return {

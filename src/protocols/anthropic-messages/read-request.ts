@@ -88,15 +88,20 @@ function readSampling(body: MessagesRequest): Sampling {
 
 const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
 
+/** An effort of `output_config`; undefined for none, and for one that is not known here. */
+export function effortIn(value: unknown): Reasoning['effort'] {
+  return efforts.has(value) ? (value as Reasoning['effort']) : undefined
+}
+
 function readReasoning(body: MessagesRequest): Reasoning | undefined {
   const { thinking } = body
   if (thinking == null) return undefined
   if (thinking.type === 'disabled') return { enabled: false }
-  const effort = body.output_config?.effort
+  const effort = effortIn(body.output_config?.effort)
   return {
     enabled: true,
     ...(thinking.budget_tokens === undefined ? {} : { maxTokens: thinking.budget_tokens }),
-    ...(efforts.has(effort) ? { effort: effort as NonNullable<Reasoning['effort']> } : {}),
+    ...(effort === undefined ? {} : { effort }),
     ...(thinking.display === 'omitted' ? { exclude: true } : {}),
   }
 }

@@ -80,13 +80,27 @@ export const messagesRequest = z.looseObject({
   ...gatewayShape,
 })
 
+/** What is counted: the same body, whose answer needs no bound. */
+export const countTokensRequest = messagesRequest.partial({ max_tokens: true })
+
 export type MessagesRequest = z.infer<typeof messagesRequest>
+export type CountTokensRequest = z.infer<typeof countTokensRequest>
 export type ClientBlock = z.infer<typeof block>
 export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first field that is wrong. */
 export function checked(body: unknown): MessagesRequest {
-  const parsed = parsedOf(body)
+  return checkedBy(messagesRequest, body)
+}
+
+/** Checks a body whose tokens are to be counted. Throws as `checked` does. */
+export function checkedForCount(body: unknown): CountTokensRequest {
+  return checkedBy(countTokensRequest, body)
+}
+
+function checkedBy<Request>(schema: z.ZodType<Request>, body: unknown): Request {
+  refuseThread(body)
+  const parsed = parsedBy(schema, body)
   if (parsed.success) return parsed.data
   const issue = deepest(parsed.error.issues[0]!)
   const param = issue.path.map(String).join('.')
@@ -98,9 +112,17 @@ export function checked(body: unknown): MessagesRequest {
   })
 }
 
-function parsedOf(body: unknown) {
+function refuseThread(body: unknown): void {
+  if (typeof body !== 'object' || body === null || !('thread' in body) || body.thread == null) return
+  throw new GatewayError('invalid_request', {
+    message: 'thread: Message threads are not served; send the whole conversation in messages.',
+    param: 'thread',
+  })
+}
+
+function parsedBy<Request>(schema: z.ZodType<Request>, body: unknown) {
   try {
-    return messagesRequest.safeParse(body)
+    return schema.safeParse(body)
   } catch (cause) {
     // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
     throw new GatewayError('invalid_request', { message: 'The body is not valid.', cause })

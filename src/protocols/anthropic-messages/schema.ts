@@ -20,6 +20,8 @@ export interface AnthropicQuirks {
   readonly framing: 'sse' | 'aws-event-stream'
   /** Beta features to ask for with every request. */
   readonly betas: readonly string[]
+  /** Whether it is asked for the beta features that clients ask for; the clouds refuse names they do not know. */
+  readonly takesBetas: boolean
   /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
   readonly defaultMaxTokens: number
   /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
@@ -36,6 +38,7 @@ export const defaultQuirks: AnthropicQuirks = {
   streamIn: 'body',
   framing: 'sse',
   betas: [],
+  takesBetas: true,
   // What every model of this protocol can write, the oldest included.
   defaultMaxTokens: 4096,
   readsUrls: true,

@@ -13,9 +13,12 @@ import { wholeAnswer } from './whole.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',
+  // A comment: clients of chunks take every event with data for one.
+  keepalive: ': keepalive\n\n',
   parse,
   whole: wholeAnswer,
   encoder: (context) => new ChunkEncoder(context),
+  error: (error) => error,
 }
 
 function parse(sent: unknown): InboundRequest {

@@ -124,6 +124,15 @@ describe('a recorded request', () => {
   })
 })
 
+test.each([
+  ['claude-sonnet-4-5', 'anthropic/claude-sonnet-4-5'],
+  ['anthropic/claude-sonnet-4-5', 'anthropic/claude-sonnet-4-5'],
+  ['openrouter/meta-llama/llama-4', 'openrouter/meta-llama/llama-4'],
+])('the model %s is %s', (model, id) => {
+  const body = { model, models: [model], max_tokens: 1, messages: [{ role: 'user', content: 'x' }] }
+  expect(inbound.parse(body).envelope).toMatchObject({ model: id, fallbacks: [id] })
+})
+
 describe('a malformed request names its field', () => {
   const good = { model: 'a/b', max_tokens: 10, messages: [{ role: 'user', content: 'x' }] }
   test.each([

@@ -12,6 +12,7 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
+import { defaultQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { assistant, call, chat, result, system, user } from '../../support/conversation.ts'
 import { target as bedrockTarget } from '../bedrock-converse/support.ts'
@@ -133,6 +134,24 @@ describe('parameters', () => {
     expect(lowered.headers['anthropic-beta']).toBe('x-1,y-2')
     expect(lowered.body).not.toContainAnyKeys(['betas', 'best_of'])
     expect(lowered.warned).toEqual(['best_of'])
+  })
+
+  test('of Anthropic that a cloud may not know are not asked of it', () => {
+    const quirks = { ...defaultQuirks, takesBetas: false }
+    expect(lower({ rest: { betas: ['x-1'] } }, { quirks }).headers).toEqual({
+      'anthropic-version': '2023-06-01',
+    })
+  })
+
+  test.each<[JsonObject, string[]]>([
+    [{ speed: 'fast' }, ['speed']],
+    [{ speed: 'standard' }, []],
+    [{ inference_geo: 'us' }, ['inference_geo']],
+    [{ fallbacks: [{ model: 'another' }] }, ['fallbacks']],
+  ])('that would make the call dearer than its price do not pass: %j', (rest, warned) => {
+    const lowered = lower({ rest })
+    expect(lowered.body).not.toContainAnyKeys(Object.keys(rest))
+    expect(lowered.warned).toEqual(warned)
   })
 
   test('name the end user', () => {
@@ -461,6 +480,13 @@ describe('tools', () => {
       },
       { name: 'b', input_schema: { type: 'object', properties: {} } },
     ])
+  })
+
+  test('of Anthropic pass, those of nobody are named', () => {
+    const bash: JsonObject = { type: 'bash_20250124', name: 'bash' }
+    const lowered = lower({ tools, rest: { tools: [bash, { type: 'namespace', name: 'x' }] } })
+    expect(lowered.body.tools).toEqual([expect.anything(), expect.anything(), bash])
+    expect(lowered.warned).toEqual(['tools'])
   })
 
   const member = (name: string): JsonObject => ({

@@ -1,0 +1,71 @@
+// What a client of Anthropic's protocol may send, for providers of other protocols: nothing that they would refuse or
+// misread goes on, and nothing that was asked for goes missing without a word.
+
+import { describe, expect, test } from 'bun:test'
+import type { JsonObject } from '../../../src/conversation/request.ts'
+import { inbound } from '../../../src/protocols/anthropic-messages/inbound.ts'
+
+const bare = { model: 'lab/m', max_tokens: 100, messages: [{ role: 'user', content: 'x' }] }
+
+function abroad(fields: JsonObject) {
+  const { request, warnings } = inbound.abroad!(inbound.parse({ ...bare, ...fields }).toChatRequest())
+  return { request, warned: warnings.map(({ param }) => param) }
+}
+
+describe('a field that only Anthropic knows', () => {
+  test.each<[string, JsonObject, string[]]>([
+    ['is named', { context_management: { edits: [] } }, ['context_management']],
+    ['is named, also when nobody here knows it', { mystery: 1 }, ['mystery']],
+    [
+      'is named, inside of output_config',
+      { output_config: { task_budget: {} } },
+      ['output_config.task_budget'],
+    ],
+    ['is not named where it changes no answer', { betas: ['a'], cache_control: { type: 'ephemeral' } }, []],
+    ['is not named where it is told in other words', { thinking: { type: 'adaptive' } }, []],
+  ])('%s', (_, fields, params) => {
+    const { request, warned } = abroad(fields)
+    expect(warned).toEqual(params)
+    expect(request.rest).toEqual({})
+  })
+})
+
+describe('how hard to think', () => {
+  test.each<[JsonObject, object | undefined]>([
+    [{ thinking: { type: 'enabled', budget_tokens: 2048 } }, { enabled: true, maxTokens: 2048 }],
+    [
+      { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } },
+      { enabled: true, effort: 'low' },
+    ],
+    [{ thinking: { type: 'disabled' } }, { enabled: false }],
+    [{ output_config: { effort: 'high' } }, { effort: 'high' }],
+    [{ output_config: { effort: 'mighty' } }, undefined],
+    [{}, undefined],
+  ])('of %j', (fields, reasoning) => {
+    expect(abroad(fields).request.reasoning).toEqual(reasoning as object)
+  })
+
+  test('is left to Claude where a client gives an effort and asks for no thinking', () => {
+    const request = inbound.parse({ ...bare, output_config: { effort: 'high' } }).toChatRequest()
+    expect(request.reasoning).toBeUndefined()
+    expect(request.rest).toEqual({ output_config: { effort: 'high' } })
+  })
+})
+
+test.each(['web_search_20250305', 'bash_20250124', 'code_execution_20250825', 'mcp_toolset'])(
+  'a tool of the type %s is dropped by name, and those of the client stay',
+  (type) => {
+    const own = { name: 'lookup', input_schema: { type: 'object' } }
+    const { request, warned } = abroad({ tools: [{ type, name: 'x' }, own] })
+    expect(request.tools.map(({ name }) => name)).toEqual(['lookup'])
+    expect(warned).toEqual(['tools'])
+  },
+)
+
+test('the name of a user is never longer than other providers take, and stays another for another user', () => {
+  const user = (user_id: string) => abroad({ metadata: { user_id } }).request.labels.user!
+  expect(user('ada')).toBe('ada')
+  const [one, two] = [user(`user_${'0'.repeat(200)}`), user(`user_${'0'.repeat(199)}1`)]
+  expect([one.length, two.length]).toEqual([64, 64])
+  expect(one).not.toBe(two)
+})
