@@ -11,14 +11,20 @@ const placeless = /^(data|gs):/i
 export function refusePrivateMedia(body: JsonObject, allowHosts: readonly string[]): void {
   if (!Array.isArray(body.messages)) return
   for (const [at, message] of body.messages.entries()) {
-    const content = memberOf(message, 'content')
-    if (!Array.isArray(content)) continue
-    for (const [index, part] of content.entries()) {
-      for (const [path, url] of urlsOf(part)) {
-        if (placeless.test(url)) continue
-        checkUrl(url, { allowHosts, param: `messages[${at}].content[${index}].${path}` })
-      }
+    refuseIn(memberOf(message, 'content'), `messages[${at}].content`, allowHosts)
+  }
+}
+
+function refuseIn(content: Json | undefined, place: string, allowHosts: readonly string[]): void {
+  if (!Array.isArray(content)) return
+  for (const [index, part] of content.entries()) {
+    for (const [path, url] of urlsOf(part)) {
+      if (placeless.test(url)) continue
+      checkUrl(url, { allowHosts, param: `${place}[${index}].${path}` })
     }
+    // A tool's result, or a document, may be made of parts itself.
+    refuseIn(memberOf(part, 'content'), `${place}[${index}].content`, allowHosts)
+    refuseIn(memberOf(memberOf(part, 'source'), 'content'), `${place}[${index}].source.content`, allowHosts)
   }
 }
 
@@ -31,6 +37,7 @@ function urlsOf(part: Json): [path: string, url: string][] {
     ['video_url.url', memberOf(memberOf(part, 'video_url'), 'url')],
     ['file.file_url', memberOf(memberOf(part, 'file'), 'file_url')],
     ['file.file_data', memberOf(memberOf(part, 'file'), 'file_data')],
+    ['source.url', memberOf(memberOf(part, 'source'), 'url')],
   ]
   return found.flatMap(([path, url]): [string, string][] =>
     typeof url === 'string' && url.includes(':') ? [[path, url]] : [],

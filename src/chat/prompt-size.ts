@@ -57,6 +57,7 @@ export async function promptCount(body: JsonObject): Promise<number> {
   const messages = Array.isArray(body.messages) ? body.messages : []
   const read = [
     ...messages.flatMap((message) => readTexts(message)),
+    ...readTexts(body.system ?? null),
     ...readTexts(body.input ?? null),
     ...declared.flatMap((field) => jsonOf(body[field])),
   ]
@@ -66,13 +67,16 @@ export async function promptCount(body: JsonObject): Promise<number> {
 }
 
 /** What is put before the model as JSON. */
-const declared = ['tools', 'functions', 'response_format'] as const
+const declared = ['tools', 'functions', 'response_format', 'output_config'] as const
 /** Members of a message that name its kind or its place and are not read by the model. */
 const unread = new Set([
   'role',
   'type',
   'id',
   'tool_call_id',
+  'tool_use_id',
+  'media_type',
+  'signature',
   'url',
   'data',
   'file_data',
@@ -88,6 +92,9 @@ function readTexts(value: Json, key = ''): string[] {
   if (typeof value === 'string') return unread.has(key) ? [] : [value]
   if (Array.isArray(value)) return value.flatMap((item) => readTexts(item, key))
   if (typeof value !== 'object' || value === null) return []
+  // The model is shown the input of a call as JSON, and the text of a document as it is.
+  if (key === 'input') return jsonOf(value)
+  if (value.type === 'text' && typeof value.data === 'string') return [value.data]
   return Object.entries(value).flatMap(([name, member]) => readTexts(member, name))
 }
 
@@ -129,19 +136,35 @@ function walk(value: Json | undefined, key: string, content: Content): void {
   if (type === 'image_url' || type === 'image' || type === 'input_image') content.mediaTokens += imageTokens
   for (const name in value) {
     content.texts.push(name)
-    walk(value[name], name, content)
+    const member = value[name]
+    if (name === 'data' && typeof member === 'string') measureData(member, value, content)
+    else walk(member, name, content)
   }
+}
+
+/** What stands in `data`: Anthropic's sources say what it is, and so does a block of thoughts that nobody may read. */
+function measureData(text: string, { type, media_type: mediaType }: JsonObject, content: Content): void {
+  if (type === 'text' || type === 'redacted_thinking') content.texts.push(text)
+  else if (type !== 'base64') measure(text, 'data', content)
+  else addMedia(text, String(mediaType).startsWith('image/') ? 'image' : 'file', content)
 }
 
 function measure(text: string, key: string, content: Content): void {
   const inline = text.startsWith('data:')
   if (!inline && key !== 'data' && key !== 'file_data') {
     content.texts.push(text)
-    return
+  } else if (text.startsWith('data:image/')) {
+    addMedia(text, 'image', content)
+  } else {
+    addMedia(text, key === 'data' || text.startsWith('data:audio/') ? 'audio' : 'file', content)
   }
+}
+
+/** Base64, or a `data:` URL that ends in it. An image's tokens are counted where its part is. */
+function addMedia(text: string, kind: 'image' | 'audio' | 'file', content: Content): void {
   content.mediaBytes += text.length
-  if (text.startsWith('data:image/')) return
-  const bytes = ((inline ? text.length - text.indexOf(',') - 1 : text.length) * 3) / 4
-  const audio = key === 'data' || text.startsWith('data:audio/')
-  content.mediaTokens += Math.ceil(bytes / (audio ? audioBytesPerToken : fileBytesPerToken))
+  if (kind === 'image') return
+  const encoded = text.startsWith('data:') ? text.length - text.indexOf(',') - 1 : text.length
+  const bytes = (encoded * 3) / 4
+  content.mediaTokens += Math.ceil(bytes / (kind === 'audio' ? audioBytesPerToken : fileBytesPerToken))
 }

@@ -10,6 +10,10 @@ const body = (part: JsonObject): JsonObject => ({
 })
 const image = (url: string) => body({ type: 'image_url', image_url: { url } })
 
+function imageFrom(url: string): JsonObject {
+  return { type: 'image', source: { type: 'url', url } }
+}
+
 function refusal(request: JsonObject, allowHosts: readonly string[] = []): unknown {
   try {
     refusePrivateMedia(request, allowHosts)
@@ -34,10 +38,23 @@ test.each([
   expect(refusal(image(url))).toEqual(['url_not_allowed', 'messages[0].content[1].image_url.url'])
 })
 
-test.each([
+test.each<[string, JsonObject]>([
   ['messages[0].content[1].image_url', { type: 'image_url', image_url: 'http://127.0.0.1/x' }],
   ['messages[0].content[1].video_url.url', { type: 'video_url', video_url: { url: 'http://127.0.0.1/x' } }],
   ['messages[0].content[1].file.file_url', { type: 'file', file: { file_url: 'http://127.0.0.1/x' } }],
+  ['messages[0].content[1].source.url', imageFrom('http://127.0.0.1/x')],
+  [
+    'messages[0].content[1].source.url',
+    { type: 'document', source: { type: 'url', url: 'http://10.0.0.1/x' } },
+  ],
+  [
+    'messages[0].content[1].content[0].source.url',
+    { type: 'tool_result', tool_use_id: 't', content: [imageFrom('http://127.0.0.1/x')] },
+  ],
+  [
+    'messages[0].content[1].source.content[0].source.url',
+    { type: 'document', source: { type: 'content', content: [imageFrom('http://127.0.0.1/x')] } },
+  ],
 ])('so is what stands in %s', (param, part) => {
   expect(refusal(body(part))).toEqual(['url_not_allowed', param])
 })
@@ -48,6 +65,11 @@ test.each(['https://example.com/x.png', 'data:image/png;base64,AAAA', 'gs://buck
     expect(refusal(image(url))).toBeUndefined()
   },
 )
+
+test('a found page names where it is from, and nobody fetches it', () => {
+  const page = { type: 'search_result', source: 'http://127.0.0.1/x', title: 'x', content: [] }
+  expect(refusal(body(page))).toBeUndefined()
+})
 
 test('what the operator allows may be private', () => {
   expect(refusal(image('http://127.0.0.1:8080/x.png'), ['127.0.0.1:8080'])).toBeUndefined()

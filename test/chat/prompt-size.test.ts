@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { promptBound, promptGuess, tokenBound } from '../../src/chat/prompt-size.ts'
+import { promptBound, promptCount, promptGuess, tokenBound } from '../../src/chat/prompt-size.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 
 const bytesOf = (body: JsonObject) => Buffer.byteLength(JSON.stringify(body))
@@ -65,10 +65,71 @@ describe('media', () => {
       180_000,
       200_000,
     ],
+    [
+      "an image in Anthropic's words",
+      [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: media } }],
+      1_000,
+      10_000,
+    ],
+    [
+      "a document in Anthropic's words",
+      [{ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: media } }],
+      180_000,
+      200_000,
+    ],
   ])('%s', async (_, content, least, most) => {
     const body = bodyWith(content)
     for (const bound of [promptBound(body, bytesOf(body)), await tokenBound(body, bytesOf(body))])
       expect(bound).toBeWithin(least, most)
     expect(promptGuess(body, bytesOf(body))).toBeLessThan(most)
+  })
+})
+
+describe("a body of Anthropic's protocol", () => {
+  const words = 'The river runs from the mountains to the sea, past towns and mills. '.repeat(30)
+  const inWords = countTokens(words)
+
+  test.each<[string, JsonObject]>([
+    ['the system prompt', { system: words }],
+    ['a system prompt in blocks', { system: [{ type: 'text', text: words }] }],
+    [
+      'a document of plain text',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: words } }],
+          },
+        ],
+      },
+    ],
+    [
+      'the input of a call',
+      {
+        messages: [
+          {
+            role: 'assistant',
+            content: [{ type: 'tool_use', id: 't', name: 'f', input: { text: words } }],
+          },
+        ],
+      },
+    ],
+    [
+      'what a tool answered',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'tool_result', tool_use_id: 't', content: [{ type: 'text', text: words }] }],
+          },
+        ],
+      },
+    ],
+  ])('has %s counted and bounded', async (_, more) => {
+    const body = { ...bodyWith('x'), ...more }
+    const bare = await promptCount(bodyWith('x'))
+    expect(await promptCount(body)).toBeWithin(inWords, bare + inWords + 20)
+    expect(await tokenBound(body, bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    expect(promptBound(body, bytesOf(body))).toBeGreaterThanOrEqual(inWords)
   })
 })
