@@ -16,8 +16,16 @@ export interface Authentication {
  * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials in one request.
  * A mistyped key is refused by its checksum, without a look into the database; no answer repeats the key.
  */
-export function authenticate(headers: Headers, { accounts, now }: Authentication): Caller {
-  const text = bearerOf(headers)
+export function authenticate(headers: Headers, parts: Authentication): Caller {
+  return callerOf(bearerOf(headers), parts)
+}
+
+/** As `authenticate`, for clients that send the key as `x-api-key`, as a bearer, or as both. */
+export function authenticateEither(headers: Headers, parts: Authentication): Caller {
+  return callerOf(keyOf(headers), parts)
+}
+
+function callerOf(text: string, { accounts, now }: Authentication): Caller {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
   const key = accounts.findKey(read.id)
@@ -58,13 +66,31 @@ function bearerOf(headers: Headers): string {
     const hint = other === null ? undefined : 'This endpoint takes the key as Authorization: Bearer <key>.'
     throw new GatewayError('missing_api_key', hint === undefined ? {} : { message: hint })
   }
+  const key = bearerIn(authorization)
+  if (other !== null && other !== key) throw differing()
+  return key
+}
+
+function keyOf(headers: Headers): string {
+  const key = headers.get('x-api-key') ?? ''
+  // An empty header is no credential: some clients send one beside the header that they use.
+  const authorization = (headers.get('authorization') ?? '').replace(/^bearer *$/i, '')
+  if (authorization === '') {
+    if (key !== '') return key
+    throw new GatewayError('missing_api_key', {
+      message: 'The request carries no API key: send it as x-api-key, or as Authorization: Bearer <key>.',
+    })
+  }
+  if (key !== '' && authorization.replace(/^bearer +/i, '').trimEnd() !== key) throw differing()
+  return bearerIn(authorization)
+}
+
+function bearerIn(authorization: string): string {
   const match = /^bearer +(\S+) *$/i.exec(authorization)
-  if (!match?.[1]) {
-    if (/^bearer *$/i.test(authorization)) throw new GatewayError('missing_api_key')
-    throw new GatewayError('invalid_api_key')
-  }
-  if (other !== null && other !== match[1]) {
-    throw new GatewayError('invalid_request', { message: 'The request carries two different credentials.' })
-  }
-  return match[1]
+  if (match?.[1]) return match[1]
+  throw new GatewayError(/^bearer *$/i.test(authorization) ? 'missing_api_key' : 'invalid_api_key')
+}
+
+function differing(): GatewayError {
+  return new GatewayError('invalid_request', { message: 'The request carries two different credentials.' })
 }

@@ -1,15 +1,28 @@
 // Any failure as the one error response of the wire contract.
 
-import { asGatewayError, renderError, retryHeaders, type GatewayError } from '../errors.ts'
+import {
+  asGatewayError,
+  renderError,
+  retryHeaders,
+  type GatewayError,
+  type RenderedError,
+} from '../errors.ts'
 
-/** The response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
-export function errorResponse(thrown: unknown, requestId: string): Response {
-  const error = asGatewayError(thrown)
-  return Response.json(renderError(error, requestId), {
-    status: error.status,
-    headers: { 'x-request-id': requestId, ...servedBy(error), ...retryHeaders(error) },
-  })
+/** Makes the response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
+export type Refuse = (thrown: unknown, requestId: string) => Response
+
+/** Refusals whose bodies are written by `shape`, for routes whose clients know another shape than the contract's own. */
+export function refusalIn(shape: (error: RenderedError) => object): Refuse {
+  return (thrown, requestId) => {
+    const error = asGatewayError(thrown)
+    return Response.json(shape(renderError(error, requestId)), {
+      status: error.status,
+      headers: { 'x-request-id': requestId, ...servedBy(error), ...retryHeaders(error) },
+    })
+  }
 }
+
+export const errorResponse: Refuse = refusalIn((error) => error)
 
 /** Who failed, under the names that answers carry. */
 function servedBy({ details }: GatewayError): Record<string, string> {

@@ -1,6 +1,8 @@
 // Error answers as the API documentation shows them: one response for each status, one example for each code.
 
 import { GatewayError, type ErrorCode, errorTable, renderError, retryHeaders } from '../errors.ts'
+import { inbound as messages } from '../protocols/anthropic-messages/inbound.ts'
+import { inbound as chat } from '../protocols/openai-chat/inbound.ts'
 
 /** What any request may be refused with, before a route looks at it. */
 export const ofAnyRequest = [
@@ -69,18 +71,33 @@ export const ofRepeat = [
 
 const requestId = 'req_01a1fcaa216272aa8d5548c4e8af6c09'
 
+/** The shapes that errors come in, each with its schema's name. */
+const shapes = {
+  own: { schema: 'Error', render: chat.error },
+  messages: { schema: 'MessagesError', render: messages.error },
+} as const
+
+export type ErrorShape = keyof typeof shapes
+
 /** The `responses` of an operation that may fail with these codes, by status. */
-export function errorResponses(codes: readonly ErrorCode[]): Record<string, object> {
+export function errorResponses(
+  codes: readonly ErrorCode[],
+  shape: ErrorShape = 'own',
+): Record<string, object> {
   const statuses = [...new Set(codes.map((code) => errorTable[code].status))].toSorted((a, b) => a - b)
   return Object.fromEntries(
     statuses.map((status) => [
       String(status),
-      errorResponse([...new Set(codes)].filter((code) => errorTable[code].status === status)),
+      errorResponse(
+        [...new Set(codes)].filter((code) => errorTable[code].status === status),
+        shape,
+      ),
     ]),
   )
 }
 
-function errorResponse(codes: readonly ErrorCode[]): object {
+function errorResponse(codes: readonly ErrorCode[], shape: ErrorShape): object {
+  const { schema, render } = shapes[shape]
   const description = codes
     .map((code) => `- [\`${code}\`](/docs/errors#${code}): ${errorTable[code].means}`)
     .join('\n')
@@ -94,9 +111,9 @@ function errorResponse(codes: readonly ErrorCode[]): object {
     },
     content: {
       'application/json': {
-        schema: { $ref: '#/components/schemas/Error' },
+        schema: { $ref: `#/components/schemas/${schema}` },
         examples: Object.fromEntries(
-          codes.map((code) => [code, { value: renderError(new GatewayError(code), requestId) }]),
+          codes.map((code) => [code, { value: render(renderError(new GatewayError(code), requestId)) }]),
         ),
       },
     },

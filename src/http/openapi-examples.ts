@@ -27,8 +27,10 @@ const usage = {
   server_tool_use: { web_search_requests: 0 },
 }
 
+type Examples = Readonly<Record<string, { readonly summary: string; readonly value: object }>>
+
 /** Bodies of chat completions and of estimates, each with what it shows. */
-export const chatRequests: Readonly<Record<string, { readonly summary: string; readonly value: object }>> = {
+export const chatRequests: Examples = {
   whole: { summary: 'A whole answer', value: { model: 'sim/echo', messages: river } },
   stream: {
     summary: 'A stream, with its usage',
@@ -119,6 +121,98 @@ function choice(delta: object, finish: string | null) {
 /** The same as it travels. */
 export const stream = [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]']
   .map((data) => `data: ${data}\n\n`)
+  .join('')
+
+/** Bodies of Anthropic's protocol, each with what it shows. */
+export const messageRequests: Examples = {
+  whole: { summary: 'A whole answer', value: { model: 'sim/echo', max_tokens: 1024, messages: river } },
+  stream: {
+    summary: 'A stream, with thinking',
+    value: {
+      model: 'sim/reason',
+      max_tokens: 4096,
+      thinking: { type: 'enabled', budget_tokens: 2048 },
+      messages: river,
+      stream: true,
+    },
+  },
+  tools: {
+    summary: 'A tool',
+    value: {
+      model: 'sim/tools',
+      max_tokens: 1024,
+      system: [{ type: 'text', text: 'Answer in metres.', cache_control: { type: 'ephemeral' } }],
+      messages: [{ role: 'user', content: 'How high is the river at Basel?' }],
+      tools: [
+        {
+          name: 'water_level',
+          description: 'The level of a river at a town, in metres.',
+          input_schema: {
+            type: 'object',
+            properties: { town: { type: 'string' } },
+            required: ['town'],
+          },
+        },
+      ],
+    },
+  },
+}
+
+export const countRequests: Examples = {
+  count: { summary: 'A question', value: { model: 'sim/echo', messages: river } },
+}
+
+const messageUsage = (
+  input: number,
+  output: number,
+  parts: Readonly<Record<'input' | 'output', string>>,
+) => ({
+  input_tokens: input,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+  cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
+  output_tokens: output,
+  output_tokens_details: { thinking_tokens: 0 },
+  server_tool_use: { web_search_requests: 0 },
+  service_tier: 'standard',
+  cost: input === 0 ? 0 : usage.cost,
+  cost_details: { ...usage.cost_details, ...parts, total: input === 0 ? '0' : usage.cost_details.total },
+})
+
+const counted = messageUsage(7, 2, { input: '0.0000035', output: '0.000004' })
+
+export const message = {
+  id: answered.id,
+  type: 'message',
+  role: 'assistant',
+  model: answered.model,
+  content: [{ type: 'text', text: 'Hello, river.' }],
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  usage: counted,
+}
+
+const messageEvents = [
+  {
+    type: 'message_start',
+    message: {
+      ...message,
+      content: [],
+      stop_reason: null,
+      usage: messageUsage(0, 0, { input: '0', output: '0' }),
+    },
+  },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello, ' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'river.' } },
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: counted },
+  { type: 'message_stop' },
+]
+
+/** The events as they travel. */
+export const messageStream = messageEvents
+  .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
   .join('')
 
 export const embeddingRequests = {

@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from '../errors.ts'
 import {
+  type ErrorShape,
   ofAnyRequest,
   ofBody,
   ofCall,
@@ -35,12 +36,15 @@ export interface Operation {
   readonly tag: Tag
   readonly summary: string
   readonly description: string
-  readonly security: 'key' | 'session' | 'none'
+  /** `either`: a key as a bearer or as `x-api-key`. */
+  readonly security: 'key' | 'either' | 'session' | 'none'
   readonly parameters?: readonly Parameter[]
   readonly body?: Content
   /** The answers that are no errors of the contract, by status. */
   readonly answers: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
   readonly errors: readonly ErrorCode[]
+  /** The contract's own where it is absent. */
+  readonly errorShape?: ErrorShape
 }
 
 export const tags = {
@@ -111,6 +115,77 @@ Unknown fields are tolerated. A sampling parameter that the route cannot honour 
     },
   },
   errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+}
+
+const anthropicHeaders: readonly Parameter[] = [
+  {
+    name: 'anthropic-version',
+    in: 'header',
+    description: 'Any version is taken, and none.',
+    schema: { type: 'string' },
+    example: '2023-06-01',
+  },
+  {
+    name: 'anthropic-beta',
+    in: 'header',
+    description: 'Features to ask Anthropic for, with commas between them. Other providers are not told.',
+    schema: { type: 'string' },
+  },
+]
+
+const messages: Operation = {
+  id: 'createMessage',
+  method: 'post',
+  route: '/v1/messages',
+  tag: 'Chat',
+  summary: 'Create a message, in Anthropic’s protocol',
+  description: `What POST /v1/chat/completions does, for clients of Anthropic’s Messages protocol, and for every model of the catalog, whatever protocol its provider speaks. Holds, charges, receipts, limits and idempotency are the same.
+
+With \`stream: true\` the answer is a stream of named events: \`message_start\`, then each block of content with its start, deltas and stop, one at a time, then \`message_delta\` with the usage, and \`message_stop\`. After 15 seconds of silence a \`ping\` keeps the connection open. An error after the first byte is an event \`error\`, and nothing follows it.
+
+\`usage\` counts as Anthropic does, cached tokens beside the input; \`usage.cost\` is what was charged. Thinking that another provider’s model did comes in \`thinking\` blocks as well; send their signatures back unchanged.
+
+What the model’s provider has no word for is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set. Message threads are refused.`,
+  security: 'either',
+  parameters: [...anthropicHeaders, ...idempotencyKey],
+  body: { 'application/json': { ...schemaOf('MessagesRequest'), examples: examples.messageRequests } },
+  answers: {
+    200: {
+      description: 'The message; a stream of events where the request asks for one.',
+      content: {
+        ...json('Message', examples.message),
+        'text/event-stream': { ...schemaOf('MessageEvent'), example: examples.messageStream },
+      },
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+  errorShape: 'messages',
+}
+
+const countTokens: Operation = {
+  id: 'countMessageTokens',
+  method: 'post',
+  route: '/v1/messages/count_tokens',
+  tag: 'Chat',
+  summary: 'Count the tokens of a message request',
+  description:
+    'Takes the body of a message request and tells about how many tokens its prompt has. It is an estimate: the gateway counts with one tokenizer (o200k_base) for all models, asks no provider, and Claude’s own count may differ by a fifth. Nothing is charged; it counts as one request where the key or the account has a limit of requests.',
+  security: 'either',
+  parameters: anthropicHeaders,
+  body: { 'application/json': { ...schemaOf('CountTokensRequest'), examples: examples.countRequests } },
+  answers: { 200: { description: 'The count.', content: json('TokenCount', { input_tokens: 8 }) } },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    ...ofBody,
+    ...ofModel,
+    'wrong_endpoint',
+    'account_suspended',
+    'model_not_allowed',
+    'rate_limit_exceeded',
+    'overloaded',
+  ],
+  errorShape: 'messages',
 }
 
 const estimate: Operation = {
@@ -248,6 +323,8 @@ function inApp(operation: Operation): Operation {
 
 export const operations: readonly Operation[] = [
   chat,
+  messages,
+  countTokens,
   embeddings,
   estimate,
   generation,

@@ -7,11 +7,18 @@ import {
   chatCompletionChunk,
   chatCompletionRequest,
 } from '../protocols/openai-chat/schema.ts'
+import {
+  message,
+  messageEvent,
+  messagesError,
+  tokenCount,
+} from '../protocols/anthropic-messages/answer-schema.ts'
+import { countTokensRequest, messagesRequest } from '../protocols/anthropic-messages/request-schema.ts'
 import { embeddingList, embeddingRequest } from '../protocols/openai-chat/embeddings-inbound.ts'
 import { version } from '../version.ts'
 import * as answers from './openapi-answers.ts'
 import { errorResponses } from './openapi-errors.ts'
-import { requestFields } from './openapi-fields.ts'
+import { messageFields, requestFields } from './openapi-fields.ts'
 import { type Operation, operations, tags } from './openapi-operations.ts'
 
 export interface OpenApiDocument {
@@ -41,19 +48,25 @@ export function openApiDocument(): OpenApiDocument {
 
 const introduction = `One API in front of every provider of language models, with prepaid credit, and every call charged exactly once.
 
-Clients of the chat-completions protocol work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`.
+Clients of the chat-completions protocol work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`. So do clients of Anthropic’s Messages protocol, for any model: their base URL is this address, and the key may also go into \`x-api-key\`.
 
 Model ids are \`provider/model_name\`. \`sim/echo\` answers without any provider key or internet: it repeats what it is told, at a price, and \`sim/error-429\`, \`sim/cut\` and others misbehave on request.
 
 Every answer under \`/v1\` has an \`x-request-id\`. It names the call in its receipt, in the log and in errors. Amounts of money are decimal strings in US dollars, except \`usage.cost\`, which is a number.
 
-All errors have one shape, and [one page](/docs/errors) tells what each code means.`
+All errors have one shape (under \`/v1/messages\` Anthropic’s), and [one page](/docs/errors) tells what each code means.`
 
 /** The wire schemas by the names that the operations use. */
 const wire: Readonly<Record<string, z.ZodType>> = {
   ChatCompletionRequest: chatCompletionRequest,
   ChatCompletion: chatCompletion,
   ChatCompletionChunk: chatCompletionChunk,
+  MessagesRequest: messagesRequest,
+  CountTokensRequest: countTokensRequest,
+  Message: message,
+  MessageEvent: messageEvent,
+  TokenCount: tokenCount,
+  MessagesError: messagesError,
   EmbeddingRequest: embeddingRequest,
   EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
@@ -71,12 +84,18 @@ const wire: Readonly<Record<string, z.ZodType>> = {
 
 function schemas(): Record<string, object> {
   const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
-  const { properties } = made['ChatCompletionRequest'] as { properties: Record<string, object> }
-  for (const [name, description] of Object.entries(requestFields)) {
+  describe(made['ChatCompletionRequest'], requestFields)
+  describe(made['MessagesRequest'], messageFields)
+  describe(made['CountTokensRequest'], messageFields)
+  return made
+}
+
+function describe(schema: object | undefined, fields: Readonly<Record<string, string>>): void {
+  const { properties } = schema as { properties: Record<string, object> }
+  for (const [name, description] of Object.entries(fields)) {
     const field = properties[name]
     if (field) properties[name] = { ...field, description }
   }
-  return made
 }
 
 /**
@@ -111,11 +130,17 @@ function operationObject(operation: Operation): object {
     tags: [tag],
     summary,
     description,
-    security: security === 'none' ? [] : [{ [security]: [] }],
+    security: securityOf(security),
     ...(parameters === undefined ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: body } }),
-    responses: { ...errorResponses(errors), ...Object.fromEntries(answered) },
+    responses: { ...errorResponses(errors, operation.errorShape), ...Object.fromEntries(answered) },
   }
+}
+
+/** Schemes of which any one will do. */
+function securityOf(security: Operation['security']): object[] {
+  if (security === 'none') return []
+  return security === 'either' ? [{ key: [] }, { apiKey: [] }] : [{ [security]: [] }]
 }
 
 const headers = {
@@ -139,6 +164,12 @@ const securitySchemes = {
     scheme: 'bearer',
     description:
       'An API key, `sk-weir-live-…` or `sk-weir-test-…`. `weir serve` prints one on its first run.',
+  },
+  apiKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-api-key',
+    description: 'The same key, as Anthropic’s clients send it. Under `/v1/messages` only.',
   },
   session: {
     type: 'http',

@@ -8,9 +8,10 @@ import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
 import { chatCompletions } from './chat-completions.ts'
 import { createEmbeddings } from './embeddings.ts'
-import { errorResponse, newRequestId } from './error-response.ts'
+import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
 import { checkHeaders } from './header-guard.ts'
+import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
 import { listModels, showModel } from './models.ts'
 import { describeProviders } from './providers.ts'
 import type { Service } from './service.ts'
@@ -21,9 +22,9 @@ type Handler = (request: Request, requestId: string) => Response | Promise<Respo
 export function createRoutes(service: Service) {
   const { catalog, ledger, now } = service
   const answer =
-    (handler: Handler) =>
+    (handler: Handler, refuse?: Refuse) =>
     ({ request }: { request: Request }) =>
-      answered(service, request, handler)
+      answered(service, request, handler, refuse)
   type Describe = (caller: Caller, request: Request) => object
   const asCaller = (describe: Describe) =>
     answer((request, requestId) =>
@@ -49,6 +50,16 @@ export function createRoutes(service: Service) {
     .post(
       '/v1/chat/completions',
       answer((request, id) => chatCompletions(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/messages',
+      answer((request, id) => createMessage(service, request, id), refuseMessages),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/messages/count_tokens',
+      answer((request, id) => countMessageTokens(service, request, id), refuseMessages),
       { parse: 'none' },
     )
     .post(
@@ -111,14 +122,18 @@ export function createRoutes(service: Service) {
     .get('/docs/*', documentation)
     .get('/healthz', () => Response.json({ status: 'ok' }))
     .get('/readyz', () => readiness(service))
-    .all(
-      '/*',
-      answer((request) => notFound(request)),
+    .all('/*', ({ request }) =>
+      answered(service, request, notFound, isOfMessages(request) ? refuseMessages : errorResponse),
     )
     .onError(({ error }) => errorResponse(error, newRequestId()))
 }
 
-async function answered(service: Service, request: Request, handler: Handler): Promise<Response> {
+async function answered(
+  service: Service,
+  request: Request,
+  handler: Handler,
+  refuse: Refuse = errorResponse,
+): Promise<Response> {
   const requestId = newRequestId()
   try {
     checkHeaders(request.headers, service.body.maxHeaderBytes)
@@ -129,7 +144,7 @@ async function answered(service: Service, request: Request, handler: Handler): P
     if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
       service.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
     }
-    return errorResponse(thrown, requestId)
+    return refuse(thrown, requestId)
   }
 }
 
@@ -142,6 +157,11 @@ function readiness(service: Service): Response {
     draining: !service.ready(),
   }
   return Response.json(body, { status: ready ? 200 : 503 })
+}
+
+/** Whether a client of Anthropic's protocol asks, though for something that is not served. */
+function isOfMessages({ url }: Request): boolean {
+  return /^\/v1\/messages(\/|$)/.test(URL.parse(url)?.pathname ?? '')
 }
 
 function notFound(request: Request): never {

@@ -2,7 +2,7 @@
 
 import type { Caller } from '../accounts/caller.ts'
 import { GatewayError } from '../errors.ts'
-import { errorResponse } from './error-response.ts'
+import { errorResponse, type Refuse } from './error-response.ts'
 import type { Service } from './service.ts'
 
 /** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
@@ -11,6 +11,7 @@ export async function withinLimits(
   caller: Caller,
   requestId: string,
   run: () => Promise<Response>,
+  refuse: Refuse = errorResponse,
 ): Promise<Response> {
   let response: Response
   try {
@@ -20,7 +21,7 @@ export async function withinLimits(
     limiter.leave(requestId)
     // Faults of our own go where they are logged.
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
-    response = errorResponse(error, requestId)
+    response = refuse(error, requestId)
   }
   const told = limiter.headers(caller)
   for (const name in told) response.headers.set(name, told[name]!)

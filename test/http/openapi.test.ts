@@ -7,11 +7,17 @@ import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors.ts'
 import * as answers from '../../src/http/openapi-answers.ts'
-import { chatRequests } from '../../src/http/openapi-examples.ts'
-import { requestFields } from '../../src/http/openapi-fields.ts'
+import { chatRequests, messageRequests } from '../../src/http/openapi-examples.ts'
+import { messageFields, requestFields } from '../../src/http/openapi-fields.ts'
 import { operations } from '../../src/http/openapi-operations.ts'
 import { openApiDocument } from '../../src/http/openapi.ts'
 import { createRoutes } from '../../src/http/routes.ts'
+import {
+  message,
+  messageEvent,
+  messagesError,
+  tokenCount,
+} from '../../src/protocols/anthropic-messages/answer-schema.ts'
 import type { Service } from '../../src/http/service.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
@@ -100,9 +106,13 @@ describe('the document', () => {
     },
   )
 
-  test('tells what each field of a chat request does', () => {
-    const { properties } = plain.components.schemas['ChatCompletionRequest'] as { properties: object }
-    expect(Object.keys(requestFields).toSorted()).toEqual(Object.keys(properties).toSorted())
+  test.each([
+    ['ChatCompletionRequest', requestFields],
+    ['MessagesRequest', messageFields],
+    ['CountTokensRequest', messageFields],
+  ])('tells what each field of a %s does', (name, fields) => {
+    const { properties } = plain.components.schemas[name] as { properties: object }
+    expect(Object.keys(fields).toSorted()).toEqual(Object.keys(properties).toSorted())
   })
 
   test('has an example of every error that an operation may answer with', () => {
@@ -143,7 +153,7 @@ describe('the examples', () => {
 
   test('fit their schemas, streams chunk by chunk', () => {
     const wrong = examples.flatMap(([name, type, schema, example]) =>
-      (type === 'text/event-stream' ? chunksOf(String(example)) : [example])
+      (type === 'text/event-stream' ? partsOf(String(example)) : [example])
         .map((value) => validate(schema, value))
         .filter((errors) => errors.length > 0)
         .map((errors) => [name, errors]),
@@ -180,6 +190,7 @@ describe('the gateway', () => {
     ['/v1/providers', answers.providersSchema],
     ['/v1/errors', answers.errorListSchema],
     ['/v1/nothing', answers.errorSchema],
+    ['/v1/messages', messagesError],
     ['/healthz', answers.aliveSchema],
     ['/readyz', answers.readinessSchema],
   ] as [string, z.ZodType][])('answers %s as documented', async (path, schema) => {
@@ -203,6 +214,24 @@ describe('the gateway', () => {
     expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
   })
 
+  test.each(Object.entries(messageRequests))('serves the example message %s', async (_name, { value }) => {
+    const response = await send('/v1/messages', value)
+    expect(response.status).toBe(200)
+    const text = await response.text()
+    const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+    const schema = { $ref: `#/components/schemas/${streamed ? 'MessageEvent' : 'Message'}` }
+    const parts = streamed ? eventsOf(text) : [JSON.parse(text)]
+    expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
+    // Parsing drops what a schema does not know, so equality says that nothing is left untold.
+    const known: z.ZodType = streamed ? messageEvent : message
+    expect(parts.map((part) => known.parse(part))).toEqual(parts)
+  })
+
+  test.each(Object.entries(messageRequests))('counts the example message %s', async (_name, { value }) => {
+    const body: unknown = await (await send('/v1/messages/count_tokens', value)).json()
+    expect(tokenCount.parse(body)).toEqual(body as z.infer<typeof tokenCount>)
+  })
+
   test.each(Object.entries(chatRequests))('estimates the example request %s', async (_name, { value }) => {
     const body: unknown = await (await send('/v1/estimate', value)).json()
     expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
@@ -214,6 +243,22 @@ function mediaTypes(
   body: { readonly content?: Readonly<Record<string, MediaType>> } | undefined,
 ) {
   return Object.entries(body?.content ?? {}).map(([type, media]) => [name, type, media] as const)
+}
+
+/** The parts of a stream of either protocol. */
+function partsOf(stream: string): unknown[] {
+  return stream.startsWith('event: ') ? eventsOf(stream) : chunksOf(stream)
+}
+
+/** The events of a stream of Anthropic's protocol, each named as its type. */
+function eventsOf(stream: string): { type: string }[] {
+  const events = Array.from(stream.matchAll(/^event: (\w+)\ndata: (.*)\n\n/gm), ([, name, data]) => {
+    const event = JSON.parse(data!) as { type: string }
+    expect(event.type).toBe(name!)
+    return event
+  })
+  expect(events.at(-1)?.type).toBe('message_stop')
+  return events
 }
 
 function chunksOf(stream: string): unknown[] {

@@ -17,6 +17,7 @@ import {
   restingCredits,
 } from '../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { failures, leak, refuses } from '../support/failing-provider.ts'
 import {
   chunk,
   event,
@@ -35,36 +36,8 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
 }
 
-const leak = 'PROVIDER-INTERNALS'
-const refuses =
-  (status: number, error: object | string, headers: Readonly<Record<string, string>> = {}): Script =>
-  async (wire) => {
-    const [type, body] =
-      typeof error === 'string'
-        ? ['text/html', error]
-        : ['application/json', JSON.stringify({ error: { message: leak, ...error } })]
-    await wire.write(plain(status, type, body, headers))
-    wire.end()
-  }
-
 const scripts: Readonly<Record<string, Script>> = {
-  limited: refuses(429, { type: 'rate_limit_error' }, { 'retry-after': '7' }),
-  'limited-ms': refuses(429, {}, { 'retry-after-ms': '1500', 'retry-after': '2' }),
-  'no-key': refuses(401, { code: 'invalid_api_key' }),
-  forbidden: refuses(403, { type: 'permission_error' }),
-  'no-money': refuses(402, { code: 'insufficient_quota' }),
-  quota: refuses(429, { code: 'insufficient_quota' }),
-  broken: refuses(500, {}),
-  'broken-html': refuses(500, `<html>${leak}</html>`),
-  'broken-text': refuses(502, leak),
-  busy: refuses(503, {}),
-  'too-long': refuses(400, {
-    message: 'maximum context length is 8192 tokens',
-    code: 'context_length_exceeded',
-  }),
-  filtered: refuses(400, { message: 'The prompt was refused.', code: 'content_policy_violation' }),
-  strict: refuses(400, { message: 'top_k is too high', param: 'top_k', type: 'invalid_request_error' }),
-  silent: () => undefined,
+  ...failures,
   pausing: async (wire) => {
     await wire.write(streamHead)
     await wire.write(chunk(manners.start + manners.words))
