@@ -5,7 +5,6 @@ import type { JsonObject } from '../conversation/request.ts'
 import { pass } from '../credits/failpoint.ts'
 import { GatewayError } from '../errors.ts'
 import type { AnswerContext, Outbound, Target, Warning } from '../protocols/protocol.ts'
-import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
 import { send } from '../providers/upstream.ts'
 import type { Booking } from './booking.ts'
 import { disconnectPolicy } from './departure.ts'
@@ -338,7 +337,7 @@ function wholeAnswer(
     body: ({ usage, bill, stoppedBy }) => {
       Object.assign(context.extra, stopNote(stoppedBy))
       return lowered.passthrough
-        ? passthroughWhole(parsed as JsonObject, usage, bill, context, target.quirks as OpenAIChatQuirks)
+        ? passthroughWhole(candidate.provider, target, context, parsed as JsonObject, usage, bill)
         : call.inbound.whole(result, usage, bill, context)
     },
   }

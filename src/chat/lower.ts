@@ -4,7 +4,7 @@ import type { ChatRequest, ContentPart, Message } from '../conversation/request.
 import { withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
-import { bodyPassesThrough, passthroughBody, passesThrough } from './passthrough.ts'
+import { bodyPassesThrough, nativeMessages, passthroughBody, passesThrough } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
 
 export interface Lowered {
@@ -35,6 +35,8 @@ export async function loweredFor(
   if (passthrough && provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body, provider)) {
     return { ...passthroughBody(call.request, target, outputBound), warnings: [], passthrough }
   }
+  const native = nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
+  if (native) return { ...native, warnings: [], passthrough: true }
   const { request: told, warnings: untold } = requestFor(call, outbound)
   const { request: asked, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }

@@ -4,9 +4,12 @@ import type { ChatEvent, Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
+import { isNative, nativeRequest, nativeWhole } from '../protocols/anthropic-messages/native.ts'
+import type { AnthropicQuirks } from '../protocols/anthropic-messages/schema.ts'
 import { ChunkEncoder, closingFrames, failingFrames } from '../protocols/openai-chat/encode.ts'
 import { VerbatimFilter } from '../protocols/openai-chat/meter.ts'
 import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import { repairWhole } from '../protocols/openai-chat/repair-whole.ts'
 import { FrameRepair } from '../protocols/openai-chat/repair.ts'
 import { faultInside } from '../protocols/openai-chat/upstream-fault.ts'
 import { usageOf } from '../protocols/openai-chat/upstream-usage.ts'
@@ -14,14 +17,32 @@ import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '..
 import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
+import { MessagesChannel } from './passthrough-messages.ts'
 import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
 import { TranslateChannel } from './translate.ts'
-
-export { repairWhole as passthroughWhole } from '../protocols/openai-chat/repair-whole.ts'
 
 /** Whether a provider's answers are in the client's own protocol. */
 export function passesThrough(client: ProtocolId, provider: Provider): boolean {
   return client === 'openai-chat' && provider.protocol === 'openai-chat'
+}
+
+/**
+ * The client's own request for a provider that its protocol comes from; nothing where that has to be told otherwise, or
+ * where the gateway bounds the output more tightly than the client does.
+ */
+export function nativeMessages(
+  client: ProtocolId,
+  provider: Provider,
+  { body, envelope }: InboundRequest,
+  target: Target,
+  outputBound: number | undefined,
+): { path: string; headers: Readonly<Record<string, string>>; body: string } | undefined {
+  const speak = client === 'anthropic-messages' && provider.protocol === client
+  if (!speak || provider.passthrough !== 'verbatim' || outputBound !== envelope.maxOutputTokens)
+    return undefined
+  if (!isNative(body) || provider.ignores?.some((field) => body[field] != null)) return undefined
+  const native = nativeRequest(body, target as Target<AnthropicQuirks>)
+  return { ...native, body: JSON.stringify(native.body) }
 }
 
 /** Fields of ours that no provider knows. */
@@ -86,10 +107,24 @@ export function passthroughChannel(
   choices: number,
   maxEventBytes: number,
 ): StreamChannel {
+  if (provider.protocol === 'anthropic-messages') return new MessagesChannel(context, maxEventBytes)
   const quirks = target.quirks as OpenAIChatQuirks
   return provider.passthrough === 'verbatim'
     ? new VerbatimChannel(quirks, context, choices, maxEventBytes)
     : new RepairChannel(quirks, context, choices, maxEventBytes)
+}
+
+/** A whole answer in the client's own protocol. */
+export function passthroughWhole(
+  provider: Provider,
+  target: Target,
+  context: AnswerContext,
+  answer: JsonObject,
+  usage: Usage,
+  bill: Bill,
+): JsonObject {
+  if (provider.protocol === 'anthropic-messages') return nativeWhole(answer, bill, context)
+  return repairWhole(answer, usage, bill, context, target.quirks as OpenAIChatQuirks)
 }
 
 const utf8 = new TextEncoder()

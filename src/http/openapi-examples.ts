@@ -162,11 +162,7 @@ export const countRequests: Examples = {
   count: { summary: 'A question', value: { model: 'sim/echo', messages: river } },
 }
 
-const messageUsage = (
-  input: number,
-  output: number,
-  parts: Readonly<Record<'input' | 'output', string>>,
-) => ({
+const messageCounters = (input: number, output: number) => ({
   input_tokens: input,
   cache_creation_input_tokens: 0,
   cache_read_input_tokens: 0,
@@ -175,11 +171,9 @@ const messageUsage = (
   output_tokens_details: { thinking_tokens: 0 },
   server_tool_use: { web_search_requests: 0 },
   service_tier: 'standard',
-  cost: input === 0 ? 0 : usage.cost,
-  cost_details: { ...usage.cost_details, ...parts, total: input === 0 ? '0' : usage.cost_details.total },
 })
 
-const counted = messageUsage(7, 2, { input: '0.0000035', output: '0.000004' })
+const counted = { ...messageCounters(7, 2), cost: usage.cost, cost_details: usage.cost_details }
 
 export const message = {
   id: answered.id,
@@ -195,12 +189,7 @@ export const message = {
 const messageEvents = [
   {
     type: 'message_start',
-    message: {
-      ...message,
-      content: [],
-      stop_reason: null,
-      usage: messageUsage(0, 0, { input: '0', output: '0' }),
-    },
+    message: { ...message, content: [], stop_reason: null, usage: messageCounters(0, 0) },
   },
   { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
   { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello, ' } },

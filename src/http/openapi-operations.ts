@@ -143,7 +143,7 @@ const messages: Operation = {
 
 With \`stream: true\` the answer is a stream of named events: \`message_start\`, then each block of content with its start, deltas and stop, one at a time, then \`message_delta\` with the usage, and \`message_stop\`. After 15 seconds of silence a \`ping\` keeps the connection open. An error after the first byte is an event \`error\`, and nothing follows it.
 
-\`usage\` counts as Anthropic does, cached tokens beside the input; \`usage.cost\` is what was charged. Thinking that another provider’s model did comes in \`thinking\` blocks as well; send their signatures back unchanged.
+\`usage\` counts as Anthropic does, cached tokens beside the input; \`usage.cost\` is what was charged, in a stream on its \`message_delta\`. Thinking that another provider’s model did comes in \`thinking\` blocks as well; send their signatures back unchanged.
 
 What the model’s provider has no word for is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set. Message threads are refused.`,
   security: 'either',

@@ -2,7 +2,7 @@
 // message, whatever protocol it was said in, and what a client says arrives at each in its own words.
 
 import Anthropic from '@anthropic-ai/sdk'
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { collect, type ChatResult } from '../../src/conversation/event.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../src/conversation/usage.ts'
@@ -11,7 +11,13 @@ import type { Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
 import { expectAudited, receiptOf, restingCredits } from '../support/call-gateway.ts'
 import { type Case, cases, framesOf, parseFrames } from '../support/recordings.ts'
-import { everyBytes, replayOf, type ReplayServer, startReplayServer } from '../support/replay-server.ts'
+import {
+  everyBytes,
+  type Replay,
+  replayOf,
+  type ReplayServer,
+  startReplayServer,
+} from '../support/replay-server.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
 const folders = [
@@ -23,12 +29,14 @@ const folders = [
 ] as const
 
 let playing: Case
+/** What is answered in its place. */
+let instead: Replay | undefined
 let replay: ReplayServer
 let weir: RunningWeir
 let client: Anthropic
 
 beforeAll(async () => {
-  replay = startReplayServer(() => replayOf(playing), everyBytes(211))
+  replay = startReplayServer(() => instead ?? replayOf(playing), everyBytes(211))
   const price = { input: '3', cache_read: '0.3', cache_write: '3.75', cache_write_1h: '6', output: '15' }
   weir = await startWeir({
     // JSON is YAML.
@@ -45,6 +53,10 @@ beforeAll(async () => {
   })
   client = new Anthropic({ apiKey: weir.key, authToken: null, baseURL: weir.origin, maxRetries: 0 })
 }, 30_000)
+
+afterEach(() => {
+  instead = undefined
+})
 
 afterAll(async () => {
   await weir?.stop()
@@ -84,8 +96,15 @@ type Priced = Anthropic.Usage & { readonly cost: number; readonly cost_details: 
 async function read(recorded: Case, model: string): Promise<Anthropic.Message | Error> {
   playing = recorded
   try {
-    if (recorded.streamed) return await client.messages.stream(request(model)).finalMessage()
-    return await client.messages.create(request(model))
+    if (!recorded.streamed) return await client.messages.create(request(model))
+    const stream = client.messages.stream(request(model))
+    let last = {}
+    stream.on('streamEvent', (event) => {
+      if (event.type === 'message_delta') last = event.usage
+    })
+    const message = await stream.finalMessage()
+    // The client's own account of a stream leaves out what it does not know, the cost.
+    return { ...message, usage: { ...message.usage, ...last } }
   } catch (error) {
     return error as Error
   }
@@ -128,25 +147,34 @@ function expectCounted(usage: Priced, { usage: counted }: ChatResult): void {
   expect(sum).toBe(parseUsd(total!)!)
   expect(usage.cost).toBeCloseTo(Number(total), 12)
   if (counted === undefined) return
-  const prompt =
-    usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0)
-  expect(prompt).toBe(promptTokens(counted))
-  expect(usage.output_tokens).toBe(completionTokens(counted))
+  expect(sum > 0n).toBe(promptTokens(counted) + completionTokens(counted) > 0)
+  // Anthropic counts rounds of its own, as for a compaction, beside the last one.
+  const rounds = (usage as { iterations?: readonly Counters[] | null }).iterations
+  const all = rounds && rounds.length > 0 ? rounds : [usage]
+  expect(all.reduce((tokens, round) => tokens + promptOf(round), 0)).toBe(promptTokens(counted))
+  expect(all.reduce((tokens, round) => tokens + round.output_tokens, 0)).toBe(completionTokens(counted))
+}
+
+type Counters = Pick<
+  Anthropic.Usage,
+  'input_tokens' | 'output_tokens' | 'cache_read_input_tokens' | 'cache_creation_input_tokens'
+>
+
+function promptOf(usage: Counters): number {
+  return usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0)
 }
 
 describe('cached tokens', () => {
   test('are told and charged by what became of them, and the receipt says so', async () => {
     const recorded = named('anthropic', 'ddteab829')
-    playing = recorded
-    const { data: stream, response } = await client.messages
-      .create({ ...request('anthropic/recorded'), stream: true })
-      .withResponse()
-    let usage: Priced | undefined
-    for await (const event of stream) if (event.type === 'message_delta') usage = event.usage as Priced
+    const message = await read(recorded, 'anthropic/recorded')
+    if (message instanceof Error) throw message
+    const usage = message.usage as Priced
     const { usage: counted } = said(recorded, 'anthropic-messages')
-    expect(usage!.cache_creation_input_tokens).toBe(counted!.cacheWrite5m + counted!.cacheWrite1h)
-    expect(usage!.cache_creation_input_tokens).toBeGreaterThan(0)
-    const receipt = (await receiptOf(weir, response.headers.get('request-id')!))!
+    expect(usage.cache_creation_input_tokens).toBe(counted!.cacheWrite5m + counted!.cacheWrite1h)
+    expect(usage.cache_creation_input_tokens).toBeGreaterThan(0)
+    // The message keeps the id that Anthropic gave it, and the receipt is found by that, too.
+    const receipt = (await receiptOf(weir, message.id))!
     const lines = Object.fromEntries(receipt.lines.map(({ item, quantity }) => [item, quantity]))
     expect(lines['cache_write_5m']).toBe(counted!.cacheWrite5m)
     const amounts = receipt.lines.map(({ quantity, rate, amount }) => {
@@ -154,7 +182,7 @@ describe('cached tokens', () => {
       return parseUsd(amount)!
     })
     expect(amounts.reduce((a, b) => a + b, 0n)).toBe(parseUsd(receipt.total)!)
-    expect(usage!.cost_details['total']).toBe(receipt.total)
+    expect(usage.cost_details['total']).toBe(receipt.total)
   })
 })
 
@@ -177,7 +205,12 @@ describe('thinking', () => {
       })
       .finalMessage()
     const sent = replay.requests.at(-1)!.json as { messages: JsonObject[] }
-    expect(sent.messages[messages.length] as unknown).toEqual(next[messages.length])
+    const returned = sent.messages[messages.length]!
+    expect(returned as unknown).toEqual({ role: 'assistant', content: message.content })
+    const thoughtOf = ({ content }: JsonObject | Anthropic.MessageParam) =>
+      (content as JsonObject[]).find(({ type }) => type === 'thinking')
+    expect(JSON.stringify(thoughtOf(next[messages.length]!))).toContain('signature')
+    expect(thoughtOf(returned)).toEqual(thoughtOf(next[messages.length]!))
   })
 
   test('of another model comes back to it as it was, and is not shown to Claude', async () => {
@@ -199,6 +232,187 @@ describe('thinking', () => {
       ],
     })
     expect(JSON.stringify(replay.requests.at(-1)!.json)).not.toContain('weir.')
+  })
+})
+
+describe('between a client of Anthropic and Anthropic', () => {
+  /** The recorded body with what only Anthropic reads: it goes on although nobody here has a word for it. */
+  const native = {
+    ...request('anthropic/recorded'),
+    mystery: { of: 'tomorrow' },
+    messages: [
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'document',
+            source: { type: 'text', media_type: 'text/plain', data: 'The river.' },
+            citations: { enabled: true },
+            context: 'From an atlas.',
+          },
+          { type: 'text', text: 'Cite it.' },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'river' } },
+          { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [] },
+          { type: 'text', text: 'Here.' },
+        ],
+      },
+      { role: 'user', content: 'Again.' },
+    ],
+    tools: [
+      { name: 'lookup', input_schema: { type: 'object' }, eager_input_streaming: true },
+      { type: 'web_search_20250305', name: 'web_search', max_uses: 2 },
+    ],
+  }
+  const send = async (body: object) => {
+    const response = await fetch(`${weir.baseUrl}/messages`, {
+      method: 'POST',
+      headers: { 'x-api-key': weir.key, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    return { response, seen: replay.requests.at(-1)!.json as JsonObject }
+  }
+  const ours = {
+    max_cost: '1',
+    provider: { allow_fallbacks: false },
+    session_id: 's',
+    on_disconnect: 'cancel',
+  }
+
+  test('a request goes on with every field it has but those of the gateway', async () => {
+    playing = named('anthropic', 'elm48ae30')
+    const { response, seen } = await send({ ...native, ...ours })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('x-weir-warnings')).toBeNull()
+    expect(seen).toEqual({ ...native, model: 'recorded' } as unknown as JsonObject)
+  })
+
+  test.each([
+    ['would make the call dearer', { speed: 'fast' }, 'speed'],
+    [
+      'was made by another model',
+      { thinking: 'weir.eyJ0eXBlIjoicmVhc29uaW5nLnRleHQiLCJmb3JtYXQiOm51bGx9' },
+      undefined,
+    ],
+    ['another provider named', { id: 'call:1' }, undefined],
+  ])('what %s does not go on', async (_, odd, warned) => {
+    playing = named('anthropic', 'elm48ae30')
+    const turn = [
+      ...('thinking' in odd ? [{ type: 'thinking', thinking: 'Hm.', signature: odd.thinking }] : []),
+      { type: 'tool_use', id: 'id' in odd ? odd.id : 'call_1', name: 'lookup', input: {} },
+    ]
+    const results = [{ type: 'tool_result', tool_use_id: 'id' in odd ? odd.id : 'call_1', content: 'x' }]
+    const { response, seen } = await send({
+      ...request('anthropic/recorded'),
+      ...('speed' in odd ? odd : {}),
+      messages: [
+        { role: 'user', content: 'x' },
+        { role: 'assistant', content: turn },
+        { role: 'user', content: results },
+      ],
+    })
+    expect(response.status).toBe(200)
+    const sent = JSON.stringify(seen)
+    for (const value of Object.values(odd)) expect(sent).not.toContain(JSON.stringify(value))
+    if (warned !== undefined) expect(response.headers.get('x-weir-warnings')).toContain(warned)
+  })
+
+  test.each(
+    cases('anthropic')
+      .filter((one) => one.status === 200 && one.streamed)
+      .map((one) => [one.id, one] as const),
+  )(
+    'the events of %s come as they were sent, but for the name of the model and the cost',
+    async (_, recorded) => {
+      playing = recorded
+      const { response } = await send({ ...request('anthropic/recorded'), stream: true })
+      const came = framesOf([await response.bytes()])
+      const went = framesOf([recorded.stream()])
+      expect(came.map(({ event }) => event)).toEqual(went.map(({ event }) => event))
+      const plain = ({ data }: { data: string }) => {
+        const event = JSON.parse(data) as JsonObject & { message?: JsonObject; usage?: JsonObject }
+        if (event.message) delete event.message['model']
+        const { cost: _cost, cost_details: _details, ...usage } = event.usage ?? {}
+        return { ...event, usage }
+      }
+      expect(came.map(plain)).toEqual(went.map(plain))
+    },
+  )
+
+  test.each(
+    cases('anthropic')
+      .filter((one) => one.status === 200 && !one.streamed)
+      .map((one) => [one.id, one] as const),
+  )('%s comes as it was sent, but for the name of the model and the cost', async (_, recorded) => {
+    playing = recorded
+    const { response } = await send(request('anthropic/recorded'))
+    const came = (await response.json()) as JsonObject & { usage: JsonObject }
+    const went = recorded.response() as JsonObject
+    const { cost, cost_details: _details, ...usage } = came.usage
+    expect(cost).toBeGreaterThan(0)
+    expect<JsonObject>({ ...came, usage }).toEqual({ ...went, model: 'anthropic/recorded' })
+  })
+})
+
+describe('a stream of Anthropic', () => {
+  const stream = () => client.messages.stream(request('anthropic/recorded'))
+  const failed = (call: PromiseLike<unknown>) =>
+    call.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+  const overloaded =
+    'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Busy"}}\n\n'
+  const begun = () => {
+    const events = new TextDecoder().decode(replayOf(named('anthropic', 'fan0bebbf')).body).split('\n\n')
+    return (
+      events
+        .slice(
+          0,
+          events.findLastIndex((event) => event.includes('content_block_delta')),
+        )
+        .join('\n\n') + '\n\n'
+    )
+  }
+  const sse = (body: string): Replay => ({
+    status: 200,
+    headers: { 'content-type': 'text/event-stream' },
+    body: Buffer.from(body),
+  })
+
+  test('that fails before its first word is an error with a status, and costs nothing', async () => {
+    instead = sse(overloaded)
+    const before = await restingCredits(weir)
+    expect(await failed(stream().finalMessage())).toMatchObject({ status: 503, errorCode: 'overloaded' })
+    expect(await restingCredits(weir)).toEqual(before)
+  })
+
+  test.each([
+    ['fails', 'overloaded', () => begun() + overloaded],
+    ['breaks off', 'upstream_error', begun],
+  ])(
+    'that %s after it has begun is an error in the stream, and what came is charged',
+    async (_, code, body) => {
+      instead = sse(body())
+      const before = await restingCredits(weir)
+      const words: string[] = []
+      const reading = stream().on('streamEvent', ({ type }) => words.push(type))
+      expect(await failed(reading.finalMessage())).toMatchObject({ errorCode: code })
+      expect(words).toContain('content_block_delta')
+      expect(words).not.toContain('message_stop')
+      const after = await restingCredits(weir)
+      expect(Number(after.total_used)).toBeGreaterThan(Number(before.total_used))
+    },
+  )
+
+  test('that comes as one document is streamed all the same', async () => {
+    instead = replayOf(named('anthropic', 'elm48ae30'))
+    const said = named('anthropic', 'elm48ae30').response() as unknown as Anthropic.Message
+    expect(textOf(await stream().finalMessage())).toBe(textOf(said))
   })
 })
 

@@ -55,11 +55,17 @@ describe('verbatim forwarding', () => {
   const verbatim = providers.filter((row) => row.transport === 'http' && row.passthrough === 'verbatim')
 
   test('is claimed by nobody whose recorded streams break the wire contract', () => {
-    for (const provider of verbatim) {
+    for (const provider of verbatim.filter((row) => row.protocol === 'openai-chat')) {
       const folder = dialects.find((dialect) => dialect.row === provider.id)?.folder
       expect(folder).toBeDefined()
       expect(breaches(folder!)).toEqual([])
     }
+  })
+
+  test('is claimed for messages by Anthropic alone, whose recorded streams are as its clients know them', () => {
+    const rows = verbatim.filter((row) => row.protocol === 'anthropic-messages')
+    expect(rows.map(({ id }) => id)).toEqual(['anthropic'])
+    expect(breachesOfMessages('anthropic')).toEqual([])
   })
 
   test.each([
@@ -76,6 +82,34 @@ describe('verbatim forwarding', () => {
     expect(breaches(folder)).toContain(rule)
   })
 })
+
+/** The rules of Anthropic's protocol that the recorded streams of a folder break. */
+function breachesOfMessages(folder: string): string[] {
+  const streamed = cases(folder).filter((one) => one.streamed)
+  expect(streamed.length).toBeGreaterThan(10)
+  const broken = new Set<string>()
+  for (const recorded of streamed) {
+    const frames = framesOf([recorded.stream()])
+    const events = frames.map(({ data }) => JSON.parse(data) as { type: string; index?: number })
+    if (frames.some(({ event }, at) => event !== events[at]!.type))
+      broken.add('events are named as their type')
+    if (events[0]?.type !== 'message_start') broken.add('message_start comes first')
+    const ending = events.slice(-2).map(({ type }) => type)
+    if (ending.join(' ') !== 'message_delta message_stop')
+      broken.add('message_delta and message_stop come last')
+    let open: number | undefined
+    let next = 0
+    for (const { type, index } of events) {
+      if (type === 'content_block_start') {
+        if (open !== undefined || index !== next++) broken.add('one block is open at a time, from 0')
+        open = index
+      }
+      if (type === 'content_block_delta' && index !== open) broken.add('a delta is of the open block')
+      if (type === 'content_block_stop') open = undefined
+    }
+  }
+  return [...broken]
+}
 
 /** The rules of the wire contract that the recorded streams of a folder break. */
 function breaches(folder: string): string[] {

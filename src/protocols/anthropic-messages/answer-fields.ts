@@ -8,6 +8,10 @@ import type { Bill } from '../protocol.ts'
 
 /** The `usage` object: cached tokens beside the input, reasoning inside the output, and what the call cost. */
 export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+  return { ...wireCounters(usage), ...costFields(bill) }
+}
+
+export function wireCounters(usage: Usage): JsonObject {
   return {
     input_tokens: usage.input + usage.inputAudio + usage.inputImage,
     cache_creation_input_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
@@ -20,9 +24,12 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
     output_tokens_details: { thinking_tokens: usage.reasoning },
     server_tool_use: { web_search_requests: usage.toolCalls['web_search'] ?? 0 },
     service_tier: 'standard',
-    cost: Number(bill.cost),
-    cost_details: { ...bill.lines, total: bill.cost },
   }
+}
+
+/** What the gateway adds to the counters. */
+export function costFields({ cost, lines }: Bill): JsonObject {
+  return { cost: Number(cost), cost_details: { ...lines, total: cost } }
 }
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {

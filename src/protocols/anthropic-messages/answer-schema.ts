@@ -6,7 +6,7 @@ import { z } from 'zod'
 const count = z.int().min(0)
 const usd = z.string().describe('US dollars, an exact decimal string.')
 
-const usage = z.object({
+const counters = z.object({
   input_tokens: count.describe('Tokens of the prompt, without those of its cache.'),
   cache_creation_input_tokens: count,
   cache_read_input_tokens: count,
@@ -15,6 +15,9 @@ const usage = z.object({
   output_tokens_details: z.object({ thinking_tokens: count }),
   server_tool_use: z.object({ web_search_requests: count }),
   service_tier: z.string(),
+})
+
+const usage = counters.extend({
   cost: z.number().describe('What the call cost, US dollars.'),
   cost_details: z.record(z.string(), usd).describe('Its parts, which add up to `total`.'),
 })
@@ -85,7 +88,7 @@ const delta = z.discriminatedUnion('type', [
 ])
 
 export const messageEvent = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('message_start'), message }),
+  z.object({ type: z.literal('message_start'), message: message.extend({ usage: counters }) }),
   z.object({ type: z.literal('content_block_start'), index: count, content_block: block }),
   z.object({ type: z.literal('content_block_delta'), index: count, delta }),
   z.object({ type: z.literal('content_block_stop'), index: count }),

@@ -48,9 +48,14 @@ export function signatureOf(detail: ReasoningDetail): string {
   return prefix + Buffer.from(JSON.stringify(carried)).toString('base64url')
 }
 
+/** Whether a signature is of our own making: Anthropic would refuse it. */
+export function isCarried(signature: string): boolean {
+  return signature.startsWith(prefix)
+}
+
 /** The detail that a client's `thinking` block was made of; `index` is its place among the turn's reasoning. */
 export function detailOfThinking(thinking: string, signature: string, index: number): ReasoningDetail {
-  const carried = signature.startsWith(prefix) ? carriedIn(signature.slice(prefix.length)) : undefined
+  const carried = isCarried(signature) ? carriedIn(signature.slice(prefix.length)) : undefined
   if (carried === undefined) {
     return { type: 'reasoning.text', format: reasoningFormat, index, text: thinking, signature }
   }

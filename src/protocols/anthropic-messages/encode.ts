@@ -7,7 +7,7 @@ import type { RenderedError } from '../../errors.ts'
 import { isJson } from '../json.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
-import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
+import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail, signatureOf, thinkingText } from './carried-reasoning.ts'
 import { joinReasoning } from '../../conversation/event.ts'
 
@@ -15,11 +15,6 @@ type OpenBlock =
   | { readonly kind: 'text'; text: string }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
   | { readonly kind: 'call'; readonly call: number; json: string }
-
-const nothingSpent: Bill = {
-  cost: '0',
-  lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
-}
 
 /** The encoder of one answer. The last block stays open until `finish`, when its end is certain. */
 export class EventEncoder implements StreamEncoder {
@@ -44,8 +39,8 @@ export class EventEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      // Nobody has counted yet; the last event tells all of it.
-      usage: wireUsage(noUsage, nothingSpent),
+      // Nobody has counted yet; the last event tells all of it, and what it cost.
+      usage: wireCounters(noUsage),
       ...this.#context.extra,
     }
     return [named('message_start', { message })]

@@ -13,7 +13,9 @@ import {
   warnInto,
 } from '../lowering.ts'
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
+import { betaHeader } from './betas.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
+import { isPricedApart, pricedApart } from './priced-apart.ts'
 import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
 import { type Thinking, thinkingOf } from './thinking.ts'
 import { toolingOf } from './tools.ts'
@@ -181,22 +183,15 @@ const passedFields = new Set([
   'metadata',
   'user_profile_id',
 ])
-/** Fields that would make the call dearer than its price here, each with the values that do not. */
-const pricedApart: Readonly<Record<string, readonly Json[]>> = {
-  fallbacks: [],
-  inference_geo: ['global', 'not_available'],
-  speed: ['standard'],
-}
 /** Fields of the client's that are read elsewhere in this file, or by the gateway. */
 const readFields = new Set(['thinking', 'output_config', 'tools', 'betas'])
 
 function passedOn(rest: JsonObject, warn: Warn): JsonObject {
   const passed: JsonObject = {}
+  for (const field of pricedApart(rest)) warn(field, 'The prices here are those without it; dropped.')
   for (const [field, value] of Object.entries(rest)) {
     if (passedFields.has(field)) passed[field] = value
-    else if (Object.hasOwn(pricedApart, field)) {
-      if (!pricedApart[field]!.includes(value)) warn(field, 'The prices here are those without it; dropped.')
-    } else if (!readFields.has(field)) warnOfForeign({ [field]: value }, warn)
+    else if (!readFields.has(field) && !isPricedApart(field)) warnOfForeign({ [field]: value }, warn)
   }
   return passed
 }
@@ -220,13 +215,11 @@ function headersOf(
   rest: JsonObject,
   turns: readonly Turn[],
 ): Record<string, string> {
-  const betasAsked = quirks.takesBetas && Array.isArray(rest.betas) ? rest.betas : []
-  const asked = betasAsked.filter((beta) => typeof beta === 'string')
   const files = usesFiles(turns) ? ['files-api-2025-04-14'] : []
-  const betas = [...new Set([...quirks.betas, ...asked, ...files])]
+  const asked = quirks.takesBetas ? rest.betas : undefined
   return {
     ...(quirks.versionIn === 'header' ? { 'anthropic-version': quirks.version } : {}),
-    ...(betas.length === 0 ? {} : { 'anthropic-beta': betas.join(',') }),
+    ...betaHeader([...quirks.betas, ...files], asked),
   }
 }
 

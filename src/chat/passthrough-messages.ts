@@ -1,0 +1,98 @@
+// A client of Anthropic's protocol at Anthropic: frames go on as they are, and the parser reads beside them what they cost.
+
+import type { ChatEvent } from '../conversation/event.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { RenderedError } from '../errors.ts'
+import { EventEncoder } from '../protocols/anthropic-messages/encode.ts'
+import { NativeFrames } from '../protocols/anthropic-messages/native.ts'
+import { parser } from '../protocols/anthropic-messages/parse.ts'
+import type { AnswerContext, Bill, StreamEncoder } from '../protocols/protocol.ts'
+import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
+import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { TranslateChannel } from './translate.ts'
+
+/** Says nothing: the frames themselves are the client's answer. */
+const silent: StreamEncoder = { start: () => [], event: () => [], finish: () => [], fail: () => [] }
+
+export class MessagesChannel implements StreamChannel {
+  readonly #context: AnswerContext
+  readonly #frames: NativeFrames
+  /** Reads what passes: its own output is nothing. */
+  readonly #meter: TranslateChannel
+  #passed: Frame[] = []
+  #whole: TranslateChannel | undefined
+
+  constructor(context: AnswerContext, maxEventBytes: number) {
+    this.#context = context
+    this.#frames = new NativeFrames(context)
+    const decoder = new SseDecoder(maxEventBytes)
+    const tapped = {
+      push: (bytes: Uint8Array) => this.#tap(decoder.push(bytes)),
+      end: () => this.#tap(decoder.end()),
+    }
+    this.#meter = new TranslateChannel({
+      decoder: tapped,
+      parser,
+      encoder: silent,
+      extra: {},
+      onSignature: () => undefined,
+    })
+  }
+
+  get progress(): Progress {
+    if (this.#whole) return this.#whole.progress
+    const { progress } = this.#meter
+    return this.#frames.begun ? { ...progress, started: true } : progress
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    this.#meter.push(bytes)
+    return this.#written()
+  }
+
+  end(): readonly Uint8Array[] {
+    this.#meter.end()
+    return this.#written()
+  }
+
+  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+    this.#whole ??= wholeChannel(this.#context)
+    return this.#whole.take(events)
+  }
+
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
+    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
+    // The gateway never cuts it short: a request whose output it would bound does not pass as it is.
+    return written(this.#frames.finish(bill))
+  }
+
+  fail(error: RenderedError): readonly Uint8Array[] {
+    return this.#whole ? this.#whole.fail(error) : written(new EventEncoder(this.#context).fail(error))
+  }
+
+  #tap(frames: readonly Frame[]): readonly Frame[] {
+    for (const frame of frames) this.#passed.push(...this.#frames.pass(frame))
+    return frames
+  }
+
+  #written(): readonly Uint8Array[] {
+    const passed = this.#passed
+    this.#passed = []
+    return written(passed)
+  }
+}
+
+function written(frames: readonly Frame[]): readonly Uint8Array[] {
+  return frames.length === 0 ? [] : [Buffer.from(frames.map(encodeFrame).join(''))]
+}
+
+/** The answer of a provider that sent plain JSON instead of a stream, from events. */
+function wholeChannel(context: AnswerContext): TranslateChannel {
+  return new TranslateChannel({
+    decoder: new SseDecoder(),
+    parser,
+    encoder: new EventEncoder(context),
+    extra: context.extra,
+    onSignature: () => undefined,
+  })
+}

@@ -1,0 +1,121 @@
+// A client of Anthropic's protocol and Anthropic itself: what one says the other reads, also what nobody here has heard of.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject, parseJson } from '../json.ts'
+import type { AnswerContext, Bill, LoweredRequest, Target } from '../protocol.ts'
+import type { Frame } from '../sse.ts'
+import { betaHeader } from './betas.ts'
+import { isCarried } from './carried-reasoning.ts'
+import { costFields } from './answer-fields.ts'
+import { pricedApart } from './priced-apart.ts'
+import { gatewayFields } from './request-schema.ts'
+import type { AnthropicQuirks } from './schema.ts'
+
+// ---- the request ------------------------------------------------------------------------------------------
+
+/**
+ * Whether the client's own body may go on: it asks for nothing that would cost what nobody is charged, names no address
+ * that the provider cannot read, and holds nothing of a turn that another provider made.
+ */
+export function isNative(body: JsonObject): boolean {
+  if (pricedApart(body).length > 0 || !Array.isArray(body.messages)) return false
+  return body.messages.every(
+    (message) =>
+      !isObject(message) || !Array.isArray(message.content) || message.content.every(isNativeBlock),
+  )
+}
+
+/** Ids that Anthropic takes; it refuses some that other providers give. */
+const wireId = /^[a-zA-Z0-9_-]+$/
+
+function isNativeBlock(block: Json): boolean {
+  if (!isObject(block)) return true
+  const { source, content, signature } = block
+  if (typeof signature === 'string' && isCarried(signature)) return false
+  if (block.type === 'tool_use' && !wireId.test(String(block.id))) return false
+  if (isObject(source)) {
+    if (source.type === 'url' && !/^https:/i.test(String(source.url))) return false
+    if (Array.isArray(source.content) && !source.content.every(isNativeBlock)) return false
+  }
+  return !Array.isArray(content) || content.every(isNativeBlock)
+}
+
+/** The client's body for Anthropic: every field it sent but those of ours, under the model's name there. */
+export function nativeRequest(
+  sent: JsonObject,
+  { model, quirks }: Target<AnthropicQuirks>,
+): Pick<LoweredRequest, 'path' | 'headers' | 'body'> {
+  const { betas, ...body }: JsonObject = { ...sent, model }
+  for (const field of gatewayFields) delete body[field]
+  return {
+    path: quirks.path,
+    headers: { 'anthropic-version': quirks.version, ...betaHeader([...quirks.betas], betas) },
+    body,
+  }
+}
+
+// ---- the answer -------------------------------------------------------------------------------------------
+
+/** A whole message as the provider wrote it, with what the gateway adds. */
+export function nativeWhole(message: JsonObject, bill: Bill, context: AnswerContext): JsonObject {
+  const { model, warnings, extra } = context
+  return {
+    ...message,
+    model,
+    usage: { ...(isObject(message.usage) ? message.usage : {}), ...costFields(bill) },
+    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
+    ...extra,
+  }
+}
+
+/** The frames of one streamed answer on their way, and which of them wait until the charge is known. */
+export class NativeFrames {
+  readonly #context: AnswerContext
+  /** The event that ends the answer and tells its usage. */
+  #last: JsonObject = {}
+  /** Whether a tool of the provider's own has begun, which no reader of words sees. */
+  begun = false
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+  }
+
+  /** What the client gets for a frame of the provider's. An event that nobody here knows goes on as it is. */
+  pass(frame: Frame): readonly Frame[] {
+    const event = parseJson(frame.data)
+    if (!isObject(event) || typeof event.type !== 'string') return []
+    switch (event.type) {
+      case 'message_start':
+        return [this.#start(event)]
+      case 'content_block_start':
+        this.begun ||= isObject(event.content_block) && String(event.content_block.type).endsWith('_tool_use')
+        break
+      case 'message_delta':
+        this.#last = { ...this.#last, ...event }
+        return []
+      case 'message_stop':
+      case 'error':
+        return []
+    }
+    return [{ event: event.type, data: frame.data }]
+  }
+
+  /** The end of the answer: what the provider said of it, and what it cost. */
+  finish(bill: Bill): readonly Frame[] {
+    const told = isObject(this.#last.usage) ? this.#last.usage : {}
+    const usage = { ...told, ...costFields(bill) }
+    return [
+      named({ ...this.#last, type: 'message_delta', usage, ...this.#context.extra }),
+      named({ type: 'message_stop' }),
+    ]
+  }
+
+  #start(event: JsonObject): Frame {
+    const message = isObject(event.message) ? event.message : {}
+    return named({ ...event, message: { ...message, model: this.#context.model, ...this.#context.extra } })
+  }
+}
+
+function named(event: JsonObject): Frame {
+  return { event: String(event.type), data: JSON.stringify(event) }
+}

@@ -1,0 +1,22 @@
+// Fields that would make a call dearer than its price here.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+
+/** Each with the values that change no price. */
+const fields: Readonly<Record<string, readonly Json[]>> = {
+  fallbacks: [],
+  inference_geo: ['global', 'not_available'],
+  speed: ['standard'],
+}
+
+export function isPricedApart(field: string): boolean {
+  return Object.hasOwn(fields, field)
+}
+
+/** Those of a body that ask for something dearer. */
+export function pricedApart(body: JsonObject): readonly string[] {
+  return Object.keys(fields).filter((field) => {
+    const value = body[field]
+    return value !== undefined && value !== null && !fields[field]!.includes(value)
+  })
+}

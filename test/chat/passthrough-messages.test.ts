@@ -1,0 +1,77 @@
+// Frames of Anthropic's on their way to a client of its protocol: when the answer has begun, and what waits for its charge.
+
+import { describe, expect, test } from 'bun:test'
+import { MessagesChannel } from '../../src/chat/passthrough-messages.ts'
+import type { AnswerContext } from '../../src/protocols/protocol.ts'
+
+const bill = {
+  cost: '0.001',
+  lines: { input: '0.001', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
+}
+const context: AnswerContext = {
+  id: 'req_1',
+  model: 'anthropic/claude',
+  created: 0,
+  includeUsage: true,
+  warnings: [],
+  extra: {},
+}
+const frame = (event: { type: string; [field: string]: unknown }) =>
+  `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+const start = frame({
+  type: 'message_start',
+  message: { id: 'msg_1', model: 'claude', usage: { input_tokens: 3 } },
+})
+const block = (type: string) =>
+  frame({ type: 'content_block_start', index: 0, content_block: { type, text: '' } })
+
+function channelAfter(text: string) {
+  const channel = new MessagesChannel(context, 1_000_000)
+  const out = Buffer.concat([...channel.push(Buffer.from(text))]).toString()
+  return { channel, out }
+}
+
+describe('an answer has begun', () => {
+  test.each([
+    ['not with its message', start, false],
+    ['not with an empty block', start + block('text'), false],
+    ["with a tool of the provider's own", start + block('server_tool_use'), true],
+    [
+      'with its first word',
+      start +
+        block('text') +
+        frame({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'x' } }),
+      true,
+    ],
+  ])('%s', (_, text, begun) => {
+    expect(channelAfter(text).channel.progress.started).toBe(begun)
+  })
+})
+
+test('its end waits for the charge and tells it', () => {
+  const delta = { type: 'message_delta', delta: { stop_reason: 'stop_sequence', stop_sequence: 'END' } }
+  const { channel, out } = channelAfter(
+    start + frame({ ...delta, usage: { output_tokens: 2 } }) + frame({ type: 'message_stop' }),
+  )
+  expect(out).not.toContain('message_delta')
+  expect(out).not.toContain('message_stop')
+  expect(channel.progress).toMatchObject({ finished: true, upstreamId: 'msg_1' })
+  expect(channel.progress.usage).toMatchObject({ input: 3, output: 2 })
+  const last = Buffer.concat([...channel.finish(channel.progress.usage!, bill, undefined)]).toString()
+  expect(last).toBe(
+    frame({
+      ...delta,
+      usage: { output_tokens: 2, cost: 0.001, cost_details: { ...bill.lines, total: '0.001' } },
+    }) + frame({ type: 'message_stop' }),
+  )
+})
+
+test('an event that nobody here knows goes on as it is, an error does not', () => {
+  const strange = frame({ type: 'tomorrow', of: ['x'] })
+  expect(channelAfter(strange).out).toBe(strange)
+  const { channel, out } = channelAfter(
+    frame({ type: 'error', error: { type: 'api_error', message: 'secret' } }),
+  )
+  expect(out).toBe('')
+  expect(channel.progress.fault?.kind).toBe('broken')
+})
