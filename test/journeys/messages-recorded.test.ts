@@ -32,16 +32,26 @@ let playing: Case
 /** What is answered in its place. */
 let instead: Replay | undefined
 let replay: ReplayServer
+/** The smallest PNG, and a server in the operator's own network that has it. */
+const pixel =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+let pictures: ReturnType<typeof Bun.serve>
 let weir: RunningWeir
 let client: Anthropic
 
 beforeAll(async () => {
   replay = startReplayServer(() => instead ?? replayOf(playing), everyBytes(211))
+  pictures = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => new Response(Buffer.from(pixel, 'base64'), { headers: { 'content-type': 'image/png' } }),
+  })
   const price = { input: '3', cache_read: '0.3', cache_write: '3.75', cache_write_1h: '6', output: '15' }
   weir = await startWeir({
     // JSON is YAML.
     config: JSON.stringify({
       local_servers: { discover: false },
+      egress: { allow_hosts: [`127.0.0.1:${pictures.port}`] },
       providers: Object.fromEntries(
         folders.map(({ provider, protocol }) => [
           provider,
@@ -61,6 +71,7 @@ afterEach(() => {
 afterAll(async () => {
   await weir?.stop()
   await replay?.stop()
+  await pictures?.stop(true)
 })
 
 const named = (folder: string, id: string) => cases(folder).find((one) => one.id.includes(id))!
@@ -289,6 +300,26 @@ describe('between a client of Anthropic and Anthropic', () => {
     expect(response.status).toBe(200)
     expect(response.headers.get('x-weir-warnings')).toBeNull()
     expect(seen).toEqual({ ...native, model: 'recorded' } as unknown as JsonObject)
+  })
+
+  test('a request whose output the gateway bounds goes on with that bound', async () => {
+    playing = named('anthropic', 'elm48ae30')
+    const { response, seen } = await send({ ...request('anthropic/recorded'), max_cost: '0.01' })
+    expect(response.status).toBe(200)
+    expect(seen['max_tokens']).toBeWithin(1, 1_000)
+  })
+
+  test('an image at an address that Anthropic does not read is fetched for it', async () => {
+    playing = named('anthropic', 'elm48ae30')
+    const url = `http://127.0.0.1:${pictures.port}/x.png`
+    const image = { type: 'image', source: { type: 'url', url } }
+    const { response, seen } = await send({
+      ...request('anthropic/recorded'),
+      messages: [{ role: 'user', content: [image] }],
+    })
+    expect(response.status).toBe(200)
+    expect(JSON.stringify(seen)).toContain(pixel)
+    expect(JSON.stringify(seen)).not.toContain('127.0.0.1')
   })
 
   test.each([
