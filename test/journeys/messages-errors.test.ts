@@ -193,6 +193,14 @@ const rows: readonly Row[] = [
     param: 'context_management',
   },
   {
+    code: 'unsupported_parameter',
+    when: 'a provider would run a tool, for nobody knows how much',
+    ask: () => ask('sim/echo', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }),
+    type: 'invalid_request_error',
+    param: 'tools.0.type',
+    tells: 'web_search_20250305',
+  },
+  {
     code: 'context_length_exceeded',
     when: 'the provider says so',
     ask: () => ask('lab/too-long'),

@@ -276,7 +276,7 @@ describe('between a client of Anthropic and Anthropic', () => {
     ],
     tools: [
       { name: 'lookup', input_schema: { type: 'object' }, eager_input_streaming: true },
-      { type: 'web_search_20250305', name: 'web_search', max_uses: 2 },
+      { type: 'memory_20250818', name: 'memory' },
     ],
   }
   const send = async (body: object) => {

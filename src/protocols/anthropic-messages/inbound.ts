@@ -33,10 +33,26 @@ export function modelId(name: string): string {
 
 function parse(body: unknown): InboundRequest {
   const request = checked(body)
+  refuseProviderRun(request)
   return {
     envelope: envelopeOf(request),
     body: body as JsonObject,
     toChatRequest: () => readRequest(request),
+  }
+}
+
+/** Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone. */
+const clientRun = /^custom$|^(bash|text_editor|computer|memory)_\d{8}$|^tool_search_tool_/
+
+/** Throws `unsupported_parameter` for a tool that Anthropic itself would run: nobody knows before what it will cost. */
+function refuseProviderRun({ tools }: MessagesRequest): void {
+  for (const [index, { type }] of (tools ?? []).entries()) {
+    if (type == null || clientRun.test(type)) continue
+    const param = `tools.${index}.type`
+    throw new GatewayError('unsupported_parameter', {
+      message: `${param}: Tools that a provider runs, as ${JSON.stringify(type)}, are not served.`,
+      param,
+    })
   }
 }
 

@@ -179,7 +179,6 @@ const passedFields = new Set([
   'container',
   'context_management',
   'diagnostics',
-  'mcp_servers',
   'metadata',
   'user_profile_id',
 ])

@@ -1,4 +1,4 @@
-// Fields that would make a call dearer than its price here.
+// Fields that would make a call dearer than its price here, or than anybody can tell before.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 
@@ -6,6 +6,7 @@ import type { Json, JsonObject } from '../../conversation/request.ts'
 const fields: Readonly<Record<string, readonly Json[]>> = {
   fallbacks: [],
   inference_geo: ['global', 'not_available'],
+  mcp_servers: [],
   speed: ['standard'],
 }
 
@@ -17,6 +18,7 @@ export function isPricedApart(field: string): boolean {
 export function pricedApart(body: JsonObject): readonly string[] {
   return Object.keys(fields).filter((field) => {
     const value = body[field]
-    return value !== undefined && value !== null && !fields[field]!.includes(value)
+    const nothing = value == null || (Array.isArray(value) && value.length === 0)
+    return !nothing && !fields[field]!.includes(value)
   })
 }

@@ -31,7 +31,7 @@ export function toolingOf(
   const offered = offeredTools(request)
   const declared = [
     ...offered.map((tool) => toolOf(tool, traits, warn)),
-    ...providerTools(request.rest.tools, warn),
+    ...providerTools(request.rest.tools),
     ...(answer === undefined ? [] : [answer]),
   ]
   if (declared.length === 0) return { ...historyTools(turns), format, forced: false }
@@ -96,13 +96,9 @@ function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): Json
 const providerToolType = /_\d{8}$|^mcp_toolset$|^tool_search_tool_/
 
 /** Tools that Anthropic runs or defines, from a client that knows them. */
-function providerTools(rest: Json | undefined, warn: Warn): JsonObject[] {
+function providerTools(rest: Json | undefined): JsonObject[] {
   if (!Array.isArray(rest)) return []
-  return rest.filter(isObject).filter((tool) => {
-    if (providerToolType.test(String(tool.type))) return true
-    warn('tools', `A tool of the type ${JSON.stringify(tool.type)} is not known to Anthropic; dropped.`)
-    return false
-  })
+  return rest.filter(isObject).filter((tool) => providerToolType.test(String(tool.type)))
 }
 
 /** The API wants every tool that the history calls to be declared, also when none may be called now. */

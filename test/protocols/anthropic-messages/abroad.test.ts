@@ -52,7 +52,7 @@ describe('how hard to think', () => {
   })
 })
 
-test.each(['web_search_20250305', 'bash_20250124', 'code_execution_20250825', 'mcp_toolset'])(
+test.each(['bash_20250124', 'computer_20250124', 'tool_search_tool_regex_20251119'])(
   'a tool of the type %s is dropped by name, and those of the client stay',
   (type) => {
     const own = { name: 'lookup', input_schema: { type: 'object' } }

@@ -99,22 +99,37 @@ const recorded = ['anthropic', 'vertex-anthropic', 'bedrock-invoke-anthropic']
   )
   // A search result becomes text, as other providers take it.
   .filter((one) => !one.id.includes('json-citations'))
+const isProviderRun = (one: (typeof recorded)[number]) =>
+  ((one.request!.tools ?? []) as JsonObject[]).some(({ type }) =>
+    /^(web_search|web_fetch|code_ex|advisor)/.test(String(type)),
+  )
 
 describe('a recorded request', () => {
-  test.each(recorded.map((one) => [`${one.provider}/${one.id}`, one] as const))(
-    '%s is sent on as it came',
+  test.each(recorded.filter(isProviderRun).map((one) => [`${one.provider}/${one.id}`, one] as const))(
+    '%s, with a tool that Anthropic runs, is refused by the name of its type',
     (_, one) => {
-      const model = (one.request!.model as string | undefined) ?? one.meta.model!
-      const quirks = { ...defaultQuirks, ...inCloud[one.provider as keyof typeof inCloud] }
-      const { anthropic_version: version, ...request } = one.request!
-      const chat = inbound.parse({ ...request, model }).toChatRequest()
-      const lowered = outbound.lower(chat, target({ model, quirks, maxOutputTokens: undefined }))
-      const cloud = one.provider !== 'anthropic'
-      const { anthropic_version: sent, ...body } = lowered.body
-      if (version !== undefined) expect(sent).toEqual(version)
-      expect(canonical(body, cloud)).toEqual(canonical({ ...request, model }, cloud))
+      expect(() => inbound.parse({ model: 'a/b', ...one.request })).toThrow(
+        expect.objectContaining({
+          code: 'unsupported_parameter',
+          details: expect.objectContaining({ param: expect.stringMatching(/^tools\.\d+\.type$/) }),
+        }),
+      )
     },
   )
+
+  test.each(
+    recorded.filter((one) => !isProviderRun(one)).map((one) => [`${one.provider}/${one.id}`, one] as const),
+  )('%s is sent on as it came', (_, one) => {
+    const model = (one.request!.model as string | undefined) ?? one.meta.model!
+    const quirks = { ...defaultQuirks, ...inCloud[one.provider as keyof typeof inCloud] }
+    const { anthropic_version: version, ...request } = one.request!
+    const chat = inbound.parse({ ...request, model }).toChatRequest()
+    const lowered = outbound.lower(chat, target({ model, quirks, maxOutputTokens: undefined }))
+    const cloud = one.provider !== 'anthropic'
+    const { anthropic_version: sent, ...body } = lowered.body
+    if (version !== undefined) expect(sent).toEqual(version)
+    expect(canonical(body, cloud)).toEqual(canonical({ ...request, model }, cloud))
+  })
 
   test('that Anthropic refused is refused here, naming the same field', () => {
     const one = cases('anthropic').find((refused) => refused.id.includes('ddtdd03d5'))!

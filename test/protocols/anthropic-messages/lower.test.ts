@@ -148,6 +148,8 @@ describe('parameters', () => {
     [{ speed: 'standard' }, []],
     [{ inference_geo: 'us' }, ['inference_geo']],
     [{ fallbacks: [{ model: 'another' }] }, ['fallbacks']],
+    [{ mcp_servers: [{ type: 'url', url: 'https://example.com' }] }, ['mcp_servers']],
+    [{ mcp_servers: [] }, []],
   ])('that would make the call dearer than its price do not pass: %j', (rest, warned) => {
     const lowered = lower({ rest })
     expect(lowered.body).not.toContainAnyKeys(Object.keys(rest))
@@ -480,13 +482,6 @@ describe('tools', () => {
       },
       { name: 'b', input_schema: { type: 'object', properties: {} } },
     ])
-  })
-
-  test('of Anthropic pass, those of nobody are named', () => {
-    const bash: JsonObject = { type: 'bash_20250124', name: 'bash' }
-    const lowered = lower({ tools, rest: { tools: [bash, { type: 'namespace', name: 'x' }] } })
-    expect(lowered.body.tools).toEqual([expect.anything(), expect.anything(), bash])
-    expect(lowered.warned).toEqual(['tools'])
   })
 
   const member = (name: string): JsonObject => ({
