@@ -204,6 +204,41 @@ const goodBodies: readonly object[] = [
   },
 ]
 
+const goodMessages: readonly object[] = [
+  { model: 'sim/echo', max_tokens: 5, messages: [{ role: 'user', content: 'hi' }] },
+  {
+    model: 'sim/tools',
+    max_tokens: 2000,
+    stream: true,
+    system: [{ type: 'text', text: 'be', cache_control: { type: 'ephemeral', ttl: '1h' } }],
+    thinking: { type: 'enabled', budget_tokens: 1024 },
+    metadata: { user_id: 'x' },
+    output_config: { effort: 'low', format: { type: 'json_schema', schema: { type: 'object' } } },
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+          { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'x' }, title: 't' },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'hm', signature: 'weir.e30' },
+          { type: 'tool_use', id: 'c', name: 'f', input: { a: 1 } },
+        ],
+      },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: 'c', content: [{ type: 'text', text: 'y' }] }],
+      },
+    ],
+    tools: [{ name: 'f', input_schema: { type: 'object', properties: {} } }],
+    tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+  },
+]
+
 /** One place in a good body holds something else, or is gone. */
 function misshapen(dice: Dice, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || dice.below(5) === 0) return anyValue(dice)
@@ -234,30 +269,49 @@ const goodStreams: readonly string[] = [
   event({ error: { message: 'no', code: 429 } }) + wholeStream,
 ]
 
+const said = (event: { type: string; [field: string]: unknown }) =>
+  `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+const goodEvents = [
+  { type: 'message_start', message: { id: 'msg_1', model: 'm', content: [], usage: { input_tokens: 9 } } },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'The river.' } },
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 3 } },
+  { type: 'message_stop' },
+]
+  .map(said)
+  .join('')
+
 let provider: ScriptedProvider
 let weir: RunningWeir
 
 beforeAll(async () => {
   const dice = new Dice(seed + 3)
-  const stream: Script = async (wire) => {
-    const bytes = mutated(dice, Buffer.from(dice.one(goodStreams)))
-    await wire.write(streamHead)
-    for (let at = 0; at < bytes.length;) {
-      const size = 1 + dice.below(200)
-      await wire.write(chunk(bytes.subarray(at, at + size)))
-      at += size
+  const streamOf =
+    (good: readonly string[]): Script =>
+    async (wire) => {
+      const bytes = mutated(dice, Buffer.from(dice.one(good)))
+      await wire.write(streamHead)
+      for (let at = 0; at < bytes.length;) {
+        const size = 1 + dice.below(200)
+        await wire.write(chunk(bytes.subarray(at, at + size)))
+        at += size
+      }
+      if (dice.below(4) === 0) return wire.reset()
+      await wire.write(lastChunk)
+      wire.end()
     }
-    if (dice.below(4) === 0) return wire.reset()
-    await wire.write(lastChunk)
-    wire.end()
-  }
   const whole: Script = async (wire) => {
     await wire.write(
       plain(200, 'application/json', mutated(dice, Buffer.from(completion('The river.', someUsage)))),
     )
     wire.end()
   }
-  provider = await startScriptedProvider({ stream, whole })
+  provider = await startScriptedProvider({
+    stream: streamOf(goodStreams),
+    events: streamOf([goodEvents]),
+    whole,
+  })
   weir = await startWeir({
     config: `
 local_servers: { discover: false }
@@ -265,7 +319,9 @@ limits: { attempts: 1 }
 timeouts: { first_byte_ms: 2000, first_byte_reasoning_ms: 2000, gap_ms: 2000 }
 providers:
   lab: { protocol: openai-chat, base_url: "${provider.url}", api_key: x }
+  anthropic: { base_url: "${provider.url}", api_key: x }
 models:
+  - { id: anthropic/events, price: { input: "1", output: "2" }, max_output_tokens: 1000 }
   - { id: lab/stream, price: { input: "1", output: "2" }, max_output_tokens: 1000 }
   - { id: lab/whole, price: { input: "1", output: "2" }, max_output_tokens: 1000 }
 `,
@@ -375,6 +431,37 @@ describe(`fuzzing with the seed ${seed} (G18)`, () => {
       expect((await residentMegabytes()) - before).toBeLessThan(150)
     },
   )
+
+  test('bodies of messages: each is served or refused as its sender’s mistake', slice, async () => {
+    const dice = new Dice(seed + 4)
+    const rounds = await forAWhile(async (round) => {
+      const shaped = JSON.stringify(misshapen(dice, dice.one(goodMessages))) ?? ''
+      const body = dice.below(3) === 0 ? mutated(dice, Buffer.from(shaped)) : shaped
+      const path = round % 4 === 0 ? '/messages/count_tokens' : '/messages'
+      const answer = await post(weir, body, { path })
+      const fault = answer.status >= 500 || answer.broken || answer.error?.code === 'internal_error'
+      if (fault && answer.error?.code !== 'no_provider_available') {
+        throw new Error(`${answer.status} ${answer.error?.code} for ${Buffer.from(body).toString()}`)
+      }
+    })
+    expect(rounds).toBeGreaterThan(100)
+  })
+
+  test('Anthropic’s bytes: each answer ends once, as a message or as an error', slice, async () => {
+    const rounds = await forAWhile(async () => {
+      const body = { model: 'anthropic/events', stream: true, messages: [{ role: 'user', content: 'x' }] }
+      const answer = await post(weir, { ...body, max_tokens: 50 }, { path: '/messages' })
+      if (answer.broken || answer.status === 500 || answer.error?.code === 'internal_error')
+        throw new Error(answer.text)
+      if (answer.status !== 200) return
+      const types = answer.events.map((data) => (JSON.parse(data) as { type: string }).type)
+      const ends = types.filter((type) => type === 'message_stop' || type === 'error')
+      if (ends.length !== 1 || types.at(-1) !== ends[0])
+        throw new Error(`ends ${ends.length} times: ${answer.text}`)
+    })
+    expect(rounds).toBeGreaterThan(100)
+    expect(await restingCredits(weir)).toMatchObject({ held: '0', debt: '0' })
+  })
 
   test('leaves the gateway as it was', async () => {
     expect((await post(weir, goodBodies[0])).content).toBe('hi')

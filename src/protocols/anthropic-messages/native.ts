@@ -83,7 +83,8 @@ export class NativeFrames {
   /** What the client gets for a frame of the provider's. An event that nobody here knows goes on as it is. */
   pass(frame: Frame): readonly Frame[] {
     const event = parseJson(frame.data)
-    if (!isObject(event) || typeof event.type !== 'string') return []
+    // The type becomes the name of the event: one with a line end in it would be two.
+    if (!isObject(event) || typeof event.type !== 'string' || !/^\w+$/.test(event.type)) return []
     switch (event.type) {
       case 'message_start':
         return [this.#start(event)]

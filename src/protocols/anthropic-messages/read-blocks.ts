@@ -12,7 +12,7 @@ import type {
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
 import { detailOfThinking } from './carried-reasoning.ts'
-import type { ClientBlock, ClientContent } from './request-schema.ts'
+import { checkedContent, type ClientBlock, type ClientContent } from './request-schema.ts'
 import { compactionId, reasoningFormat } from './schema.ts'
 
 /** A `cache_control` object as a mark; five minutes unless it says otherwise. */
@@ -44,7 +44,9 @@ function readResult(block: ClientBlock, param: string): Message {
   const parts =
     given == null
       ? []
-      : readParts(given as ClientContent, `${param}.content`).filter((part) => part.kind !== 'refusal')
+      : readParts(checkedContent(given, `${param}.content`), `${param}.content`).filter(
+          (part) => part.kind !== 'refusal',
+        )
   const cache = readMark(block.cache_control)
   return {
     role: 'tool',

@@ -90,20 +90,30 @@ export type ClientContent = z.infer<typeof content>
 
 /** Checks a body. Throws GatewayError `invalid_request` with the path of the first field that is wrong. */
 export function checked(body: unknown): MessagesRequest {
+  refuseThread(body)
   return checkedBy(messagesRequest, body)
 }
 
 /** Checks a body whose tokens are to be counted. Throws as `checked` does. */
 export function checkedForCount(body: unknown): CountTokensRequest {
+  refuseThread(body)
   return checkedBy(countTokensRequest, body)
 }
 
-function checkedBy<Request>(schema: z.ZodType<Request>, body: unknown): Request {
-  refuseThread(body)
+/** Checks the content of a block, such as a tool's result; `param` is its place. Throws as `checked` does. */
+export function checkedContent(value: unknown, param: string): ClientContent {
+  return checkedBy(content, value, [param])
+}
+
+function checkedBy<Checked>(
+  schema: z.ZodType<Checked>,
+  body: unknown,
+  place: readonly string[] = [],
+): Checked {
   const parsed = parsedBy(schema, body)
   if (parsed.success) return parsed.data
   const issue = deepest(parsed.error.issues[0]!)
-  const param = issue.path.map(String).join('.')
+  const param = [...place, ...issue.path.map(String)].join('.')
   throw new GatewayError('invalid_request', {
     // Anthropic's own words open with the path, which is what its clients show.
     message: param === '' ? issue.message : `${param}: ${issue.message}`,
@@ -120,7 +130,7 @@ function refuseThread(body: unknown): void {
   })
 }
 
-function parsedBy<Request>(schema: z.ZodType<Request>, body: unknown) {
+function parsedBy<Checked>(schema: z.ZodType<Checked>, body: unknown) {
   try {
     return schema.safeParse(body)
   } catch (cause) {

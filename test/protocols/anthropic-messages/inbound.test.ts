@@ -175,6 +175,8 @@ describe('a malformed request names its field', () => {
     [[{ type: 'image', source: { type: 'base64' } }], 'messages.0.content.0.source.media_type'],
     [[{ type: 'image' }], 'messages.0.content.0.source'],
     [[{ type: 'hologram' }], 'messages.0.content.0.type'],
+    [[{ type: 'tool_result', tool_use_id: 't', content: 7 }], 'messages.0.content.0.content'],
+    [[{ type: 'tool_result', tool_use_id: 't', content: [{}] }], 'messages.0.content.0.content.0.type'],
   ])('%j', (content, param) => {
     const request = inbound.parse({ ...good, messages: [{ role: 'user', content }] })
     expect(() => request.toChatRequest()).toThrow(
