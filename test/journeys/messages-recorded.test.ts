@@ -447,12 +447,12 @@ describe('a stream of Anthropic', () => {
   })
 })
 
-/** Such a request as coding agents send. */
-const agentRequest = (model: string) => ({
+/** Such a request as programs that write code send. */
+const largeRequest = (model: string) => ({
   model,
   max_tokens: 16_000,
   system: [
-    { type: 'text' as const, text: 'You are an agent.', cache_control: { type: 'ephemeral' as const } },
+    { type: 'text' as const, text: 'You write code.', cache_control: { type: 'ephemeral' as const } },
     { type: 'text' as const, text: 'x'.repeat(30_000), cache_control: { type: 'ephemeral' as const } },
   ],
   metadata: { user_id: JSON.stringify({ device_id: 'd'.repeat(64), session_id: crypto.randomUUID() }) },
@@ -478,11 +478,11 @@ const agentRequest = (model: string) => ({
   betas: ['context-management-2025-06-27', 'interleaved-thinking-2025-05-14'],
 })
 
-describe("an agent's request", () => {
+describe('a large request', () => {
   const send = async (model: string, recorded: Case) => {
     playing = recorded
     const { data, response } = await client.beta.messages
-      .create(agentRequest(model), { query: { beta: 'true' } })
+      .create(largeRequest(model), { query: { beta: 'true' } })
       .withResponse()
     expect(response.url).toEndWith('/v1/messages?beta=true')
     const seen = replay.requests.at(-1)!
@@ -495,7 +495,7 @@ describe("an agent's request", () => {
 
   test('reaches Anthropic as it is, with its beta features', async () => {
     const { data, seen, json } = await send('anthropic/recorded', named('anthropic', 'elm48ae30'))
-    const { betas, model: _, ...asked } = agentRequest('')
+    const { betas, model: _, ...asked } = largeRequest('')
     expect(seen.headers.get('anthropic-beta')).toBe(betas.join(','))
     expect(seen.headers.get('anthropic-version')).toBe('2023-06-01')
     expect(seen.headers.get('x-api-key')).toBe('recorded-provider-key-1')
@@ -538,7 +538,7 @@ describe("an agent's request", () => {
   )
 
   test('that must be honoured to the letter is refused where it cannot be', async () => {
-    const body = { ...agentRequest('recorded-openai/recorded'), strict: true }
+    const body = { ...largeRequest('recorded-openai/recorded'), strict: true }
     const before = replay.requests.length
     const error = await client.beta.messages.create(body).then(
       () => undefined,
