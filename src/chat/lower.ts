@@ -48,7 +48,7 @@ export async function loweredFor(
     path,
     headers,
     body: JSON.stringify(body),
-    warnings: [...untold, ...ignored, ...lost],
+    warnings: untold.length + ignored.length === 0 ? lost : [...untold, ...ignored, ...lost],
     ...(toolNames && { toolNames }),
     passthrough,
   }

@@ -64,7 +64,7 @@ export function streamResponse(
   const body = relay(answer, {
     requestId: call.requestId,
     provider: provider.id,
-    keepalive: Buffer.from(call.inbound.keepalive),
+    keepalive: call.inbound.keepalive,
     limits: deadlinesOf(gateway.limits, provider),
     watchdog: gateway.watchdog,
     elapsedMs: performance.now() - call.arrivedAt,

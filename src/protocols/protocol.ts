@@ -168,7 +168,7 @@ export interface StreamEncoder {
 export interface Inbound {
   readonly id: ProtocolId
   /** An event that says nothing, written between two others of a stream that has been silent for a while. */
-  readonly keepalive: string
+  readonly keepalive: Uint8Array
   /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param` for what the protocol forbids. */
   parse(body: unknown): InboundRequest
   /** A whole answer in the client's protocol. */

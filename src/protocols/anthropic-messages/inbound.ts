@@ -15,7 +15,7 @@ import { checked, type MessagesRequest } from './request-schema.ts'
 
 export const inbound: Inbound = {
   id: 'anthropic-messages',
-  keepalive: 'event: ping\ndata: {"type": "ping"}\n\n',
+  keepalive: new TextEncoder().encode('event: ping\ndata: {"type": "ping"}\n\n'),
   parse,
   whole,
   encoder: (context) => new EventEncoder(context),

@@ -14,7 +14,7 @@ import { wholeAnswer } from './whole.ts'
 export const inbound: Inbound = {
   id: 'openai-chat',
   // A comment: clients of chunks take every event with data for one.
-  keepalive: ': keepalive\n\n',
+  keepalive: new TextEncoder().encode(': keepalive\n\n'),
   parse,
   whole: wholeAnswer,
   encoder: (context) => new ChunkEncoder(context),
