@@ -9,15 +9,28 @@ const placeless = /^(data|gs):/i
 
 /** Throws `url_not_allowed`, naming the part, for a URL in the messages that users may not have reached. */
 export function refusePrivateMedia(body: JsonObject, allowHosts: readonly string[]): void {
-  if (!Array.isArray(body.messages)) return
-  for (const [at, message] of body.messages.entries()) {
-    const content = memberOf(message, 'content')
-    if (!Array.isArray(content)) continue
-    for (const [index, part] of content.entries()) {
-      for (const [path, url] of urlsOf(part)) {
-        if (placeless.test(url)) continue
-        checkUrl(url, { allowHosts, param: `messages[${at}].content[${index}].${path}` })
-      }
+  for (const [list, field] of partLists) {
+    const entries = body[list]
+    if (!Array.isArray(entries)) continue
+    for (const [at, entry] of entries.entries()) {
+      const parts = memberOf(entry, field)
+      if (Array.isArray(parts)) refuseParts(parts, `${list}[${at}].${field}`, allowHosts)
+    }
+  }
+}
+
+/** Where parts stand: in messages of a chat, in messages and in results of functions of a response. */
+const partLists = [
+  ['messages', 'content'],
+  ['input', 'content'],
+  ['input', 'output'],
+] as const
+
+function refuseParts(parts: readonly Json[], param: string, allowHosts: readonly string[]): void {
+  for (const [index, part] of parts.entries()) {
+    for (const [path, url] of urlsOf(part)) {
+      if (placeless.test(url)) continue
+      checkUrl(url, { allowHosts, param: `${param}[${index}].${path}` })
     }
   }
 }
@@ -31,6 +44,8 @@ function urlsOf(part: Json): [path: string, url: string][] {
     ['video_url.url', memberOf(memberOf(part, 'video_url'), 'url')],
     ['file.file_url', memberOf(memberOf(part, 'file'), 'file_url')],
     ['file.file_data', memberOf(memberOf(part, 'file'), 'file_data')],
+    ['file_url', memberOf(part, 'file_url')],
+    ['file_data', memberOf(part, 'file_data')],
   ]
   return found.flatMap(([path, url]): [string, string][] =>
     typeof url === 'string' && url.includes(':') ? [[path, url]] : [],

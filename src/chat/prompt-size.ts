@@ -54,10 +54,11 @@ export async function tokenBound(body: JsonObject, bodyBytes: number): Promise<n
  * model reads is counted, and the few tokens that chat formats put around each message.
  */
 export async function promptCount(body: JsonObject): Promise<number> {
-  const messages = Array.isArray(body.messages) ? body.messages : []
+  const messages = Array.isArray(body.messages) ? body.messages : itemsOf(body.input)
   const read = [
     ...messages.flatMap((message) => readTexts(message)),
-    ...readTexts(body.input ?? null),
+    ...(messages.length === 0 ? readTexts(body.input ?? null) : []),
+    ...readTexts(body.instructions ?? null),
     ...declared.flatMap((field) => jsonOf(body[field])),
   ]
   const framing = messages.length === 0 ? 0 : messages.length * tokensPerMessage + tokensPerPrompt
@@ -65,15 +66,25 @@ export async function promptCount(body: JsonObject): Promise<number> {
   return (await tokensIn(read.join('\n'))) + framing + Math.ceil(mediaTokens / 4) + tokenIds
 }
 
+/** The input items of a response; texts to be embedded are none. */
+function itemsOf(input: Json | undefined): Json[] {
+  return Array.isArray(input) && typeof input[0] === 'object' && !Array.isArray(input[0]) ? input : []
+}
+
 /** What is put before the model as JSON. */
-const declared = ['tools', 'functions', 'response_format'] as const
+const declared = ['tools', 'functions', 'response_format', 'text'] as const
 /** Members of a message that name its kind or its place and are not read by the model. */
 const unread = new Set([
   'role',
   'type',
   'id',
   'tool_call_id',
+  'call_id',
+  'status',
+  'encrypted_content',
   'url',
+  'image_url',
+  'file_url',
   'data',
   'file_data',
   'detail',

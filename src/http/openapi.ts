@@ -8,11 +8,19 @@ import {
   chatCompletionRequest,
 } from '../protocols/openai-chat/schema.ts'
 import { embeddingList, embeddingRequest } from '../protocols/openai-chat/embeddings-inbound.ts'
+import {
+  deletedResponse,
+  responseEvent,
+  responseItemList,
+  responseObject,
+  responsesRequest,
+} from '../protocols/openai-responses/inbound-schema.ts'
 import { version } from '../version.ts'
 import * as answers from './openapi-answers.ts'
 import { errorResponses } from './openapi-errors.ts'
 import { requestFields } from './openapi-fields.ts'
 import { type Operation, operations, tags } from './openapi-operations.ts'
+import { responseFields } from './openapi-responses.ts'
 
 export interface OpenApiDocument {
   readonly openapi: string
@@ -41,7 +49,7 @@ export function openApiDocument(): OpenApiDocument {
 
 const introduction = `One API in front of every provider of language models, with prepaid credit, and every call charged exactly once.
 
-Clients of the chat-completions protocol work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`.
+Clients of the chat-completions protocol, and of the Responses protocol, work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`.
 
 Model ids are \`provider/model_name\`. \`sim/echo\` answers without any provider key or internet: it repeats what it is told, at a price, and \`sim/error-429\`, \`sim/cut\` and others misbehave on request.
 
@@ -54,6 +62,11 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   ChatCompletionRequest: chatCompletionRequest,
   ChatCompletion: chatCompletion,
   ChatCompletionChunk: chatCompletionChunk,
+  ResponseRequest: responsesRequest,
+  Response: responseObject,
+  ResponseEvent: responseEvent,
+  DeletedResponse: deletedResponse,
+  ResponseItemList: responseItemList,
   EmbeddingRequest: embeddingRequest,
   EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
@@ -71,12 +84,17 @@ const wire: Readonly<Record<string, z.ZodType>> = {
 
 function schemas(): Record<string, object> {
   const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
-  const { properties } = made['ChatCompletionRequest'] as { properties: Record<string, object> }
-  for (const [name, description] of Object.entries(requestFields)) {
+  describeFields(made['ChatCompletionRequest']!, requestFields)
+  describeFields(made['ResponseRequest']!, responseFields)
+  return made
+}
+
+function describeFields(schema: object, descriptions: Readonly<Record<string, string>>): void {
+  const { properties } = schema as { properties: Record<string, object> }
+  for (const [name, description] of Object.entries(descriptions)) {
     const field = properties[name]
     if (field) properties[name] = { ...field, description }
   }
-  return made
 }
 
 /**

@@ -6,14 +6,16 @@ import { errorReference, GatewayError } from '../errors.ts'
 import { describeCredits, describeGeneration, describeKey } from './account.ts'
 import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
-import { chatCompletions } from './chat-completions.ts'
+import { byKey, chatCompletions, type Identify } from './chat-completions.ts'
 import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
 import { checkHeaders } from './header-guard.ts'
 import { listModels, showModel } from './models.ts'
 import { describeProviders } from './providers.ts'
+import { createResponse } from './responses.ts'
 import type { Service } from './service.ts'
+import { deleteResponse, listInputItems, showResponse } from './stored-responses.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
 
@@ -41,6 +43,15 @@ export function createRoutes(service: Service) {
   const generation: Describe = (caller, request) =>
     describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
+  type OfResponse = (service: Service, caller: Caller, id: string, request: Request) => object
+  const ofResponse =
+    (identify: Identify, act: OfResponse) =>
+    ({ request, params }: { request: Request; params: { id: string } }) =>
+      answered(service, request, async () => {
+        const caller = await identify(service, request)
+        return Response.json(await act(service, caller, params.id, request))
+      })
+
   // Loaded with their first reader: the plugin and the documents would only make the start slower.
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
@@ -51,6 +62,14 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id)),
       { parse: 'none' },
     )
+    .post(
+      '/v1/responses',
+      answer((request, id) => createResponse(service, request, id)),
+      { parse: 'none' },
+    )
+    .get('/v1/responses/:id', ofResponse(byKey, showResponse))
+    .delete('/v1/responses/:id', ofResponse(byKey, deleteResponse), { parse: 'none' })
+    .get('/v1/responses/:id/input_items', ofResponse(byKey, listInputItems))
     .post(
       '/v1/embeddings',
       answer((request, id) => createEmbeddings(service, request, id)),
@@ -79,6 +98,14 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id, signedIn)),
       { parse: 'none' },
     )
+    .post(
+      '/app/v1/responses',
+      answer((request, id) => createResponse(service, request, id, signedIn)),
+      { parse: 'none' },
+    )
+    .get('/app/v1/responses/:id', ofResponse(signedIn, showResponse))
+    .delete('/app/v1/responses/:id', ofResponse(signedIn, deleteResponse), { parse: 'none' })
+    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, listInputItems))
     .post(
       '/app/v1/estimate',
       answer((request, id) => estimateCall(service, request, id, signedIn)),
