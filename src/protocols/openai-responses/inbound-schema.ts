@@ -10,6 +10,11 @@ const name = z.string().min(1).max(256)
 const json = z.looseObject({})
 const countFrom = (least: number) => z.int().min(least)
 
+/** Any other name. It ends the check: of a union, what is wrong with the kind that was meant is to be told. */
+function otherThan(names: readonly string[], error: string) {
+  return text.min(1).refine((type) => !names.includes(type), { error, abort: true })
+}
+
 // ---- input ------------------------------------------------------------------------------------------------
 
 const part = z.discriminatedUnion('type', [
@@ -79,7 +84,7 @@ const known = knownItem.options.map((option) => option.shape.type.value)
 
 /** Items of other kinds: left out, and named. */
 const otherItem = z.looseObject({
-  type: text.min(1).refine((type) => !known.some((one) => one === type), 'is not an item of this type'),
+  type: otherThan(known, 'is not an item of this type'),
 })
 
 /** A message whose type is not written. */
@@ -98,7 +103,7 @@ const functionTool = z.looseObject({
 })
 
 const ofOtherType = z.looseObject({
-  type: text.min(1).refine((type) => type !== 'function', 'is not a function'),
+  type: otherThan(['function'], 'is not a function'),
 })
 
 const toolChoice = z.union([
@@ -109,11 +114,7 @@ const toolChoice = z.union([
     mode: z.enum(['auto', 'required']),
     tools: z.array(z.looseObject({ type: text, name: text.nullish() })).min(1),
   }),
-  z.looseObject({
-    type: text
-      .min(1)
-      .refine((type) => type !== 'function' && type !== 'allowed_tools', 'is not a choice of this type'),
-  }),
+  z.looseObject({ type: otherThan(['function', 'allowed_tools'], 'is not a choice of this type') }),
 ])
 
 const textFormat = z.discriminatedUnion('type', [
