@@ -48,11 +48,16 @@ const part = z.discriminatedUnion('type', [
 ])
 
 const content = z.union([text, z.array(part)])
-const message = { role: z.enum(['user', 'assistant', 'system', 'developer']), content }
 const itemId = { id: text.nullish() }
 
 const knownItem = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.literal('message'), ...itemId, ...message }),
+  z.looseObject({
+    // Messages may leave it out.
+    type: z.literal('message').nullish(),
+    ...itemId,
+    role: z.enum(['user', 'assistant', 'system', 'developer']),
+    content,
+  }),
   z.looseObject({
     type: z.literal('function_call'),
     ...itemId,
@@ -80,17 +85,21 @@ const knownItem = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
 ])
 
-const known = knownItem.options.map((option) => option.shape.type.value)
+const known = [
+  'message',
+  'function_call',
+  'function_call_output',
+  'reasoning',
+  'image_generation_call',
+  'item_reference',
+]
 
 /** Items of other kinds: left out, and named. */
 const otherItem = z.looseObject({
   type: otherThan(known, 'is not an item of this type'),
 })
 
-/** A message whose type is not written. */
-const plainMessage = z.looseObject({ type: z.null().optional(), ...itemId, ...message })
-
-const inputItem = z.union([knownItem, plainMessage, otherItem])
+const inputItem = z.union([knownItem, otherItem])
 
 // ---- tools ------------------------------------------------------------------------------------------------
 
@@ -178,14 +187,14 @@ export type InputItem = z.infer<typeof inputItem>
 export type KnownItem = z.infer<typeof knownItem>
 export type FunctionToolItem = z.infer<typeof functionTool>
 
-/** The kind of an item: messages may leave their type out. */
+/** The kind of an item. */
 export function kindOf(item: InputItem): string {
   return item.type ?? 'message'
 }
 
 /** Whether an item is of a kind that is read. */
 export function isKnown(item: InputItem): boolean {
-  return known.some((type) => type === kindOf(item))
+  return known.includes(kindOf(item))
 }
 
 // ---- what clients receive ---------------------------------------------------------------------------------
