@@ -82,6 +82,7 @@ const unread = new Set([
   'call_id',
   'status',
   'encrypted_content',
+  'result',
   'url',
   'image_url',
   'file_url',
@@ -137,11 +138,19 @@ function walk(value: Json | undefined, key: string, content: Content): void {
   }
   if (typeof value !== 'object' || value === null) return
   const { type } = value
-  if (type === 'image_url' || type === 'image' || type === 'input_image') content.mediaTokens += imageTokens
+  if (imageTypes.has(String(type))) content.mediaTokens += imageTokens
   for (const name in value) {
     content.texts.push(name)
-    walk(value[name], name, content)
+    // A picture that a model made stands there as bare base64.
+    if (type === 'image_generation_call' && name === 'result') content.mediaBytes += lengthOf(value[name])
+    else walk(value[name], name, content)
   }
+}
+
+const imageTypes = new Set(['image_url', 'image', 'input_image', 'image_generation_call'])
+
+function lengthOf(value: Json | undefined): number {
+  return typeof value === 'string' ? value.length : 0
 }
 
 function measure(text: string, key: string, content: Content): void {

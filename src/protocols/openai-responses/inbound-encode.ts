@@ -50,6 +50,8 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   #frames: Frame[] = []
   #sequence = 0
+  /** The number after the last that went out. */
+  #sent = 0
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
   /** All details so far, by their index. */
@@ -76,13 +78,13 @@ export class ResponseEncoder implements StreamEncoder {
     })
     this.#tell('response.created', { response })
     this.#tell('response.in_progress', { response })
-    return this.#written()
+    return this.#sending()
   }
 
   event(event: ChatEvent): readonly Frame[] {
     // One answer is all that this protocol asks for.
     if ('choice' in event && event.choice === 0) this.#take(event)
-    return this.#written()
+    return this.#sending()
   }
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
@@ -118,6 +120,8 @@ export class ResponseEncoder implements StreamEncoder {
   /** Nothing is ended that the provider did not end: a call that looked whole would be carried out. */
   fail({ error }: RenderedError): readonly Frame[] {
     const { code, message, param, type } = error
+    // An end that was written for nothing, since its charge could not be booked, has never been.
+    this.#sequence = this.#sent
     this.#tell('error', { code, message, param, error: { type, code, message, param } })
     const output = this.#items.map((item) => this.#shown(item.json(item.open ? 'incomplete' : item.status)))
     const failed = { ...unfinished, status: 'failed', output, stored: false } as const
@@ -241,6 +245,11 @@ export class ResponseEncoder implements StreamEncoder {
 
   #response(standing: Standing): JsonObject {
     return responseOf(this.#asked.request, this.#context, standing)
+  }
+
+  #sending(): readonly Frame[] {
+    this.#sent = this.#sequence
+    return this.#written()
   }
 
   #written(): readonly Frame[] {

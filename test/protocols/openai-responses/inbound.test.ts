@@ -482,6 +482,16 @@ describe('an answer', () => {
     expect(kept).toEqual([])
   })
 
+  test('whose charge could not be booked fails in place of its end', () => {
+    const encoder = callOf(telling).inbound.encoder(context)
+    const frames = [...encoder.start(), ...encoder.event(text('One.'))]
+    encoder.finish(usage, bill)
+    const rendered = renderError(new GatewayError('store_unavailable'), context.id)
+    const events = eventsIn([...frames, ...encoder.fail(rendered)])
+    expect(events.map((event) => event['sequence_number'])).toEqual([...events.keys()])
+    expect(events.at(-1)!.type).toBe('response.failed')
+  })
+
   test('tells back what was asked, what it cost, and what is ours', () => {
     const asked = callOf({
       input: 'x',
