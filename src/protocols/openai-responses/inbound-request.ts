@@ -42,14 +42,24 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
   }
   const body = withModel(sent)
-  const { error } = responsesRequest.safeParse(body)
-  if (error) throw invalidRequest(error)
+  const fault = faultOf(body)
+  if (fault) throw fault
   // The client's own object goes on, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
   refuseUnserved(request)
   if (request.input == null && request.previous_response_id == null)
     throw invalid('input', 'it is required where no previous_response_id is given.')
   return request
+}
+
+function faultOf(body: JsonObject): GatewayError | undefined {
+  try {
+    const { error } = responsesRequest.safeParse(body)
+    return error && invalidRequest(error)
+  } catch (cause) {
+    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
+    return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
+  }
 }
 
 /** Who names only a list of models asks for its first, and falls back on the rest. */

@@ -1,6 +1,7 @@
 // Clients of the Responses protocol: what they may send, what is made of it, and answers of shapes that no recording has.
 
 import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
 import type { ChatEvent } from '../../../src/conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../src/conversation/request.ts'
 import { GatewayError, renderError } from '../../../src/errors.ts'
@@ -172,6 +173,62 @@ describe('a request', () => {
     ],
   ])('with %s is refused, naming the field', (_, body, expected) => {
     expect(refusal(body)).toEqual(expected)
+  })
+
+  test('of any kind is understood or refused, never a fault of ours', () => {
+    const fields = [
+      'input',
+      'instructions',
+      'tools',
+      'tool_choice',
+      'reasoning',
+      'text',
+      'include',
+      'model',
+    ] as const
+    const kinds = [
+      'message',
+      'function_call',
+      'function_call_output',
+      'reasoning',
+      'item_reference',
+      'other',
+      null,
+    ]
+    const names = [
+      'role',
+      'content',
+      'call_id',
+      'id',
+      'output',
+      'encrypted_content',
+      'summary',
+      'result',
+      'length',
+    ]
+    const item = fc
+      .tuple(
+        fc.constantFrom(...kinds),
+        fc.dictionary(fc.constantFrom(...names), fc.jsonValue({ maxDepth: 3 })),
+      )
+      .map(([type, rest]) => ({ ...rest, type }))
+    const body = fc.record(
+      Object.fromEntries(
+        fields.map((field) => [field, fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.array(item))]),
+      ),
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(body, (sent) => {
+        // `refusal` lets through whatever is not a refusal.
+        expect(refusal(sent)).toBeDefined()
+      }),
+      { numRuns: 100 },
+    )
+    expect(refusal({ model: { length: { valueOf: null, toString: null } }, input: 'x' })).toEqual([
+      'invalid_request',
+      undefined,
+    ])
   })
 
   test('is served without what nobody here understands, and says so', () => {
