@@ -8,7 +8,6 @@ import { inbound } from '../protocols/openai-chat/inbound.ts'
 import type { InboundRequest } from '../protocols/protocol.ts'
 import { byKey, type Identify } from './chat-completions.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { callOf } from './responses.ts'
 import type { Service } from './service.ts'
 
 export async function estimateCall(
@@ -20,20 +19,24 @@ export async function estimateCall(
   refuseByHeaders(request.headers, service.body)
   const caller = await identify(service, request)
   const { json, bytes } = await readJson(request, service.body)
-  const answer = await estimate(service.gateway, { caller, ...read(service, caller, json, bytes) })
+  const answer = await estimate(service.gateway, {
+    caller,
+    ...(await read(service, caller, json, bytes)),
+  })
   return Response.json(answer, { headers: { 'x-request-id': requestId } })
 }
 
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
-function read(
+async function read(
   service: Service,
   caller: Caller,
   json: JsonObject,
   bytes: number,
-): { request: InboundRequest; bodyBytes: number } {
+): Promise<{ request: InboundRequest; bodyBytes: number }> {
   const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
   if (!ofResponses || json['messages'] !== undefined)
     return { request: inbound.parse(json), bodyBytes: bytes }
+  const { callOf } = await import('./responses.ts')
   // Nothing is answered, so there is nothing to keep.
   const { call, bodyBytes } = callOf(service, caller, json, bytes, { now: service.now, keep: () => false })
   return { request: call.request, bodyBytes }

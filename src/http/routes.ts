@@ -13,9 +13,7 @@ import { estimateCall } from './estimate.ts'
 import { checkHeaders } from './header-guard.ts'
 import { listModels, showModel } from './models.ts'
 import { describeProviders } from './providers.ts'
-import { createResponse } from './responses.ts'
 import type { Service } from './service.ts'
-import { deleteResponse, listInputItems, showResponse } from './stored-responses.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
 
@@ -43,16 +41,21 @@ export function createRoutes(service: Service) {
   const generation: Describe = (caller, request) =>
     describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
-  type OfResponse = (service: Service, caller: Caller, id: string, request: Request) => object
+  // Loaded with their first caller, as the documentation is with its first reader: a second protocol's schemas, the plugin
+  // and the documents would only make the start slower.
+  const createResponse = (identify: Identify) =>
+    answer(async (request, id) =>
+      (await import('./responses.ts')).createResponse(service, request, id, identify),
+    )
+  type Act = 'showResponse' | 'deleteResponse' | 'listInputItems'
   const ofResponse =
-    (identify: Identify, act: OfResponse) =>
+    (identify: Identify, act: Act) =>
     ({ request, params }: { request: Request; params: { id: string } }) =>
       answered(service, request, async () => {
         const caller = await identify(service, request)
-        return Response.json(await act(service, caller, params.id, request))
+        const acts = await import('./stored-responses.ts')
+        return Response.json(await acts[act](service, caller, params.id, request))
       })
-
-  // Loaded with their first reader: the plugin and the documents would only make the start slower.
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
@@ -62,14 +65,10 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id)),
       { parse: 'none' },
     )
-    .post(
-      '/v1/responses',
-      answer((request, id) => createResponse(service, request, id)),
-      { parse: 'none' },
-    )
-    .get('/v1/responses/:id', ofResponse(byKey, showResponse))
-    .delete('/v1/responses/:id', ofResponse(byKey, deleteResponse), { parse: 'none' })
-    .get('/v1/responses/:id/input_items', ofResponse(byKey, listInputItems))
+    .post('/v1/responses', createResponse(byKey), { parse: 'none' })
+    .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
+    .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
+    .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
     .post(
       '/v1/embeddings',
       answer((request, id) => createEmbeddings(service, request, id)),
@@ -98,14 +97,10 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id, signedIn)),
       { parse: 'none' },
     )
-    .post(
-      '/app/v1/responses',
-      answer((request, id) => createResponse(service, request, id, signedIn)),
-      { parse: 'none' },
-    )
-    .get('/app/v1/responses/:id', ofResponse(signedIn, showResponse))
-    .delete('/app/v1/responses/:id', ofResponse(signedIn, deleteResponse), { parse: 'none' })
-    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, listInputItems))
+    .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
+    .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
+    .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
+    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
     .post(
       '/app/v1/estimate',
       answer((request, id) => estimateCall(service, request, id, signedIn)),

@@ -176,12 +176,13 @@ export function completeItems(
   })
 }
 
-/** Throws for results without a call before them, and for choices of tools that are not there. */
+/** Throws for no input at all, for results without a call before them, and for choices of tools that are not there. */
 export function refuseContradictions(
   request: ResponsesRequest,
   history: readonly InputItem[],
   items: readonly InputItem[],
 ): void {
+  if (history.length + items.length === 0) throw invalid('input', 'there is nothing in it.')
   const calls = new Set<unknown>()
   for (const [at, item] of [...history, ...items].entries()) {
     if (kindOf(item) === 'function_call') calls.add(item['call_id'])

@@ -127,6 +127,7 @@ describe('a request', () => {
   test.each([
     ['a result without a call', { input: [results] }, ['invalid_request', 'input[0].call_id']],
     ['neither input nor anything before', {}, ['invalid_request', 'input']],
+    ['no items', { input: [] }, ['invalid_request', 'input']],
     [
       'a choice of a function that is not there',
       { input: 'x', tools, tool_choice: { type: 'function', name: 'no' } },
