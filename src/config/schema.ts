@@ -326,9 +326,10 @@ export const configSchema = z.strictObject({
         1000,
         3650 * day,
       ),
+      // As much as a body may be, and an answer: whoever sends a file may continue by the id alone.
       stored_bytes: whole(
         'The largest response that is stored, with its input; a larger one says `store: false`',
-        4 * 1024 * 1024,
+        12 * 1024 * 1024,
         1024,
         64 * 1024 ** 2,
       ),

@@ -123,6 +123,62 @@ describe.each(folders)('$folder', ({ folder, provider }) => {
   })
 })
 
+/** How a client that keeps nothing of its own goes on: each is told what was said, and none is told the secrets. */
+const ways: readonly (readonly [string, (answer: Answer) => { previous?: string; items: ResponseInput }])[] =
+  [
+    ['by its id', (answer) => ({ previous: answer.id, items: [] })],
+    [
+      'by the ids of its items',
+      (answer) => ({ items: answer.output.map(({ id }) => ({ type: 'item_reference', id: id! })) }),
+    ],
+    ['with what it showed', (answer) => ({ items: toResponseInputItems(answer.output) })],
+  ]
+
+describe.each(folders)('$folder, stored', ({ folder, provider }) => {
+  const host = hostOf(folder)
+  const secretive = cases(folder).flatMap((recorded) => {
+    const said = saidBy(host, recorded)
+    return said && said.choices[0]!.toolCalls.length > 0 && secretsOf(said).length > 0
+      ? [{ recorded, said }]
+      : []
+  })
+
+  test.each(folder === 'openai-chat' ? [] : ways)(
+    'is continued %s, and its maker gets back all of it',
+    async (_, way) => {
+      expect(secretive.length).toBeGreaterThan(0)
+      for (const { recorded, said } of secretive) {
+        playing = recorded
+        const request = {
+          model: `${provider}/recorded`,
+          tools: toolsFor(said),
+          reasoning: { effort: 'low' as const },
+        }
+        const stream = recorded.streamed
+        const answer = stream
+          ? await client.responses.stream({ ...request, input: 'As it was recorded.' }).finalResponse()
+          : await client.responses.create({ ...request, input: 'As it was recorded.' })
+        expect(JSON.stringify(answer)).not.toContain('encrypted_content')
+        const { previous, items } = way(answer)
+        const results: ResponseInput = answer.output.flatMap((item) =>
+          item.type === 'function_call'
+            ? [{ type: 'function_call_output' as const, call_id: item.call_id, output: 'done' }]
+            : [],
+        )
+        const input: ResponseInput = [
+          ...(previous ? [] : [{ role: 'user' as const, content: 'As it was recorded.' }]),
+          ...items,
+          ...results,
+        ]
+        const next = { ...request, input, ...(previous ? { previous_response_id: previous } : {}) }
+        await (stream ? client.responses.stream(next).finalResponse() : client.responses.create(next))
+        const sent = JSON.stringify(replay.requests.at(-1)!.json)
+        for (const secret of secretsOf(said)) expect(sent).toContain(secret)
+      }
+    },
+  )
+})
+
 /** The client read what the recording says: text, calls, status and counts. */
 function compare(answer: Answer, said: ChatResult): void {
   const [first] = said.choices

@@ -7,7 +7,14 @@ import { zodTextFormat } from 'openai/helpers/zod'
 import { toResponseInputItems } from 'openai/lib/responses/ResponseInputItems'
 import type { ResponseInput, ResponseStreamEvent, Tool } from 'openai/resources/responses/responses'
 import { z } from 'zod'
-import { accountWith, creditsOf, expectAudited, keyFor, restingCredits } from '../support/call-gateway.ts'
+import {
+  accountWith,
+  creditsOf,
+  eventually,
+  expectAudited,
+  keyFor,
+  restingCredits,
+} from '../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
@@ -29,8 +36,8 @@ afterAll(async () => {
 })
 
 /** What a call throws. The client's promises are of a kind that `expect().rejects` cannot look into. */
-const failure = (call: PromiseLike<unknown>) =>
-  call.then(
+const failure = (call: PromiseLike<unknown>): Promise<unknown> =>
+  Promise.resolve(call).then(
     () => undefined,
     (error: unknown) => error,
   )
@@ -348,6 +355,20 @@ describe('what is stored', () => {
   })
 })
 
+test('what is stored expires when its time is over', async () => {
+  await using brief = await startWeir({ config: 'responses: { retention: 1500 }' })
+  const { responses } = new OpenAI({ apiKey: brief.key, baseURL: brief.baseUrl, maxRetries: 0 })
+  const { id } = await responses.create({ model: 'sim/echo', input: 'gone soon' })
+  expect((await responses.retrieve(id)).output_text).toBe('gone soon')
+  const error = await eventually(
+    () => failure(responses.retrieve(id)),
+    (thrown) => thrown !== undefined,
+  )
+  expect(error).toBeInstanceOf(OpenAI.NotFoundError)
+  const next = { model: 'sim/echo', input: 'and?', previous_response_id: id }
+  expect(await failure(responses.create(next))).toMatchObject(gone)
+}, 20_000)
+
 describe('reasoning', () => {
   test('is sent back by a client that keeps everything, and read again', async () => {
     const request = {
@@ -467,6 +488,22 @@ describe('what goes wrong', () => {
     expect(Number(after.held)).toBe(0)
     expect(Number(after.total_used)).toBeGreaterThan(Number(before.total_used))
     expect(await failure(client.responses.retrieve(id))).toBeInstanceOf(OpenAI.NotFoundError)
+  }, 20_000)
+
+  test('a client that leaves and wants the rest all the same finds it by the id it was told first', async () => {
+    const request = { model: 'sim/slow', input: 'Hello', stream: true as const, on_disconnect: 'finish' }
+    const stream = await client.responses.create(request)
+    let id = ''
+    for await (const event of stream) {
+      if (event.type === 'response.created') id = event.response.id
+      if (event.type === 'response.output_text.delta') break
+    }
+    const found = await eventually(
+      () => client.responses.retrieve(id).catch(() => undefined),
+      (response) => response !== undefined,
+    )
+    expect(found?.status).toBe('completed')
+    expect(found?.output_text.split(' ')).toHaveLength(20)
   }, 20_000)
 
   test('the same request again with its Idempotency-Key is the same response, charged once', async () => {
