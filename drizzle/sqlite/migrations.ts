@@ -269,7 +269,7 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
 `,
   },
   {
-    name: '0006_stored_responses',
+    name: "0006_stored_responses",
     sql: `CREATE TABLE \`response\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,

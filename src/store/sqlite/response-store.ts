@@ -63,7 +63,8 @@ export class SqliteResponses implements ResponseStore {
   }
 
   conversation(account: string, id: string, maxBytes: number): Conversation {
-    if (this.find(account, id) === undefined) return { kind: 'missing', id }
+    const there = reading(() => this.#sql.there.get(account, id, this.#clock()))
+    if (!there) return { kind: 'missing', id }
     const links = reading(() => this.#sql.chain.all(account, id))
     const size = links.reduce((sum, link) => sum + Number(link.size), 0)
     if (size > maxBytes || links.length >= longestConversation) return { kind: 'too-large' }
@@ -118,6 +119,9 @@ function statements(database: Database) {
     find: database.prepare<Row, [string, string, number]>(
       `SELECT id, previous, size, input, answer FROM response
        WHERE account = ? AND id = ? AND expires_at > ? AND ${charged}`,
+    ),
+    there: database.prepare<{ size: bigint }, [string, string, number]>(
+      `SELECT size FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged}`,
     ),
     /** From the last response to the first that is there. */
     chain: database.prepare<Link, [string, string]>(
