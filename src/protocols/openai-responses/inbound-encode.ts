@@ -22,6 +22,7 @@ import {
   type Place,
   readableText,
   ReasoningItem,
+  type Tell,
 } from './inbound-output.ts'
 import type { ResponsesRequest } from './inbound-schema.ts'
 
@@ -211,18 +212,18 @@ export class ResponseEncoder implements StreamEncoder {
   // ---- items ------------------------------------------------------------------------------------------------
 
   /** Begins an item after all others: what waited comes first. */
-  #begin<I extends Item>(kind: string, make: (place: Place, tell: ResponseEncoder['tell']) => I): I {
+  #begin<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
     this.#tellDeferred()
     return this.#place(kind, make)
   }
 
   /** Begins an item. Those before it end, but for calls that are streamed side by side. */
-  #place<I extends Item>(kind: string, make: (place: Place, tell: ResponseEncoder['tell']) => I): I {
+  #place<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
     for (const item of this.#items) {
       if (item.open && (!(item instanceof CallItem) || item.whole)) item.close('completed')
     }
     const index = this.#items.length
-    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.tell)
+    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#tellOfItem)
     this.#items.push(item)
     return item
   }
@@ -232,7 +233,8 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#asked.encrypted ? item : withoutEncrypted(item)
   }
 
-  readonly tell = (type: string, fields: JsonObject): void => {
+  /** How items tell their events. */
+  readonly #tellOfItem: Tell = (type, fields) => {
     const { item } = fields
     const shown = item === undefined ? fields : { ...fields, item: this.#shown(item as JsonObject) }
     this.#tell(type, shown)
