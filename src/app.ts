@@ -70,7 +70,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     Bun.gc(true)
     const sweep = startSweep({
       ledger: store.ledger,
-      idempotency: store.idempotency,
+      forgetful: [store.idempotency, store.responses],
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
@@ -183,6 +183,11 @@ function serviceOf(
     accounts: store.accounts,
     ledger: store.ledger,
     idempotency: store.idempotency,
+    responses: store.responses,
+    responseLimits: {
+      retentionMs: config.responses.retention,
+      storedBytes: config.responses.stored_bytes,
+    },
     idempotencyLimits: {
       keepMs: config.idempotency.keep_ms,
       answerBytes: config.idempotency.answer_bytes,

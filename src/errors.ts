@@ -57,6 +57,15 @@ const rows = {
     means: 'The body is meant for another endpoint, or the model does not serve this one.',
     remedy: 'Send the body to the endpoint that the message names.',
   },
+  previous_response_not_found: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means:
+      'The response that `previous_response_id` names, or one that it continues, is not stored: it never was, it ' +
+      'was deleted, it has expired, or it is of another account.',
+    remedy: 'Send the conversation itself as input.',
+  },
   url_not_allowed: {
     status: 400,
     type: 'invalid_request_error',

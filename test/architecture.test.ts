@@ -58,6 +58,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   accounts: ['errors.ts'],
   egress: ['errors.ts', 'conversation'],
   tools: ['egress', 'conversation', 'errors.ts'],
+  responses: ['conversation'],
   observe: [],
   chat: [
     'accounts',
@@ -71,7 +72,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'providers',
     'tools',
   ],
-  store: ['accounts', 'credits', 'conversation', 'errors.ts', 'observe'],
+  store: ['accounts', 'credits', 'conversation', 'errors.ts', 'observe', 'responses'],
   http: [
     'accounts',
     'catalog',
@@ -81,6 +82,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'errors.ts',
     'observe',
     'protocols',
+    'responses',
     'version.ts',
   ],
   'config.ts': ['config', 'providers'],

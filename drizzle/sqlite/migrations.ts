@@ -268,4 +268,20 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 9,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
+  {
+    name: "0006_stored_responses",
+    sql: `CREATE TABLE \`response\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`call\` text NOT NULL,
+	\`previous\` text,
+	\`expires_at\` integer NOT NULL,
+	\`kept_until\` integer NOT NULL,
+	\`size\` integer NOT NULL,
+	\`input\` text NOT NULL,
+	\`answer\` text NOT NULL
+) STRICT;
+CREATE INDEX \`response_expiry\` ON \`response\` (\`kept_until\`);
+`,
+  },
 ]

@@ -65,7 +65,7 @@ export function admitted(
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
   const balance = gateway.ledger.balance(caller.account.id)
-  const warnings: Warning[] = []
+  const warnings: Warning[] = [...(call.request.warnings ?? [])]
   const models: Model[] = []
   for (const [position, id] of [first, ...fallbacks].entries()) {
     const listed = gateway.catalog.resolve(id)

@@ -69,7 +69,7 @@ export interface ChatLimits {
 /** What is known of any call that is paid for, whatever it asks of a model. */
 export interface PaidCall {
   readonly caller: Caller
-  readonly request: Pick<InboundRequest, 'envelope' | 'body'>
+  readonly request: Pick<InboundRequest, 'envelope' | 'body' | 'warnings'>
   readonly bodyBytes: number
   /** Also the id of the call in the ledger and of its receipt. */
   readonly requestId: string

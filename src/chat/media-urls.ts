@@ -9,11 +9,21 @@ const placeless = /^(data|gs):/i
 
 /** Throws `url_not_allowed`, naming the part, for a URL in the messages that users may not have reached. */
 export function refusePrivateMedia(body: JsonObject, allowHosts: readonly string[]): void {
-  if (!Array.isArray(body.messages)) return
-  for (const [at, message] of body.messages.entries()) {
-    refuseIn(memberOf(message, 'content'), `messages[${at}].content`, allowHosts)
+  for (const [list, field] of partLists) {
+    const entries = body[list]
+    if (!Array.isArray(entries)) continue
+    for (const [at, entry] of entries.entries()) {
+      refuseIn(memberOf(entry, field), `${list}[${at}].${field}`, allowHosts)
+    }
   }
 }
+
+/** Where parts stand: in messages of a chat, in messages and in results of functions of a response. */
+const partLists = [
+  ['messages', 'content'],
+  ['input', 'content'],
+  ['input', 'output'],
+] as const
 
 function refuseIn(content: Json | undefined, place: string, allowHosts: readonly string[]): void {
   if (!Array.isArray(content)) return
@@ -38,6 +48,8 @@ function urlsOf(part: Json): [path: string, url: string][] {
     ['file.file_url', memberOf(memberOf(part, 'file'), 'file_url')],
     ['file.file_data', memberOf(memberOf(part, 'file'), 'file_data')],
     ['source.url', memberOf(memberOf(part, 'source'), 'url')],
+    ['file_url', memberOf(part, 'file_url')],
+    ['file_data', memberOf(part, 'file_data')],
   ]
   return found.flatMap(([path, url]): [string, string][] =>
     typeof url === 'string' && url.includes(':') ? [[path, url]] : [],

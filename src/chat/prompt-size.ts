@@ -54,11 +54,12 @@ export async function tokenBound(body: JsonObject, bodyBytes: number): Promise<n
  * model reads is counted, and the few tokens that chat formats put around each message.
  */
 export async function promptCount(body: JsonObject): Promise<number> {
-  const messages = Array.isArray(body.messages) ? body.messages : []
+  const messages = Array.isArray(body.messages) ? body.messages : itemsOf(body.input)
   const read = [
     ...messages.flatMap((message) => readTexts(message)),
     ...readTexts(body.system ?? null),
-    ...readTexts(body.input ?? null),
+    ...(messages.length === 0 ? readTexts(body.input ?? null) : []),
+    ...readTexts(body.instructions ?? null),
     ...declared.flatMap((field) => jsonOf(body[field])),
   ]
   const framing = messages.length === 0 ? 0 : messages.length * tokensPerMessage + tokensPerPrompt
@@ -66,8 +67,13 @@ export async function promptCount(body: JsonObject): Promise<number> {
   return (await tokensIn(read.join('\n'))) + framing + Math.ceil(mediaTokens / 4) + tokenIds
 }
 
+/** The input items of a response; texts to be embedded are none. */
+function itemsOf(input: Json | undefined): Json[] {
+  return Array.isArray(input) && typeof input[0] === 'object' && !Array.isArray(input[0]) ? input : []
+}
+
 /** What is put before the model as JSON. */
-const declared = ['tools', 'functions', 'response_format', 'output_config'] as const
+const declared = ['tools', 'functions', 'response_format', 'output_config', 'text'] as const
 /** Members of a message that name its kind or its place and are not read by the model. */
 const unread = new Set([
   'role',
@@ -77,7 +83,13 @@ const unread = new Set([
   'tool_use_id',
   'media_type',
   'signature',
+  'call_id',
+  'status',
+  'encrypted_content',
+  'result',
   'url',
+  'image_url',
+  'file_url',
   'data',
   'file_data',
   'detail',
@@ -133,11 +145,13 @@ function walk(value: Json | undefined, key: string, content: Content): void {
   }
   if (typeof value !== 'object' || value === null) return
   const { type } = value
-  if (type === 'image_url' || type === 'image' || type === 'input_image') content.mediaTokens += imageTokens
+  if (imageTypes.has(String(type))) content.mediaTokens += imageTokens
   for (const name in value) {
     content.texts.push(name)
     const member = value[name]
-    if (name === 'data' && typeof member === 'string') measureData(member, value, content)
+    // A picture that a model made stands there as bare base64.
+    if (type === 'image_generation_call' && name === 'result') content.mediaBytes += lengthOf(member)
+    else if (name === 'data' && typeof member === 'string') measureData(member, value, content)
     else walk(member, name, content)
   }
 }
@@ -147,6 +161,12 @@ function measureData(text: string, { type, media_type: mediaType }: JsonObject, 
   if (type === 'text' || type === 'redacted_thinking') content.texts.push(text)
   else if (type !== 'base64') measure(text, 'data', content)
   else addMedia(text, String(mediaType).startsWith('image/') ? 'image' : 'file', content)
+}
+
+const imageTypes = new Set(['image_url', 'image', 'input_image', 'image_generation_call'])
+
+function lengthOf(value: Json | undefined): number {
+  return typeof value === 'string' ? value.length : 0
 }
 
 function measure(text: string, key: string, content: Content): void {

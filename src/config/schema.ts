@@ -318,6 +318,23 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
+  responses: z
+    .strictObject({
+      retention: milliseconds(
+        'How long a response of POST /v1/responses is stored',
+        30 * day,
+        1000,
+        3650 * day,
+      ),
+      // As much as a body may be, and an answer: whoever sends a file may continue by the id alone.
+      stored_bytes: whole(
+        'The largest response that is stored, with its input; a larger one says `store: false`',
+        12 * 1024 * 1024,
+        1024,
+        64 * 1024 ** 2,
+      ),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: note(

@@ -1,10 +1,9 @@
-// The sweep: ends the calls whose process died, books the credit whose time is over and forgets old idempotency keys,
-// a few times a minute.
+// The sweep: ends the calls whose process died, books the credit whose time is over and forgets what is kept for a time
+// only, a few times a minute.
 
-import type { IdempotencyStore } from './idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from './ledger.ts'
 
-/** How many calls were ended, accounts lost credit, and keys were forgotten. */
+/** How many calls were ended, accounts lost credit, and records were forgotten. */
 export interface Swept {
   readonly recovered: number
   readonly expired: number
@@ -23,7 +22,8 @@ export interface Sweep {
  */
 export function startSweep(parts: {
   readonly ledger: Pick<LedgerStore, 'recover'> & Pick<LedgerUpkeep, 'expire'>
-  readonly idempotency: Pick<IdempotencyStore, 'sweep'>
+  /** What forgets its own, and says how much of it: idempotency keys, stored responses. */
+  readonly forgetful: readonly { sweep(now: number): Promise<number> }[]
   readonly clock: () => number
   readonly everyMs: number
   readonly failed: (error: unknown) => void
@@ -33,7 +33,9 @@ export function startSweep(parts: {
     const now = parts.clock()
     const recovered = await parts.ledger.recover(now)
     const expired = await parts.ledger.expire(now)
-    return { recovered, expired, forgotten: await parts.idempotency.sweep(now) }
+    let forgotten = 0
+    for (const records of parts.forgetful) forgotten += await records.sweep(now)
+    return { recovered, expired, forgotten }
   }
   function run() {
     running ??= round().finally(() => (running = undefined))

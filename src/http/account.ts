@@ -8,6 +8,7 @@ import { formatUsd, type Pico } from '../credits/money.ts'
 import { fundingOf, pools } from '../credits/pool.ts'
 import { receiptOf } from '../credits/receipt.ts'
 import { GatewayError } from '../errors.ts'
+import { requestIdOf } from '../protocols/openai-responses/inbound-answer.ts'
 
 /** The calling key: its label, its limits, and what it has spent in the open day, week and month. */
 export function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
@@ -72,12 +73,15 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
   }
 }
 
-/** The receipt of one call of the caller's account, by our request id or the provider's id. Throws `not_found`. */
+/**
+ * The receipt of one call of the caller's account, by our request id, the id of its response or the provider's id.
+ * Throws `not_found`.
+ */
 export function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
   }
-  const call = ledger.call(caller.account.id, id)
+  const call = ledger.call(caller.account.id, requestIdOf(id) ?? id) ?? ledger.call(caller.account.id, id)
   if (!call) throw new GatewayError('not_found', { message: 'This account has made no call with this id.' })
   return { data: receiptOf(call) }
 }

@@ -1,14 +1,14 @@
 // Requests and answers to show: every request works as it stands with the simulator, on a gateway without any key.
 
-const river = [{ role: 'user', content: 'Hello, river.' }]
+export const river = [{ role: 'user', content: 'Hello, river.' }] as const
 
-const answered = {
+export const answered = {
   id: 'req_01a1fcaa216272aa8d5548c4e8af6c09',
   created: 1795240370,
   model: 'sim/echo',
 }
 
-const usage = {
+export const usage = {
   prompt_tokens: 7,
   completion_tokens: 2,
   total_tokens: 9,

@@ -13,6 +13,7 @@ import {
   ofRepeat,
 } from './openapi-errors.ts'
 import * as examples from './openapi-examples.ts'
+import { responseOperations, responseRequests } from './openapi-responses.ts'
 
 export interface Parameter {
   readonly name: string
@@ -28,7 +29,7 @@ export type Content = Readonly<Record<string, object>>
 
 export interface Operation {
   readonly id: string
-  readonly method: 'get' | 'post'
+  readonly method: 'get' | 'post' | 'delete'
   /** As routes.ts registers it. */
   readonly route: string
   /** As the documentation writes it; the route itself when absent. */
@@ -49,6 +50,7 @@ export interface Operation {
 
 export const tags = {
   Chat: 'Calls to models, their price before and their receipt after.',
+  Responses: 'Calls in the Responses protocol, and what is stored of them.',
   Models: 'The catalog: every model that is sold here, with its price.',
   Account: 'What a key may know of itself and its account.',
   App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
@@ -67,6 +69,19 @@ function schemaOf(name: string) {
 
 const chatBody: Content = {
   'application/json': { ...schemaOf('ChatCompletionRequest'), examples: examples.chatRequests },
+}
+
+/** Of a chat completion, or of a response. */
+const estimatedBody: Content = {
+  'application/json': {
+    schema: {
+      anyOf: [schemaOf('ChatCompletionRequest').schema, schemaOf('ResponseRequest').schema],
+    },
+    examples: {
+      ...examples.chatRequests,
+      response: { summary: 'A response', value: responseRequests['whole']!.value },
+    },
+  },
 }
 
 function text(name: string, description: string, example?: string): Parameter {
@@ -195,11 +210,11 @@ const estimate: Operation = {
   tag: 'Chat',
   summary: 'Estimate what a call would cost',
   description:
-    'Takes the body of a chat completion. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
+    'Takes the body of a chat completion or of a response. Nothing is called and nothing is charged. A refusal for want of credit is part of the answer.',
   security: 'key',
-  body: chatBody,
+  body: estimatedBody,
   answers: { 200: { description: 'The estimate.', content: json('Estimate', examples.estimated) } },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody],
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, 'previous_response_not_found'],
 }
 
 const embeddings: Operation = {
@@ -229,7 +244,10 @@ const generation: Operation = {
   security: 'key',
   parameters: [
     {
-      ...text('id', 'The `x-request-id` of the call, or the id that its provider gave it.'),
+      ...text(
+        'id',
+        'The `x-request-id` of the call, the id of its response, or the id that its provider gave it.',
+      ),
       required: true,
     },
   ],
@@ -321,10 +339,17 @@ function inApp(operation: Operation): Operation {
   }
 }
 
+const { create, retrieve, remove, inputItems } = responseOperations
+const createResponse: Operation = { ...create, parameters: idempotencyKey }
+
 export const operations: readonly Operation[] = [
   chat,
   messages,
   countTokens,
+  createResponse,
+  retrieve,
+  remove,
+  inputItems,
   embeddings,
   estimate,
   generation,
@@ -343,6 +368,10 @@ export const operations: readonly Operation[] = [
   },
   credits,
   inApp(chat),
+  inApp(createResponse),
+  inApp(retrieve),
+  inApp(remove),
+  inApp(inputItems),
   inApp(estimate),
   inApp(models),
   inApp(model),

@@ -15,11 +15,19 @@ import {
 } from '../protocols/anthropic-messages/answer-schema.ts'
 import { countTokensRequest, messagesRequest } from '../protocols/anthropic-messages/request-schema.ts'
 import { embeddingList, embeddingRequest } from '../protocols/openai-chat/embeddings-inbound.ts'
+import {
+  deletedResponse,
+  responseEvent,
+  responseItemList,
+  responseObject,
+  responsesRequest,
+} from '../protocols/openai-responses/inbound-schema.ts'
 import { version } from '../version.ts'
 import * as answers from './openapi-answers.ts'
 import { errorResponses } from './openapi-errors.ts'
 import { messageFields, requestFields } from './openapi-fields.ts'
 import { type Operation, operations, tags } from './openapi-operations.ts'
+import { responseFields } from './openapi-responses.ts'
 
 export interface OpenApiDocument {
   readonly openapi: string
@@ -48,7 +56,7 @@ export function openApiDocument(): OpenApiDocument {
 
 const introduction = `One API in front of every provider of language models, with prepaid credit, and every call charged exactly once.
 
-Clients of the chat-completions protocol work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`. So do clients of Anthropic’s Messages protocol, for any model: their base URL is this address, and the key may also go into \`x-api-key\`.
+Clients of the chat-completions protocol, and of the Responses protocol, work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`. So do clients of Anthropic’s Messages protocol, for any model: their base URL is this address, and the key may also go into \`x-api-key\`.
 
 Model ids are \`provider/model_name\`. \`sim/echo\` answers without any provider key or internet: it repeats what it is told, at a price, and \`sim/error-429\`, \`sim/cut\` and others misbehave on request.
 
@@ -67,6 +75,11 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   MessageEvent: messageEvent,
   TokenCount: tokenCount,
   MessagesError: messagesError,
+  ResponseRequest: responsesRequest,
+  Response: responseObject,
+  ResponseEvent: responseEvent,
+  DeletedResponse: deletedResponse,
+  ResponseItemList: responseItemList,
   EmbeddingRequest: embeddingRequest,
   EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
@@ -87,6 +100,7 @@ function schemas(): Record<string, object> {
   describe(made['ChatCompletionRequest'], requestFields)
   describe(made['MessagesRequest'], messageFields)
   describe(made['CountTokensRequest'], messageFields)
+  describe(made['ResponseRequest'], responseFields)
   return made
 }
 

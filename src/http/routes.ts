@@ -6,7 +6,7 @@ import { errorReference, GatewayError } from '../errors.ts'
 import { describeCredits, describeGeneration, describeKey } from './account.ts'
 import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
-import { chatCompletions } from './chat-completions.ts'
+import { byKey, chatCompletions, type Identify } from './chat-completions.ts'
 import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
@@ -42,7 +42,21 @@ export function createRoutes(service: Service) {
   const generation: Describe = (caller, request) =>
     describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id'))
 
-  // Loaded with their first reader: the plugin and the documents would only make the start slower.
+  // Loaded with their first caller, as the documentation is with its first reader: a second protocol's schemas, the plugin
+  // and the documents would only make the start slower.
+  const createResponse = (identify: Identify) =>
+    answer(async (request, id) =>
+      (await import('./responses.ts')).createResponse(service, request, id, identify),
+    )
+  type Act = 'showResponse' | 'deleteResponse' | 'listInputItems'
+  const ofResponse =
+    (identify: Identify, act: Act) =>
+    ({ request, params }: { request: Request; params: { id: string } }) =>
+      answered(service, request, async () => {
+        const caller = await identify(service, request)
+        const acts = await import('./stored-responses.ts')
+        return Response.json(await acts[act](service, caller, params.id, request))
+      })
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
@@ -52,6 +66,10 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id)),
       { parse: 'none' },
     )
+    .post('/v1/responses', createResponse(byKey), { parse: 'none' })
+    .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
+    .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
+    .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
     .post(
       '/v1/messages',
       answer((request, id) => createMessage(service, request, id), refuseMessages),
@@ -90,6 +108,10 @@ export function createRoutes(service: Service) {
       answer((request, id) => chatCompletions(service, request, id, signedIn)),
       { parse: 'none' },
     )
+    .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
+    .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
+    .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
+    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
     .post(
       '/app/v1/estimate',
       answer((request, id) => estimateCall(service, request, id, signedIn)),

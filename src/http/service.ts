@@ -6,9 +6,17 @@ import type { Gateway } from '../chat/gateway.ts'
 import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { Log } from '../observe/log.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
 import type { Limiter } from './limits.ts'
 import type { IdempotencyParts } from './idempotency.ts'
 import type { BodyLimits } from './read-body.ts'
+
+export interface ResponseLimits {
+  /** How long a response is kept. */
+  readonly retentionMs: number
+  /** The largest response that is kept, with its input. */
+  readonly storedBytes: number
+}
 
 export interface Service extends IdempotencyParts {
   readonly gateway: Gateway
@@ -16,6 +24,8 @@ export interface Service extends IdempotencyParts {
   readonly ledger: LedgerStore
   readonly allowances: Pick<Allowances, 'ensure'>
   readonly catalog: Catalog
+  readonly responses: ResponseStore
+  readonly responseLimits: ResponseLimits
   readonly body: BodyLimits
   readonly limiter: Limiter
   readonly log: Log

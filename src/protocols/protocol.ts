@@ -123,6 +123,8 @@ export interface InboundRequest {
   readonly envelope: Envelope
   /** The client's body with every field it sent. */
   readonly body: JsonObject
+  /** What of it will not be honoured, whoever serves it; nothing where this is absent. */
+  readonly warnings?: readonly Warning[]
   toChatRequest(): ChatRequest
 }
 

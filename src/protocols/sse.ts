@@ -82,3 +82,6 @@ export function encodeFrame(frame: Frame): string {
   const data = `data: ${frame.data}\n\n`
   return frame.event === undefined ? data : `event: ${frame.event}\n${data}`
 }
+
+/** A comment, which says nothing to anybody: written to a stream that has been silent for a while. */
+export const keepaliveComment = new TextEncoder().encode(': keepalive\n\n')

@@ -5,6 +5,7 @@ import type { AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, unusable } from './sqlite/connection.ts'
@@ -12,6 +13,7 @@ import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
 import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
+import { SqliteResponses } from './sqlite/response-store.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
 import { Succession } from './sqlite/succession.ts'
@@ -37,6 +39,7 @@ export interface Store {
   readonly accounts: AccountStore
   readonly books: LedgerBooks
   readonly idempotency: IdempotencyStore
+  readonly responses: ResponseStore
   readonly requestLog: SqliteRequestLog
   readonly signatures: SqliteSignatures
   readonly path: string
@@ -108,6 +111,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
       // Asked inside a transaction, where the dead cannot be succeeded: the ledger has done that at start.
       deadOwners: () => succession?.deadOwners() ?? new Set(),
     }),
+    responses: new SqliteResponses(database, ledger, clock),
     requestLog,
     signatures,
     path,

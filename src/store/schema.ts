@@ -346,10 +346,30 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  return { requestLog, signature, idempotency, payment }
+  /** Answers that clients may come back for. What is asked of every row stands before the contents. */
+  const response = c.table(
+    'response',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      call: c.string('call').notNull(),
+      previous: c.string('previous'),
+      expiresAt: c.time('expires_at').notNull(),
+      /** Until when a later response may continue it. */
+      keptUntil: c.time('kept_until').notNull(),
+      /** Of the contents. */
+      size: c.whole('size').notNull(),
+      input: c.json('input').notNull(),
+      answer: c.json('answer').notNull(),
+    },
+    (t) => [c.index('response_expiry').on(t.keptUntil)],
+  )
+
+  return { requestLog, signature, idempotency, payment, response }
 }
 
 const tables = defineTables(columns)
 
 export const { account, apiKey, attempt, call, correction, idempotency, journal, keySpend, lot } = tables
-export const { openCall, payment, priceVersion, requestLog, server, session, signature, wallet } = tables
+export const { openCall, payment, priceVersion, requestLog, response, server, session, signature, wallet } =
+  tables

@@ -59,6 +59,14 @@ test.each<[string, JsonObject]>([
   expect(refusal(body(part))).toEqual(['url_not_allowed', param])
 })
 
+test.each([
+  ['input[0].content[0].image_url', 'content', { type: 'input_image', image_url: 'http://127.0.0.1/x' }],
+  ['input[0].content[0].file_url', 'content', { type: 'input_file', file_url: 'http://127.0.0.1/x' }],
+  ['input[0].output[0].image_url', 'output', { type: 'input_image', image_url: 'http://127.0.0.1/x' }],
+])('so is what stands in %s of a response', (param, field, part) => {
+  expect(refusal({ input: [{ [field]: [part] }] })).toEqual(['url_not_allowed', param])
+})
+
 test.each(['https://example.com/x.png', 'data:image/png;base64,AAAA', 'gs://bucket/x.png'])(
   '%s may go on',
   (url) => {

@@ -43,6 +43,42 @@ describe('text', () => {
   })
 })
 
+describe('input items of a response', () => {
+  const items: JsonObject[] = [
+    { role: 'user', content: [{ type: 'input_text', text: 'How high is the river at Basel?' }] },
+    { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'A'.repeat(10_000) },
+    { type: 'function_call', call_id: 'call_1', name: 'level', arguments: '{"town":"Basel"}' },
+    { type: 'function_call_output', call_id: 'call_1', output: '2 metres' },
+  ]
+
+  test('are counted as what the model reads of them: neither ids nor what is encrypted', async () => {
+    const count = await promptCount({ model: 'm', input: items })
+    const told = 'How high is the river at Basel? level {"town":"Basel"} 2 metres'
+    expect(count).toBeWithin(await promptCount({ input: told }), 60)
+  })
+
+  test('are counted with the instructions', async () => {
+    const instructions = 'Repeat after me. '.repeat(100)
+    const [without, together] = [
+      await promptCount({ input: items }),
+      await promptCount({ input: items, instructions }),
+    ]
+    expect(together - without).toBeWithin(350, 450)
+  })
+
+  test('may be pictures, which count as pictures', async () => {
+    const body: JsonObject = {
+      input: [
+        { role: 'user', content: [{ type: 'input_image', image_url: `data:image/png;base64,${media}` }] },
+        { type: 'image_generation_call', id: 'ig_1', result: media },
+      ],
+    }
+    for (const bound of [promptBound(body, bytesOf(body)), await tokenBound(body, bytesOf(body))])
+      expect(bound).toBeWithin(2_000, 20_000)
+    expect(await promptCount(body)).toBeLessThan(5_000)
+  })
+})
+
 describe('media', () => {
   test.each<[string, JsonObject['content'], number, number]>([
     // part, tokens at least and at most

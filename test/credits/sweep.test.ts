@@ -21,7 +21,13 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
   await ledger.hold(holdOf('abandoned', { leaseUntil: noon + minute }))
   const bodyHash = new Uint8Array(32)
   await idempotency.claim({ account: 'anna', key: 'k', bodyHash, call: 'x', expiresAt: noon + minute })
-  const sweep = startSweep({ ledger, idempotency, clock: () => now, everyMs: never, failed: () => undefined })
+  const sweep = startSweep({
+    ledger,
+    forgetful: [idempotency],
+    clock: () => now,
+    everyMs: never,
+    failed: () => undefined,
+  })
   expect(await sweep.run()).toEqual({ recovered: 0, expired: 0, forgotten: 0 })
   now = noon + minute
   const [first, same] = await Promise.all([sweep.run(), sweep.run()])
@@ -41,7 +47,7 @@ test('a round that fails rejects, and the next one runs', async () => {
       recover: () => (broken ? Promise.reject(new GatewayError('store_unavailable')) : Promise.resolve(2)),
       expire: () => Promise.resolve(0),
     },
-    idempotency: { sweep: () => Promise.resolve(0) },
+    forgetful: [{ sweep: () => Promise.resolve(0) }],
     clock: () => noon,
     everyMs: never,
     failed: () => undefined,

@@ -10,6 +10,7 @@ import * as answers from '../../src/http/openapi-answers.ts'
 import { chatRequests, messageRequests } from '../../src/http/openapi-examples.ts'
 import { messageFields, requestFields } from '../../src/http/openapi-fields.ts'
 import { operations } from '../../src/http/openapi-operations.ts'
+import { responseFields, responseRequests } from '../../src/http/openapi-responses.ts'
 import { openApiDocument } from '../../src/http/openapi.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import {
@@ -113,6 +114,11 @@ describe('the document', () => {
   ])('tells what each field of a %s does', (name, fields) => {
     const { properties } = plain.components.schemas[name] as { properties: object }
     expect(Object.keys(fields).toSorted()).toEqual(Object.keys(properties).toSorted())
+  })
+
+  test('tells what each field of a response’s request does', () => {
+    const { properties } = plain.components.schemas['ResponseRequest'] as { properties: object }
+    expect(Object.keys(responseFields).toSorted()).toEqual(Object.keys(properties).toSorted())
   })
 
   test('has an example of every error that an operation may answer with', () => {
@@ -236,6 +242,37 @@ describe('the gateway', () => {
     const body: unknown = await (await send('/v1/estimate', value)).json()
     expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
   })
+
+  test.each(Object.entries(responseRequests))('serves the example response %s', async (_name, { value }) => {
+    const response = await send('/v1/responses', value)
+    expect(response.status).toBe(200)
+    const text = await response.text()
+    const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+    const schema = { $ref: `#/components/schemas/${streamed ? 'ResponseEvent' : 'Response'}` }
+    const parts = streamed ? chunksOf(text) : [JSON.parse(text)]
+    expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
+  })
+
+  test('gives, lists and deletes what it has stored, as documented', async () => {
+    const { id } = (await (await send('/v1/responses', responseRequests['whole']!.value)).json()) as {
+      id: string
+    }
+    const got: unknown = await (await send(`/v1/responses/${id}`)).json()
+    expect(validate({ $ref: '#/components/schemas/Response' }, got)).toEqual([])
+    const items: unknown = await (await send(`/v1/responses/${id}/input_items`)).json()
+    expect(validate({ $ref: '#/components/schemas/ResponseItemList' }, items)).toEqual([])
+    const headers = { authorization: `Bearer ${weir.key}` }
+    const gone = await fetch(`${weir.baseUrl}/responses/${id}`, { method: 'DELETE', headers })
+    expect(validate({ $ref: '#/components/schemas/DeletedResponse' }, await gone.json())).toEqual([])
+  })
+
+  test.each(Object.entries({ ...chatRequests, response: responseRequests['whole']! }))(
+    'estimates the example request %s',
+    async (_name, { value }) => {
+      const body: unknown = await (await send('/v1/estimate', value)).json()
+      expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
+    },
+  )
 })
 
 function mediaTypes(
@@ -262,9 +299,10 @@ function eventsOf(stream: string): { type: string }[] {
 }
 
 function chunksOf(stream: string): unknown[] {
-  const data = stream.split('\n\n').filter((event) => event.startsWith('data: '))
-  expect(data.at(-1)).toBe('data: [DONE]')
-  return data.slice(0, -1).map((event) => JSON.parse(event.slice('data: '.length)) as unknown)
+  const data = stream.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice(6)] : []))
+  // Chunks of chat completions have a last line of their own; the events of a response have names.
+  if (!stream.startsWith('event: ')) expect(data.pop()).toBe('[DONE]')
+  return data.map((json) => JSON.parse(json) as unknown)
 }
 
 /** What is wrong with a value, by a schema of the document. */

@@ -142,6 +142,9 @@ const say = [{ role: 'user', content: 'Where does the river run?' }]
 function chat(model: string, more: object = {}, options: CallOptions = {}): Promise<Answer> {
   return post(weir, { model, messages: say, max_tokens: 100, ...more }, options)
 }
+function responses(more: object): Promise<Answer> {
+  return post(weir, { model: 'sim/echo', input: 'Hello', ...more }, { path: '/responses' })
+}
 const get = async (path: string, key = weir.key): Promise<Answer> => {
   const response = await fetch(`${weir.baseUrl}${path}`, { headers: { authorization: `Bearer ${key}` } })
   const text = await response.text()
@@ -311,6 +314,25 @@ const rows: readonly Row[] = [
     tells: 'lab/busy',
     metadata: { successor: 'lab/busy' },
   },
+  {
+    code: 'previous_response_not_found',
+    when: 'there is no such response',
+    ask: () => responses({ previous_response_id: 'resp_0123456789abcdef0123456789abcdef' }),
+    param: 'previous_response_id',
+  },
+  {
+    code: 'unsupported_parameter',
+    when: 'a response is to be made in the background',
+    ask: () => responses({ background: true }),
+    param: 'background',
+  },
+  {
+    code: 'upstream_error',
+    when: 'the provider of a response fails in HTML',
+    ask: () => responses({ model: 'lab/broken-html' }),
+    from: 'provider',
+  },
+  { code: 'not_found', when: 'there is no such response', ask: () => get('/responses/resp_nothing') },
   { code: 'not_found', when: 'there is no such route', ask: () => post(weir, {}, { path: '/chat' }) },
   { code: 'not_found', when: 'there is no such call', ask: () => get('/generation?id=req_nothing') },
   {

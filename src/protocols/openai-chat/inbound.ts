@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
+import { keepaliveComment } from '../sse.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
 import { invalidRequest } from './invalid-param.ts'
@@ -14,7 +15,7 @@ import { wholeAnswer } from './whole.ts'
 export const inbound: Inbound = {
   id: 'openai-chat',
   // A comment: clients of chunks take every event with data for one.
-  keepalive: new TextEncoder().encode(': keepalive\n\n'),
+  keepalive: keepaliveComment,
   parse,
   whole: wholeAnswer,
   encoder: (context) => new ChunkEncoder(context),

@@ -59,7 +59,10 @@ function readPart(part: WirePart, param: string): ContentPart {
   }
 }
 
-function fileSource(file: Extract<WirePart, { type: 'file' }>['file'], param: string): MediaSource {
+export function fileSource(
+  file: Pick<Extract<WirePart, { type: 'file' }>['file'], 'file_data' | 'file_id' | 'file_url' | 'filename'>,
+  param: string,
+): MediaSource {
   if (file.file_data != null) {
     if (file.file_data.startsWith('data:')) return mediaSource(file.file_data, `${param}.file_data`)
     return { kind: 'base64', mediaType: mediaTypeOf(file.filename ?? ''), data: file.file_data }
@@ -91,7 +94,7 @@ function mediaTypeOf(filename: string): string {
 }
 
 /** A URL as it is, or the bytes of a `data:` URL. Megabytes may follow the comma: only the head is looked at. */
-function mediaSource(url: string, param: string): MediaSource {
+export function mediaSource(url: string, param: string): MediaSource {
   if (!/^data:/i.test(url)) return { kind: 'url', url }
   const comma = url.indexOf(',')
   if (comma === -1 || comma > 1024 || comma === url.length - 1) {

@@ -170,7 +170,7 @@ function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
 // ---- settings ---------------------------------------------------------------------------------------------
 
 /** The object without the keys whose value is null or undefined: clients write null for "not set". */
-function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
+export function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
   const kept: Partial<T> = {}
   for (const name in fields) if (fields[name] != null) kept[name] = fields[name]
   return kept as T

@@ -145,13 +145,13 @@ const responseFormat = z.discriminatedUnion('type', [
   }),
 ])
 
-const reasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+export const reasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 
 const providerIds = z.array(text.min(1)).max(64).nullish()
 const pricePerMillion = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
 
 /** The gateway's own fields beside OpenAI's: they steer the gateway and are never sent to a provider. */
-const gatewayShape = {
+export const gatewayShape = {
   /** Further models to try, in order. */
   models: z.array(text.min(1)).max(16).nullish(),
   provider: z

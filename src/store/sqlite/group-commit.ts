@@ -47,7 +47,7 @@ interface Entry {
   readonly run: () => unknown
   resolve: (value: never) => void
   reject: (error: unknown) => void
-  /** What the spill file keeps; undefined for an admission, which is refused instead. */
+  /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
   readonly record: unknown
   readonly queuedAt: number
   /** Whether the spill file has it. */
@@ -107,7 +107,8 @@ export class GroupCommit {
   /**
    * A command that must not be lost: the end of a call, or its progress. It is kept and retried for as long as the
    * process lives, and `record` goes to the spill file. The promise rejects with `store_unavailable` when the disk
-   * has not come back in five seconds; the command is carried out all the same when it does.
+   * has not come back in five seconds; the command is carried out all the same when it does. A `record` of null is
+   * for what may die with the process: the space of the file is for the money.
    */
   conclude<T>(run: () => T, record: unknown): Promise<T> {
     if (this.#closed) return Promise.reject(unavailable(undefined))
@@ -274,7 +275,7 @@ export class GroupCommit {
   #keepQueue(): void {
     if (!this.#spill) return
     for (const entry of this.#queue) {
-      if (entry.kept) continue
+      if (entry.kept || entry.record === null) continue
       this.#spill.append(entry.record)
       entry.kept = true
       this.#spilled = true

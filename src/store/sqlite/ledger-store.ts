@@ -116,6 +116,11 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     })
   }
 
+  /** A command that is kept and retried while this process lives, in its order among the ends of calls. */
+  persist<T>(run: () => T): Promise<T> {
+    return this.group.conclude(run, null)
+  }
+
   /** Writes what holds and ends of calls have left for the end of the group. */
   #write(): void {
     this.#journal.write()

@@ -1,0 +1,201 @@
+// POST /v1/responses, what is kept of it, and the same for the app.
+
+import type { Caller } from '../accounts/caller.ts'
+import { complete } from '../chat/complete.ts'
+import { shuttingDown } from '../chat/fault-error.ts'
+import { refusePrivateMedia } from '../chat/media-urls.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
+import { listedItems, responsesCall, type ResponsesCall } from '../protocols/openai-responses/inbound.ts'
+import { requestIdOf, responseOfItem } from '../protocols/openai-responses/inbound-answer.ts'
+import type { AnswerHooks } from '../protocols/openai-responses/inbound-encode.ts'
+import {
+  checkedRequest,
+  itemsReferredTo,
+  type Recalled,
+} from '../protocols/openai-responses/inbound-request.ts'
+import type { ResponsesRequest } from '../protocols/openai-responses/inbound-schema.ts'
+import type { StoredResponse } from '../responses/response-store.ts'
+import { byKey, type Identify } from './chat-completions.ts'
+import { idempotent } from './idempotency.ts'
+import { readJson, refuseByHeaders } from './read-body.ts'
+import type { Service } from './service.ts'
+import { withinLimits } from './within-limits.ts'
+
+/** Serves one request. Rejects with GatewayError before the first byte. */
+export async function createResponse(
+  service: Service,
+  request: Request,
+  requestId: string,
+  identify: Identify = byKey,
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  refuseByHeaders(request.headers, service.body)
+  const caller = await identify(service, request)
+  const { json, bytes } = await readJson(request, service.body)
+  const hooks: AnswerHooks = {
+    now: service.now,
+    keep: (response) => keep(service, caller, requestId, call.items, response),
+  }
+  const { call, bodyBytes } = callOf(service, caller, json, bytes, hooks)
+  refusePrivateMedia(json, service.reachableHosts)
+  if (!service.ready()) throw shuttingDown()
+  service.keepOpen(request)
+  return idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
+    withinLimits(service, caller, requestId, () =>
+      complete(service.gateway, {
+        caller,
+        inbound: call.inbound,
+        request: call.request,
+        bodyBytes,
+        requestId,
+        signal,
+        keeper,
+        arrivedAt,
+      }),
+    ),
+  )
+}
+
+/**
+ * A body as a call, with the conversation that it continues. `bodyBytes` measures both. Throws
+ * `previous_response_not_found` where that is not all there, and `payload_too_large` where it and the body are more
+ * than a body may be.
+ */
+export function callOf(
+  service: Pick<Service, 'responses' | 'body'>,
+  caller: Caller,
+  json: JsonObject,
+  bytes: number,
+  hooks: AnswerHooks,
+): { call: ResponsesCall; bodyBytes: number } {
+  const request = checkedRequest(json)
+  const { recalled, recalledBytes } = recall(service, caller, request, service.body.maxBodyBytes - bytes)
+  return { call: responsesCall(request, recalled, hooks), bodyBytes: bytes + recalledBytes }
+}
+
+// ---- what a request refers to -----------------------------------------------------------------------------
+
+function recall(
+  { responses, body }: Pick<Service, 'responses' | 'body'>,
+  caller: Caller,
+  request: ResponsesRequest,
+  room: number,
+): { recalled: Recalled; recalledBytes: number } {
+  const account = caller.account.id
+  const tooLarge = () =>
+    new GatewayError('payload_too_large', {
+      message: 'The request and the conversation it continues are larger than a body may be.',
+      metadata: { limit_bytes: body.maxBodyBytes },
+    })
+  const history: JsonObject[] = []
+  const { previous_response_id: previous } = request
+  if (previous != null) {
+    const conversation = responses.conversation(account, previous, room)
+    if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
+    if (conversation.kind === 'too-large') throw tooLarge()
+    for (const { input, answer } of conversation.responses) history.push(...input, ...outputOf({ answer }))
+  }
+  const items = referredItems(
+    responses,
+    account,
+    itemsReferredTo(request),
+    searchedBodies * body.maxBodyBytes,
+  )
+  if (items === undefined) throw tooLarge()
+  const recalledBytes = [history, [...items.values()]].reduce((sum, list) => sum + sizeOf(list), 0)
+  if (recalledBytes > Math.max(room, 0) && recalledBytes > 0) throw tooLarge()
+  return { recalled: { history, items }, recalledBytes }
+}
+
+/** How many times what a body may be is read to find the items it refers to: answers hold more than their items. */
+const searchedBodies = 4
+
+/** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
+function referredItems(
+  responses: Service['responses'],
+  account: string,
+  ids: readonly string[],
+  room: number,
+): ReadonlyMap<string, JsonObject> | undefined {
+  const items = new Map<string, JsonObject>()
+  const wanted = new Map<string, Set<string>>()
+  for (const id of ids) {
+    const response = responseOfItem(id)
+    if (response === undefined) continue
+    if (!wanted.has(response)) wanted.set(response, new Set())
+    wanted.get(response)!.add(id)
+  }
+  let read = 0
+  for (const [response, of] of wanted) {
+    const stored = responses.find(account, response)
+    read += stored?.size ?? 0
+    if (read > room) return undefined
+    for (const item of itemsOf(stored)) {
+      const id = String(item['id'])
+      if (of.has(id)) items.set(id, item)
+    }
+  }
+  return items
+}
+
+function notContinued(asked: string, missing: string): GatewayError {
+  const message =
+    asked === missing
+      ? 'This account has no stored response with that id.'
+      : `A response that it continues, ${missing}, is not stored any more.`
+  return new GatewayError('previous_response_not_found', { message, param: 'previous_response_id' })
+}
+
+function itemsOf(stored: StoredResponse | undefined): readonly JsonObject[] {
+  return stored ? [...stored.input, ...outputOf(stored)] : []
+}
+
+function outputOf({ answer }: Pick<StoredResponse, 'answer'>): JsonObject[] {
+  return answer['output'] as JsonObject[]
+}
+
+function sizeOf(items: readonly JsonObject[]): number {
+  return items.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(items))
+}
+
+// ---- what is kept -----------------------------------------------------------------------------------------
+
+/** Has a response kept, if it is not too large. Its charge is booked right after, so neither is without the other. */
+function keep(
+  { responses, responseLimits, log, now }: Service,
+  caller: Caller,
+  requestId: string,
+  items: ResponsesCall['items'],
+  response: JsonObject,
+): boolean {
+  const input = JSON.stringify(listedItems(items, requestId))
+  const answer = JSON.stringify(response)
+  if (Buffer.byteLength(input) + Buffer.byteLength(answer) > responseLimits.storedBytes) return false
+  const previous = response['previous_response_id']
+  responses
+    .keep({
+      id: String(response['id']),
+      account: caller.account.id,
+      call: requestId,
+      previous: typeof previous === 'string' ? previous : undefined,
+      expiresAt: now() + responseLimits.retentionMs,
+      input,
+      answer,
+    })
+    .catch((error: unknown) => {
+      log.warn('a response was not stored yet', { request_id: requestId, error })
+    })
+  return true
+}
+
+/** The id that a path names; throws `not_found` for what can be none of ours. */
+export function storedOf(service: Pick<Service, 'responses'>, caller: Caller, id: string): StoredResponse {
+  const stored = requestIdOf(id) === undefined ? undefined : service.responses.find(caller.account.id, id)
+  if (!stored) throw noSuchResponse()
+  return stored
+}
+
+export function noSuchResponse(): GatewayError {
+  return new GatewayError('not_found', { message: 'This account has no stored response with that id.' })
+}

@@ -1,0 +1,52 @@
+// Responses that clients may come back for: what a store keeps of them, for how long, and for whom.
+
+import type { JsonObject } from '../conversation/request.ts'
+
+/** A response with what it was made from. It is its account's alone. */
+export interface StoredResponse {
+  readonly id: string
+  /** The response it continues; undefined where it begins a conversation. */
+  readonly previous: string | undefined
+  /** The input items of its own request, oldest first. */
+  readonly input: readonly JsonObject[]
+  /** The response object, with the encrypted reasoning that not every client is shown. */
+  readonly answer: JsonObject
+  /** Bytes that input and answer measure as JSON. */
+  readonly size: number
+}
+
+export interface KeepCommand extends Omit<StoredResponse, 'input' | 'answer' | 'size'> {
+  readonly account: string
+  /** The call it is the answer of. */
+  readonly call: string
+  /** JSON text. */
+  readonly input: string
+  readonly answer: string
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** A conversation, oldest first; or what is missing of it. */
+export type Conversation =
+  | { readonly kind: 'whole'; readonly responses: readonly StoredResponse[] }
+  /** Never there, expired, deleted, or another account's. */
+  | { readonly kind: 'missing'; readonly id: string }
+  | { readonly kind: 'too-large' }
+
+export interface ResponseStore {
+  /**
+   * Keeps a response whose call is about to be settled: told right before its settle, it is durable no later, also when
+   * the disk fails for a while in between. It is there for nobody unless that settle, and no recovery, ends the call.
+   * So an answer is not charged for and then missing, and none is had for nothing. The responses it continues stay for
+   * as long as it does.
+   */
+  keep(command: KeepCommand): Promise<void>
+  /** undefined where it was never there, has expired, was deleted or is another account's. */
+  find(account: string, id: string): StoredResponse | undefined
+  /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */
+  conversation(account: string, id: string, maxBytes: number): Conversation
+  /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
+  delete(account: string, id: string): Promise<boolean>
+  /** Forgets what has expired, in small steps. Resolves with how many. */
+  sweep(now: number): Promise<number>
+}
