@@ -145,7 +145,7 @@ function walk(value: Json | undefined, key: string, content: Content): void {
   }
   if (typeof value !== 'object' || value === null) return
   const { type } = value
-  if (imageTypes.has(String(type))) content.mediaTokens += imageTokens
+  if (typeof type === 'string' && imageTypes.has(type)) content.mediaTokens += imageTokens
   for (const name in value) {
     content.texts.push(name)
     const member = value[name]
@@ -160,10 +160,19 @@ function walk(value: Json | undefined, key: string, content: Content): void {
 function measureData(text: string, { type, media_type: mediaType }: JsonObject, content: Content): void {
   if (type === 'text' || type === 'redacted_thinking') content.texts.push(text)
   else if (type !== 'base64') measure(text, 'data', content)
-  else addMedia(text, String(mediaType).startsWith('image/') ? 'image' : 'file', content)
+  else addMedia(text, isImage(mediaType) ? 'image' : 'file', content)
 }
 
-const imageTypes = new Set(['image_url', 'image', 'input_image', 'image_generation_call'])
+function isImage(mediaType: Json | undefined): boolean {
+  return typeof mediaType === 'string' && mediaType.startsWith('image/')
+}
+
+const imageTypes: ReadonlySet<string> = new Set([
+  'image_url',
+  'image',
+  'input_image',
+  'image_generation_call',
+])
 
 function lengthOf(value: Json | undefined): number {
   return typeof value === 'string' ? value.length : 0

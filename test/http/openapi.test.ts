@@ -249,7 +249,7 @@ describe('the gateway', () => {
     const text = await response.text()
     const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') === true
     const schema = { $ref: `#/components/schemas/${streamed ? 'ResponseEvent' : 'Response'}` }
-    const parts = streamed ? chunksOf(text) : [JSON.parse(text)]
+    const parts = streamed ? eventsOf(text) : [JSON.parse(text)]
     expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
   })
 
@@ -282,26 +282,25 @@ function mediaTypes(
   return Object.entries(body?.content ?? {}).map(([type, media]) => [name, type, media] as const)
 }
 
-/** The parts of a stream of either protocol. */
+/** The parts of a stream of any of the protocols. */
 function partsOf(stream: string): unknown[] {
   return stream.startsWith('event: ') ? eventsOf(stream) : chunksOf(stream)
 }
 
-/** The events of a stream of Anthropic's protocol, each named as its type. */
+/** The events of a stream whose protocol names them: each as its type. */
 function eventsOf(stream: string): { type: string }[] {
-  const events = Array.from(stream.matchAll(/^event: (\w+)\ndata: (.*)\n\n/gm), ([, name, data]) => {
+  const events = Array.from(stream.matchAll(/^event: ([\w.]+)\ndata: (.*)\n\n/gm), ([, name, data]) => {
     const event = JSON.parse(data!) as { type: string }
     expect(event.type).toBe(name!)
     return event
   })
-  expect(events.at(-1)?.type).toBe('message_stop')
+  expect(['message_stop', 'response.completed']).toContain(events.at(-1)!.type)
   return events
 }
 
 function chunksOf(stream: string): unknown[] {
   const data = stream.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice(6)] : []))
-  // Chunks of chat completions have a last line of their own; the events of a response have names.
-  if (!stream.startsWith('event: ')) expect(data.pop()).toBe('[DONE]')
+  expect(data.pop()).toBe('[DONE]')
   return data.map((json) => JSON.parse(json) as unknown)
 }
 

@@ -34,6 +34,7 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   internal_error: 'a fault of our own; whoever finds one has found a bug',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
   invalid_model_id: 'a name without a provider is one of Anthropic here',
+  previous_response_not_found: 'messages continue nothing that is stored',
 }
 
 /** Lets the streams of `lab/pausing` go on. */

@@ -1,7 +1,7 @@
 // A client of Anthropic's protocol and Anthropic itself: what one says the other reads, also what nobody here has heard of.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { isObject, parseJson } from '../json.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
 import type { AnswerContext, Bill, LoweredRequest, Target } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { betaHeader } from './betas.ts'
@@ -32,9 +32,9 @@ function isNativeBlock(block: Json): boolean {
   if (!isObject(block)) return true
   const { source, content, signature } = block
   if (typeof signature === 'string' && isCarried(signature)) return false
-  if (block.type === 'tool_use' && !wireId.test(String(block.id))) return false
+  if (block.type === 'tool_use' && !wireId.test(nonEmpty(block.id) ?? '')) return false
   if (isObject(source)) {
-    if (source.type === 'url' && !/^https:/i.test(String(source.url))) return false
+    if (source.type === 'url' && !/^https:/i.test(nonEmpty(source.url) ?? '')) return false
     if (Array.isArray(source.content) && !source.content.every(isNativeBlock)) return false
   }
   return !Array.isArray(content) || content.every(isNativeBlock)
@@ -89,7 +89,8 @@ export class NativeFrames {
       case 'message_start':
         return [this.#start(event)]
       case 'content_block_start':
-        this.begun ||= isObject(event.content_block) && String(event.content_block.type).endsWith('_tool_use')
+        this.begun ||=
+          isObject(event.content_block) && /_tool_use$/.test(nonEmpty(event.content_block.type) ?? '')
         break
       case 'message_delta':
         this.#last = { ...this.#last, ...event }

@@ -2,7 +2,7 @@
 
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
-import { isObject } from '../json.ts'
+import { isObject, nonEmpty } from '../json.ts'
 import type { Warn } from '../lowering.ts'
 import { closedSchema, warnOfTold } from './closed-schema.ts'
 import type { ModelTraits } from './models.ts'
@@ -98,7 +98,7 @@ const providerToolType = /_\d{8}$|^mcp_toolset$|^tool_search_tool_/
 /** Tools that Anthropic runs or defines, from a client that knows them. */
 function providerTools(rest: Json | undefined): JsonObject[] {
   if (!Array.isArray(rest)) return []
-  return rest.filter(isObject).filter((tool) => providerToolType.test(String(tool.type)))
+  return rest.filter(isObject).filter((tool) => providerToolType.test(nonEmpty(tool.type) ?? ''))
 }
 
 /** The API wants every tool that the history calls to be declared, also when none may be called now. */
