@@ -90,7 +90,7 @@ export class NativeFrames {
         return [this.#start(event)]
       case 'content_block_start':
         this.begun ||=
-          isObject(event.content_block) && /_tool_use$/.test(nonEmpty(event.content_block.type) ?? '')
+          isObject(event.content_block) && nonEmpty(event.content_block.type)?.endsWith('_tool_use') === true
         break
       case 'message_delta':
         this.#last = { ...this.#last, ...event }
