@@ -1,5 +1,5 @@
-// What Weir costs beside a bare proxy: throughput, added latency, memory, start. `bun bench/load.ts [--quick]`;
-// `--calibrate` puts a second bare proxy in Weir's place, to see how far two equals differ. The gateway has core 0, load and provider share core 1; rounds alternate, so that drift strikes both alike.
+// What Weir costs beside a bare proxy, and beside the least that a durable hold and settle allow (floor.ts): throughput,
+// added latency, memory, start. `bun bench/load.ts [--quick]`; `--calibrate` puts a second bare proxy in Weir's place, to see how far two equals differ. The gateway has core 0, load and provider share core 1; rounds alternate, so that drift strikes both alike.
 
 import { parseArgs } from 'node:util'
 import { startWeir, weirCommand } from '../test/support/run-weir.ts'
@@ -60,8 +60,18 @@ const cells: readonly Cell[] = [
   { name: 'whole, 1,000/s', stream: false, connections: 32, pauseMs: 31 },
 ]
 
+/** Where 256 connections would wait for each other otherwise. */
+const manyRequests = { BUN_CONFIG_MAX_HTTP_REQUESTS: '8192' }
+
 const upstream = await startScript(otherCore, 'upstream.ts')
 const proxy = await startProxy(upstream)
+using floorData = tempDir('weir-bench-floor-')
+const floor = await startScript(
+  gatewayCore,
+  'floor.ts',
+  [upstream.origin, floorData.join('floor.db')],
+  manyRequests,
+)
 using data = tempDir('weir-bench-')
 const options = {
   config: configuration(upstream.origin),
@@ -73,6 +83,7 @@ try {
   if (flags.calibrate) await calibrate(upstream, proxy)
   else await measureAll(upstream, proxy)
 } finally {
+  await floor.stop()
   await proxy.stop()
   await upstream.stop()
 }
@@ -113,7 +124,7 @@ async function calibrate(upstream: Started, proxy: Started): Promise<void> {
 }
 
 function startProxy(upstream: Started): Promise<Started> {
-  return startScript(gatewayCore, 'proxy.ts', [upstream.origin], { BUN_CONFIG_MAX_HTTP_REQUESTS: '8192' })
+  return startScript(gatewayCore, 'proxy.ts', [upstream.origin], manyRequests)
 }
 
 async function measureCells(subject: Target, upstream: Started, proxy: Started): Promise<void> {
@@ -125,7 +136,8 @@ async function measureCells(subject: Target, upstream: Started, proxy: Started):
     pid: upstream.pid,
   }
   const reference: Target = { ...direct, name: 'proxy', origin: proxy.origin, pid: proxy.pid }
-  for (const target of [reference, subject]) await run(target, cells[1]!, warmUpSeconds)
+  const least: Target = { ...direct, name: 'floor', origin: floor.origin, pid: floor.pid }
+  for (const target of [reference, least, subject]) await run(target, cells[1]!, warmUpSeconds)
 
   const titles = [
     'cell',
@@ -145,14 +157,20 @@ async function measureCells(subject: Target, upstream: Started, proxy: Started):
   for (const cell of cells) {
     const base = await run(direct, cell, 1)
     print(cell, direct, base, undefined)
-    const seen: { reference: Sample[]; subject: Sample[] } = { reference: [], subject: [] }
+    const seen: Record<'reference' | 'least' | 'subject', Sample[]> = {
+      reference: [],
+      least: [],
+      subject: [],
+    }
     for (let round = 0; round < rounds; round++) {
       seen.reference.push(await run(reference, cell, seconds))
+      seen.least.push(await run(least, cell, seconds))
       seen.subject.push(await run(subject, cell, seconds))
     }
     const bare = average(seen.reference)
     const ours = average(seen.subject)
     print(cell, reference, bare, undefined)
+    print(cell, least, average(seen.least), bare)
     print(cell, subject, ours, bare)
     judge(cell, ours, bare, base)
   }
