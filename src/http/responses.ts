@@ -96,14 +96,12 @@ function recall(
     if (conversation.kind === 'too-large') throw tooLarge()
     for (const { input, answer } of conversation.responses) history.push(...input, ...outputOf({ answer }))
   }
-  const items = referredItems(
-    responses,
-    account,
-    itemsReferredTo(request),
-    searchedBodies * body.maxBodyBytes,
-  )
+  const ids = itemsReferredTo(request)
+  const items = referredItems(responses, account, ids, searchedBodies * body.maxBodyBytes)
   if (items === undefined) throw tooLarge()
-  const recalledBytes = [history, [...items.values()]].reduce((sum, list) => sum + sizeOf(list), 0)
+  const sizes = new Map([...items].map(([id, item]) => [id, sizeOf([item])]))
+  // An item that is referred to twice is sent, and paid for, twice.
+  const recalledBytes = ids.reduce((sum, id) => sum + (sizes.get(id) ?? 0), sizeOf(history))
   if (recalledBytes > Math.max(room, 0) && recalledBytes > 0) throw tooLarge()
   return { recalled: { history, items }, recalledBytes }
 }

@@ -272,6 +272,15 @@ describe('a conversation', () => {
     expect(unknown).toMatchObject({ status: 400, code: 'invalid_request', param: 'input[0].id' })
   })
 
+  test('measures an item as often as it is referred to', async () => {
+    const first = await client.responses.create({ model: 'sim/echo', input: 'water '.repeat(1000) })
+    const reference = { type: 'item_reference', id: first.output[0]!.id! } as const
+    const request = { model: 'sim/echo', input: Array.from({ length: 50 }, () => reference) }
+    const { total_used } = await restingCredits(weir)
+    expect(await failure(client.responses.create(request))).toMatchObject({ code: 'payload_too_large' })
+    expect((await restingCredits(weir)).total_used).toBe(total_used)
+  })
+
   test('that has grown larger than a body may be is refused, and nothing is charged', async () => {
     let previous: string | null = null
     const words = 'water '.repeat(1200)

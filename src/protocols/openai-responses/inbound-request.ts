@@ -149,13 +149,18 @@ export interface Recalled {
   readonly items: ReadonlyMap<string, JsonObject>
 }
 
-/** The ids of items that the request names instead of sending them, or sends without what only we have kept. */
+/**
+ * The ids of items that the request names instead of sending them, or sends without what only we have kept; each as
+ * often as it stands there.
+ */
 export function itemsReferredTo(request: ResponsesRequest): readonly string[] {
-  return ownItems(request).flatMap((item): string[] => {
-    if (typeof item['id'] !== 'string') return []
-    const bare = kindOf(item) === 'reasoning' && item['encrypted_content'] == null
-    return bare || kindOf(item) === 'item_reference' ? [item['id']] : []
-  })
+  return ownItems(request).flatMap((item) => referredId(item) ?? [])
+}
+
+function referredId(item: InputItem): string | undefined {
+  const bare = kindOf(item) === 'reasoning' && item['encrypted_content'] == null
+  const refers = bare || kindOf(item) === 'item_reference'
+  return refers && typeof item['id'] === 'string' ? item['id'] : undefined
 }
 
 /**
@@ -167,7 +172,8 @@ export function completeItems(
   recalled: Pick<Recalled, 'items'>,
 ): readonly InputItem[] {
   return ownItems(request).map((item, at) => {
-    const kept = typeof item['id'] === 'string' ? recalled.items.get(item['id']) : undefined
+    const id = referredId(item)
+    const kept = id === undefined ? undefined : recalled.items.get(id)
     if (kept !== undefined) return kept as InputItem
     if (kindOf(item) === 'item_reference') {
       throw invalid(`input[${at}].id`, 'this account has no stored item with that id.')

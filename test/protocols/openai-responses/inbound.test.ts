@@ -291,6 +291,14 @@ describe('a request', () => {
     })
   })
 
+  test('takes nothing else in the place of what the request itself says', () => {
+    const said = { type: 'message', id: 'msg_kept', role: 'assistant', content: 'Said.' }
+    const own = { type: 'message', id: 'msg_kept', role: 'user', content: 'Mine.' }
+    const input = [{ type: 'item_reference', id: 'msg_kept' }, own]
+    const { items } = callOf({ input }, [], { items: new Map([['msg_kept', said]]) })
+    expect(items as unknown[]).toEqual([said, own])
+  })
+
   test('is kept with items that each have an id, a type and parts', () => {
     const { items } = callOf({
       input: [
