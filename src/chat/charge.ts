@@ -45,14 +45,21 @@ export function chargeOf(delivered: Delivered, price: Price, costFrom: Provider[
 const largestContext = 10_000_000
 /** A provider that runs tools of its own counts the context once for each of their rounds. */
 const roundsCounted = 10
+/** Calls of one such tool: the longest research makes some hundred. */
+const mostToolCalls = 1_000
 
 /**
- * Whether a provider can have counted right: no answer uses many times the model's context. A counter gone wrong
- * (bytes, nanoseconds, 10^30) must not empty an account; our own estimate stands in its place.
+ * Whether a provider can have counted right: no answer uses many times the model's context, or calls a tool without
+ * end. A counter gone wrong (bytes, nanoseconds, 10^30) must not empty an account; our own estimate stands in its place.
  */
 export function isBelievable(usage: Usage, contextLength: number | undefined, choices: number): boolean {
   const most = (contextLength ?? largestContext) * roundsCounted * choices
-  return promptTokens(usage) <= most && completionTokens(usage) <= most
+  const calls = Object.values(usage.toolCalls)
+  return (
+    promptTokens(usage) <= most &&
+    completionTokens(usage) <= most &&
+    calls.every((times) => times <= mostToolCalls * choices)
+  )
 }
 
 /** No charge at all: nothing was served. */

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atMost, billOf, chargeOf, type Delivered } from '../../src/chat/charge.ts'
+import { atMost, billOf, chargeOf, type Delivered, isBelievable } from '../../src/chat/charge.ts'
 import { noUsage, tokenBuckets, type Usage } from '../../src/conversation/usage.ts'
 import { formatUsd, parseUsd } from '../../src/credits/money.ts'
 import { price } from './support.ts'
@@ -64,6 +64,16 @@ describe('the charge', () => {
       )
     },
   )
+})
+
+test.each<[string, Partial<Usage>, boolean]>([
+  ['a count within the context', { input: 1_000, output: 1_000 }, true],
+  ['the context once for each of some rounds', { input: 9_000 }, true],
+  ['nanoseconds for tokens', { output: 1e15 }, false],
+  ['the searches of a long research', { toolCalls: { web_search: 400 } }, true],
+  ['bytes for searches', { toolCalls: { web_search: 3_000 } }, false],
+])('of what a provider counts, %s is believed or is not', (_, usage, believed) => {
+  expect(isBelievable({ ...noUsage, ...usage }, 1_000, 1)).toBe(believed)
 })
 
 const usages = fc
