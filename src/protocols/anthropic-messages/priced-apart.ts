@@ -7,6 +7,7 @@ const fields: Readonly<Record<string, readonly Json[]>> = {
   fallbacks: [],
   inference_geo: ['global', 'not_available'],
   mcp_servers: [],
+  service_tier: ['auto', 'standard_only'],
   speed: ['standard'],
 }
 
