@@ -75,3 +75,36 @@ test('an event that nobody here knows goes on as it is, an error does not', () =
   expect(out).toBe('')
   expect(channel.progress.fault?.kind).toBe('broken')
 })
+
+test('an event that comes in several lines goes on in one', () => {
+  const lines = '{"type":"content_block_stop",\n"index":0}'
+  const sent = `event: content_block_stop\ndata: ${lines.replace('\n', '\ndata: ')}\n\n`
+  expect(channelAfter(sent).out).toBe(
+    'event: content_block_stop\ndata: {"type":"content_block_stop", "index":0}\n\n',
+  )
+})
+
+test.each([
+  ['its end', frame({ type: 'message_stop' })],
+  ['its error', frame({ type: 'error', error: { type: 'api_error', message: 'secret' } })],
+])('what comes behind %s goes to nobody, as nobody counts it', (_, end) => {
+  const delta = { type: 'text_delta', text: 'for nothing' }
+  const { out } = channelAfter(start + end + frame({ type: 'content_block_delta', index: 0, delta }))
+  expect(out).not.toContain('for nothing')
+})
+
+test('of several events that tell its end, a later one adds to what was told before', () => {
+  const { channel } = channelAfter(
+    start +
+      frame({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }) +
+      frame({
+        type: 'message_delta',
+        delta: null,
+        usage: { output_tokens_details: { thinking_tokens: 1 } },
+      }) +
+      frame({ type: 'message_stop' }),
+  )
+  const last = Buffer.concat([...channel.finish(channel.progress.usage!, bill, undefined)]).toString()
+  expect(last).toContain('"delta":{"stop_reason":"end_turn"}')
+  expect(last).toContain('"usage":{"output_tokens":2,"output_tokens_details":{"thinking_tokens":1},')
+})

@@ -73,6 +73,8 @@ export class NativeFrames {
   readonly #context: AnswerContext
   /** The event that ends the answer and tells its usage. */
   #last: JsonObject = {}
+  /** What comes behind the end is no part of the answer: nobody counts it. */
+  #ended = false
   /** Whether a tool of the provider's own has begun, which no reader of words sees. */
   begun = false
 
@@ -82,6 +84,7 @@ export class NativeFrames {
 
   /** What the client gets for a frame of the provider's. An event that nobody here knows goes on as it is. */
   pass(frame: Frame): readonly Frame[] {
+    if (this.#ended) return []
     const event = parseJson(frame.data)
     // The type becomes the name of the event: one with a line end in it would be two.
     if (!isObject(event) || typeof event.type !== 'string' || !/^\w+$/.test(event.type)) return []
@@ -93,19 +96,25 @@ export class NativeFrames {
           isObject(event.content_block) && nonEmpty(event.content_block.type)?.endsWith('_tool_use') === true
         break
       case 'message_delta':
-        this.#last = { ...this.#last, ...event }
+        this.#last = {
+          ...this.#last,
+          ...event,
+          delta: joined(this.#last.delta, event.delta),
+          usage: joined(this.#last.usage, event.usage),
+        }
         return []
       case 'message_stop':
       case 'error':
+        this.#ended = true
         return []
     }
-    return [{ event: event.type, data: frame.data }]
+    // Several lines of data are one text with line ends between its words, which would end the line it is written in.
+    return [{ event: event.type, data: frame.data.replaceAll('\n', ' ') }]
   }
 
   /** The end of the answer: what the provider said of it, and what it cost. */
   finish(bill: Bill): readonly Frame[] {
-    const told = isObject(this.#last.usage) ? this.#last.usage : {}
-    const usage = { ...told, ...costFields(bill) }
+    const usage = joined(this.#last.usage, costFields(bill))
     return [
       named({ ...this.#last, type: 'message_delta', usage, ...this.#context.extra }),
       named({ type: 'message_stop' }),
@@ -116,6 +125,11 @@ export class NativeFrames {
     const message = isObject(event.message) ? event.message : {}
     return named({ ...event, message: { ...message, model: this.#context.model, ...this.#context.extra } })
   }
+}
+
+/** What was said of a thing, and what is said of it later. */
+function joined(before: Json | undefined, after: Json | undefined): JsonObject {
+  return { ...(isObject(before) ? before : {}), ...(isObject(after) ? after : {}) }
 }
 
 function named(event: JsonObject): Frame {
