@@ -18,7 +18,8 @@ export async function createEmbeddings(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
   const caller = authenticate(request.headers, service)
-  const { json } = await readJson(request, service.body)
+  // Texts may come as the tokens they are.
+  const { json } = await readJson(request, service.body, Number.POSITIVE_INFINITY)
   const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
   if (!service.ready()) throw shuttingDown()
   service.keepOpen(request)

@@ -114,6 +114,15 @@ describe('a request', () => {
     expect(await codeOf(readJson(request(pieces(10_000)), limits))).toBe('payload_too_large')
   })
 
+  test('of more values than a conversation has is refused before each of them is checked', async () => {
+    const roomy = { ...limits, maxBodyBytes: 10_000_000 }
+    const values = (count: number) => `{"input":[${'0,'.repeat(count)}0]}`
+    expect((await readJson(request(values(200_000)), roomy)).bytes).toBe(400_013)
+    expect(await codeOf(readJson(request(values(200_001)), roomy))).toBe('invalid_request')
+    const tokens = readJson(request(values(1_000_000)), roomy, Number.POSITIVE_INFINITY)
+    expect((await tokens).bytes).toBe(2_000_013)
+  })
+
   test('whose body breaks off is malformed, not a fault of ours', async () => {
     const broken = new ReadableStream({
       pull(controller) {
