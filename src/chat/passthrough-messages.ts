@@ -42,7 +42,8 @@ export class MessagesChannel implements StreamChannel {
   get progress(): Progress {
     if (this.#whole) return this.#whole.progress
     const { progress } = this.#meter
-    return this.#frames.begun ? { ...progress, started: true } : progress
+    if (!this.#frames.begun) return progress
+    return { ...progress, started: true, deliveredTokens: Math.max(1, progress.deliveredTokens) }
   }
 
   push(bytes: Uint8Array): readonly Uint8Array[] {

@@ -148,10 +148,12 @@ export class TranslateChannel implements StreamChannel {
     this.#progress.started = true
     this.#choices.add(event.choice)
     this.#characters += charactersOf(event)
-    this.#progress.deliveredTokens = Math.ceil(this.#characters / charactersPerToken)
     if (event.kind === 'choice-finish') {
       this.#closed.add(event.choice)
       this.#progress.finishReason = event.reason
+    } else {
+      // Also what nobody can read, as sealed thoughts, has been served: its prompt is owed.
+      this.#progress.deliveredTokens = Math.max(1, Math.ceil(this.#characters / charactersPerToken))
     }
     if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined) {
       this.#parts.onSignature(event.id, event.thoughtSignature)

@@ -108,3 +108,29 @@ test('of several events that tell its end, a later one adds to what was told bef
   expect(last).toContain('"delta":{"stop_reason":"end_turn"}')
   expect(last).toContain('"usage":{"output_tokens":2,"output_tokens_details":{"thinking_tokens":1},')
 })
+
+test.each([
+  ["a tool of the provider's own", block('server_tool_use')],
+  [
+    'sealed thoughts',
+    frame({
+      type: 'content_block_start',
+      index: 0,
+      content_block: { type: 'redacted_thinking', data: 'c2VhbGVk' },
+    }),
+  ],
+  [
+    'thoughts that only their signature tells of',
+    block('thinking') +
+      frame({
+        type: 'content_block_delta',
+        index: 0,
+        delta: { type: 'signature_delta', signature: 'c2lnbmVk' },
+      }),
+  ],
+])('%s has been delivered: whoever leaves then owes the prompt', (_, text) => {
+  expect(channelAfter(start).channel.progress.deliveredTokens).toBe(0)
+  const { progress } = channelAfter(start + text).channel
+  expect(progress.usage).toMatchObject({ input: 3 })
+  expect(progress.deliveredTokens).toBeGreaterThan(0)
+})
