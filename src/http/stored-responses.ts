@@ -62,10 +62,26 @@ function inputOf(service: Service, caller: Caller, id: string): JsonObject[] {
       ? undefined
       : service.responses.conversation(caller.account.id, stored.previous, service.body.maxBodyBytes)
   const earlier = before?.kind === 'whole' ? before.responses : []
-  return [
+  return withOwnIds([
     ...earlier.flatMap(({ input, answer }) => [...input, ...(answer['output'] as JsonObject[])]),
     ...stored.input,
-  ]
+  ])
+}
+
+/** Pages are found by ids, and an item may stand there twice: what comes again is listed under an id of its own. */
+function withOwnIds(items: readonly JsonObject[]): JsonObject[] {
+  const counts = new Map<string, number>()
+  return items.map((item) => {
+    const sent = String(item['id'])
+    let id = sent
+    while (counts.has(id)) {
+      const count = counts.get(sent)! + 1
+      counts.set(sent, count)
+      id = `${sent}_${count}`
+    }
+    counts.set(id, 1)
+    return id === sent ? item : { ...item, id }
+  })
 }
 
 function limitOf(text: string | null): number {

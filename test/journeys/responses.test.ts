@@ -272,6 +272,24 @@ describe('a conversation', () => {
     expect(unknown).toMatchObject({ status: 400, code: 'invalid_request', param: 'input[0].id' })
   })
 
+  test('lists an item as often as it was sent, and comes to an end', async () => {
+    const first = await client.responses.create({ model: 'sim/echo', input: 'one' })
+    const said = first.output[0] as ResponseInput[number]
+    const { id } = await client.responses.create({
+      model: 'sim/echo',
+      previous_response_id: first.id,
+      input: [said, said, { role: 'user', content: 'two' }],
+    })
+    const items: { id?: string | null }[] = []
+    for await (const item of client.responses.inputItems.list(id, { limit: 1 })) {
+      items.push(item)
+      if (items.length > 5) break
+    }
+    expect(items).toHaveLength(5)
+    expect(new Set(items.map((item) => item.id)).size).toBe(5)
+    expect(items.at(-2)?.id).toBe(first.output[0]!.id)
+  })
+
   test('measures an item as often as it is referred to', async () => {
     const first = await client.responses.create({ model: 'sim/echo', input: 'water '.repeat(1000) })
     const reference = { type: 'item_reference', id: first.output[0]!.id! } as const
