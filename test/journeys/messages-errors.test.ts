@@ -130,6 +130,8 @@ const count = (model: string, more: object = {}, options: CallOptions = {}) =>
 const image = (url: string) => [{ role: 'user', content: [{ type: 'image', source: { type: 'url', url } }] }]
 
 interface Row {
+  /** What a program can rely on, where it is not the code alone. */
+  readonly details?: object
   readonly code: ErrorCode
   readonly when: string
   readonly ask: () => Promise<Answer>
@@ -172,6 +174,7 @@ const rows: readonly Row[] = [
     when: 'a message thread is asked for',
     ask: () => ask('sim/echo', { thread: { id: 'thread_1' } }),
     param: 'thread',
+    details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
     tells: 'send the whole conversation',
   },
   {
@@ -561,7 +564,7 @@ describe('a refusal', () => {
         type: row.type,
         message: expect.any(String),
         code,
-        details: { error_code: code },
+        details: row.details ?? { error_code: code },
         param: row.param ?? null,
         metadata: expect.objectContaining({ request_id: answer.requestId, retryable }),
       },

@@ -219,6 +219,25 @@ describe('an answer', () => {
   })
 })
 
+test("the client's own loop of tools goes on without the thread that it asks for first", async () => {
+  const asked: string[] = []
+  const runner = client.beta.messages.toolRunner({
+    ...ask('sim/tools', 'How is the weather?'),
+    max_iterations: 3,
+    tools: [
+      {
+        ...tool('weather'),
+        type: 'custom',
+        parse: (input) => input as { city: string },
+        run: ({ city }) => (asked.push(city), Promise.resolve('sunny')),
+      },
+    ],
+  })
+  const last = await runner
+  expect(asked).toEqual(['sample city'])
+  expect(last.content).toMatchObject([{ type: 'text', text: 'weather answered: sunny' }])
+})
+
 describe('the key', () => {
   const sent = async (headers: Readonly<Record<string, string>>) => {
     const response = await fetch(`${weir.baseUrl}/messages`, {

@@ -60,6 +60,9 @@ export function citation(annotation: Annotation, quoted: string): JsonObject {
   }
 }
 
+/** The field of a request that asks for a message thread, which is not served. */
+export const threadField = 'thread'
+
 const typeOfCode: Readonly<Record<string, string>> = {
   overloaded: 'overloaded_error',
   store_unavailable: 'overloaded_error',
@@ -84,10 +87,17 @@ export function wireError({ error }: RenderedError): JsonObject {
       message,
       code,
       // Where Anthropic's own clients look for a code that a program can rely on.
-      details: { error_code: code },
+      details: detailsOf(code, param),
       param,
       metadata: metadata as JsonObject,
     },
     request_id: typeof requestId === 'string' ? requestId : null,
   }
+}
+
+/** Anthropic's client runs a loop of tools on a thread, and goes on without one where it is told so in these words. */
+function detailsOf(code: string, param: string | null): JsonObject {
+  return param === threadField
+    ? { error_code: 'thread_unsupported_request', unsupported: [threadField] }
+    : { error_code: code }
 }

@@ -67,7 +67,12 @@ const wireError = z.object({
   type: z.string().describe("Anthropic's word for the kind of error."),
   message: z.string(),
   code: z.string().describe('One of the codes of GET /v1/errors.'),
-  details: z.object({ error_code: z.string().describe('The same code.') }),
+  details: z.object({
+    error_code: z
+      .string()
+      .describe('The same code; for a message thread Anthropic’s own, `thread_unsupported_request`.'),
+    unsupported: z.array(z.string()).optional(),
+  }),
   param: z.string().nullable().describe('The field of the request that is at fault.'),
   metadata: z.looseObject({}),
 })

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
+import { threadField } from './answer-fields.ts'
 
 const cacheMark = z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }).nullish()
 const usdAmount = z.string().regex(/^\d+(\.\d+)?$/, 'must be a decimal string')
@@ -126,7 +127,7 @@ function refuseThread(body: unknown): void {
   if (typeof body !== 'object' || body === null || !('thread' in body) || body.thread == null) return
   throw new GatewayError('invalid_request', {
     message: 'thread: Message threads are not served; send the whole conversation in messages.',
-    param: 'thread',
+    param: threadField,
   })
 }
 
