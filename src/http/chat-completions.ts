@@ -1,15 +1,11 @@
 // POST /v1/chat/completions, and the same for the app
 
 import type { Caller } from '../accounts/caller.ts'
-import { complete } from '../chat/complete.ts'
-import { shuttingDown } from '../chat/fault-error.ts'
-import { refusePrivateMedia } from '../chat/media-urls.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
 import { authenticate } from './authenticate.ts'
-import { idempotent } from './idempotency.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
+import { serveChat } from './serve-chat.ts'
 import type { Service } from './service.ts'
-import { withinLimits } from './within-limits.ts'
 
 /** Tells who calls: by API key, or from the app. */
 export type Identify = (service: Service, request: Request) => Caller | Promise<Caller>
@@ -28,22 +24,6 @@ export async function chatCompletions(
   const known = identify(service, request)
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readJson(request, service.body)
-  const parsed = inbound.parse(json)
-  refusePrivateMedia(json, service.reachableHosts)
-  if (!service.ready()) throw shuttingDown()
-  service.keepOpen(request)
-  return idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
-    withinLimits(service, caller, requestId, () =>
-      complete(service.gateway, {
-        caller,
-        inbound,
-        request: parsed,
-        bodyBytes: bytes,
-        requestId,
-        signal,
-        keeper,
-        arrivedAt,
-      }),
-    ),
-  )
+  const call = { inbound, request: inbound.parse(json), bodyBytes: bytes, arrivedAt }
+  return serveChat(service, { request, caller, json, requestId, call })
 }

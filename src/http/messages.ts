@@ -1,16 +1,13 @@
 // POST /v1/messages and POST /v1/messages/count_tokens: Anthropic's protocol, for any model of the catalog.
 
-import { complete } from '../chat/complete.ts'
 import { countTokens } from '../chat/count-tokens.ts'
-import { shuttingDown } from '../chat/fault-error.ts'
-import { refusePrivateMedia } from '../chat/media-urls.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { inbound, modelId } from '../protocols/anthropic-messages/inbound.ts'
 import { checkedForCount } from '../protocols/anthropic-messages/request-schema.ts'
 import { authenticateEither } from './authenticate.ts'
 import { refusalIn, type Refuse } from './error-response.ts'
-import { idempotent } from './idempotency.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
+import { serveChat } from './serve-chat.ts'
 import type { Service } from './service.ts'
 import { withinLimits } from './within-limits.ts'
 
@@ -30,30 +27,8 @@ export async function createMessage(
   const caller = authenticateEither(request.headers, service)
   const { json: sent, bytes } = await readJson(request, service.body)
   const json = withBetas(sent, request.headers)
-  const parsed = inbound.parse(json)
-  refusePrivateMedia(json, service.reachableHosts)
-  if (!service.ready()) throw shuttingDown()
-  service.keepOpen(request)
-  const response = await idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
-    withinLimits(
-      service,
-      caller,
-      requestId,
-      () =>
-        complete(service.gateway, {
-          caller,
-          inbound,
-          request: parsed,
-          bodyBytes: bytes,
-          requestId,
-          signal,
-          keeper,
-          arrivedAt,
-        }),
-      refuseMessages,
-    ),
-  )
-  return identified(response)
+  const call = { inbound, request: inbound.parse(json), bodyBytes: bytes, arrivedAt }
+  return identified(await serveChat(service, { request, caller, json, requestId, call }, refuseMessages))
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */

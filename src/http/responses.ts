@@ -1,9 +1,6 @@
 // POST /v1/responses, what is kept of it, and the same for the app.
 
 import type { Caller } from '../accounts/caller.ts'
-import { complete } from '../chat/complete.ts'
-import { shuttingDown } from '../chat/fault-error.ts'
-import { refusePrivateMedia } from '../chat/media-urls.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { listedItems, responsesCall, type ResponsesCall } from '../protocols/openai-responses/inbound.ts'
@@ -17,10 +14,9 @@ import {
 import type { ResponsesRequest } from '../protocols/openai-responses/inbound-schema.ts'
 import type { StoredResponse } from '../responses/response-store.ts'
 import { byKey, type Identify } from './chat-completions.ts'
-import { idempotent } from './idempotency.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
+import { serveChat } from './serve-chat.ts'
 import type { Service } from './service.ts'
-import { withinLimits } from './within-limits.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function createResponse(
@@ -38,23 +34,14 @@ export async function createResponse(
     keep: (response) => keep(service, caller, requestId, call.items, response),
   }
   const { call, bodyBytes } = callOf(service, caller, json, bytes, hooks)
-  refusePrivateMedia(json, service.reachableHosts)
-  if (!service.ready()) throw shuttingDown()
-  service.keepOpen(request)
-  return idempotent(service, { request, caller, json, requestId }, (signal, keeper) =>
-    withinLimits(service, caller, requestId, () =>
-      complete(service.gateway, {
-        caller,
-        inbound: call.inbound,
-        request: call.request,
-        bodyBytes,
-        requestId,
-        signal,
-        keeper,
-        arrivedAt,
-      }),
-    ),
-  )
+  const { inbound, request: asked } = call
+  return serveChat(service, {
+    request,
+    caller,
+    json,
+    requestId,
+    call: { inbound, request: asked, bodyBytes, arrivedAt },
+  })
 }
 
 /**
