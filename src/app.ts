@@ -187,6 +187,7 @@ function serviceOf(
     responseLimits: {
       retentionMs: config.responses.retention,
       storedBytes: config.responses.stored_bytes,
+      accountBytes: config.responses.account_bytes,
     },
     idempotencyLimits: {
       keepMs: config.idempotency.keep_ms,

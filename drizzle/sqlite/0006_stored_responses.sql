@@ -10,4 +10,5 @@ CREATE TABLE `response` (
 	`answer` text NOT NULL
 ) STRICT;
 --> statement-breakpoint
-CREATE INDEX `response_expiry` ON `response` (`kept_until`);
+CREATE INDEX `response_expiry` ON `response` (`kept_until`);--> statement-breakpoint
+CREATE INDEX `response_account` ON `response` (`account`,`size`);

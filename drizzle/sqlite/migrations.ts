@@ -281,7 +281,7 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
 	\`input\` text NOT NULL,
 	\`answer\` text NOT NULL
 ) STRICT;
-CREATE INDEX \`response_expiry\` ON \`response\` (\`kept_until\`);
+CREATE INDEX \`response_expiry\` ON \`response\` (\`kept_until\`);CREATE INDEX \`response_account\` ON \`response\` (\`account\`,\`size\`);
 `,
   },
 ]

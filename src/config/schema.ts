@@ -333,6 +333,12 @@ export const configSchema = z.strictObject({
         1024,
         64 * 1024 ** 2,
       ),
+      account_bytes: whole(
+        'How much an account may have stored; a response beyond that says `store: false`',
+        1024 ** 3,
+        0,
+        1024 ** 4,
+      ),
     })
     .prefault({}),
   log: z

@@ -146,7 +146,7 @@ function sizeOf(items: readonly JsonObject[]): number {
 
 // ---- what is kept -----------------------------------------------------------------------------------------
 
-/** Has a response kept, if it is not too large. Its charge is booked right after, so neither is without the other. */
+/** Has a response kept, if it is not too large and its account has room for it. Its charge is booked right after, so neither is without the other. */
 function keep(
   { responses, responseLimits, log, now }: Service,
   caller: Caller,
@@ -156,7 +156,9 @@ function keep(
 ): boolean {
   const input = JSON.stringify(listedItems(items, requestId))
   const answer = JSON.stringify(response)
-  if (Buffer.byteLength(input) + Buffer.byteLength(answer) > responseLimits.storedBytes) return false
+  const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
+  if (size > responseLimits.storedBytes) return false
+  if (!hasRoom(responses, caller.account.id, responseLimits.accountBytes - size)) return false
   const previous = response['previous_response_id']
   responses
     .keep({
@@ -172,6 +174,15 @@ function keep(
       log.warn('a response was not stored yet', { request_id: requestId, error })
     })
   return true
+}
+
+/** An answer goes out also while the store cannot be read: it is only not kept. */
+function hasRoom(responses: Service['responses'], account: string, mostBytes: number): boolean {
+  try {
+    return responses.storedBytes(account) <= mostBytes
+  } catch {
+    return false
+  }
 }
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */

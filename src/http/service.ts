@@ -16,6 +16,8 @@ export interface ResponseLimits {
   readonly retentionMs: number
   /** The largest response that is kept, with its input. */
   readonly storedBytes: number
+  /** How much one account may have kept. */
+  readonly accountBytes: number
 }
 
 export interface Service extends IdempotencyParts {

@@ -35,12 +35,14 @@ export type Conversation =
 
 export interface ResponseStore {
   /**
-   * Keeps a response whose call is about to be settled: told right before its settle, it is durable no later, also when
-   * the disk fails for a while in between. It is there for nobody unless that settle, and no recovery, ends the call.
-   * So an answer is not charged for and then missing, and none is had for nothing. The responses it continues stay for
-   * as long as it does.
+   * Keeps a response whose call is about to be settled: told right before its settle, it is durable no later, so that an
+   * answer is not charged for and then missing. A disk too full for it is the exception: money goes first, and the
+   * response follows when there is room, if this process lives to see it. It is there for nobody unless that settle,
+   * and no recovery, ends the call, so none is had for nothing. The responses it continues stay for as long as it does.
    */
   keep(command: KeepCommand): Promise<void>
+  /** How many bytes of responses an account has here, or is about to. */
+  storedBytes(account: string): number
   /** undefined where it was never there, has expired, was deleted or is another account's. */
   find(account: string, id: string): StoredResponse | undefined
   /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */

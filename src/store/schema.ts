@@ -362,7 +362,8 @@ function recordTables(c: typeof columns) {
       input: c.json('input').notNull(),
       answer: c.json('answer').notNull(),
     },
-    (t) => [c.index('response_expiry').on(t.keptUntil)],
+    // An account's bytes are added up without a look at what they are of.
+    (t) => [c.index('response_expiry').on(t.keptUntil), c.index('response_account').on(t.account, t.size)],
   )
 
   return { requestLog, signature, idempotency, payment, response }

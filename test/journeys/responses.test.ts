@@ -382,6 +382,23 @@ describe('what is stored', () => {
   })
 })
 
+test('an account that has stored as much as it may is answered all the same, and told that nothing is kept', async () => {
+  await using small = await startWeir({ config: 'responses: { account_bytes: 3000 }' })
+  const full = new OpenAI({ apiKey: small.key, baseURL: small.baseUrl, maxRetries: 0 })
+  const ask = async () =>
+    (await full.responses.create({ model: 'sim/echo', input: 'Where to?' })) as OpenAI.Responses.Response & {
+      store: boolean
+    }
+  const first = await ask()
+  expect(first.store).toBe(true)
+  let last = first
+  for (let asked = 1; last.store && asked < 10; asked++) last = await ask()
+  expect(last).toMatchObject({ store: false, status: 'completed', output_text: 'Where to?' })
+  expect(await failure(full.responses.retrieve(last.id))).toBeInstanceOf(OpenAI.NotFoundError)
+  await full.responses.delete(first.id)
+  expect((await ask()).store).toBe(true)
+})
+
 test('what is stored expires when its time is over', async () => {
   await using brief = await startWeir({ config: 'responses: { retention: 1500 }' })
   const { responses } = new OpenAI({ apiKey: brief.key, baseURL: brief.baseUrl, maxRetries: 0 })

@@ -181,7 +181,7 @@ describe('a conversation', () => {
   })
 })
 
-test('while the disk is full a response waits with the settle that charges it, and leaves the file to the money', async () => {
+test('while nothing can be written a response waits with the settle that charges it, and leaves the file to the money', async () => {
   const dataDir = freshDir()
   const database = openDatabase(dataDir, noon)
   const ledger = new SqliteLedger({
@@ -197,14 +197,14 @@ test('while the disk is full a response waits with the settle that charges it, a
   ledger.group.spillTo(spill)
   await ledger.grant(grantOf('g', usd(10)))
   await ledger.hold(holdOf('a'))
-  database.run('PRAGMA max_page_count = 1')
+  database.run('PRAGMA query_only = 1')
   const answer = JSON.stringify({ output: [], text: 'x'.repeat(100_000) })
   const kept = responses.keep(keepOf('a', { answer }))
   const settled = ledger.settle(settleOf('a', usd(1)))
   await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
   expect(new SpillFile(dataDir).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
   expect(responses.find('anna', 'resp_a')).toBeUndefined()
-  database.run('PRAGMA max_page_count = 100000')
+  database.run('PRAGMA query_only = 0')
   expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
   await kept
   expect(responses.find('anna', 'resp_a')?.answer).toEqual(JSON.parse(answer))
@@ -212,3 +212,59 @@ test('while the disk is full a response waits with the settle that charges it, a
   spill.close()
   database.close()
 }, 10_000)
+
+test('a response that finds no room waits alone, and the charges of all go on', async () => {
+  const dataDir = freshDir()
+  const database = openDatabase(dataDir, noon)
+  const ledger = new SqliteLedger({
+    database,
+    path: `${dataDir}/weir.db`,
+    clock: () => noon,
+    limits: defaultGroupLimits,
+    riders: [],
+    deadOwners: () => new Set<string>(),
+  })
+  const responses = new SqliteResponses(database, ledger, () => noon)
+  await ledger.grant(grantOf('g', usd(10)))
+  await ledger.hold(holdOf('a'))
+  const { page_count: pages } = database.prepare<{ page_count: bigint }, []>('PRAGMA page_count').get()!
+  database.run(`PRAGMA max_page_count = ${pages + 60n}`)
+
+  const answer = JSON.stringify({ output: [], text: 'x'.repeat(1_000_000) })
+  const kept = responses.keep(keepOf('a', { answer }))
+  expect(await ledger.settle(settleOf('a', usd(1)))).toMatchObject({ kind: 'settled' })
+  for (const call of ['b', 'c', 'd']) {
+    await ledger.hold(holdOf(call))
+    expect(await ledger.settle(settleOf(call, usd(1)))).toMatchObject({ kind: 'settled' })
+  }
+  expect(responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(ledger.writable()).toBe(true)
+
+  database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
+  await kept
+  expect(responses.find('anna', 'resp_a')?.answer).toEqual(JSON.parse(answer))
+  await ledger.close()
+  database.close()
+}, 10_000)
+
+test('what an account has stored is added up, and what it deletes or outlives is not', async () => {
+  const dataDir = freshDir()
+  const store = await open(dataDir)
+  const sizeOf = (call: string) => {
+    const { input, answer } = keepOf(call)
+    return Buffer.byteLength(input) + Buffer.byteLength(answer)
+  }
+  expect(store.responses.storedBytes('anna')).toBe(0)
+  await answered(store, 'a')
+  await answered(store, 'b')
+  expect(store.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
+  expect(store.responses.storedBytes('bert')).toBe(0)
+  const other = openStore(dataDir, { clock: () => now })
+  opened.push(other)
+  expect(other.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
+  await store.responses.delete('anna', 'resp_a')
+  expect(store.responses.storedBytes('anna')).toBe(sizeOf('b'))
+  now += 40 * day
+  await store.responses.sweep(now)
+  expect(store.responses.storedBytes('anna')).toBe(0)
+})

@@ -22,6 +22,8 @@ const busyPatienceMs = 1000
 const outageRetryMs = 250
 /** How long the end of a call waits for the disk before its caller is told; the command itself is kept. */
 const endPatienceMs = 5000
+/** Each may be as large as an answer. */
+const mostPutOff = 64
 
 /** What a group needs from the ledger, around its commands. All of it is synchronous. */
 export interface GroupHooks {
@@ -65,6 +67,9 @@ export class GroupCommit {
   #spill: SpillTarget | null = null
   #spilled = false
   #queue: Entry[] = []
+  /** Of those that are kept in memory alone: what found no room. */
+  #later: Entry[] = []
+  #laterTimer: ReturnType<typeof setTimeout> | undefined
   #scheduled = false
   #busySince: number | null = null
   #down = false
@@ -133,6 +138,8 @@ export class GroupCommit {
     if (this.#down) this.#retryQueue()
     clearTimeout(this.#retry)
     this.#closed = true
+    clearTimeout(this.#laterTimer)
+    for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
     const lost = this.#queue.splice(0)
     for (const entry of lost) entry.reject(unavailable(undefined))
     for (const statement of [this.#begin, this.#commit, this.#rollback]) statement.finalize()
@@ -226,8 +233,10 @@ export class GroupCommit {
       return
     }
     if (isOutage(error)) {
-      this.#queue.unshift(...group)
-      this.#outage()
+      const money = group.filter((entry) => entry.record !== null)
+      this.#queue.unshift(...money)
+      if (money.length === group.length) this.#outage()
+      else for (const entry of group) if (entry.record === null) this.#putOff(entry)
       return
     }
     if (group.length === 1) {
@@ -243,6 +252,28 @@ export class GroupCommit {
         if (isOutage(alone)) return this.#failed(rest, alone)
         this.#failed([entry], alone)
       }
+    }
+  }
+
+  /** What is kept for a client alone may be too large for what room there is: it must not stand before the money. */
+  #putOff(entry: Entry): void {
+    if (this.#later.length >= mostPutOff) entry.reject(unavailable(undefined))
+    else this.#later.push(entry)
+    this.#laterTimer ??= setTimeout(() => {
+      this.#laterTimer = undefined
+      const entries = this.#later.splice(0)
+      for (const again of entries) this.#tryAlone(again)
+    }, outageRetryMs)
+  }
+
+  #tryAlone(entry: Entry): void {
+    try {
+      if (this.#closed || this.#down) throw unavailable(undefined)
+      this.#commitGroup([entry])
+    } catch (error) {
+      if (this.#closed) entry.reject(error)
+      else if (this.#down || isOutage(error) || isBusy(error)) this.#putOff(entry)
+      else entry.reject(new GatewayError('internal_error', { cause: error }))
     }
   }
 

@@ -21,6 +21,8 @@ const sweptInOneRound = 5_000
 const sparedMs = 86_400_000
 /** More responses than any conversation has: what a model reads ends long before. */
 const longestConversation = 10_000
+/** Accounts whose bytes are known without adding them up. */
+const accountsRemembered = 10_000
 
 interface Row {
   readonly id: string
@@ -40,6 +42,8 @@ export class SqliteResponses implements ResponseStore {
   readonly #sql: ReturnType<typeof statements>
   readonly #group: Pick<SqliteLedger, 'admit' | 'persist'>
   readonly #clock: () => number
+  /** By account, since they were last added up. */
+  readonly #bytes = new Map<string, number>()
 
   constructor(database: Database, group: Pick<SqliteLedger, 'admit' | 'persist'>, clock: () => number) {
     this.#sql = statements(database)
@@ -51,10 +55,20 @@ export class SqliteResponses implements ResponseStore {
     const { id, account, call, previous = null, expiresAt, input, answer } = command
     const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
     const keptUntil = expiresAt + sparedMs
+    this.#bytes.set(account, this.storedBytes(account) + size)
     await this.#group.persist(() => {
       this.#sql.put.run(id, account, call, previous, expiresAt, keptUntil, size, input, answer)
       if (previous !== null) this.#sql.extend.run(account, previous, expiresAt, keptUntil)
     })
+  }
+
+  storedBytes(account: string): number {
+    const known = this.#bytes.get(account)
+    if (known !== undefined) return known
+    const stored = reading(() => Number(this.#sql.bytes.get(account)?.bytes ?? 0))
+    if (this.#bytes.size >= accountsRemembered) this.#bytes.clear()
+    this.#bytes.set(account, stored)
+    return stored
   }
 
   find(account: string, id: string): StoredResponse | undefined {
@@ -74,8 +88,10 @@ export class SqliteResponses implements ResponseStore {
     return { kind: 'whole', responses: rows.flatMap((row) => (row ? [responseOf(row)] : [])) }
   }
 
-  delete(account: string, id: string): Promise<boolean> {
-    return this.#group.admit(() => this.#sql.remove.run(account, id, this.#clock()).changes > 0)
+  async delete(account: string, id: string): Promise<boolean> {
+    const gone = await this.#group.admit(() => this.#sql.remove.run(account, id, this.#clock()).changes > 0)
+    this.#bytes.delete(account)
+    return gone
   }
 
   async sweep(now: number): Promise<number> {
@@ -85,6 +101,7 @@ export class SqliteResponses implements ResponseStore {
       swept += gone
       if (gone < sweptAtOnce) break
     }
+    if (swept > 0) this.#bytes.clear()
     return swept
   }
 }
@@ -131,6 +148,9 @@ function statements(database: Database) {
          FROM response JOIN chain ON response.id = chain.previous
          WHERE response.account = ?1 AND depth < ${longestConversation})
        SELECT id, previous, size FROM chain ORDER BY depth`,
+    ),
+    bytes: database.prepare<{ bytes: bigint | null }, [string]>(
+      'SELECT sum(size) AS bytes FROM response WHERE account = ?',
     ),
     read: database.prepare<Row, [string, string]>(
       'SELECT id, previous, size, input, answer FROM response WHERE account = ? AND id = ?',
