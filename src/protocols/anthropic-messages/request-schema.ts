@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
+import { safeParsed } from '../safe-parse.ts'
 import { threadField } from './answer-fields.ts'
 
 const cacheMark = z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }).nullish()
@@ -111,7 +112,7 @@ function checkedBy<Checked>(
   body: unknown,
   place: readonly string[] = [],
 ): Checked {
-  const parsed = parsedBy(schema, body)
+  const parsed = safeParsed(schema, body)
   if (parsed.success) return parsed.data
   const issue = deepest(parsed.error.issues[0]!)
   const param = [...place, ...issue.path.map(String)].join('.')
@@ -129,15 +130,6 @@ function refuseThread(body: unknown): void {
     message: 'thread: Message threads are not served; send the whole conversation in messages.',
     param: threadField,
   })
-}
-
-function parsedBy<Checked>(schema: z.ZodType<Checked>, body: unknown) {
-  try {
-    return schema.safeParse(body)
-  } catch (cause) {
-    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
-    throw new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
-  }
 }
 
 /** Of a union's failed branches, the one that got furthest is the one the client meant. */

@@ -8,7 +8,7 @@ import { toBase64 } from '../embedding-inputs.ts'
 import type { EmbeddingInput, EmbeddingRequest } from '../embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
 import { readRouting } from './inbound.ts'
-import { invalidRequest } from './invalid-param.ts'
+import { invalidParam, invalidRequest } from './invalid-param.ts'
 import { wireWarnings } from './message-fields.ts'
 import { chatCompletionRequest } from './schema.ts'
 import { isObject } from '../json.ts'
@@ -110,10 +110,14 @@ export function parseEmbedding(body: unknown): InboundEmbedding {
 function inputsOf(input: unknown): readonly EmbeddingInput[] {
   if (typeof input === 'string') return [nonEmptyText(input, 'input')]
   if (!Array.isArray(input) || input.length === 0) {
-    throw invalid('input', 'it must be a text, a list of texts, a list of tokens, or a list of such lists.')
+    throw invalidParam(
+      'input',
+      'it must be a text, a list of texts, a list of tokens, or a list of such lists.',
+    )
   }
   if (typeof input[0] === 'number') return [tokensOf(input, 'input')]
-  if (input.length > maxInputs) throw invalid('input', `at most ${maxInputs} inputs fit into one request.`)
+  if (input.length > maxInputs)
+    throw invalidParam('input', `at most ${maxInputs} inputs fit into one request.`)
   const texts = typeof input[0] === 'string'
   return input.map((one: unknown, at) =>
     texts ? nonEmptyText(one, `input[${at}]`) : tokensOf(one, `input[${at}]`),
@@ -122,18 +126,17 @@ function inputsOf(input: unknown): readonly EmbeddingInput[] {
 
 function nonEmptyText(value: unknown, param: string): string {
   if (typeof value === 'string' && value !== '') return value
-  throw invalid(param, typeof value === 'string' ? 'it is empty.' : 'it must be a text, as the first one is.')
+  throw invalidParam(
+    param,
+    typeof value === 'string' ? 'it is empty.' : 'it must be a text, as the first one is.',
+  )
 }
 
 function tokensOf(value: unknown, param: string): readonly number[] {
-  if (!Array.isArray(value) || value.length === 0) throw invalid(param, 'it must be a list of tokens.')
+  if (!Array.isArray(value) || value.length === 0) throw invalidParam(param, 'it must be a list of tokens.')
   const wrong = value.findIndex((one) => !Number.isSafeInteger(one) || one < 0)
-  if (wrong >= 0) throw invalid(`${param}[${wrong}]`, 'a token is a whole number, not negative.')
+  if (wrong >= 0) throw invalidParam(`${param}[${wrong}]`, 'a token is a whole number, not negative.')
   return value
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
 }
 
 /** Vectors are no tokens of output. One for each input keeps the money side of chat, which never holds for none. */

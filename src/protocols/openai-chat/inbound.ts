@@ -4,10 +4,11 @@ import type { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
+import { safeParsed } from '../safe-parse.ts'
 import { keepaliveComment } from '../sse.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
-import { invalidRequest } from './invalid-param.ts'
+import { invalidParam, invalidRequest, unsupportedParam } from './invalid-param.ts'
 import { maxOutputTokens, readRequest } from './read-request.ts'
 import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
 import { wholeAnswer } from './whole.ts'
@@ -29,8 +30,7 @@ function parse(sent: unknown): InboundRequest {
   const body = withModel(sent)
   refuseOtherEndpoints(body)
   refuseUnservedTools(body)
-  const fault = faultOf(body)
-  if (fault) throw fault
+  checkFields(body)
   // The client's own object goes on, not zod's copy: the schema transforms nothing.
   const request = withoutPrototypeKey(body) as ChatCompletionRequest
   refuseContradictions(request)
@@ -46,30 +46,19 @@ const fields = new Map<string, z.ZodType>(Object.entries(chatCompletionRequest.s
 const required = [...fields].filter(([, field]) => !field.safeParse(undefined).success).map(([name]) => name)
 
 /** Of sixty fields a request has a few: a look at each of the others would take most of the time of a call's reading. */
-function faultOf(body: JsonObject): GatewayError | undefined {
-  try {
-    for (const name of required) {
-      const fault = faultOfField(name, body[name])
-      if (fault) return fault
-    }
-    for (const name in body) {
-      const fault = required.includes(name) ? undefined : faultOfField(name, body[name])
-      if (fault) return fault
-    }
-    return undefined
-  } catch (cause) {
-    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
-    return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
-  }
+function checkFields(body: JsonObject): void {
+  for (const name of required) checkField(name, body[name])
+  for (const name in body) if (!required.includes(name)) checkField(name, body[name])
 }
 
-function faultOfField(name: string, value: Json | undefined): GatewayError | undefined {
-  const error = fields.get(name)?.safeParse(value).error
-  return error && invalidRequest(error, [name])
+function checkField(name: string, value: Json | undefined): void {
+  const field = fields.get(name)
+  const error = field && safeParsed(field, value).error
+  if (error) throw invalidRequest(error, [name])
 }
 
 /** Who names only a list of models asks for its first, and falls back on the rest. */
-function withModel(body: JsonObject): JsonObject {
+export function withModel(body: JsonObject): JsonObject {
   const { models } = body
   if (body['model'] != null || !Array.isArray(models) || models.length === 0) return body
   const [model, ...rest] = models
@@ -103,21 +92,11 @@ function refuseUnservedTools(body: JsonObject): void {
     for (const [i, tool] of body['tools'].entries()) {
       const type = isObject(tool) ? tool['type'] : undefined
       if (typeof type === 'string' && type !== 'function')
-        throw unsupported(`tools[${i}].type`, 'Only function tools are served.')
+        throw unsupportedParam(`tools[${i}].type`, 'Only function tools are served.')
     }
   }
-  if (body['web_search_options'] != null) throw unsupported('web_search_options', 'Web search is not served.')
-}
-
-function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_parameter', {
-    message: `'${param}' cannot be honoured: ${message}`,
-    param,
-  })
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
+  if (body['web_search_options'] != null)
+    throw unsupportedParam('web_search_options', 'Web search is not served.')
 }
 
 /** What no single field shows: results without a call, choices of tools that are not there. */
@@ -127,21 +106,22 @@ function refuseContradictions(request: ChatCompletionRequest): void {
     if (message.role === 'assistant') {
       // The audio of an earlier answer can only be named to the provider that made it, and we may ask another.
       if (message['audio'] != null)
-        throw unsupported(`messages[${i}].audio`, 'send its transcript as content.')
+        throw unsupportedParam(`messages[${i}].audio`, 'send its transcript as content.')
       if (message.tool_calls == null) continue
       calls ??= new Set()
       for (const call of message.tool_calls) calls.add(call.id)
     } else if (message.role === 'tool' && calls?.has(message.tool_call_id) !== true) {
-      throw invalid(`messages[${i}].tool_call_id`, 'no tool call before this message has that id.')
+      throw invalidParam(`messages[${i}].tool_call_id`, 'no tool call before this message has that id.')
     }
   }
   const choice = request.tool_choice
   if (choice == null || choice === 'auto' || choice === 'none') return
   const names = new Set([...(request.tools ?? []), ...legacyTools(request)].map((tool) => tool.function.name))
   if (choice === 'required') {
-    if (names.size === 0) throw invalid('tool_choice', "'required' needs tools to choose from.")
+    if (names.size === 0) throw invalidParam('tool_choice', "'required' needs tools to choose from.")
   } else if (choice.type === 'function') {
-    if (!names.has(choice.function.name)) throw invalid('tool_choice.function.name', 'no tool has that name.')
+    if (!names.has(choice.function.name))
+      throw invalidParam('tool_choice.function.name', 'no tool has that name.')
   }
 }
 
@@ -183,6 +163,6 @@ export function readRouting(routing: ChatCompletionRequest['provider']): Routing
 /** A price cap may come as a number; one so small that JavaScript would write an exponent must be a string. */
 function decimalString(amount: string | number, param: string): string {
   const text = String(amount)
-  if (!/^\d+(\.\d+)?$/.test(text)) throw invalid(param, 'write it as a decimal string.')
+  if (!/^\d+(\.\d+)?$/.test(text)) throw invalidParam(param, 'write it as a decimal string.')
   return text
 }

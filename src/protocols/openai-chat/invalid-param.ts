@@ -47,3 +47,16 @@ function deepest(issue: z.core.$ZodIssue, before: Path): { path: Path; message: 
   const reasons = [...new Set(branches.map((branch) => branch.message))]
   return reasons.length === 0 ? own : { path, message: reasons.join(', or ') }
 }
+
+/** The same for a fault that no schema shows; `message` goes on after the name of the field. */
+export function invalidParam(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
+}
+
+/** For what is understood and not served. */
+export function unsupportedParam(param: string, message: string): GatewayError {
+  return new GatewayError('unsupported_parameter', {
+    message: `'${param}' cannot be honoured: ${message}`,
+    param,
+  })
+}

@@ -14,10 +14,11 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { isObject } from '../json.ts'
-import { readRouting } from '../openai-chat/inbound.ts'
-import { invalidRequest } from '../openai-chat/invalid-param.ts'
+import { readRouting, withModel } from '../openai-chat/inbound.ts'
+import { invalidParam, invalidRequest, unsupportedParam } from '../openai-chat/invalid-param.ts'
 import { present } from '../openai-chat/read-request.ts'
 import type { Envelope, Warning } from '../protocol.ts'
+import { safeParsed } from '../safe-parse.ts'
 import { readItems } from './inbound-items.ts'
 import {
   type FunctionToolItem,
@@ -42,32 +43,14 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
     throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
   }
   const body = withModel(sent)
-  const fault = faultOf(body)
-  if (fault) throw fault
+  const { error } = safeParsed(responsesRequest, body)
+  if (error) throw invalidRequest(error)
   // The client's own object goes on, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
   refuseUnserved(request)
   if (request.input == null && request.previous_response_id == null)
-    throw invalid('input', 'it is required where no previous_response_id is given.')
+    throw invalidParam('input', 'it is required where no previous_response_id is given.')
   return request
-}
-
-function faultOf(body: JsonObject): GatewayError | undefined {
-  try {
-    const { error } = responsesRequest.safeParse(body)
-    return error && invalidRequest(error)
-  } catch (cause) {
-    // zod compares the `length` of what is no string, too, and an object that is no number at all throws there.
-    return new GatewayError('invalid_request', { message: 'The body is not valid.', cause })
-  }
-}
-
-/** Who names only a list of models asks for its first, and falls back on the rest. */
-function withModel(body: JsonObject): JsonObject {
-  const { models } = body
-  if (body['model'] != null || !Array.isArray(models) || models.length === 0) return body
-  const [model, ...rest] = models
-  return { ...body, model: model!, models: rest }
 }
 
 const unserved: Readonly<Record<string, string>> = {
@@ -77,22 +60,14 @@ const unserved: Readonly<Record<string, string>> = {
 
 function refuseUnserved(request: ResponsesRequest): void {
   if (request.background === true) {
-    throw unsupported('background', 'responses are not made in the background; ask for a stream instead.')
+    throw unsupportedParam(
+      'background',
+      'responses are not made in the background; ask for a stream instead.',
+    )
   }
   for (const [param, why] of Object.entries(unserved)) {
-    if (request[param] != null) throw unsupported(param, why)
+    if (request[param] != null) throw unsupportedParam(param, why)
   }
-}
-
-function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_parameter', {
-    message: `'${param}' cannot be honoured: ${message}`,
-    param,
-  })
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
 }
 
 // ---- what the request leaves to others --------------------------------------------------------------------
@@ -176,7 +151,7 @@ export function completeItems(
     const kept = id === undefined ? undefined : recalled.items.get(id)
     if (kept !== undefined) return kept as InputItem
     if (kindOf(item) === 'item_reference') {
-      throw invalid(`input[${at}].id`, 'this account has no stored item with that id.')
+      throw invalidParam(`input[${at}].id`, 'this account has no stored item with that id.')
     }
     return item
   })
@@ -188,20 +163,24 @@ export function refuseContradictions(
   history: readonly InputItem[],
   items: readonly InputItem[],
 ): void {
-  if (history.length + items.length === 0) throw invalid('input', 'there is nothing in it.')
+  if (history.length + items.length === 0) throw invalidParam('input', 'there is nothing in it.')
   const calls = new Set<unknown>()
   for (const [at, item] of [...history, ...items].entries()) {
     if (kindOf(item) === 'function_call') calls.add(item['call_id'])
     if (kindOf(item) === 'function_call_output' && !calls.has(item['call_id'])) {
-      throw invalid(`input[${at - history.length}].call_id`, 'no function call before this item has that id.')
+      throw invalidParam(
+        `input[${at - history.length}].call_id`,
+        'no function call before this item has that id.',
+      )
     }
   }
   const choice = request.tool_choice
   if (choice === 'required' && (request.tools ?? []).length === 0)
-    throw invalid('tool_choice', "'required' needs tools to choose from.")
+    throw invalidParam('tool_choice', "'required' needs tools to choose from.")
   if (choice != null && typeof choice === 'object' && choice.type === 'function') {
     const names = functionsOf(request).map((tool) => tool.name)
-    if (!names.includes(choice['name'] as string)) throw invalid('tool_choice.name', 'no tool has that name.')
+    if (!names.includes(choice['name'] as string))
+      throw invalidParam('tool_choice.name', 'no tool has that name.')
   }
 }
 
