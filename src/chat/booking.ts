@@ -371,8 +371,7 @@ async function countedNeed(
   { request, bodyBytes }: PaidCall,
   candidates: readonly Candidate[],
 ): Promise<Need> {
-  const quick = promptBound(request.body, bodyBytes)
-  const counted = Math.min(quick, await tokenBound(request.body, bodyBytes))
+  const counted = await tokenBound(request.body, bodyBytes)
   return needOf(request.envelope, candidates, counted, gateway.limits.holdOutputTokens)
 }
 

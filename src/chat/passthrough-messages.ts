@@ -7,9 +7,9 @@ import { EventEncoder } from '../protocols/anthropic-messages/encode.ts'
 import { NativeFrames } from '../protocols/anthropic-messages/native.ts'
 import { parser } from '../protocols/anthropic-messages/parse.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocols/protocol.ts'
-import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
+import { bytesOf, SseDecoder, type Frame } from '../protocols/sse.ts'
 import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
-import { TranslateChannel } from './translate.ts'
+import { TranslateChannel, wholeChannel } from './translate.ts'
 
 /** Says nothing: the frames themselves are the client's answer. */
 const silent: StreamEncoder = { start: () => [], event: () => [], finish: () => [], fail: () => [] }
@@ -57,18 +57,18 @@ export class MessagesChannel implements StreamChannel {
   }
 
   take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#whole ??= wholeChannel(this.#context)
+    this.#whole ??= wholeChannel(new EventEncoder(this.#context), this.#context)
     return this.#whole.take(events)
   }
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
     if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
     // The gateway never cuts it short: a request whose output it would bound does not pass as it is.
-    return written(this.#frames.finish(bill))
+    return bytesOf(this.#frames.finish(bill))
   }
 
   fail(error: RenderedError): readonly Uint8Array[] {
-    return this.#whole ? this.#whole.fail(error) : written(new EventEncoder(this.#context).fail(error))
+    return this.#whole ? this.#whole.fail(error) : bytesOf(new EventEncoder(this.#context).fail(error))
   }
 
   #tap(frames: readonly Frame[]): readonly Frame[] {
@@ -79,21 +79,6 @@ export class MessagesChannel implements StreamChannel {
   #written(): readonly Uint8Array[] {
     const passed = this.#passed
     this.#passed = []
-    return written(passed)
+    return bytesOf(passed)
   }
-}
-
-function written(frames: readonly Frame[]): readonly Uint8Array[] {
-  return frames.length === 0 ? [] : [Buffer.from(frames.map(encodeFrame).join(''))]
-}
-
-/** The answer of a provider that sent plain JSON instead of a stream, from events. */
-function wholeChannel(context: AnswerContext): TranslateChannel {
-  return new TranslateChannel({
-    decoder: new SseDecoder(),
-    parser,
-    encoder: new EventEncoder(context),
-    extra: context.extra,
-    onSignature: () => undefined,
-  })
 }

@@ -9,17 +9,18 @@ import type { AnthropicQuirks } from '../protocols/anthropic-messages/schema.ts'
 import { ChunkEncoder, closingFrames, failingFrames } from '../protocols/openai-chat/encode.ts'
 import { VerbatimFilter } from '../protocols/openai-chat/meter.ts'
 import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import { gatewayFields } from '../protocols/openai-chat/schema.ts'
 import { repairWhole } from '../protocols/openai-chat/repair-whole.ts'
 import { FrameRepair } from '../protocols/openai-chat/repair.ts'
 import { faultInside } from '../protocols/openai-chat/upstream-fault.ts'
 import { usageOf } from '../protocols/openai-chat/upstream-usage.ts'
 import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '../protocols/protocol.ts'
-import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
+import { bytesOf, encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
 import { MessagesChannel } from './passthrough-messages.ts'
 import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
-import { TranslateChannel } from './translate.ts'
+import { type TranslateChannel, wholeChannel } from './translate.ts'
 
 /** Whether a provider's answers are in the client's own protocol. */
 export function passesThrough(client: ProtocolId, provider: Provider): boolean {
@@ -44,18 +45,6 @@ export function nativeMessages(
   const native = nativeRequest(body, target as Target<AnthropicQuirks>)
   return { ...native, body: JSON.stringify(native.body) }
 }
-
-/** Fields of ours that no provider knows. */
-const ours = [
-  'models',
-  'provider',
-  'max_cost',
-  'max_tool_calls',
-  'session_id',
-  'strict',
-  'on_disconnect',
-  'usage',
-] as const
 
 /** The fields that are told in other words, or in newer ones. */
 const toldOtherwise = ['reasoning', 'functions', 'function_call'] as const
@@ -87,7 +76,7 @@ export function passthroughBody(
   outputBound: number | undefined,
 ): { path: string; headers: Record<string, string>; body: string } {
   const body: JsonObject = { ...request.body, model: target.model }
-  for (const field of ours) delete body[field]
+  for (const field of gatewayFields) delete body[field]
   if (outputBound !== undefined) {
     delete body.max_tokens
     delete body.max_completion_tokens
@@ -129,10 +118,6 @@ export function passthroughWhole(
 
 const utf8 = new TextEncoder()
 
-function written(frames: readonly Frame[]): readonly Uint8Array[] {
-  return frames.length === 0 ? [] : [utf8.encode(frames.map(encodeFrame).join(''))]
-}
-
 /**
  * Most providers send a token in each delta, so the deltas are the count; four characters to a token are the figure
  * for those that send several at a time.
@@ -145,18 +130,6 @@ function deliveredIn(deltas: number, characters: number): number {
 /** How the provider's error inside a stream reads. */
 function faultIn(error: unknown): Fault {
   return faultInside({ error }) ?? transportFault('broken', 'the provider reported an error without words')
-}
-
-/** The answer of a provider that sent plain JSON instead of a stream, from events. */
-function wholeChannel(context: AnswerContext): TranslateChannel {
-  const unused = { initial: () => undefined, step: () => [undefined, []] as const, end: () => [] }
-  return new TranslateChannel({
-    decoder: new SseDecoder(),
-    parser: unused,
-    encoder: new ChunkEncoder(context),
-    extra: context.extra,
-    onSignature: () => undefined,
-  })
 }
 
 /** Frames go on byte for byte; only the model's name, the usage and the end are ours. */
@@ -207,7 +180,7 @@ class VerbatimChannel implements StreamChannel {
   }
 
   take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#whole ??= wholeChannel(this.#context)
+    this.#whole ??= wholeChannel(new ChunkEncoder(this.#context), this.#context)
     return this.#whole.take(events)
   }
 
@@ -217,12 +190,12 @@ class VerbatimChannel implements StreamChannel {
       stoppedBy === undefined || this.progress.finished
         ? []
         : stopFrames(this.#answer, this.#choices, stoppedBy)
-    return written([...cut, ...closingFrames(this.#answer, usage, bill, stopNote(stoppedBy))])
+    return bytesOf([...cut, ...closingFrames(this.#answer, usage, bill, stopNote(stoppedBy))])
   }
 
   fail(error: RenderedError): readonly Uint8Array[] {
     if (this.#whole) return this.#whole.fail(error)
-    return written(failingFrames(this.#answer, error, [...Array(this.#choices).keys()]))
+    return bytesOf(failingFrames(this.#answer, error, [...Array(this.#choices).keys()]))
   }
 
   /** Frames that we add carry the provider's id and time: they never change within an answer. */
@@ -279,14 +252,14 @@ class RepairChannel implements StreamChannel {
   end(): readonly Uint8Array[] {
     this.#over = true
     try {
-      return written(this.#decoder.end().flatMap((frame) => this.#repair.push(frame)))
+      return bytesOf(this.#decoder.end().flatMap((frame) => this.#repair.push(frame)))
     } catch (error) {
       return this.#unreadable(error)
     }
   }
 
   take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#whole ??= wholeChannel(this.#context)
+    this.#whole ??= wholeChannel(new ChunkEncoder(this.#context), this.#context)
     return this.#whole.take(events)
   }
 
@@ -297,11 +270,11 @@ class RepairChannel implements StreamChannel {
       const ending = { choices: choices.map((index) => ({ index, delta: {}, finish_reason: 'length' })) }
       this.#repair.push({ event: undefined, data: JSON.stringify({ ...ending, ...stopNote(stoppedBy) }) })
     } else Object.assign(this.#context.extra, stopNote(stoppedBy))
-    return written(this.#repair.finish(usage, bill))
+    return bytesOf(this.#repair.finish(usage, bill))
   }
 
   fail(error: RenderedError): readonly Uint8Array[] {
-    return this.#whole ? this.#whole.fail(error) : written(this.#repair.fail(error))
+    return this.#whole ? this.#whole.fail(error) : bytesOf(this.#repair.fail(error))
   }
 
   /** What the provider has counted; read once for each count, not at every look. */

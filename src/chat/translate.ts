@@ -5,7 +5,7 @@ import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { Bill, StreamEncoder, StreamParser } from '../protocols/protocol.ts'
-import { encodeFrame, type Frame } from '../protocols/sse.ts'
+import { encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
 import { transportFault } from './fault-error.ts'
 import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
 
@@ -181,6 +181,21 @@ export class TranslateChannel implements StreamChannel {
     this.#text = ''
     return text === '' ? [] : [this.#utf8.encode(text)]
   }
+}
+
+/** For a provider that sent plain JSON instead of a stream of the client's own protocol: its answer comes as events. */
+export function wholeChannel(
+  encoder: StreamEncoder,
+  { extra }: Pick<TranslateParts, 'extra'>,
+): TranslateChannel {
+  const unused = { initial: () => undefined, step: () => [undefined, []] as const, end: () => [] }
+  return new TranslateChannel({
+    decoder: new SseDecoder(),
+    parser: unused,
+    encoder,
+    extra,
+    onSignature: () => undefined,
+  })
 }
 
 function charactersOf(event: ChatEvent): number {

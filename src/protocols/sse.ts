@@ -83,5 +83,12 @@ export function encodeFrame(frame: Frame): string {
   return frame.event === undefined ? data : `event: ${frame.event}\n${data}`
 }
 
+const utf8 = new TextEncoder()
+
+/** Frames as bytes, in one piece; nothing where there are none. */
+export function bytesOf(frames: readonly Frame[]): readonly Uint8Array[] {
+  return frames.length === 0 ? [] : [utf8.encode(frames.map(encodeFrame).join(''))]
+}
+
 /** A comment, which says nothing to anybody: written to a stream that has been silent for a while. */
-export const keepaliveComment = new TextEncoder().encode(': keepalive\n\n')
+export const keepaliveComment = utf8.encode(': keepalive\n\n')
