@@ -4,7 +4,7 @@ import type { Caller } from '../accounts/caller.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
 import { authenticate } from './authenticate.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { serveChat } from './serve-chat.ts'
+import { serveChat } from './serve-paid.ts'
 import type { Service } from './service.ts'
 
 /** Tells who calls: by API key, or from the app. */

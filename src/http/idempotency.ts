@@ -30,7 +30,8 @@ export interface KeyedRequest {
   readonly requestId: string
 }
 
-type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
+/** What is to be served once. */
+export type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
 
 const header = 'idempotency-key'
 /** Told on every answer that was not made for this request. */

@@ -7,7 +7,7 @@ import { checkedForCount } from '../protocols/anthropic-messages/request-schema.
 import { authenticateEither } from './authenticate.ts'
 import { refusalIn, type Refuse } from './error-response.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { serveChat } from './serve-chat.ts'
+import { serveChat } from './serve-paid.ts'
 import type { Service } from './service.ts'
 import { withinLimits } from './within-limits.ts'
 

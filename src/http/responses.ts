@@ -15,7 +15,7 @@ import type { ResponsesRequest } from '../protocols/openai-responses/inbound-sch
 import type { StoredResponse } from '../responses/response-store.ts'
 import { byKey, type Identify } from './chat-completions.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { serveChat } from './serve-chat.ts'
+import { serveChat } from './serve-paid.ts'
 import type { Service } from './service.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
@@ -81,7 +81,7 @@ function recall(
     const conversation = responses.conversation(account, previous, room)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
-    for (const { input, answer } of conversation.responses) history.push(...input, ...outputOf({ answer }))
+    for (const response of conversation.responses) history.push(...itemsOf(response))
   }
   const ids = itemsReferredTo(request)
   const items = referredItems(responses, account, ids, searchedBodies * body.maxBodyBytes)
@@ -114,7 +114,8 @@ function referredItems(
   let read = 0
   for (const [response, of] of wanted) {
     const stored = responses.find(account, response)
-    read += stored?.size ?? 0
+    if (!stored) continue
+    read += stored.size
     if (read > room) return undefined
     for (const item of itemsOf(stored)) {
       const id = String(item['id'])
@@ -132,11 +133,12 @@ function notContinued(asked: string, missing: string): GatewayError {
   return new GatewayError('previous_response_not_found', { message, param: 'previous_response_id' })
 }
 
-function itemsOf(stored: StoredResponse | undefined): readonly JsonObject[] {
-  return stored ? [...stored.input, ...outputOf(stored)] : []
+/** What a response was made from, and what it is made of. */
+export function itemsOf(stored: StoredResponse): readonly JsonObject[] {
+  return [...stored.input, ...outputOf(stored)]
 }
 
-function outputOf({ answer }: Pick<StoredResponse, 'answer'>): JsonObject[] {
+export function outputOf({ answer }: StoredResponse): readonly JsonObject[] {
   return answer['output'] as JsonObject[]
 }
 
@@ -146,7 +148,10 @@ function sizeOf(items: readonly JsonObject[]): number {
 
 // ---- what is kept -----------------------------------------------------------------------------------------
 
-/** Has a response kept, if it is not too large and its account has room for it. Its charge is booked right after, so neither is without the other. */
+/**
+ * Has a response kept, if it is not too large and its account has room for it. Its charge is booked right after, so
+ * neither is without the other.
+ */
 function keep(
   { responses, responseLimits, log, now }: Service,
   caller: Caller,

@@ -4,7 +4,8 @@ import type { Caller } from '../accounts/caller.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { withoutEncrypted } from '../protocols/openai-responses/inbound-encode.ts'
-import { noSuchResponse, storedOf } from './responses.ts'
+import { invalidParam } from '../protocols/openai-chat/invalid-param.ts'
+import { itemsOf, noSuchResponse, outputOf, storedOf } from './responses.ts'
 import type { Service } from './service.ts'
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
@@ -14,9 +15,9 @@ export function showResponse(service: Service, caller: Caller, id: string, reque
     const message = "'stream' cannot be honoured: a stored response is given as a whole."
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  const { answer } = storedOf(service, caller, id)
-  if (wantsEncrypted(searchParams)) return answer
-  return { ...answer, output: (answer['output'] as JsonObject[]).map(withoutEncrypted) }
+  const stored = storedOf(service, caller, id)
+  if (wantsEncrypted(searchParams)) return stored.answer
+  return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
@@ -37,12 +38,12 @@ export function listInputItems(service: Service, caller: Caller, id: string, req
   const { searchParams } = new URL(request.url)
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
-  if (order !== 'asc' && order !== 'desc') throw invalid('order', "it is 'asc' or 'desc'.")
+  if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
   const all = inputOf(service, caller, id)
   const ordered = order === 'asc' ? all : all.toReversed()
   const after = searchParams.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
-  if (after !== null && from === 0) throw invalid('after', 'no item has that id.')
+  if (after !== null && from === 0) throw invalidParam('after', 'no item has that id.')
   const page = ordered.slice(from, from + limit)
   const encrypted = wantsEncrypted(searchParams)
   return {
@@ -62,10 +63,7 @@ function inputOf(service: Service, caller: Caller, id: string): JsonObject[] {
       ? undefined
       : service.responses.conversation(caller.account.id, stored.previous, service.body.maxBodyBytes)
   const earlier = before?.kind === 'whole' ? before.responses : []
-  return withOwnIds([
-    ...earlier.flatMap(({ input, answer }) => [...input, ...(answer['output'] as JsonObject[])]),
-    ...stored.input,
-  ])
+  return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
 }
 
 /** Pages are found by ids, and an item may stand there twice: what comes again is listed under an id of its own. */
@@ -87,15 +85,11 @@ function withOwnIds(items: readonly JsonObject[]): JsonObject[] {
 function limitOf(text: string | null): number {
   const limit = text === null ? defaultLimit : Number(text)
   if (!Number.isInteger(limit) || limit < 1 || limit > mostAtOnce)
-    throw invalid('limit', `it is a whole number from 1 to ${mostAtOnce}.`)
+    throw invalidParam('limit', `it is a whole number from 1 to ${mostAtOnce}.`)
   return limit
 }
 
 /** Lists travel in a query as `include=` or `include[]=`. */
 function wantsEncrypted(query: URLSearchParams): boolean {
   return ['include', 'include[]'].some((name) => query.getAll(name).includes('reasoning.encrypted_content'))
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
 }

@@ -1,11 +1,11 @@
-// A chat that has been read, whatever protocol it came in: served once, and within the limits of its caller.
+// What has been read and is paid for, whatever protocol it came in: served once, and within the limits of its caller.
 
 import { complete } from '../chat/complete.ts'
 import { shuttingDown } from '../chat/fault-error.ts'
 import type { IncomingCall } from '../chat/gateway.ts'
 import { refusePrivateMedia } from '../chat/media-urls.ts'
 import type { Refuse } from './error-response.ts'
-import { idempotent, type KeyedRequest } from './idempotency.ts'
+import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 import type { Service } from './service.ts'
 import { withinLimits } from './within-limits.ts'
 
@@ -16,17 +16,24 @@ export interface ReadChat extends KeyedRequest {
 
 /** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
 export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Promise<Response> {
-  const { request, caller, json, requestId, call } = chat
+  const { caller, json, requestId, call } = chat
   refusePrivateMedia(json, service.reachableHosts)
+  const run: Run = (signal, keeper) =>
+    complete(service.gateway, { ...call, caller, requestId, signal, keeper })
+  return servePaid(service, chat, run, refuse)
+}
+
+/** Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. */
+export function servePaid(
+  service: Service,
+  keyed: KeyedRequest,
+  run: Run,
+  refuse?: Refuse,
+): Promise<Response> {
+  const { request, caller, requestId } = keyed
   if (!service.ready()) throw shuttingDown()
   service.keepOpen(request)
-  return idempotent(service, chat, (signal, keeper) =>
-    withinLimits(
-      service,
-      caller,
-      requestId,
-      () => complete(service.gateway, { ...call, caller, requestId, signal, keeper }),
-      refuse,
-    ),
+  return idempotent(service, keyed, (signal, keeper) =>
+    withinLimits(service, caller, requestId, () => run(signal, keeper), refuse),
   )
 }
