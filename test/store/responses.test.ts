@@ -181,8 +181,8 @@ describe('a conversation', () => {
   })
 })
 
-test('while nothing can be written a response waits with the settle that charges it, and leaves the file to the money', async () => {
-  const dataDir = freshDir()
+/** The parts of a store, so that a test can take the disk away from them. */
+function ledgerOn(dataDir: string) {
   const database = openDatabase(dataDir, noon)
   const ledger = new SqliteLedger({
     database,
@@ -193,6 +193,11 @@ test('while nothing can be written a response waits with the settle that charges
     deadOwners: () => new Set<string>(),
   })
   const responses = new SqliteResponses(database, ledger, () => noon)
+  return { dataDir, database, ledger, responses }
+}
+
+test('while nothing can be written a response waits with the settle that charges it, and leaves the file to the money', async () => {
+  const { dataDir, database, ledger, responses } = ledgerOn(freshDir())
   const spill = new SpillFile(dataDir)
   ledger.group.spillTo(spill)
   await ledger.grant(grantOf('g', usd(10)))
@@ -214,17 +219,7 @@ test('while nothing can be written a response waits with the settle that charges
 }, 10_000)
 
 test('a response that finds no room waits alone, and the charges of all go on', async () => {
-  const dataDir = freshDir()
-  const database = openDatabase(dataDir, noon)
-  const ledger = new SqliteLedger({
-    database,
-    path: `${dataDir}/weir.db`,
-    clock: () => noon,
-    limits: defaultGroupLimits,
-    riders: [],
-    deadOwners: () => new Set<string>(),
-  })
-  const responses = new SqliteResponses(database, ledger, () => noon)
+  const { database, ledger, responses } = ledgerOn(freshDir())
   await ledger.grant(grantOf('g', usd(10)))
   await ledger.hold(holdOf('a'))
   const { page_count: pages } = database.prepare<{ page_count: bigint }, []>('PRAGMA page_count').get()!
