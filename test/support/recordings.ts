@@ -7,8 +7,8 @@ import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { completionTokens, promptTokens, tokenBuckets } from '../../src/conversation/usage.ts'
 import { type Frame, SseDecoder } from '../../src/protocols/sse.ts'
 
-/** Where the recordings are: beside the repository, in the project's shared folder. */
-export const recordingsDir = resolve(import.meta.dir, '../../../shared/fixtures/providers')
+/** Where the recordings are; NOTICE.md there says whose they are. */
+export const recordingsDir = resolve(import.meta.dir, '../fixtures/providers')
 
 /** `meta.json` of a case, as far as tests read it. */
 export interface Meta {
