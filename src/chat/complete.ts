@@ -27,7 +27,15 @@ export async function complete(gateway: Gateway, call: IncomingCall): Promise<Re
     const attempt = envelope.stream ? openStream : fetchWhole
     const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<OpenedStream | WholeAnswer>(
-      { candidates, limit: limits.attempts, health, budget, gone: call.signal, pause },
+      {
+        candidates,
+        limit: limits.attempts,
+        health,
+        account: call.caller.account.id,
+        budget,
+        gone: call.signal,
+        pause,
+      },
       (candidate) => attempt(gateway, call, booking, candidate, warnings),
     )
     booking.servedBy(served.candidate, served.attempts)

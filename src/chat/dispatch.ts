@@ -47,6 +47,8 @@ export interface Search {
   /** Tries over all candidates. */
   readonly limit: number
   readonly health: Health
+  /** Whose call it is: one account's faults do not close an offer to the others. */
+  readonly account: string
   readonly budget: RetryBudget
   /** Aborts when the client has left: nothing more is tried then. */
   readonly gone: AbortSignal
@@ -112,10 +114,11 @@ class Tries<Answer> {
   }
 
   async again(): Promise<Dispatched<Answer> | undefined> {
-    const { budget, gone, health, pause } = this.#search
+    const { account, budget, gone, health, pause } = this.#search
     for (let round = 0; !this.#isOver; round++) {
       const next = this.#soonest(round)
-      if (next === undefined || health.standing(next.candidate) === 'open' || !budget.take()) return undefined
+      if (next === undefined || health.standing(next.candidate, account) === 'open' || !budget.take())
+        return undefined
       await pause(next.waitMs, gone)
       const served = this.#isOver ? undefined : await this.#try(next.candidate)
       if (served) return served
@@ -136,8 +139,8 @@ class Tries<Answer> {
   }
 
   #mayTry(candidate: Candidate): boolean {
-    const { health, budget } = this.#search
-    const standing = health.standing(candidate)
+    const { account, health, budget } = this.#search
+    const standing = health.standing(candidate, account)
     if (standing === 'healthy') return true
     if (this.#attempts.length > 0 && !budget.take()) return false
     return standing === 'cooling' || health.probe(candidate)
@@ -156,7 +159,7 @@ class Tries<Answer> {
   }
 
   async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
-    const { health, gone } = this.#search
+    const { account, health, gone } = this.#search
     const startedAt = performance.now()
     try {
       const answer = await this.#attempt(candidate)
@@ -181,7 +184,7 @@ class Tries<Answer> {
         this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
       this.#failures.push({ candidate, fault })
       // A client that leaves breaks its own connection: the provider is not to blame.
-      if (!gone.aborted && !counted) health.failed(candidate, fault, ms)
+      if (!gone.aborted && !counted) health.failed(candidate, fault, ms, account)
       if (!anotherModelMayHelp(fault)) this.#over = true
       if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
       return undefined
@@ -199,8 +202,8 @@ class Tries<Answer> {
 }
 
 /** Healthy candidates as they are ranked, then the others as they are ranked. */
-function inOrderOfHealth({ candidates, health }: Search): readonly Candidate[] {
-  const isWell = (candidate: Candidate) => health.standing(candidate) === 'healthy'
+function inOrderOfHealth({ account, candidates, health }: Search): readonly Candidate[] {
+  const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
   if (candidates.every(isWell)) return candidates
   const well = candidates.filter(isWell)
   return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]

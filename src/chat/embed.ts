@@ -54,7 +54,15 @@ export async function embed(gateway: Gateway, call: EmbeddingCall): Promise<Resp
   try {
     const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<Embedded>(
-      { candidates, limit: limits.attempts, health, budget, gone: call.signal, pause },
+      {
+        candidates,
+        limit: limits.attempts,
+        health,
+        account: call.caller.account.id,
+        budget,
+        gone: call.signal,
+        pause,
+      },
       (candidate) => fetchVectors(gateway, call, candidate),
     )
     booking.servedBy(served.candidate, served.attempts)

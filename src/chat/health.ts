@@ -5,6 +5,10 @@
 // the breaker: the offer is passed over but for one probe a second, and a call that has no other offer is refused at
 // once with 503 and Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer
 // closes it.
+//
+// What fails may be the request and not the provider: a prompt that always times out must not close a model to
+// everybody. So an account's own ten faults open the breaker for that account, and towards the breaker of all an account
+// counts four times at the most: it takes three accounts to open it.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
@@ -12,8 +16,8 @@ import type { Candidate } from './plan.ts'
 
 /** What stands against an offer or a key. Times are those of the clock in use, milliseconds. */
 export interface Trouble {
-  /** Faults in a row. */
-  readonly failures: number
+  /** Faults in a row, by account. */
+  readonly failures: ReadonlyMap<string, number>
   /** When the next probe may go, once the breaker is open. */
   readonly probeAt: number
   readonly coolUntil: number
@@ -21,10 +25,12 @@ export interface Trouble {
 
 export type Standing = 'healthy' | 'cooling' | 'open'
 
-const none: Trouble = { failures: 0, probeAt: 0, coolUntil: 0 }
+const none: Trouble = { failures: new Map(), probeAt: 0, coolUntil: 0 }
 
 /** Faults in a row that open the breaker. */
 export const faultsToOpen = 10
+/** How many faults of one account count towards the breaker of all. */
+export const faultsOfOneAccount = 4
 /** At most one probe in this time, and the first one this long after the breaker opened. */
 export const probeEveryMs = 1_000
 /** What a provider that names no time is given, by kind of fault. */
@@ -45,22 +51,38 @@ export function breaks({ kind }: Fault): boolean {
   return breaking.has(kind)
 }
 
-/** The trouble after one more fault; undefined when the fault shows that the provider works. */
-export function afterFault(before: Trouble | undefined, fault: Fault, now: number): Trouble | undefined {
+/** The trouble after a call of `account` met one more fault; undefined when the fault shows that the provider works. */
+export function afterFault(
+  before: Trouble | undefined,
+  fault: Fault,
+  now: number,
+  account: string,
+): Trouble | undefined {
   const { failures, probeAt, coolUntil } = before ?? none
   const cool = fault.retryAfterMs ?? coolMs[fault.kind]
   const cooled = cool === undefined ? coolUntil : Math.max(coolUntil, now + Math.min(cool, longestCoolMs))
   if (breaks(fault)) {
-    const opens = failures + 1 === faultsToOpen
-    return { failures: failures + 1, probeAt: opens ? now + probeEveryMs : probeAt, coolUntil: cooled }
+    // What is open already need not be counted: the list stays short however long a provider is down.
+    if (isOpen(failures, account)) return { failures, probeAt, coolUntil: cooled }
+    const counted = new Map(failures).set(account, (failures.get(account) ?? 0) + 1)
+    const opens = isOpen(counted, account)
+    return { failures: counted, probeAt: opens ? now + probeEveryMs : probeAt, coolUntil: cooled }
   }
-  return coolMs[fault.kind] === undefined ? undefined : { failures: 0, probeAt: 0, coolUntil: cooled }
+  return coolMs[fault.kind] === undefined ? undefined : { ...none, coolUntil: cooled }
 }
 
-export function standingOf(trouble: Trouble | undefined, now: number): Standing {
+/** How it stands for the calls of an account. */
+export function standingOf(trouble: Trouble | undefined, now: number, account: string): Standing {
   if (trouble === undefined) return 'healthy'
-  if (trouble.failures >= faultsToOpen) return 'open'
+  if (isOpen(trouble.failures, account)) return 'open'
   return trouble.coolUntil > now ? 'cooling' : 'healthy'
+}
+
+function isOpen(failures: Trouble['failures'], account: string): boolean {
+  if ((failures.get(account) ?? 0) >= faultsToOpen) return true
+  let ofAll = 0
+  for (const count of failures.values()) ofAll += Math.min(count, faultsOfOneAccount)
+  return ofAll >= faultsToOpen
 }
 
 /** The trouble once a probe has been let through; undefined while none may go. */
@@ -123,12 +145,12 @@ export class Health {
     this.#clock = clock
   }
 
-  /** How a candidate stands: the worse of its offer and its key. */
-  standing(candidate: Candidate): Standing {
+  /** How a candidate stands for the calls of an account: the worse of its offer and its key. */
+  standing(candidate: Candidate, account: string): Standing {
     if (this.#troubles.size === 0) return 'healthy'
     const now = this.#clock()
-    const offer = standingOf(this.#troubles.get(offerName(candidate)), now)
-    return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now) : offer
+    const offer = standingOf(this.#troubles.get(offerName(candidate)), now, account)
+    return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now, account) : offer
   }
 
   /** Whether an open candidate may be probed now; taking the permission uses it up. */
@@ -150,22 +172,23 @@ export class Health {
     this.#troubles.delete(keyName(candidate))
   }
 
-  /** The candidate failed, before its answer or within it. */
-  failed(candidate: Candidate, fault: Fault, ms: number): void {
+  /** The candidate failed a call of an account, before its answer or within it. */
+  failed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
     // What runs inside this process fails because it was asked to: nothing follows for the next call.
     if (candidate.provider.transport === 'builtin') return
     const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
-    const after = afterFault(this.#troubles.get(name), fault, this.#clock())
+    const after = afterFault(this.#troubles.get(name), fault, this.#clock(), account)
     this.#recentOf(candidate.provider).add(after === undefined, ms)
     if (after === undefined) this.#troubles.delete(name)
     else this.#troubles.set(name, after)
   }
 
-  report(provider: ConfiguredProvider): ProviderHealth {
+  /** How a provider is doing for the calls of an account. */
+  report(provider: ConfiguredProvider, account: string): ProviderHealth {
     const now = this.#clock()
     const running = [...this.#troubles].flatMap(([name, trouble]) => {
       const [id, key, upstream] = name.split('\n')
-      const standing = standingOf(trouble, now)
+      const standing = standingOf(trouble, now, account)
       if (id !== provider.id || standing === 'healthy') return []
       return [{ key: Number(key) + 1, upstream: upstream ?? null, standing, coolUntil: trouble.coolUntil }]
     })

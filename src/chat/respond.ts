@@ -72,7 +72,7 @@ export function streamResponse(
     stopping: gateway.stopping,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
     settle: (outcome, make) => {
-      if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0)
+      if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0, call.caller.account.id)
       return booking.settle(outcome, make)
     },
     keeper: call.keeper,

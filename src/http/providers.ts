@@ -1,11 +1,15 @@
 // GET /v1/providers: the providers that can be called, and how each has been doing.
 
+import type { Caller } from '../accounts/caller.ts'
 import type { Gateway } from '../chat/gateway.ts'
 
-/** Every configured provider with its health as this process has seen it. Holds no address and no key. */
-export function describeProviders({ providers, health }: Pick<Gateway, 'providers' | 'health'>): object {
+/** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
+export function describeProviders(
+  { providers, health }: Pick<Gateway, 'providers' | 'health'>,
+  caller: Caller,
+): object {
   const data = [...providers.values()].map((provider) => {
-    const seen = health.report(provider)
+    const seen = health.report(provider, caller.account.id)
     return {
       id: provider.id,
       object: 'provider',

@@ -134,7 +134,7 @@ export function createRoutes(service: Service) {
     .get('/app/v1/generation', asSignedIn(generation))
     .get(
       '/v1/providers',
-      asCaller(() => describeProviders(service.gateway)),
+      asCaller((caller) => describeProviders(service.gateway, caller)),
     )
     .get(
       '/v1/errors',

@@ -2,7 +2,9 @@
 
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
+import { GatewayError } from '../errors.ts'
 import { awsHeaders } from './aws-signature.ts'
+import { lacksDescriptors } from './descriptors.ts'
 import { googleToken } from './google-token.ts'
 import type { ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator.ts'
@@ -37,8 +39,9 @@ const lastAnswer = new Map<string, number>()
 
 /**
  * Sends one request. Resolves with the provider's answer whatever its status; rejects with UnreachableError
- * (`cut` when refused, reset or unresolvable, `timeout` when no connection came about in `connectMs`) and with the
- * signal's reason when that aborts. Redirects are not followed: they would carry the key to another host.
+ * (`cut` when refused, reset or unresolvable, `timeout` when no connection came about in `connectMs`), with
+ * `overloaded` when this process has no file descriptor left for a connection, and with the signal's reason when that
+ * aborts. Redirects are not followed: they would carry the key to another host.
  */
 export async function send(request: UpstreamRequest): Promise<Response> {
   const url = request.provider.baseUrl + request.path
@@ -75,6 +78,7 @@ export async function send(request: UpstreamRequest): Promise<Response> {
     return response
   } catch (error) {
     if (signal.aborted && !connect.timedOut()) throw signal.reason
+    if (lacksDescriptors(error)) throw noDescriptors(error)
     throw unreachable(error, connect.timedOut())
   } finally {
     connect.stop()
@@ -109,6 +113,7 @@ async function bearerOfGoogle(key: string, scope: string, signal: AbortSignal): 
     return { authorization: `Bearer ${await googleToken(key, scope, signal)}` }
   } catch (error) {
     if (signal.aborted) throw signal.reason
+    if (lacksDescriptors(error)) throw noDescriptors(error)
     throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
   }
 }
@@ -167,9 +172,21 @@ function dial(baseUrl: string, onOpen: () => void): () => void {
     onOpen()
     socket.destroy()
   })
-  // What is wrong with the connection the request itself will tell.
-  socket.on('error', () => undefined)
+  // What is wrong with the connection the request itself will tell. Where this process could not even dial, there is
+  // nothing to conclude about the provider.
+  socket.on('error', (error) => {
+    if (lacksDescriptors(error)) onOpen()
+  })
   return () => void socket.destroy()
+}
+
+/** Our own shortage: another provider could not be reached either, and no provider's health suffers for it. */
+function noDescriptors(cause: unknown): GatewayError {
+  return new GatewayError('overloaded', {
+    message: 'The gateway has no file descriptors left for a connection to a provider.',
+    retryAfterMs: 1_000,
+    cause,
+  })
 }
 
 function unreachable(error: unknown, timedOut: boolean): UnreachableError {

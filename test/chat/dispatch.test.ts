@@ -31,7 +31,10 @@ function house(script: Script, candidates = Object.keys(script).map((id) => cand
     clock.pass(ms)
   }
   const call = (limit = 3) =>
-    dispatch({ candidates, limit, health, budget, gone: client.signal, pause }, attempt).then(
+    dispatch(
+      { candidates, limit, health, account: 'acct', budget, gone: client.signal, pause },
+      attempt,
+    ).then(
       ({ answer }) => answer,
       (error: unknown) => (error as DispatchFailed).error.code,
     )
@@ -115,7 +118,8 @@ describe('one call', () => {
   test('tells the shortest of all waits', async () => {
     const limited = (retryAfterMs: number) => [faultOf('rate-limited', { retryAfterMs })]
     const the = house({ a: limited(9_000), b: limited(4_000) })
-    const search = { candidates: the.candidates, limit: 3, health: the.health, gone: the.client.signal }
+    const { candidates, health, client } = the
+    const search = { candidates, limit: 3, health, account: 'acct', gone: client.signal }
     const budget = new RetryBudget(the.clock)
     const error = await dispatch({ ...search, budget, pause: async () => {} }, async ({ provider }) => {
       throw new AttemptFailed(limited(provider.id === 'a' ? 9_000 : 4_000)[0]!)
@@ -128,7 +132,7 @@ describe('one call', () => {
     the.client.abort()
     expect(await the.call()).toBe('upstream_error')
     expect(the.tried).toEqual([])
-    expect(the.health.report(the.candidates[0]!.provider).answers).toBe(0)
+    expect(the.health.report(the.candidates[0]!.provider, 'acct').answers).toBe(0)
   })
 
   test('offers that cannot honour a parameter count for no try, and their other keys are spared', async () => {
@@ -185,7 +189,10 @@ describe('many calls', () => {
     the.clock.pass(probeEveryMs)
     expect(await the.call(1)).toBe('a')
     expect(await the.call(1)).toBe('a')
-    expect(the.health.report(the.candidates[0]!.provider)).toMatchObject({ state: 'healthy', troubles: [] })
+    expect(the.health.report(the.candidates[0]!.provider, 'acct')).toMatchObject({
+      state: 'healthy',
+      troubles: [],
+    })
   })
 
   test('that tried thrice count once each: two of them do not close the way for the third', async () => {

@@ -21,9 +21,9 @@ describe('after one fault', () => {
     ['not-found', undefined, 0],
     ['rate-limited', 10 ** 12, 86_400_000],
   ])('%s with Retry-After %p cools down for %p ms', (kind, retryAfterMs, coolMs) => {
-    const trouble = afterFault(undefined, faultOf(kind, { retryAfterMs }), 0)
-    expect(standingOf(trouble, Math.max(0, coolMs - 1))).toBe(coolMs > 0 ? 'cooling' : 'healthy')
-    expect(standingOf(trouble, coolMs)).toBe('healthy')
+    const trouble = afterFault(undefined, faultOf(kind, { retryAfterMs }), 0, 'acct')
+    expect(standingOf(trouble, Math.max(0, coolMs - 1), 'acct')).toBe(coolMs > 0 ? 'cooling' : 'healthy')
+    expect(standingOf(trouble, coolMs, 'acct')).toBe('healthy')
   })
 })
 
@@ -38,10 +38,39 @@ test.each<[FaultKind, boolean]>([
 ])('%s again and again opens the breaker: %p', (kind, opens) => {
   let trouble: Trouble | undefined
   for (let at = 1; at <= faultsToOpen; at++) {
-    expect(standingOf(trouble, 10 ** 9)).toBe('healthy')
-    trouble = afterFault(trouble, faultOf(kind), 0)
+    expect(standingOf(trouble, 10 ** 9, 'acct')).toBe('healthy')
+    trouble = afterFault(trouble, faultOf(kind), 0, 'acct')
   }
-  expect(standingOf(trouble, 10 ** 9)).toBe(opens ? 'open' : 'healthy')
+  expect(standingOf(trouble, 10 ** 9, 'acct')).toBe(opens ? 'open' : 'healthy')
+})
+
+describe('whose faults close an offer to whom', () => {
+  const one = candidateOf('a')
+  /** How the offer stands for somebody else after so many timeouts of each of these. */
+  function standingAfter(faults: Readonly<Record<string, number>>) {
+    const health = new Health(stillClock())
+    for (const [account, times] of Object.entries(faults))
+      for (let at = 0; at < times; at++) health.failed(one, faultOf('timeout'), 1, account)
+    return { ofAnother: health.standing(one, 'another'), ofFirst: health.standing(one, 'first') }
+  }
+
+  test('ten timeouts of one account close it to that account alone', () => {
+    expect(standingAfter({ first: faultsToOpen })).toEqual({ ofAnother: 'healthy', ofFirst: 'open' })
+    expect(standingAfter({ first: 10 * faultsToOpen })).toEqual({ ofAnother: 'healthy', ofFirst: 'open' })
+  })
+
+  test('two accounts together do not close it to the others, three do', () => {
+    expect(standingAfter({ first: 50, second: 50 }).ofAnother).toBe('healthy')
+    expect(standingAfter({ first: 4, second: 4, third: 1 }).ofAnother).toBe('healthy')
+    expect(standingAfter({ first: 4, second: 4, third: 2 }).ofAnother).toBe('open')
+  })
+
+  test('an answer to anybody opens it to all', () => {
+    const health = new Health(stillClock())
+    for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('timeout'), 1, 'first')
+    health.answered(one, 1)
+    expect(health.standing(one, 'first')).toBe('healthy')
+  })
 })
 
 describe('the health of all', () => {
@@ -49,35 +78,35 @@ describe('the health of all', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a', { keys: ['k1', 'k2'] })
-    health.failed(one, faultOf('quota'), 1)
-    expect(health.standing(one)).toBe('cooling')
-    expect(health.standing({ ...one, offer: { ...one.offer, upstream: 'other' } })).toBe('cooling')
-    expect(health.standing({ ...one, key: 'k2' })).toBe('healthy')
-    expect(health.report(one.provider)).toMatchObject({
+    health.failed(one, faultOf('quota'), 1, 'acct')
+    expect(health.standing(one, 'acct')).toBe('cooling')
+    expect(health.standing({ ...one, offer: { ...one.offer, upstream: 'other' } }, 'acct')).toBe('cooling')
+    expect(health.standing({ ...one, key: 'k2' }, 'acct')).toBe('healthy')
+    expect(health.report(one.provider, 'acct')).toMatchObject({
       state: 'degraded',
       coolUntil: clock() + 60_000,
       troubles: [{ key: 1, upstream: null, standing: 'cooling' }],
     })
-    health.failed({ ...one, key: 'k2' }, faultOf('credentials'), 1)
-    expect(health.report(one.provider).state).toBe('unavailable')
+    health.failed({ ...one, key: 'k2' }, faultOf('credentials'), 1, 'acct')
+    expect(health.report(one.provider, 'acct').state).toBe('unavailable')
     clock.pass(60_000)
-    expect(health.report(one.provider)).toMatchObject({ state: 'healthy', coolUntil: null })
+    expect(health.report(one.provider, 'acct')).toMatchObject({ state: 'healthy', coolUntil: null })
   })
 
   test('reports the share of good answers and their median time', () => {
     const health = new Health(stillClock())
     const one = candidateOf('a')
     for (const ms of [10, 20, 30, 40, 50]) health.answered(one, ms)
-    health.failed(one, faultOf('broken'), 999)
-    expect(health.report(one.provider)).toMatchObject({ successRate: 5 / 6, p50Ms: 30, answers: 6 })
-    expect(health.report(candidateOf('b').provider)).toMatchObject({ successRate: null, p50Ms: null })
+    health.failed(one, faultOf('broken'), 999, 'acct')
+    expect(health.report(one.provider, 'acct')).toMatchObject({ successRate: 5 / 6, p50Ms: 30, answers: 6 })
+    expect(health.report(candidateOf('b').provider, 'acct')).toMatchObject({ successRate: null, p50Ms: null })
   })
 
   test('lets one probe through in a second, however many ask', () => {
     const clock = stillClock()
     const health = new Health(clock)
     const one = candidateOf('a')
-    for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('cut'), 1)
+    for (let at = 0; at < faultsToOpen; at++) health.failed(one, faultOf('cut'), 1, 'acct')
     let probes = 0
     for (let ms = 0; ms < 10_000; ms += 10) {
       if (health.probe(one)) probes += 1
