@@ -4,7 +4,7 @@ import type { ChatRequest, ContentPart, Message } from '../conversation/request.
 import { withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
-import { bodyPassesThrough, nativeMessages, passthroughBody, passesThrough } from './passthrough.ts'
+import { nativeMessages, passesThrough } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
 
 export interface Lowered {
@@ -31,10 +31,6 @@ export async function loweredFor(
   outputBound: number | undefined,
 ): Promise<Lowered> {
   const { provider } = candidate
-  const passthrough = passesThrough(call.inbound.id, provider)
-  if (passthrough && provider.passthrough === 'verbatim' && bodyPassesThrough(call.request.body, provider)) {
-    return { ...passthroughBody(call.request, target, outputBound), warnings: [], passthrough }
-  }
   const native = nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
   if (native) return { ...native, warnings: [], passthrough: true }
   const { request: told, warnings: untold } = requestFor(call, outbound)
@@ -50,7 +46,7 @@ export async function loweredFor(
     body: JSON.stringify(body),
     warnings: untold.length + ignored.length === 0 ? lost : [...untold, ...ignored, ...lost],
     ...(toolNames && { toolNames }),
-    passthrough,
+    passthrough: passesThrough(call.inbound.id, provider),
   }
 }
 

@@ -1,4 +1,4 @@
-// Client and provider speak the same protocol: frames go on as they are, or mended, and a meter reads beside them.
+// Client and provider speak the same protocol: frames are mended and keep their unknown fields, or go on as they are.
 
 import type { ChatEvent, Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
@@ -6,16 +6,13 @@ import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import { isNative, nativeRequest, nativeWhole } from '../protocols/anthropic-messages/native.ts'
 import type { AnthropicQuirks } from '../protocols/anthropic-messages/schema.ts'
-import { ChunkEncoder, closingFrames, failingFrames } from '../protocols/openai-chat/encode.ts'
-import { VerbatimFilter } from '../protocols/openai-chat/meter.ts'
+import { ChunkEncoder } from '../protocols/openai-chat/encode.ts'
 import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
-import { gatewayFields } from '../protocols/openai-chat/schema.ts'
 import { repairWhole } from '../protocols/openai-chat/repair-whole.ts'
 import { FrameRepair } from '../protocols/openai-chat/repair.ts'
 import { faultInside } from '../protocols/openai-chat/upstream-fault.ts'
-import { usageOf } from '../protocols/openai-chat/upstream-usage.ts'
 import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '../protocols/protocol.ts'
-import { bytesOf, encodeFrame, SseDecoder, type Frame } from '../protocols/sse.ts'
+import { bytesOf, encodeFrame, SseDecoder } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
 import { MessagesChannel } from './passthrough-messages.ts'
@@ -39,54 +36,11 @@ export function nativeMessages(
   outputBound: number | undefined,
 ): { path: string; headers: Readonly<Record<string, string>>; body: string } | undefined {
   const speak = client === 'anthropic-messages' && provider.protocol === client
-  if (!speak || provider.passthrough !== 'verbatim' || outputBound !== envelope.maxOutputTokens)
+  if (!speak || provider.passthrough !== 'native' || outputBound !== envelope.maxOutputTokens)
     return undefined
   if (!isNative(body) || provider.ignores?.some((field) => body[field] != null)) return undefined
   const native = nativeRequest(body, target as Target<AnthropicQuirks>)
   return { ...native, body: JSON.stringify(native.body) }
-}
-
-/** The fields that are told in other words, or in newer ones. */
-const toldOtherwise = ['reasoning', 'functions', 'function_call'] as const
-
-/**
- * Whether the client's own body may go on: it holds nothing that the provider would have to be told in another way,
- * and nothing that it ignores, of which the client must hear.
- */
-export function bodyPassesThrough(body: JsonObject, { quirks, ignores }: Provider): boolean {
-  const holds = (field: string) => body[field] !== undefined && body[field] !== null
-  const { drops } = quirks as Partial<OpenAIChatQuirks>
-  if (toldOtherwise.some(holds) || drops?.some(holds) || ignores?.some(holds)) return false
-  if (!Array.isArray(body.messages)) return false
-  return !body.messages.some(
-    (message) =>
-      typeof message === 'object' &&
-      message !== null &&
-      ('reasoning_details' in message ||
-        'reasoning_content' in message ||
-        'extra_content' in message ||
-        'function_call' in message),
-  )
-}
-
-/** The client's body for the provider: every field it sent, under the provider's model name, asking for usage. */
-export function passthroughBody(
-  request: InboundRequest,
-  target: Target,
-  outputBound: number | undefined,
-): { path: string; headers: Record<string, string>; body: string } {
-  const body: JsonObject = { ...request.body, model: target.model }
-  for (const field of gatewayFields) delete body[field]
-  if (outputBound !== undefined) {
-    delete body.max_tokens
-    delete body.max_completion_tokens
-    body[(target.quirks as OpenAIChatQuirks).maxTokensField] = outputBound
-  }
-  if (request.envelope.stream) {
-    const options = typeof body.stream_options === 'object' ? body.stream_options : {}
-    body.stream_options = { ...options, include_usage: true }
-  }
-  return { path: '/chat/completions', headers: {}, body: JSON.stringify(body) }
 }
 
 export function passthroughChannel(
@@ -97,10 +51,7 @@ export function passthroughChannel(
   maxEventBytes: number,
 ): StreamChannel {
   if (provider.protocol === 'anthropic-messages') return new MessagesChannel(context, maxEventBytes)
-  const quirks = target.quirks as OpenAIChatQuirks
-  return provider.passthrough === 'verbatim'
-    ? new VerbatimChannel(quirks, context, choices, maxEventBytes)
-    : new RepairChannel(quirks, context, choices, maxEventBytes)
+  return new RepairChannel(target.quirks as OpenAIChatQuirks, context, choices, maxEventBytes)
 }
 
 /** A whole answer in the client's own protocol. */
@@ -132,95 +83,19 @@ function faultIn(error: unknown): Fault {
   return faultInside({ error }) ?? transportFault('broken', 'the provider reported an error without words')
 }
 
-/** Frames go on byte for byte; only the model's name, the usage and the end are ours. */
-class VerbatimChannel implements StreamChannel {
-  readonly #filter: VerbatimFilter
-  readonly #quirks: OpenAIChatQuirks
-  readonly #context: AnswerContext
-  readonly #choices: number
-  #whole: TranslateChannel | undefined
-
-  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxFrameBytes: number) {
-    this.#filter = new VerbatimFilter({ model: context.model, choices, maxFrameBytes })
-    this.#quirks = quirks
-    this.#context = context
-    this.#choices = choices
-  }
-
-  get progress(): Progress {
-    if (this.#whole) return this.#whole.progress
-    const filter = this.#filter
-    return {
-      started: filter.started,
-      finished: filter.finished && (filter.done || this.#over),
-      fault: this.#fault,
-      usage: filter.usage && usageOf(filter.usage, this.#quirks),
-      deliveredTokens: filter.deltas,
-      finishReason: filter.finishReasons.get(0),
-      upstreamId: filter.id,
-    }
-  }
-
-  #over = false
-
-  get #fault(): Fault | undefined {
-    if (this.#filter.error !== undefined) return faultIn(this.#filter.error)
-    return this.#over && !this.#filter.finished ? transportFault('cut', 'the stream broke off') : undefined
-  }
-
-  push(bytes: Uint8Array): readonly Uint8Array[] {
-    const out = this.#filter.push(bytes)
-    return out.length === 0 ? [] : [out]
-  }
-
-  end(): readonly Uint8Array[] {
-    const out = this.#filter.end()
-    this.#over = true
-    return out.length === 0 ? [] : [out]
-  }
-
-  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#whole ??= wholeChannel(new ChunkEncoder(this.#context), this.#context)
-    return this.#whole.take(events)
-  }
-
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
-    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
-    const cut =
-      stoppedBy === undefined || this.progress.finished
-        ? []
-        : stopFrames(this.#answer, this.#choices, stoppedBy)
-    return bytesOf([...cut, ...closingFrames(this.#answer, usage, bill, stopNote(stoppedBy))])
-  }
-
-  fail(error: RenderedError): readonly Uint8Array[] {
-    if (this.#whole) return this.#whole.fail(error)
-    return bytesOf(failingFrames(this.#answer, error, [...Array(this.#choices).keys()]))
-  }
-
-  /** Frames that we add carry the provider's id and time: they never change within an answer. */
-  get #answer(): AnswerContext {
-    const { id = this.#context.id, created = this.#context.created } = this.#filter
-    return { ...this.#context, id, created }
-  }
-}
-
 /** Each frame is mended to the wire contract and keeps its unknown fields. */
 class RepairChannel implements StreamChannel {
   readonly #decoder: SseDecoder
   readonly #repair: FrameRepair
-  readonly #quirks: OpenAIChatQuirks
   readonly #context: AnswerContext
   readonly #choices: number
   #fault: Fault | undefined
-  #counted: { of: JsonObject | undefined; usage: Usage | undefined } = { of: undefined, usage: undefined }
   #over = false
   #whole: TranslateChannel | undefined
 
   constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
     this.#decoder = new SseDecoder(maxEventBytes)
     this.#repair = new FrameRepair(context, quirks)
-    this.#quirks = quirks
     this.#context = context
     this.#choices = choices
   }
@@ -233,10 +108,10 @@ class RepairChannel implements StreamChannel {
       started: repair.started,
       finished: repair.finished && (repair.done || this.#over),
       fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
-      usage: this.#usage,
+      usage: repair.usage,
       deliveredTokens: deliveredIn(repair.deltas, repair.characters),
       finishReason: repair.finishReason,
-      upstreamId: this.#repair.id,
+      upstreamId: repair.id,
     }
   }
 
@@ -277,14 +152,6 @@ class RepairChannel implements StreamChannel {
     return this.#whole ? this.#whole.fail(error) : bytesOf(this.#repair.fail(error))
   }
 
-  /** What the provider has counted; read once for each count, not at every look. */
-  get #usage(): Usage | undefined {
-    const { usage } = this.#repair
-    if (usage !== this.#counted.of)
-      this.#counted = { of: usage, usage: usage && usageOf(usage, this.#quirks) }
-    return this.#counted.usage
-  }
-
   /** Events that differ from those before in their text alone go on without having been frames at all. */
   #mended(received: string): string {
     let events = ''
@@ -315,19 +182,4 @@ class RepairChannel implements StreamChannel {
 function endOfEvent(text: string, from: number): number {
   const at = text.indexOf('\n\n', from)
   return at < 0 ? text.length : at + 2
-}
-
-function stopFrames(answer: AnswerContext, choices: number, stoppedBy: StoppedBy): Frame[] {
-  return [...Array(choices).keys()].map((index) => ({
-    event: undefined,
-    data: JSON.stringify({
-      id: answer.id,
-      object: 'chat.completion.chunk',
-      created: answer.created,
-      model: answer.model,
-      choices: [{ index, delta: {}, logprobs: null, finish_reason: 'length' }],
-      ...(answer.includeUsage ? { usage: null } : {}),
-      ...stopNote(stoppedBy),
-    }),
-  }))
 }

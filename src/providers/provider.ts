@@ -31,10 +31,10 @@ export interface Provider {
   /** `rates`: tokens times catalog rates. `reported`: the provider's own `usage.cost` is the price. */
   readonly costFrom: 'rates' | 'reported'
   /**
-   * For a client that speaks the same protocol: `verbatim` forwards frames as they are (proven by recordings to
-   * meet the wire contract), `repair` mends each frame and keeps unknown fields.
+   * For a client that speaks the same protocol: `native` forwards its body and the frames as they are (proven by
+   * recordings to be what its clients expect), `repair` mends each frame and keeps unknown fields.
    */
-  readonly passthrough: 'verbatim' | 'repair'
+  readonly passthrough: 'native' | 'repair'
   /** `builtin` is answered inside this process, over the same path. */
   readonly transport: 'http' | 'builtin'
   /** A server that may run on this machine: asked at start whether it answers, free of charge by default. */

@@ -15,7 +15,7 @@ const anthropic: Provider = {
   quirks: {},
   onDisconnect: 'cancel',
   costFrom: 'rates',
-  passthrough: 'verbatim',
+  passthrough: 'native',
   transport: 'http',
   local: false,
   headers: { 'anthropic-version': '2023-06-01' },

@@ -76,7 +76,6 @@ const sim = openaiCompatible({
   baseUrl: 'builtin:sim',
   auth: { kind: 'none' },
   transport: 'builtin',
-  passthrough: 'verbatim',
   quirks: {
     developerRole: true,
     allowedTools: true,

@@ -5,7 +5,6 @@ import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
 import { isObject } from '../../src/protocols/json.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 import { cases, framesOf } from '../support/recordings.ts'
-import { dialects } from '../protocols/openai-chat/dialects.ts'
 
 describe('the registry', () => {
   test('knows every provider under one id, without a slash', () => {
@@ -51,23 +50,16 @@ describe('the registry', () => {
   })
 })
 
-describe('verbatim forwarding', () => {
-  const verbatim = providers.filter((row) => row.transport === 'http' && row.passthrough === 'verbatim')
+describe('native forwarding', () => {
+  const native = providers.filter((row) => row.passthrough === 'native')
 
-  test('is claimed by nobody whose recorded streams break the wire contract', () => {
-    for (const provider of verbatim.filter((row) => row.protocol === 'openai-chat')) {
-      const folder = dialects.find((dialect) => dialect.row === provider.id)?.folder
-      expect(folder).toBeDefined()
-      expect(breaches(folder!)).toEqual([])
-    }
-  })
-
-  test('is claimed for messages by Anthropic alone, whose recorded streams are as its clients know them', () => {
-    const rows = verbatim.filter((row) => row.protocol === 'anthropic-messages')
-    expect(rows.map(({ id }) => id)).toEqual(['anthropic'])
+  test('is claimed by Anthropic alone, whose recorded streams are as its clients know them', () => {
+    expect(native.map(({ id }) => id)).toEqual(['anthropic'])
     expect(breachesOfMessages('anthropic')).toEqual([])
   })
+})
 
+describe('streams of chat completions', () => {
   test.each([
     // folder        the first rule its recordings break
     ['openai-chat', 'a choice opens with its role and an empty content'],

@@ -11,13 +11,13 @@ import type { Frame } from '../sse.ts'
 import { ContentTemplate, type MendedRun } from './content-template.ts'
 import { argumentsDelta, chunkHead, closingFrames, failingFrames } from './encode.ts'
 import { wireAnnotation } from './message-fields.ts'
-import { type Meter, reportedUsage } from './meter.ts'
 import { type CitationQuirks, defaultQuirks } from './quirks.ts'
 import { CallRepair } from './repair-calls.ts'
 import { errorIn } from './upstream-fault.ts'
 import { failureOf, finishReasonOf, isReason } from './upstream-finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from './upstream-sources.ts'
+import { usageIn, type UsageQuirks } from './upstream-usage.ts'
 
 interface OpenChoice {
   readonly calls: CallRepair
@@ -28,18 +28,24 @@ interface OpenChoice {
 
 /**
  * Mends one stream. Feed it every frame of the provider, then end with `finish` when `finished`, else with `fail`.
- * It withholds usage, finish reasons and `[DONE]` until then, and reports as a meter what has passed.
+ * It withholds usage, finish reasons and `[DONE]` until then, and counts what has passed.
  */
-export class FrameRepair implements Meter {
-  usage: JsonObject | undefined
+export class FrameRepair {
+  /** What the provider has counted, the last count if there were several. */
+  usage: Usage | undefined
+  /** The provider's error, where it sent one inside the stream; nothing is forwarded after it. */
   error: Json | undefined
+  /** Whether the provider said `[DONE]`. */
   done = false
+  /** Deltas with content. */
   deltas = 0
+  /** About how many characters of content and arguments have passed. */
   characters = 0
   /** The provider's id of the answer; the client sees ours. */
   id: string | undefined
 
   readonly #context: AnswerContext
+  readonly #quirks: CitationQuirks & UsageQuirks
   readonly #cites: boolean
   readonly #choices = new Map<number, OpenChoice>()
   /** How many of them have no finish reason yet. */
@@ -50,16 +56,19 @@ export class FrameRepair implements Meter {
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
   #carried: JsonObject
 
-  constructor(context: AnswerContext, quirks: CitationQuirks = defaultQuirks) {
+  constructor(context: AnswerContext, quirks: CitationQuirks & UsageQuirks = defaultQuirks) {
     this.#context = context
+    this.#quirks = quirks
     this.#cites = quirks.numberedCitations
     this.#carried = { ...context.extra }
   }
 
+  /** Whether content has been seen: from here on no failover is possible. */
   get started(): boolean {
     return this.deltas > 0
   }
 
+  /** Whether every choice has its finish reason: a stream that ends without this was cut. */
   get finished(): boolean {
     return this.error === undefined && this.#choices.size > 0 && this.#unended === 0
   }
@@ -115,7 +124,7 @@ export class FrameRepair implements Meter {
     }
     // Some providers count on every chunk, cumulatively: the last count holds. What was counted up to an error is
     // owed all the same.
-    this.usage = reportedUsage(chunk) ?? this.usage
+    this.usage = usageIn(chunk, this.#quirks) ?? this.usage
     return this.error === undefined ? this.#chunk(chunk) : []
   }
 
