@@ -52,9 +52,12 @@ describe('a killed process', () => {
     const first = open(dataDir)
     await first.ledger.grant(grantOf('g', usd(1000)))
     for (let kill = 0; kill < 3; kill++) {
-      const child = Bun.spawn(['bun', join(import.meta.dir, 'crash-child.ts'), dataDir, `child${kill}`], {
-        stdout: 'pipe',
-      })
+      const child = Bun.spawn(
+        [process.execPath, join(import.meta.dir, 'crash-child.ts'), dataDir, `child${kill}`],
+        {
+          stdout: 'pipe',
+        },
+      )
       const acknowledged: string[] = []
       for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
         acknowledged.push(...text.split('\n'))
@@ -170,7 +173,9 @@ describe('many at once', () => {
     const store = open(dataDir)
     await store.ledger.grant(grantOf('g', usd(500)))
     const script = join(import.meta.dir, 'spend-child.ts')
-    const children = [1, 2, 3, 4].map((n) => Bun.spawn(['bun', script, dataDir, `p${n}`], { stdout: 'pipe' }))
+    const children = [1, 2, 3, 4].map((n) =>
+      Bun.spawn([process.execPath, script, dataDir, `p${n}`], { stdout: 'pipe' }),
+    )
     const admitted = await Promise.all(
       children.map(async (child) => Number(await new Response(child.stdout).text())),
     )

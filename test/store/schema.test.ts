@@ -70,9 +70,12 @@ describe('kill -9 during a migration', () => {
     'before statement %p: the file is as it was, and the next start migrates it',
     async (n) => {
       const dataDir = dataDirOf(1)
-      const child = Bun.spawn(['bun', join(import.meta.dir, 'migration-child.ts'), dataDir, String(n)], {
-        stdout: 'pipe',
-      })
+      const child = Bun.spawn(
+        [process.execPath, join(import.meta.dir, 'migration-child.ts'), dataDir, String(n)],
+        {
+          stdout: 'pipe',
+        },
+      )
       const first = await child.stdout.getReader().read()
       expect(new TextDecoder().decode(first.value)).toBe('stalled\n')
       child.kill('SIGKILL')
