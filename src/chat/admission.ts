@@ -2,9 +2,8 @@
 
 import { mayUse, type Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
+import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger.ts'
-import type { Pico } from '../credits/money.ts'
-import type { Pool } from '../credits/pool.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
 
 /** The first reason to refuse, or nothing. Order: design, "Refusals, in this order"; see admission.test.ts. */
@@ -44,23 +43,4 @@ export function refusalError(code: ErrorCode, model: Model, purpose: Purpose): G
   if (code !== 'wrong_endpoint') return new GatewayError(code, { metadata })
   const message = `${model.id} is no ${purpose} model: it serves ${endpoints[servedAt(model)]}.`
   return new GatewayError(code, { message, param: 'model', metadata })
-}
-
-/** What is left in a pool at `now`, holds included, in picodollars. */
-export function remainingIn(balance: Balance, pool: Pool, now: number): Pico {
-  let left = 0n
-  for (const lot of balance.lots) if (lot.pool === pool && isOpen(lot, now)) left += lot.remaining
-  return left
-}
-
-/** What may still be held in these pools at `now`: left, unexpired and not pinned, in picodollars. */
-export function freeIn(balance: Balance, funding: readonly Pool[], now: number): Pico {
-  let free = 0n
-  for (const lot of balance.lots)
-    if (funding.includes(lot.pool) && isOpen(lot, now)) free += lot.remaining - lot.pinned
-  return free
-}
-
-function isOpen({ expiresAt }: Balance['lots'][number], now: number): boolean {
-  return expiresAt === null || expiresAt > now
 }

@@ -1,5 +1,6 @@
 // An account's credit as `weir credits show` and `weir accounts show` tell it: the shape of GET /v1/credits.
 
+import { freeIn } from '../credits/balance.ts'
 import { type LedgerStore, type LotBalance } from '../credits/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
 import { fundingOf, pools, type Pool } from '../credits/pool.ts'
@@ -30,24 +31,21 @@ interface PoolView {
 
 /** Reads the balance as it is at `now`; amounts are decimal strings in US dollars. */
 export function balanceView(ledger: LedgerStore, account: string, now: number): BalanceView {
-  const { lots, debt } = ledger.balance(account)
+  const balance = ledger.balance(account)
+  const { lots, debt } = balance
   const { purchased, used } = ledger.totals(account)
   const live = lots.filter((lot) => lot.remaining > 0n && (lot.expiresAt === null || lot.expiresAt > now))
   const held = sum(lots.map((lot) => lot.pinned))
   return {
     currency: 'USD',
-    available: formatUsd(freeIn(live, fundingOf('api', false))),
-    app_available: formatUsd(freeIn(live, fundingOf('app', true))),
+    available: formatUsd(freeIn(balance, fundingOf('api', false), now)),
+    app_available: formatUsd(freeIn(balance, fundingOf('app', true), now)),
     held: formatUsd(held),
     debt: formatUsd(debt),
     pools: pools.map((pool) => poolView(pool, live)),
     total_purchased: formatUsd(purchased),
     total_used: formatUsd(used),
   }
-}
-
-function freeIn(lots: readonly LotBalance[], funding: readonly Pool[]): Pico {
-  return sum(lots.filter((lot) => funding.includes(lot.pool)).map((lot) => lot.remaining - lot.pinned))
 }
 
 function poolView(pool: Pool, live: readonly LotBalance[]): PoolView {

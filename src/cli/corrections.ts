@@ -7,7 +7,7 @@ import { CommandFailure, type Context, type Invocation, print, table, usageFault
 import { amountOfUsd, oneOf } from './values.ts'
 import { accountOf, withStore } from './with-store.ts'
 
-/** Takes a payment back from its lot; what has been spent of it becomes debt, which the next top-up repays. */
+/** Takes a payment back from its lot; what has been spent of it becomes debt, which free credit repays first. */
 export async function refundCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
@@ -34,7 +34,10 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
     debt: formatUsd(result.debt),
     credits: balance,
   }
-  const debt = result.debt > 0n ? `, ${formatUsd(result.debt)} USD had been spent and is debt now` : ''
+  const debt =
+    result.debt > 0n
+      ? `, ${formatUsd(result.debt)} USD had been spent or held and is owed: free credit repays it first`
+      : ''
   const what = result.refunded
     ? `took ${formatUsd(result.taken)} USD back from ${lot}${debt}`
     : 'nothing refunded: this id was used before'

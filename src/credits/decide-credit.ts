@@ -18,7 +18,7 @@ import {
 
 type CommandOf<Kind extends Command['kind']> = Extract<Command, { kind: Kind }>
 
-/** Adds a lot, once for each source. A debt is repaid from purchased credit before any of it can be spent. */
+/** Adds a lot, once for each source. */
 export function decideGrant(
   wallet: Wallet,
   { grant, lot: id, prior }: CommandOf<'grant'>,
@@ -43,23 +43,19 @@ export function decideGrant(
   }
   requireBounds(wallet, grant.amount)
   if (expiresAt !== null && expiresAt <= now) throw invalid('The expiry date lies in the past.')
-  const repaid = grant.pool === 'purchased' ? smaller(wallet.debt, grant.amount) : 0n
   const credit = `wallet:${wallet.account}:${grant.pool}`
   const legs: Leg[] = [
     { account: grant.from, lot: null, amount: -grant.amount },
     { account: credit, lot: id, amount: grant.amount },
   ]
-  if (repaid > 0n) {
-    legs.push({ account: credit, lot: id, amount: -repaid }, { account: credit, lot: null, amount: repaid })
-  }
   const newLot: Lot = {
     id,
     pool: grant.pool,
     granted: grant.amount,
-    remaining: grant.amount - repaid,
+    remaining: grant.amount,
     pinned: 0n,
     expired: 0n,
-    refunded: repaid,
+    refunded: 0n,
     grantedAt: now,
     expiresAt,
   }
@@ -68,7 +64,6 @@ export function decideGrant(
     change: {
       ...noChange,
       newLot,
-      debt: -repaid,
       transaction: { kind: 'grant', legs },
       lastAllowance: allowance && expiresAt !== null ? { lot: id, expiresAt } : null,
     },

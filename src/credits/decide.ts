@@ -2,6 +2,7 @@
 // A store loads the wallet, asks here, and writes the change whole; the rules live in no other place.
 
 import { GatewayError } from '../errors.ts'
+import { withRepayment } from './debt.ts'
 import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
 import type {
   AdjustCommand,
@@ -98,7 +99,17 @@ export function decide<Kind extends Command['kind']>(
 ): Decision<Results[Kind]> {
   const decider: (wallet: Wallet, command: CommandOf<Kind>, now: number) => Decision<Results[Kind]> =
     deciders[command.kind as Kind]
-  return decider(wallet, command, now)
+  const { result, change } = decider(wallet, command, now)
+  if (change === null || wallet.debt + change.debt === 0n || takesCredit[command.kind])
+    return { result, change }
+  return { result, change: withRepayment(wallet, change, now) }
+}
+
+/** The commands that set credit aside; after any other, what has become free repays the debt first. */
+const takesCredit: Readonly<Partial<Record<Command['kind'], true>>> = {
+  hold: true,
+  extend: true,
+  checkpoint: true,
 }
 
 const deciders: {
@@ -127,10 +138,10 @@ function decideHold(
 ): Decision<HoldResult> {
   if (hold.least < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot be negative' })
   if (wallet.calls.has(hold.call)) throw new GatewayError('idempotency_in_progress')
-  const { free, held } = creditFor(wallet, hold.funding, now)
+  const { free, held, freeLater } = creditFor(wallet, hold.funding, now)
   const room = hold.keyLimit ? larger(hold.keyLimit.limit - keySpend, 0n) : null
   if (room !== null && room < hold.least) return refused('key-limit', room, held)
-  if (free < hold.least) return refused(free + held < hold.least ? 'insufficient' : 'reserved', free, held)
+  if (free < hold.least) return refused(freeLater < hold.least ? 'insufficient' : 'reserved', free, held)
   const wanted = larger(smaller(hold.want, largestLot), hold.least)
   const amount = smaller(smaller(wanted, free), room ?? free)
   const pins = take(wallet, hold.funding, amount, now)
@@ -156,6 +167,7 @@ function decideHold(
       debt: 0n,
       call: { kind: 'opened', open },
       transaction: null,
+      repayment: null,
       lastAllowance: null,
     },
   }
@@ -235,6 +247,7 @@ function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: numb
       lots,
       newLot: null,
       debt: 0n,
+      repayment: null,
       lastAllowance: null,
       call: { kind: 'ended', open, state: 'settled', cost, charged, absorbed: due },
       transaction:
@@ -292,8 +305,17 @@ function openCallOf(wallet: Wallet, call: string, owner: string): OpenCall | und
   return open?.owner === owner ? open : undefined
 }
 
-/** The credit that these pools could pay with now, and what calls in flight have set aside of it. */
-function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): { free: Pico; held: Pico } {
+/** What a set of pools could pay with. */
+interface Credit {
+  /** Now, after the debt: credit that it stands against pays for nothing else. */
+  readonly free: Pico
+  /** What calls in flight have set aside of these pools. */
+  readonly held: Pico
+  /** What would be free if all of them returned their holds. */
+  readonly freeLater: Pico
+}
+
+function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): Credit {
   let free = 0n
   let held = 0n
   for (const lot of wallet.lots) {
@@ -301,7 +323,16 @@ function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): { fre
     free += lot.remaining - lot.pinned
     held += lot.pinned
   }
-  return { free, held }
+  if (wallet.debt === 0n || !funding.includes('purchased')) return { free, held, freeLater: free + held }
+  let freePurchased = 0n
+  let purchased = 0n
+  for (const lot of wallet.lots) {
+    if (lot.pool !== 'purchased' || isExpired(lot, now)) continue
+    freePurchased += lot.remaining - lot.pinned
+    purchased += lot.remaining
+  }
+  const freeLater = free + held - smaller(wallet.debt, purchased)
+  return { free: free - smaller(wallet.debt, freePurchased), held, freeLater }
 }
 
 /** Picks `amount` of free credit: pool by pool in the order of funding, in each soonest expiry first, then oldest. */

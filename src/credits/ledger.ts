@@ -24,7 +24,7 @@ export interface LotBalance {
 export interface Balance {
   readonly account: string
   readonly lots: readonly LotBalance[]
-  /** What a refund took beyond the credit there was; the next top-up repays it first. */
+  /** What a refund took beyond the credit there was; whatever becomes free repays it before anything else. */
   readonly debt: Pico
 }
 
@@ -153,7 +153,10 @@ export interface GrantResult {
   readonly granted: boolean
 }
 
-/** Takes a payment back. The unspent rest of its lot goes first; what is spent becomes debt. */
+/**
+ * Takes a payment back. The unspent rest of its lot goes first; what is spent, or held, becomes debt, which free
+ * credit of other payments repays at once.
+ */
 export interface RefundCommand {
   /** The caller's idempotency key: the same id never refunds twice. */
   readonly id: string

@@ -14,7 +14,7 @@ export interface Lot {
   /** The part of `remaining` that open calls have set aside. */
   readonly pinned: Pico
   readonly expired: Pico
-  /** Taken back: refunds, corrections, and the debt that the lot repaid when it was granted. */
+  /** Taken back: refunds, corrections, and the debt that the lot has repaid. */
   readonly refunded: Pico
   readonly grantedAt: number
   readonly expiresAt: number | null
@@ -80,7 +80,7 @@ export interface Leg {
   readonly amount: Pico
 }
 
-export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust'
+export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay'
 
 export type CallChange =
   | { readonly kind: 'opened'; readonly open: OpenCall }
@@ -103,6 +103,8 @@ export interface Change {
   readonly call: CallChange | null
   /** Its legs sum to zero; null when no credit changed hands. */
   readonly transaction: { readonly kind: TransactionKind; readonly legs: readonly Leg[] } | null
+  /** The legs of the transaction that follows it: debt, repaid from what has become free. */
+  readonly repayment: readonly Leg[] | null
   readonly lastAllowance: Wallet['lastAllowance']
 }
 
@@ -112,6 +114,7 @@ export const noChange: Change = {
   debt: 0n,
   call: null,
   transaction: null,
+  repayment: null,
   lastAllowance: null,
 }
 

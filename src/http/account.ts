@@ -3,6 +3,7 @@
 import type { ApiKey } from '../accounts/api-key.ts'
 import type { Caller } from '../accounts/caller.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
+import { freeIn } from '../credits/balance.ts'
 import type { Balance, LedgerStore } from '../credits/ledger.ts'
 import { formatUsd, type Pico } from '../credits/money.ts'
 import { fundingOf, pools } from '../credits/pool.ts'
@@ -43,12 +44,10 @@ export function describeCredits(caller: Caller, ledger: LedgerStore, now: number
   const balance = ledger.balance(caller.account.id)
   const totals = ledger.totals(caller.account.id)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
-  const funding = fundingOf(caller.channel, true)
-  const spendable = living.filter((lot) => funding.includes(lot.pool))
   return {
     data: {
       currency: 'USD',
-      available: formatUsd(sum(spendable.map((lot) => lot.remaining - lot.pinned))),
+      available: formatUsd(freeIn(balance, fundingOf(caller.channel, true), now)),
       held: formatUsd(sum(balance.lots.map((lot) => lot.pinned))),
       debt: formatUsd(balance.debt),
       pools: pools.map((pool) => describePool(pool, living)),

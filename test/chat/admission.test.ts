@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { freeIn, refusal, remainingIn } from '../../src/chat/admission.ts'
+import { refusal } from '../../src/chat/admission.ts'
+import { freeIn, remainingIn } from '../../src/credits/balance.ts'
 import type { Balance } from '../../src/credits/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import type { Pool } from '../../src/credits/pool.ts'
@@ -98,5 +99,14 @@ describe('what is there', () => {
     expect(remainingIn(held, 'purchased', now)).toBe(usd(1))
     expect(freeIn(held, ['purchased'], now)).toBe(0n)
     expect(refusal(callerOf({}), modelOf('a/m'), held, now)).toBeUndefined()
+  })
+
+  test('counts what a debt stands against for neither, and gifts are no part of it', () => {
+    const owing: Balance = { ...balanceOf({ purchased: 3, welcome: 1 }), debt: usd(2) }
+    expect(freeIn(owing, ['welcome', 'purchased'], now)).toBe(usd(2))
+    expect(remainingIn(owing, 'purchased', now)).toBe(usd(1))
+    const owingAll: Balance = { ...owing, debt: usd(3) }
+    expect(freeIn(owingAll, ['purchased'], now)).toBe(0n)
+    expect(refusal(callerOf({}), modelOf('a/m'), owingAll, now)).toBe('purchased_credits_required')
   })
 })

@@ -142,8 +142,8 @@ describe('the statement', () => {
       'refund -2',
       'refund -8',
       'grant 1',
-      'grant -1',
-      'grant 1',
+      'repay -1',
+      'repay 1',
     ])
   })
 

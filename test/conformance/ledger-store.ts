@@ -244,6 +244,47 @@ export function ledgerStoreConformance(
       })
     })
 
+    test('what a call gives back repays the debt of a refund before anything is spent of it', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
+      await ledger.hold(holdOf('c', { want: usd('9.6') }))
+      const refund = { id: 'refund_1', account: 'anna', lot, amount: usd(10) }
+      expect(await ledger.refund(refund)).toMatchObject({ taken: usd('0.4'), debt: usd('9.6') })
+      expect(await ledger.hold(holdOf('d', { want: 1n, least: 1n }))).toMatchObject({
+        kind: 'refused',
+        reason: 'insufficient',
+        available: 0n,
+      })
+      await ledger.settle(settleOf('c', 40_000_000n))
+      expect(ledger.balance('anna')).toMatchObject({ debt: 40_000_000n, lots: [] })
+      expect(await ledger.hold(holdOf('e', { want: 1n, least: 1n }))).toMatchObject({ kind: 'refused' })
+      expect(ledger.call('anna', 'c')).toMatchObject({
+        charged: 40_000_000n,
+        drawn: [{ lot, amount: 40_000_000n }],
+      })
+      expect(ledger.audit().checks.filter((check) => !check.ok)).toEqual([])
+    })
+
+    test('a debt is repaid by a released hold, by a recovered call and by the free credit of another payment', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(3)))
+      for (const call of ['released', 'recovered']) await ledger.hold(holdOf(call, { want: usd(1) }))
+      await ledger.hold(holdOf('spent', { want: usd(1) }))
+      await ledger.settle(settleOf('spent', usd(1)))
+      await ledger.refund({ id: 'r', account: 'anna', lot, amount: usd(3) })
+      expect(ledger.balance('anna').debt).toBe(usd(3))
+      await ledger.release({ call: 'released', owner: 'here', reason: 'unreachable', attempts: [] })
+      expect(ledger.balance('anna').debt).toBe(usd(2))
+      await ledger.recover(noon + minute)
+      expect(ledger.balance('anna')).toMatchObject({ debt: usd(1), lots: [] })
+      await ledger.grant(grantOf('pay_2', usd(5)))
+      const third = await ledger.grant(grantOf('pay_3', usd(2)))
+      expect(ledger.balance('anna')).toMatchObject({ debt: 0n })
+      await ledger.hold(holdOf('other', { want: usd(4) }))
+      await ledger.refund({ id: 's', account: 'anna', lot: third.lot, amount: usd(2) })
+      await ledger.settle(settleOf('other', usd(4)))
+      expect(ledger.balance('anna')).toMatchObject({ debt: 0n, lots: [] })
+      expect(ledger.audit().checks.filter((check) => !check.ok)).toEqual([])
+    })
+
     test('refunds that share a commit take what there is once', async () => {
       const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
       await ledger.hold(holdOf('c', { want: usd(4) }))

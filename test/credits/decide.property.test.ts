@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { allowanceGrant } from '../../src/credits/calendar.ts'
 import { decide, type Command, type PriorGrant } from '../../src/credits/decide.ts'
 import { pools } from '../../src/credits/pool.ts'
-import { apply, emptyWallet, type Change, type Leg, type Lot } from '../../src/credits/wallet.ts'
+import { apply, emptyWallet, freeOf, type Change, type Leg, type Lot } from '../../src/credits/wallet.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { day, grantOf, holdOf, noon } from './support.ts'
 
@@ -80,7 +80,14 @@ function history() {
       }
     }
     for (const leg of legs) journal.push({ kind: change.transaction!.kind, leg })
+    const repayment = change.repayment ?? []
+    expect(repayment.reduce((sum, leg) => sum + leg.amount, 0n)).toBe(0n)
+    for (const leg of repayment) journal.push({ kind: 'repay', leg })
     for (const lot of apply(wallet, change)) lots.set(lot.id, lot)
+    if (wallet.debt > 0n && !['hold', 'extend'].includes(command.kind)) {
+      const bought = wallet.lots.filter((lot) => lot.pool === 'purchased')
+      expect(bought.reduce((sum, lot) => sum + freeOf(lot, now), 0n)).toBe(0n)
+    }
     if (change.newLot && source !== undefined) {
       sources.set(source, { lot: change.newLot.id, account: 'anna', pool: change.newLot.pool })
     }

@@ -227,4 +227,16 @@ describe('granting', () => {
       newLot: { remaining: usd(5) },
     })
   })
+
+  test('credit that a debt stands against is not held; what holds would return is not promised', () => {
+    const wallet: Wallet = { ...walletWith({ a: { left: '5' } }), debt: usd(3) }
+    expect(hold(wallet, { least: usd(3), want: usd(9) })).toMatchObject({
+      reason: 'insufficient',
+      available: usd(2),
+    })
+    expect(hold(wallet, { least: usd(1), want: usd(9) })).toEqual({ kind: 'held', amount: usd(2) })
+    const busy: Wallet = { ...walletWith({ a: { left: '5', pinned: '4' } }), debt: usd(3) }
+    expect(hold(busy, { least: usd(2) })).toMatchObject({ reason: 'reserved', available: 0n, held: usd(4) })
+    expect(hold(busy, { least: usd(3) })).toMatchObject({ reason: 'insufficient', available: 0n })
+  })
 })

@@ -139,12 +139,24 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a top-up does not repay the debt',
+    patches: [[decide, '  checkpoint: true,', '  checkpoint: true, grant: true,']],
+  },
+  {
+    name: 'a released hold is free beside a debt',
+    patches: [[decide, '  checkpoint: true,', '  checkpoint: true, release: true,']],
+  },
+  {
+    name: 'what a settle gives back is free beside a debt',
+    patches: [[decide, '  checkpoint: true,', '  checkpoint: true, settle: true,']],
+  },
+  {
+    name: 'a refund leaves the free credit of other payments beside its debt',
+    patches: [[decide, '  checkpoint: true,', '  checkpoint: true, refund: true,']],
+  },
+  {
+    name: 'credit that was never paid for repays a debt',
     patches: [
-      [
-        decideCredit,
-        "grant.pool === 'purchased' ? smaller(wallet.debt, grant.amount) : 0n",
-        "grant.pool === 'purchased' ? 0n : 0n",
-      ],
+      ['src/credits/debt.ts', "if (lot.pool !== 'purchased') continue", "if (lot.pool === 'daily') continue"],
     ],
   },
   {

@@ -84,11 +84,11 @@ export class Oracle {
       case 'settle':
         return this.#settle(this.#open(command), command.cost, command.estimated, now)
       case 'release':
-        return this.#void(this.#open(command))
+        return this.#void(this.#open(command), now)
       case 'grant':
         return this.#grant(command, now, newLot)
       case 'refund':
-        return this.#refund(command)
+        return this.#refund(command, now)
       case 'adjust':
         return this.#adjust(command, now, newLot)
       case 'expire':
@@ -116,13 +116,15 @@ export class Oracle {
     let room = keyLimit && key !== null ? keyLimit.limit - this.keySpend(key, keyLimit.windowStart) : null
     if (room !== null && room < 0n) room = 0n
     const lots = this.#spendable(account, funding, now)
-    const free = sum(lots.map(freeOf))
+    const free = this.#freeAfterDebt(account, lots)
     const held = sum(lots.map((lot) => lot.pinned))
+    const owed = this.#owedBy(account, lots, (lot) => lot.remaining)
+    const freeLater = sum(lots.map((lot) => lot.remaining)) - owed
     const refused = (reason: string, available: bigint) => ({
       value: { kind: 'refused', reason, available, held },
     })
     if (room !== null && room < least) return refused('key-limit', room)
-    if (free < least) return refused(free + held < least ? 'insufficient' : 'reserved', free)
+    if (free < least) return refused(freeLater < least ? 'insufficient' : 'reserved', free)
     if (known) return { error: 'idempotency_conflict' }
     let amount = command.want < largestLot ? command.want : largestLot
     if (amount < least) amount = least
@@ -143,7 +145,7 @@ export class Oracle {
     if (key !== null && keyLimit && this.keySpend(key, keyLimit.windowStart) + more > keyLimit.limit)
       return { value: false }
     const lots = this.#spendable(open.account, open.funding, Math.max(now, open.openedAt))
-    if (sum(lots.map(freeOf)) < more) return { value: false }
+    if (this.#freeAfterDebt(open.account, lots) < more) return { value: false }
     for (const { lot, amount } of this.#pin(lots, more)) {
       const pin = open.pins.find((other) => other.lot === lot)
       if (pin) pin.amount += amount
@@ -180,18 +182,28 @@ export class Oracle {
       draw(lot, amount)
     }
     // What was pinned by this very call and not needed cannot be there: the cost is above the whole hold.
-    if (!estimated) for (const lot of this.#spendable(open.account, open.funding, now)) draw(lot, freeOf(lot))
+    if (!estimated) {
+      const lots = this.#spendable(open.account, open.funding, now)
+      let free = this.#freeAfterDebt(open.account, lots)
+      for (const lot of lots) {
+        const part = freeOf(lot) < free ? freeOf(lot) : free
+        draw(lot, part)
+        free -= part
+      }
+    }
     open.state = 'settled'
     open.cost = cost
     open.charged = cost - due
     if (open.key !== null) this.#spent.push({ key: open.key, day: now - (now % dayMs), amount: open.charged })
+    this.#repay(open.account, now)
     return { value: { kind: 'settled', charged: open.charged, absorbed: due } }
   }
 
-  #void(open: OracleCall | undefined): Answer {
+  #void(open: OracleCall | undefined, now: number): Answer {
     if (!open) return { value: { kind: 'already-ended' } }
     for (const { lot, amount } of open.pins) lot.pinned -= amount
     open.state = 'voided'
+    this.#repay(open.account, now)
     return { value: { kind: 'settled', charged: 0n, absorbed: 0n } }
   }
 
@@ -227,28 +239,48 @@ export class Oracle {
     now: number,
     id: string,
   ): OracleLot {
-    const debt = this.debtOf(account)
-    const repaid = pool !== 'purchased' ? 0n : debt < amount ? debt : amount
-    this.debts.set(account, debt - repaid)
     const lot: OracleLot = {
       id,
       account,
       pool,
       granted: amount,
-      remaining: amount - repaid,
+      remaining: amount,
       pinned: 0n,
       consumed: 0n,
       expired: 0n,
-      refunded: repaid,
+      refunded: 0n,
       paidBack: 0n,
       grantedAt: now,
       expiresAt,
     }
     this.lots.push(lot)
+    this.#repay(account, now)
     return lot
   }
 
-  #refund({ id, account, lot: lotId, amount }: RefundCommand): Answer {
+  /** What is free and was paid for goes to the debt first. */
+  #repay(account: string, now: number): void {
+    for (const lot of this.#spendable(account, ['purchased'], now)) {
+      const debt = this.debtOf(account)
+      const part = debt < freeOf(lot) ? debt : freeOf(lot)
+      lot.remaining -= part
+      lot.refunded += part
+      this.debts.set(account, debt - part)
+    }
+  }
+
+  /** How much of these lots' `part` a debt stands against. */
+  #owedBy(account: string, lots: readonly OracleLot[], part: (lot: OracleLot) => bigint): bigint {
+    const bought = sum(lots.filter((lot) => lot.pool === 'purchased').map(part))
+    const debt = this.debtOf(account)
+    return debt < bought ? debt : bought
+  }
+
+  #freeAfterDebt(account: string, lots: readonly OracleLot[]): bigint {
+    return sum(lots.map(freeOf)) - this.#owedBy(account, lots, freeOf)
+  }
+
+  #refund({ id, account, lot: lotId, amount }: RefundCommand, now: number): Answer {
     const done = this.#corrections.get(id)
     if (done && done.account !== account) return { error: 'idempotency_conflict' }
     if (done) return { value: { taken: done.taken, debt: done.debt, refunded: false } }
@@ -264,6 +296,7 @@ export class Oracle {
     lot.paidBack += amount
     this.debts.set(account, this.debtOf(account) + debt)
     this.#corrections.set(id, { account, taken, debt })
+    this.#repay(account, now)
     return { value: { taken, debt, refunded: true } }
   }
 
@@ -287,6 +320,7 @@ export class Oracle {
         lot.refunded += part
         rest -= part
       }
+      this.#repay(account, now)
     }
     this.#corrections.set(id, { account, taken: 0n, debt: 0n })
     return { value: { adjusted: true } }
@@ -300,13 +334,14 @@ export class Oracle {
       lot.expired += freeOf(lot)
       lot.remaining = lot.pinned
     }
+    this.#repay(account, now)
     return { value: total }
   }
 
   #recover({ call, now, dead }: { call: string; now: number; dead: boolean }): Answer {
     const open = this.calls.get(call)
     if (open?.state !== 'open' || (open.leaseUntil > now && !dead)) return { value: false }
-    if (open.checkpoint === null) this.#void(open)
+    if (open.checkpoint === null) this.#void(open, now)
     else this.#settle(open, open.checkpoint, true, now)
     return { value: true }
   }

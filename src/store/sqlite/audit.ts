@@ -107,7 +107,7 @@ export const checks: readonly Check[] = [
               sum(iif(amount > 0, amount, 0)) AS granted,
               -sum(iif(kind = 'settle', amount, 0)) AS consumed,
               -sum(iif(kind = 'expire', amount, 0)) AS expired,
-              -sum(iif(kind IN ('refund', 'adjust', 'grant') AND amount < 0, amount, 0)) AS refunded
+              -sum(iif(kind IN ('refund', 'adjust', 'grant', 'repay') AND amount < 0, amount, 0)) AS refunded
             FROM journal WHERE lot IS NOT NULL GROUP BY lot)
           SELECT 'lot ' || coalesce(lot.id, moved.lot) AS broken
           FROM lot FULL JOIN moved ON moved.lot = lot.id

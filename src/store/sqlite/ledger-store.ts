@@ -253,6 +253,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const tx = change.transaction
       ? this.#journal.append(change.transaction.kind, change.transaction.legs, now)
       : null
+    if (change.repayment) this.#journal.append('repay', change.repayment, now)
     this.#calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
     this.#wallets.apply(entry, change, null)
     this.#wallets.ended(open.call)
@@ -322,6 +323,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   #post(entry: CachedWallet, change: Change, now: number, source: string | null): void {
     if (change.transaction) this.#journal.append(change.transaction.kind, change.transaction.legs, now)
+    if (change.repayment) this.#journal.append('repay', change.repayment, now)
     this.#wallets.apply(entry, change, source)
     if (change.newLot) this.#wallets.flush()
   }
