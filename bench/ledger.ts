@@ -75,7 +75,17 @@ const settle: Omit<SettleCommand, 'call'> = {
     upstreamId: null,
     priceVersion: 'pv_0123456789ab',
     stream: true,
-    attempts: [{ provider: 'bench', outcome: 'served', code: null, upstreamId: null, ms: 900 }],
+    attempts: [
+      {
+        provider: 'bench',
+        outcome: 'served',
+        code: null,
+        upstreamId: null,
+        ms: 900,
+        status: null,
+        reason: null,
+      },
+    ],
     firstByteMs: 300,
     totalMs: 900,
     finishReason: 'stop',

@@ -165,6 +165,14 @@ const rows = {
     means: 'No model has this id, or it has no price and is therefore not sold.',
     remedy: 'Choose one of the ids that the message names, or see GET /v1/models.',
   },
+  model_unavailable: {
+    status: 404,
+    type: 'not_found_error',
+    retryable: false,
+    means:
+      'The provider of this model does not know it, or does not offer it to the account of this gateway.',
+    remedy: 'Choose another model; the operator checks the name at the provider (weir doctor --provider).',
+  },
   model_retired: {
     status: 404,
     type: 'not_found_error',

@@ -9,9 +9,10 @@ import type { Attempt, Balance, Ending, HoldResult, KeyLimit } from '../credits/
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
-import { GatewayError } from '../errors.ts'
+import { errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
+import { codeOf } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
@@ -172,12 +173,13 @@ export class Booking {
     } finally {
       // Also of an answer that could not be written down: the call has ended.
       if (outcome.ending !== 'finished' && charge === noCharge) {
-        await this.#end('release', outcome.fault?.kind ?? outcome.ending)
+        await this.#end('release', outcome.fault ? codeOf(outcome.fault) : outcome.ending)
       } else {
         await this.#end('settle', outcome.ending, charge, outcome)
       }
     }
-    this.#logRow(charge, outcome.ending, outcome.fault === undefined ? 200 : 502, outcome.fault?.kind ?? null)
+    const code = outcome.fault === undefined ? null : codeOf(outcome.fault)
+    this.#logRow(charge, outcome.ending, code === null ? 200 : errorTable[code].status, code)
   }
 
   /** Ends a call that served nothing: its whole hold goes back. */

@@ -7,10 +7,11 @@ import type { Warning } from '../protocols/protocol.ts'
 import { type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
 import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
 import { Booking } from './booking.ts'
-import { dispatch, DispatchFailed, pause } from './dispatch.ts'
+import { dispatch, DispatchFailed } from './dispatch.ts'
 import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { candidatesFor } from './plan.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
+import { searchFor } from './search.ts'
 import { testModel } from './test-mode.ts'
 
 /**
@@ -25,17 +26,8 @@ export async function complete(gateway: Gateway, call: IncomingCall): Promise<Re
   warnings.push(...booking.warnings)
   try {
     const attempt = envelope.stream ? openStream : fetchWhole
-    const { health, retryBudget: budget, limits } = gateway
     const served = await dispatch<OpenedStream | WholeAnswer>(
-      {
-        candidates,
-        limit: limits.attempts,
-        health,
-        account: call.caller.account.id,
-        budget,
-        gone: call.signal,
-        pause,
-      },
+      searchFor(gateway, call, candidates),
       (candidate) => attempt(gateway, call, booking, candidate, warnings),
     )
     booking.servedBy(served.candidate, served.attempts)

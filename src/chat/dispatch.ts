@@ -5,7 +5,14 @@ import type { Fault } from '../conversation/event.ts'
 import type { Attempt } from '../credits/ledger.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { UnreachableError } from '../providers/upstream.ts'
-import { anotherModelMayHelp, anotherOfferMayHelp, codeOf, errorOf, transportFault } from './fault-error.ts'
+import {
+  anotherModelMayHelp,
+  anotherOfferMayHelp,
+  codeOf,
+  errorOf,
+  publicReason,
+  transportFault,
+} from './fault-error.ts'
 import { breaks, probeEveryMs, type Health } from './health.ts'
 import type { Candidate } from './plan.ts'
 import type { RetryBudget } from './retry-budget.ts'
@@ -52,6 +59,8 @@ export interface Search {
   readonly budget: RetryBudget
   /** Aborts when the client has left: nothing more is tried then. */
   readonly gone: AbortSignal
+  /** Told of every attempt that failed, for the log. */
+  readonly failed: (candidate: Candidate, attempt: Attempt, error: unknown) => void
   /** Resolves after so many milliseconds, or as soon as the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -131,7 +140,8 @@ class Tries<Answer> {
     const [unable] = this.#leftOut.values()
     if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
       throw new DispatchFailed(unable, this.#attempts)
-    throw new DispatchFailed(worst(this.#failures, this.#search.gone.aborted), this.#attempts)
+    const error = worst(this.#failures, this.#search.gone.aborted)
+    throw new DispatchFailed(withAttempts(error, this.#attempts), this.#attempts)
   }
 
   get #isOver(): boolean {
@@ -163,7 +173,9 @@ class Tries<Answer> {
     const startedAt = performance.now()
     try {
       const answer = await this.#attempt(candidate)
-      health.answered(candidate, this.#note(candidate, startedAt, null))
+      const ms = performance.now() - startedAt
+      this.#note(candidate, { ms, outcome: 'served', code: null, status: null, reason: null })
+      health.answered(candidate, ms)
       return { answer, candidate, attempts: this.#attempts }
     } catch (error) {
       const refused = error instanceof GatewayError
@@ -172,12 +184,16 @@ class Tries<Answer> {
         this.#leftOut.set(candidate.offer, error)
         return undefined
       }
+      const ms = performance.now() - startedAt
+      const failed = { ms, outcome: 'failed' } as const
       if (fault === undefined) {
         const told = asGatewayError(error)
-        this.#note(candidate, startedAt, told.code)
+        const note = this.#note(candidate, { ...failed, code: told.code, status: null, reason: told.message })
+        this.#search.failed(candidate, note, error)
         throw new DispatchFailed(told, this.#attempts)
       }
-      const ms = this.#note(candidate, startedAt, codeOf(fault))
+      const facts = { code: codeOf(fault), status: fault.status ?? null, reason: publicReason(fault) }
+      this.#search.failed(candidate, this.#note(candidate, { ...failed, ...facts }), error)
       // A call that tries one three times counts once against it, or two such calls would open its breaker.
       const counted =
         breaks(fault) &&
@@ -191,14 +207,20 @@ class Tries<Answer> {
     }
   }
 
-  /** Notes how a try ended, with its error code where it failed, and gives how long it took, milliseconds. */
-  #note(candidate: Candidate, startedAt: number, code: string | null): number {
-    const ms = performance.now() - startedAt
-    const outcome = code === null ? 'served' : 'failed'
-    const provider = candidate.provider.id
-    this.#attempts.push({ provider, outcome, code, upstreamId: null, ms: Math.round(ms) })
-    return ms
+  /** Notes how a try ended. */
+  #note({ provider }: Candidate, ended: Omit<Attempt, 'provider' | 'upstreamId'>): Attempt {
+    const attempt = { provider: provider.id, ...ended, upstreamId: null, ms: Math.round(ended.ms) }
+    this.#attempts.push(attempt)
+    return attempt
   }
+}
+
+/** The error with what was tried, as its client may know it. */
+function withAttempts(error: GatewayError, attempts: readonly Attempt[]): GatewayError {
+  if (attempts.length === 0) return error
+  const tried = attempts.map(({ provider, code, status, ms }) => ({ provider, code, status, ms }))
+  const metadata = { ...error.details.metadata, attempts: tried }
+  return new GatewayError(error.code, { ...error.details, message: error.message, metadata })
 }
 
 /** Healthy candidates as they are ranked, then the others as they are ranked. */
@@ -213,11 +235,19 @@ function inOrderOfHealth({ account, candidates, health }: Search): readonly Cand
 function waitBefore({ provider }: Candidate, fault: Fault, round: number): number | undefined {
   // What runs inside this process fails because it was asked to: it would again.
   if (provider.transport === 'builtin') return undefined
+  if (isRefusal(fault)) return undefined
   const asked = fault.retryAfterMs
   if (asked !== undefined && asked > longestWaitMs) return undefined
   if (asked !== undefined && (passing.has(fault.kind) || fault.kind === 'rate-limited')) return asked
   return passing.has(fault.kind) ? firstWaitMs * 2 ** round * (0.5 + Math.random()) : undefined
 }
+
+/** A 4xx is an answer, and would be the same again; but for those that speak of the moment, not of the request. */
+function isRefusal({ status }: Fault): boolean {
+  return status !== undefined && status >= 400 && status < 500 && !momentary.has(status)
+}
+
+const momentary: ReadonlySet<number> = new Set([408, 409, 424, 425, 429, 498, 499])
 
 /** A pause that ends early when the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {

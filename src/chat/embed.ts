@@ -12,13 +12,14 @@ import { Booking } from './booking.ts'
 import { admitted } from './complete.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { disconnectPolicy } from './departure.ts'
-import { AttemptFailed, dispatch, DispatchFailed, pause } from './dispatch.ts'
+import { AttemptFailed, dispatch, DispatchFailed } from './dispatch.ts'
 import { transportFault } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { candidatesFor, type Candidate } from './plan.ts'
 import { quirksFor } from './quirks.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import { answerHeaders, jsonResponse } from './respond.ts'
+import { searchFor } from './search.ts'
 
 export interface EmbeddingCall extends PaidCall {
   readonly embedding: EmbeddingRequest
@@ -52,18 +53,8 @@ export async function embed(gateway: Gateway, call: EmbeddingCall): Promise<Resp
   )
   const booking = await Booking.open(gateway, call, candidates, balance)
   try {
-    const { health, retryBudget: budget, limits } = gateway
-    const served = await dispatch<Embedded>(
-      {
-        candidates,
-        limit: limits.attempts,
-        health,
-        account: call.caller.account.id,
-        budget,
-        gone: call.signal,
-        pause,
-      },
-      (candidate) => fetchVectors(gateway, call, candidate),
+    const served = await dispatch<Embedded>(searchFor(gateway, call, candidates), (candidate) =>
+      fetchVectors(gateway, call, candidate),
     )
     booking.servedBy(served.candidate, served.attempts)
     const told = [...warnings, ...served.answer.warnings]

@@ -1,5 +1,6 @@
 // The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
 
+import type { Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import type { OpenedStream, WholeAnswer } from './attempt.ts'
@@ -7,8 +8,10 @@ import type { Booking } from './booking.ts'
 import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { disconnectPolicy } from './departure.ts'
+import { codeOf } from './fault-error.ts'
 import type { Candidate } from './plan.ts'
 import { relay } from './relay.ts'
+import { bounded, triedFields } from './search.ts'
 
 export function answerHeaders(
   call: Pick<PaidCall, 'requestId'>,
@@ -72,11 +75,25 @@ export function streamResponse(
     stopping: gateway.stopping,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
     settle: (outcome, make) => {
-      if (outcome.fault) gateway.health.failed(booking.candidate, outcome.fault, 0, call.caller.account.id)
+      if (outcome.fault) brokeOff(gateway, call, booking, outcome.fault)
       return booking.settle(outcome, make)
     },
     keeper: call.keeper,
     onProgress: (progress) => booking.watch(progress),
   })
   return new Response(body, { headers: told })
+}
+
+/** An answer that had begun has failed: it counts against the offer, and the log says why. */
+function brokeOff(gateway: Gateway, call: PaidCall, { candidate }: Booking, fault: Fault): void {
+  gateway.health.failed(candidate, fault, 0, call.caller.account.id)
+  gateway.log.warn('an answer broke off', {
+    request_id: call.requestId,
+    ...triedFields(candidate),
+    code: codeOf(fault),
+    status: fault.status ?? null,
+    reason: bounded(fault.message),
+    ...(fault.providerCode === undefined ? {} : { provider_code: fault.providerCode.slice(0, 100) }),
+    ms: Math.round(performance.now() - call.arrivedAt),
+  })
 }

@@ -245,6 +245,7 @@ const problems: Readonly<Record<FaultKind, readonly [Problem, (model: string) =>
   timeout: ['timeout', () => 'it took too long'],
   'invalid-request': ['request_refused', (model) => `it refuses the request to ${model}`],
   'context-length': ['request_refused', (model) => `it refuses the request to ${model}`],
+  'unusable-output': ['request_refused', (model) => `it rejects the answer of ${model}`],
   'content-filter': ['request_refused', (model) => `it refuses the request to ${model}`],
 }
 

@@ -82,6 +82,8 @@ export type FaultKind =
   | 'invalid-request'
   | 'context-length'
   | 'content-filter'
+  /** The model wrote a tool call or document that the provider itself rejects: another try costs as much again. */
+  | 'unusable-output'
   /** The provider does not know the model. */
   | 'not-found'
   /** Our key at the provider is bad: never the caller's fault. */

@@ -110,6 +110,10 @@ export interface Attempt {
   readonly code: string | null
   readonly upstreamId: string | null
   readonly ms: number
+  /** The provider's HTTP status, where it failed with one. */
+  readonly status: number | null
+  /** Why it failed, in words that the account may read. */
+  readonly reason: string | null
 }
 
 export type SettleResult =
@@ -204,7 +208,11 @@ export interface CallRecord {
   readonly usage: Usage | null
   readonly lines: readonly CostLine[]
   readonly ending: Ending | null
+  /** Why a call that served nothing was released: an error code, or `recovered`. */
+  readonly released: string | null
   readonly served: Served | null
+  /** Every attempt, also of a call that served nothing. */
+  readonly attempts: readonly Attempt[]
   /** What each lot paid. */
   readonly drawn: readonly { readonly lot: string; readonly pool: Pool; readonly amount: Pico }[]
 }

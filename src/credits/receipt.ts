@@ -23,6 +23,8 @@ export interface Receipt {
   readonly state: CallRecord['state']
   /** How the call ended; null while it runs, and for a call that was released. */
   readonly ending: CallRecord['ending']
+  /** The error code of a call that served nothing; null for every other. */
+  readonly error: string | null
   /** ISO 8601. */
   readonly created_at: string
   readonly ended_at: string | null
@@ -54,6 +56,9 @@ export interface Receipt {
     readonly code: string | null
     readonly upstream_id: string | null
     readonly ms: number
+    /** The provider's HTTP status, and why the attempt failed. */
+    readonly status: number | null
+    readonly reason: string | null
   }[]
   readonly first_byte_ms: number | null
   readonly total_ms: number | null
@@ -69,6 +74,7 @@ export function receiptOf(record: CallRecord): Receipt {
     mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
     state: record.state,
     ending: record.ending,
+    error: record.released,
     created_at: new Date(record.openedAt).toISOString(),
     ended_at: record.endedAt === null ? null : new Date(record.endedAt).toISOString(),
     usage: usage && {
@@ -94,12 +100,14 @@ export function receiptOf(record: CallRecord): Receipt {
     upstream_id: served?.upstreamId ?? null,
     finish_reason: served?.finishReason ?? null,
     stream: served?.stream ?? null,
-    attempts: (served?.attempts ?? []).map(({ provider, outcome, code, upstreamId, ms }) => ({
+    attempts: record.attempts.map(({ provider, outcome, code, upstreamId, ms, status, reason }) => ({
       provider,
       outcome,
       code,
       upstream_id: upstreamId,
       ms,
+      status,
+      reason,
     })),
     first_byte_ms: served?.firstByteMs ?? null,
     total_ms: served?.totalMs ?? null,

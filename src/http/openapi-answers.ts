@@ -59,6 +59,7 @@ const receipt = z.object({
   mode: z.enum(['live', 'test']),
   state: z.enum(['open', 'settled', 'voided']),
   ending: z.enum(['finished', 'client-gone', 'provider-cut', 'stopped', 'recovered']).nullable(),
+  error: z.string().nullable().describe('The error code of a call that served nothing.'),
   created_at: time,
   ended_at: time.nullable(),
   usage: z
@@ -97,6 +98,8 @@ const receipt = z.object({
       code: z.string().nullable(),
       upstream_id: z.string().nullable(),
       ms: milliseconds,
+      status: z.int().nullable().describe("The provider's HTTP status, where it failed with one."),
+      reason: z.string().nullable().describe('Why it failed.'),
     }),
   ),
   first_byte_ms: milliseconds.nullable(),

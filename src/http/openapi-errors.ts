@@ -42,6 +42,7 @@ export const ofChatBody = [
 export const ofCall = [
   'context_length_exceeded',
   'content_filtered',
+  'model_unavailable',
   'url_not_allowed',
   'insufficient_credits',
   'credits_reserved',

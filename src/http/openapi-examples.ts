@@ -250,6 +250,7 @@ export const receipt = {
     mode: 'live',
     state: 'settled',
     ending: 'finished',
+    error: null,
     created_at: '2026-11-21T05:52:50.543Z',
     ended_at: '2026-11-21T05:52:50.554Z',
     usage: {
@@ -284,7 +285,17 @@ export const receipt = {
     upstream_id: 'chatcmpl-2ozby0q3rh935',
     finish_reason: 'stop',
     stream: false,
-    attempts: [{ provider: 'sim', outcome: 'served', code: null, upstream_id: null, ms: 8 }],
+    attempts: [
+      {
+        provider: 'sim',
+        outcome: 'served',
+        code: null,
+        upstream_id: null,
+        ms: 8,
+        status: null,
+        reason: null,
+      },
+    ],
     first_byte_ms: 22,
     total_ms: 23,
   },

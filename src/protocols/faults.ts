@@ -36,11 +36,26 @@ export function kindOfStatus(status: number, own: Readonly<Record<number, FaultK
   return own[status] ?? kinds[status] ?? byClass
 }
 
+/** No sentence about a request is longer; a page of a proxy is. */
+const longestSentence = 300
+
+/**
+ * The sentence of a server that refuses a request (400 or 422) in plain text instead of its protocol's JSON; undefined
+ * for a page or nothing at all, which tell of a box in between rather than of the request.
+ */
+export function refusalInWords(status: number, body: string): string | undefined {
+  if (status !== 400 && status !== 422) return undefined
+  const text = body.trim()
+  return text === '' || text.length > longestSentence || /^[<{[]/.test(text) ? undefined : text
+}
+
 /**
  * What an error body that is not the protocol's means: something before the provider wrote it, so its 401 or 404 is
  * not the provider's.
  */
 export function foreignFault(status: number, body: string, retryAfterMs: number | undefined): Fault {
+  const sentence = refusalInWords(status, body)
+  if (sentence !== undefined) return fault('invalid-request', sentence, { status, retryAfterMs })
   const kind = status === 429 || status >= 500 ? kindOfStatus(status) : 'broken'
   const what = body.trim() === '' ? 'an empty error body' : 'an error body that is not JSON'
   return fault(kind, `HTTP ${status} with ${what}`, { status, retryAfterMs })

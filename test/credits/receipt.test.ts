@@ -27,7 +27,9 @@ const record: CallRecord = {
     { item: 'output', quantity: 7, rate: 1_000_000n, amount: 7_000_000n },
   ],
   ending: 'finished',
+  released: null,
   served: servedBySim,
+  attempts: servedBySim.attempts,
   drawn: [{ lot: 'lot_1', pool: 'purchased', amount: 7_000_000n }],
 }
 

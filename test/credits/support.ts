@@ -32,7 +32,9 @@ export const servedBySim: Served = {
   upstreamId: null,
   priceVersion: 'sim/echo@1',
   stream: true,
-  attempts: [{ provider: 'sim', outcome: 'served', code: null, upstreamId: null, ms: 7 }],
+  attempts: [
+    { provider: 'sim', outcome: 'served', code: null, upstreamId: null, ms: 7, status: null, reason: null },
+  ],
   firstByteMs: 3,
   totalMs: 9,
   finishReason: 'stop',

@@ -367,6 +367,12 @@ const rows: readonly Row[] = [
     retryAfterMs: 1500,
   },
   {
+    code: 'model_unavailable',
+    when: 'the provider does not know the model',
+    ask: () => chat('lab/retired'),
+    from: 'provider',
+  },
+  {
     code: 'upstream_error',
     when: 'the provider fails in JSON',
     ask: () => chat('lab/broken'),

@@ -35,5 +35,12 @@ export const failures: Readonly<Record<string, Script>> = {
   }),
   filtered: refuses(400, { message: 'The prompt was refused.', code: 'content_policy_violation' }),
   strict: refuses(400, { message: 'top_k is too high', param: 'top_k', type: 'invalid_request_error' }),
+  retired: refuses(404, { code: 'model_not_found' }),
+  'bad-call': refuses(400, { message: 'Failed to call a function.', code: 'tool_use_failed' }),
+  'no-eyes': refuses(500, { message: 'image input is not supported - hint: use another model' }),
+  'said-in-text': async (wire) => {
+    await wire.write(plain(422, 'text/plain', 'temperature must be at most 1'))
+    wire.end()
+  },
   silent: () => undefined,
 }

@@ -2,7 +2,7 @@
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { fault, kindOfStatus } from '../faults.ts'
+import { fault, kindOfStatus, refusalInWords } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
 import { retryAfterMs, waitInWordsMs } from '../retry-after.ts'
 import type { Frame } from '../sse.ts'
@@ -31,6 +31,8 @@ const longestWording = 4000
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const envelope = envelopeOf(parseJson(body))
   if (!envelope) {
+    const sentence = refusalInWords(status, body)
+    if (sentence !== undefined) return fault('invalid-request', sentence, { status })
     return fault(kindOfBareStatus(status), wordsFor(status), {
       status,
       retryAfterMs: retryAfterMs(headers),
@@ -234,8 +236,7 @@ const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
       /model [`'"]?[^\s]+ (does not exist|not found)|not a valid model id|no such model|model_not_found/i,
   },
   {
-    // Not the caller's fault: the model wrote a call or a document that the provider itself rejects.
-    kind: 'broken',
+    kind: 'unusable-output',
     codes: /^(tool_use_failed|json_validate_failed|output_parse_failed)$/i,
   },
   {
@@ -252,7 +253,15 @@ const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [
   },
 ]
 
+/**
+ * What a model cannot be given, said with a status of another meaning: llama.cpp answers 500 to an image for a model
+ * without eyes ("image input is not supported - hint: …"), OpenRouter 404 ("No endpoints found that support image input").
+ */
+const unsupportedWords =
+  /^(image|audio|video|file) input is not supported\b|^no endpoints found that (can handle|support) (the requested|image|audio|video|file|tool|input)/i
+
 function kindOf(error: Envelope, status: number | undefined): FaultKind {
+  if (unsupportedWords.test(error.message)) return 'invalid-request'
   const names = [error.code, error.type].filter((name) => name !== undefined)
   const ruled = rules.find((rule) => names.some((name) => rule.codes.test(name)))
   if (ruled) return ruled.kind

@@ -1,7 +1,7 @@
 // A call as the database keeps it, and as receipts and recovery read it.
 
 import { noUsage, tokenBuckets, type Usage } from '../../conversation/usage.ts'
-import type { CallRecord, Ending, Served } from '../../credits/ledger.ts'
+import type { Attempt, CallRecord, Ending, Served } from '../../credits/ledger.ts'
 import type { CostLine } from '../../credits/price.ts'
 import { pools, type Pool } from '../../credits/pool.ts'
 import type { OpenCall, Pin, Progress } from '../../credits/wallet.ts'
@@ -56,7 +56,10 @@ export interface ReceiptFacts {
 }
 
 /** Buckets of nothing are left out: most calls fill three of ten. */
-export function receiptText({ usage, lines, served }: ReceiptFacts): string {
+export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attempt[]): string | null {
+  // What served nothing has nothing to tell but what was tried.
+  if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
+  const { usage, lines, served } = facts
   return JSON.stringify({
     usage: usageFacts(usage),
     lines: lines.map((line) => [line.item, line.quantity, String(line.rate), String(line.amount)]),
@@ -135,13 +138,16 @@ export function openRecordOf(row: OpenCallRow): CallRecord {
     usage: null,
     lines: [],
     ending: null,
+    released: null,
     served: null,
+    attempts: [],
     drawn: [],
   }
 }
 
 export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): CallRecord {
-  const facts = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt)
+  const stored = row.receipt === null ? null : (JSON.parse(row.receipt) as StoredReceipt | StoredAttempts)
+  const facts = stored !== null && 'usage' in stored ? stored : null
   return {
     ...factsOf(row),
     state: row.state,
@@ -160,9 +166,22 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
         }))
       : [],
     ending: row.state === 'settled' ? (row.ending as Ending) : null,
+    released: row.state === 'voided' ? row.ending : null,
     served: facts?.served ?? null,
+    attempts: attemptsOf(stored),
     drawn,
   }
+}
+
+/** Calls of earlier versions have attempts without a status and a reason. */
+function attemptsOf(stored: StoredReceipt | StoredAttempts | null): readonly Attempt[] {
+  const attempts =
+    stored === null ? [] : 'usage' in stored ? (stored.served?.attempts ?? []) : stored.attempts
+  return attempts.map((attempt) => ({
+    ...attempt,
+    status: attempt.status ?? null,
+    reason: attempt.reason ?? null,
+  }))
 }
 
 function factsOf(row: OpenCallRow | EndedCallRow) {
@@ -175,6 +194,10 @@ function factsOf(row: OpenCallRow | EndedCallRow) {
     hold: row.hold,
     openedAt: Number(row.opened_at),
   }
+}
+
+interface StoredAttempts {
+  readonly attempts: readonly Attempt[]
 }
 
 interface StoredReceipt {

@@ -93,7 +93,7 @@ export class CallTable {
       absorbed,
       end.receipt?.estimated ? 1 : 0,
       end.receipt?.served?.upstreamId ?? null,
-      end.receipt === null ? null : receiptText(end.receipt),
+      receiptText(end.receipt, end.attempts),
       end.tx,
     ])
     if (end.ending === 'recovered') pass('recovery-written', open.call)

@@ -34,7 +34,7 @@ import { Corrections } from './corrections.ts'
 import { GroupCommit, type GroupLimits } from './group-commit.ts'
 import { Journal } from './journal.ts'
 import { isOutage, reading } from './outage.ts'
-import { recoverable } from './recovery.ts'
+import { lostAttempt, recoverable } from './recovery.ts'
 import { Wallets, type CachedWallet } from './wallets.ts'
 
 /** What the spill file keeps of a command that must not be lost. */
@@ -342,17 +342,16 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const entry = this.#wallets.of(account)
     const open = entry.wallet.calls.get(call)
     if (!open || (open.leaseUntil > now && !dead.has(open.owner))) return false
-    const lost: Attempt = { provider: 'unreconciled', outcome: 'failed', code: null, upstreamId: null, ms: 0 }
     if (open.progress === null) {
       const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, now)
-      if (change) this.#end(entry, change, now, 'recovered', null, [lost])
+      if (change) this.#end(entry, change, now, 'recovered', null, [lostAttempt])
       return change !== null
     }
     const { usage, cost } = open.progress
     const settle = { call, owner: open.owner, cost, estimated: true, provider: 'unreconciled' }
     const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
     const receipt = { usage, lines: [], served: null, estimated: true }
-    if (change) this.#end(entry, change, now, 'recovered', receipt, [lost])
+    if (change) this.#end(entry, change, now, 'recovered', receipt, [lostAttempt])
     return change !== null
   }
 

@@ -167,8 +167,22 @@ describe('the kind of a fault', () => {
       'Groq: the model wrote a wrong call (recorded)',
       400,
       { error: { message: 'Tool call validation failed', code: 'tool_use_failed', failed_generation: '{}' } },
-      'broken',
+      'unusable-output',
     ],
+    [
+      'llama.cpp: an image for a model that takes none',
+      500,
+      { error: { code: 500, message: 'image input is not supported - hint: …', type: 'server_error' } },
+      'invalid-request',
+    ],
+    [
+      'OpenRouter: no endpoint takes images',
+      404,
+      { error: { message: 'No endpoints found that support image input', code: 404 } },
+      'invalid-request',
+    ],
+    ['plain text with a 422', 422, 'top_k must be positive', 'invalid-request'],
+    ['an empty 400', 400, '', 'broken'],
     [
       'any other 400',
       400,
