@@ -59,8 +59,8 @@ export async function openStream(
   const prepared = await prepare(gateway, call, booking, candidate, told)
   const limits = deadlinesOf(gateway.limits, candidate.provider)
   const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
-  // A stream has delivered nothing yet: there is nothing to drain.
-  const attempt = new Attempt(gateway, call, Math.min(patience, limits.totalMs - elapsed(call)), 'cancel')
+  const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
+  const attempt = new Attempt(gateway, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
     if (!response.ok) await refuseFailure(response, prepared, attempt)
@@ -93,8 +93,8 @@ export async function fetchWhole(
   const prepared = await prepare(gateway, call, booking, candidate, told)
   const limits = deadlinesOf(gateway.limits, candidate.provider)
   // A whole answer's first byte comes when its last token is made, so it gets the patience of a reasoning model.
-  const patience = Math.min(limits.firstByteReasoningMs, limits.totalMs - elapsed(call))
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
+  const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
   const attempt = new Attempt(gateway, call, patience, policy)
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
@@ -108,11 +108,6 @@ export async function fetchWhole(
   } finally {
     attempt.end()
   }
-}
-
-/** Milliseconds since the call came. */
-export function elapsed(call: Pick<PaidCall, 'arrivedAt'>): number {
-  return performance.now() - call.arrivedAt
 }
 
 interface Prepared {
@@ -156,12 +151,22 @@ async function prepare(
 
 type SentRequest = Pick<Lowered, 'path' | 'headers' | 'body'>
 
+/** How long an attempt may take, milliseconds. */
+export interface Patience {
+  /** From its start to the provider's first byte. */
+  readonly firstMs: number
+  /** From the call's arrival to the answer's end. */
+  readonly totalMs: number
+}
+
 /** One attempt's hold on a provider, and what ends it: a deadline, the client's leaving, a shutdown, its own end. */
 export class Attempt {
   readonly #controller = new AbortController()
   readonly #gone: AbortSignal
   readonly #stopping: AbortSignal
   readonly #deadline: Deadline
+  /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
+  readonly #endsAt: number
   readonly #giveBack: () => void
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
@@ -171,8 +176,8 @@ export class Attempt {
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
     { watchdog, stopping, upstream }: Gateway,
-    call: Pick<PaidCall, 'signal' | 'requestId'>,
-    patienceMs: number,
+    call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
+    { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
     const giveBack = upstream.take()
@@ -181,11 +186,12 @@ export class Attempt {
     this.#gone = call.signal
     this.#requestId = call.requestId
     this.#stopping = stopping
-    this.#deadline = watchdog.arm(patienceMs, () => {
+    this.#endsAt = call.arrivedAt + totalMs
+    this.#deadline = watchdog.arm(this.#within(firstMs), () => {
       this.#expired = true
       this.#abort()
     })
-    // A whole answer that is to be drained is awaited although its client has left.
+    // An answer that is to be drained is awaited although its client has disconnected.
     if (policy !== 'drain') this.#gone.addEventListener('abort', this.#abort, { once: true })
     stopping.addEventListener('abort', this.#abort, { once: true })
     if (stopping.aborted || (this.#gone.aborted && policy !== 'drain')) this.#abort()
@@ -203,8 +209,13 @@ export class Attempt {
     return sent
   }
 
+  /** Gives the provider `ms` more from now, but never more than the whole call may take. */
   extend(ms: number): void {
-    this.#deadline.extend(ms)
+    this.#deadline.extend(this.#within(ms))
+  }
+
+  #within(ms: number): number {
+    return Math.min(ms, this.#endsAt - performance.now())
   }
 
   /** What an exception of this attempt means. */

@@ -7,7 +7,7 @@ import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol
 import { embedders } from '../protocols/embeddings-registry.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
-import { Attempt, boundedText, elapsed, parsedAnswer, refuseFailure } from './attempt.ts'
+import { Attempt, boundedText, parsedAnswer, refuseFailure } from './attempt.ts'
 import { Booking } from './booking.ts'
 import { admitted } from './complete.ts'
 import { deadlinesOf } from './deadlines.ts'
@@ -110,7 +110,7 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
     })
   const lowered = loweredFor(call, candidate, embedder)
   const limits = deadlinesOf(gateway.limits, provider)
-  const patience = Math.min(limits.firstByteMs, limits.totalMs - elapsed(call))
+  const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
   const attempt = new Attempt(gateway, call, patience, disconnectPolicy(call, provider.onDisconnect))
   // For reading errors, which have one shape whatever was asked.
   const target: Target = {

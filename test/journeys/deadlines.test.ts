@@ -21,6 +21,7 @@ const slackMs = 500
 let mock: MockProvider
 let paced: Provider
 let halves: ReturnType<typeof startHalves>
+let dripping: ReturnType<typeof startDripping>
 let deaf: Awaited<ReturnType<typeof startDeafServer>>
 let lab: Lab
 
@@ -31,6 +32,7 @@ beforeAll(async () => {
     10,
   )
   halves = startHalves()
+  dripping = startDripping()
   deaf = await startDeafServer()
   const timeouts = { first_byte_ms: 300, first_byte_reasoning_ms: 700, gap_ms: 400 }
   lab = await startLab({
@@ -38,6 +40,7 @@ beforeAll(async () => {
       quiet: { base_url: mock.url, timeouts },
       long: { base_url: paced.url, timeouts: { total_ms: 500 } },
       halves: halves.url,
+      drips: { base_url: dripping.url, timeouts: { total_ms: 500, gap_ms: 400 } },
       deaf: { base_url: deaf.url, timeouts: { connect_ms: 300 } },
       gone: 'http://127.0.0.1:9/v1',
     },
@@ -48,6 +51,7 @@ beforeAll(async () => {
       'quiet/usage': ['quiet/usage'],
       'long/m': ['long/m'],
       'halves/m': ['halves/m'],
+      'drips/m': ['drips/m'],
       'deaf/m': ['deaf/m'],
       'gone/m': ['gone/m'],
     },
@@ -62,6 +66,7 @@ afterAll(async () => {
   await mock?.stop()
   paced?.stop()
   halves?.stop()
+  dripping?.stop()
   deaf?.stop()
 })
 
@@ -114,6 +119,20 @@ describe('G13: before the first byte a silent provider', () => {
       const answer = await lab.ask('quiet/middle', { stream: false })
       expect([answer.status, codeIn(answer.text)]).toEqual([504, 'upstream_timeout'])
       expect(await lastEnding()).toBe('left')
+    })
+  })
+})
+
+describe('an answer that drips', () => {
+  test.each([
+    ['whole', { stream: false }],
+    ['whole although a stream was asked for', { stream: true }],
+  ])('ends when the time of the call is over: %s', async (_, more) => {
+    await expectCharge('nothing', async () => {
+      const answer = await lab.ask('drips/m', more)
+      expect([answer.status, codeIn(answer.text)]).toEqual([504, 'upstream_timeout'])
+      expect(answer.ms).toBeGreaterThanOrEqual(450)
+      expect(answer.ms).toBeLessThan(550 + slackMs)
     })
   })
 })
@@ -186,6 +205,23 @@ function startHalves() {
     response.setHeader('content-type', 'text/event-stream')
     response.write(one + two.slice(0, 90))
     setTimeout(() => response.end(`${two.slice(90)}data: [DONE]\n\n`), 350)
+  })
+  server.listen(0, '127.0.0.1')
+  const { port } = server.address() as AddressInfo
+  const stop = () => {
+    server.close()
+    server.closeAllConnections()
+  }
+  return { url: `http://127.0.0.1:${port}/v1`, stop }
+}
+
+/** A provider whose whole answer never ends: a byte of it comes every 20 ms. */
+function startDripping() {
+  const server = createServer((_, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.write('{"choices":[')
+    const drip = setInterval(() => response.write(' '), 20)
+    response.on('close', () => clearInterval(drip))
   })
   server.listen(0, '127.0.0.1')
   const { port } = server.address() as AddressInfo
