@@ -1,13 +1,15 @@
-// What becomes of an answer whose client has left.
+// What happens to an answer whose client has disconnected.
 
 import type { PaidCall } from './gateway.ts'
 
-/** What the request says about departures, else what the provider's row says. */
+/**
+ * The provider row's policy, unless the request asks for more work (`finish`) or for less (`cancel`). A provider that
+ * goes on generating, and billing, after a disconnect is read to its end whatever the request says: cutting the
+ * connection would save nothing and only hide what it bills.
+ */
 export function disconnectPolicy(
-  call: PaidCall,
+  call: Pick<PaidCall, 'request'>,
   row: 'cancel' | 'drain' | 'free',
 ): 'cancel' | 'drain' | 'free' {
-  const { onDisconnect } = call.request.envelope
-  if (onDisconnect === undefined) return row
-  return onDisconnect === 'finish' ? 'drain' : row === 'free' ? 'free' : 'cancel'
+  return call.request.envelope.onDisconnect === 'finish' ? 'drain' : row
 }

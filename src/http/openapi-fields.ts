@@ -52,7 +52,8 @@ export const requestFields: Readonly<Record<string, string>> = {
   session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',
   strict:
     'Asks only providers that honour every parameter, and refuses the call with 400 when there is none, instead of dropping one with a warning. `provider.require_parameters` means the same.',
-  on_disconnect: 'When the client leaves: `cancel` stops the call, `finish` lets it come to its end.',
+  on_disconnect:
+    'When the client disconnects: `cancel` stops the call where that stops the provider, `finish` lets it come to its end. A provider that bills on after a disconnect is read to its end either way, and charged exactly.',
   usage: '`{"include": true}` asks for the usage of a stream, as clients of OpenRouter do.',
 }
 

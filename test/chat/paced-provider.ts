@@ -9,8 +9,11 @@ export interface Provider {
   stop(): void
 }
 
-/** Starts it on a free port. A word every `paceMs`; a whole answer comes after as long as its words would take. */
-export function startPacedProvider(words: readonly string[], paceMs = 15): Provider {
+/**
+ * Starts it on a free port. A word every `paceMs`, the first after `firstMs`; a whole answer comes after as long as its
+ * words would take.
+ */
+export function startPacedProvider(words: readonly string[], paceMs = 15, firstMs = 0): Provider {
   const calls: { ending: 'open' | 'done' | 'left'; words: number }[] = []
   const server = createServer((request, response) => {
     let text = ''
@@ -56,7 +59,8 @@ export function startPacedProvider(words: readonly string[], paceMs = 15): Provi
         if (taken || paceMs > 0) setTimeout(next, paceMs)
         else response.once('drain', next)
       }
-      next()
+      if (firstMs > 0) setTimeout(next, firstMs)
+      else next()
     })
   })
   server.listen(0, '127.0.0.1')

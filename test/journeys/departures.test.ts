@@ -67,6 +67,7 @@ describe('a stream that is left', () => {
   test.each([
     ['the request asks for it', 'paced/m', { on_disconnect: 'finish' }],
     ['the provider bills on regardless', 'groq/m', {}],
+    ['the request asks for a cut, but the provider bills on', 'groq/m', { on_disconnect: 'cancel' }],
   ])('is read to its end, and charged exactly, when %s', async (_, model, more) => {
     const before = await lab.used()
     const call = provider.calls.length
@@ -76,19 +77,40 @@ describe('a stream that is left', () => {
     expect((await lab.used()) - before).toBeCloseTo(whole, 12)
   })
 
-  test('is cut off where the request asks for that, whatever the provider bills', async () => {
-    const call = provider.calls.length
-    await leaveAfter(2, 'groq/m', { on_disconnect: 'cancel' })
-    await rested()
-    expect(provider.calls[call]!.ending).toBe('left')
+  test('before its first word is read to its end where the provider bills on', async () => {
+    const slow = startPacedProvider(words, 5, 300)
+    const drained = await startLab({
+      providers: { groq: { protocol: undefined, base_url: slow.url } },
+      models: { 'groq/m': ['groq/m'] },
+    })
+    try {
+      const caller = new AbortController()
+      const asked = drained.ask('groq/m', { stream: true }, caller.signal).catch(() => 'left')
+      await until(
+        () => slow.calls.length,
+        (calls) => calls === 1,
+      )
+      caller.abort()
+      expect(await asked).toBe('left')
+      await until(
+        () => slow.calls[0]!.ending,
+        (ending) => ending !== 'open',
+      )
+      await until(drained.held, (held) => held === '0')
+      expect(slow.calls[0]!.ending).toBe('done')
+      expect(await drained.used()).toBeCloseTo(whole, 12)
+    } finally {
+      await drained.weir.stop()
+      slow.stop()
+    }
   })
 })
 
 describe('a whole answer whose client leaves', () => {
-  const ask = async (more: Record<string, unknown>) => {
+  const ask = async (more: Record<string, unknown>, model = 'paced/m') => {
     const call = provider.calls.length
     const caller = new AbortController()
-    const asked = lab.ask('paced/m', more, caller.signal).catch(() => 'left')
+    const asked = lab.ask(model, more, caller.signal).catch(() => 'left')
     await until(
       () => provider.calls.length,
       (calls) => calls > call,
@@ -110,9 +132,12 @@ describe('a whole answer whose client leaves', () => {
     expect(await lab.used()).toBe(before)
   })
 
-  test('is awaited and charged exactly when the request asks for it', async () => {
+  test.each([
+    ['the request asks for it', 'paced/m', { on_disconnect: 'finish' }],
+    ['the request asks for a cut, but the provider bills on', 'groq/m', { on_disconnect: 'cancel' }],
+  ])('is awaited and charged exactly when %s', async (_, model, more) => {
     const before = await lab.used()
-    expect(await ask({ on_disconnect: 'finish' })).toBe('done')
+    expect(await ask(more, model)).toBe('done')
     expect((await lab.used()) - before).toBeCloseTo(whole, 12)
   })
 })
