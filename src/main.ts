@@ -19,4 +19,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   cwd: process.cwd(),
   clock: Date.now,
   environment: () => Promise.resolve(readEnvironment()),
+  input: () => Bun.stdin.text(),
 })

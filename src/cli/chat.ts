@@ -43,7 +43,7 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
   if (!key) throw usageFault('give an API key with --key or in WEIR_API_KEY (weir keys create)')
   const { host, port } = context.config.server
   const base = addressOf(invocation.option('url') ?? baseUrlOf(host, port))
-  const response = await ask(base, key, model, words.join(' '))
+  const response = await ask(base, key, model, await messageOf(context, words))
   const reply = await readReply(context, response)
   const id = response.headers.get('x-request-id')
   if (!context.json) {
@@ -56,6 +56,15 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
     json: { id, model: answered || model, text, finish_reason: finishReason, usage: usage ?? null },
     text: '',
   })
+}
+
+/** The words as one message; a word that is `-` stands for all of standard input. */
+async function messageOf(context: Context, words: readonly string[]): Promise<string> {
+  if (!words.includes('-')) return words.join(' ')
+  const input = (await context.io.input()).trimEnd()
+  const message = words.map((word) => (word === '-' ? input : word)).join('\n\n')
+  if (message.trim() === '') throw usageFault('standard input is empty: there is nothing to ask')
+  return message
 }
 
 /** A base URL without its last slash; `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */

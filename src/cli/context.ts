@@ -16,6 +16,8 @@ export interface Io {
   /** Milliseconds since 1970. */
   clock(): number
   environment(): Promise<Environment>
+  /** All of standard input as text. */
+  input(): Promise<string>
 }
 
 export interface Context {

@@ -42,6 +42,7 @@ function program(io: Io): Command {
   models(weir, io)
   ledgerAndCatalog(weir, io)
   upkeep(weir, io)
+  deployment(weir, io)
   return weir
 }
 
@@ -187,7 +188,7 @@ function models(weir: Command, io: Io): void {
     .command('chat')
     .description('ask a running gateway; the reply is streamed, its receipt follows')
     .argument('<model>', 'such as openai/gpt-5')
-    .argument('<message...>', 'what to say')
+    .argument('<message...>', 'what to say; - reads it from standard input')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
     .option('--url <address>', 'the base URL of the gateway (the configured address)')
   ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
@@ -284,6 +285,26 @@ function upkeep(weir: Command, io: Io): void {
   version.action(async (...given: unknown[]) =>
     (await import('./version.ts')).version(io, invocationOf(given)),
   )
+}
+
+function deployment(weir: Command, io: Io): void {
+  const service = weir.command('service').description('run the gateway as a system service')
+  const printing = service
+    .command('print')
+    .description('print a systemd unit for this executable; nothing is installed')
+    .option('--user <name>', 'the system user it runs as', 'weir')
+    .option('--exec <path>', 'the executable (this one)')
+  ready(printing, io, async (...given) => (await import('./service.ts')).printService(...given))
+  const health = weir
+    .command('healthcheck')
+    .description('exit with 0 when the running gateway is ready, with 1 otherwise')
+    .option('--url <address>', 'the base URL of the gateway (the configured address)')
+  ready(health, io, async (...given) => (await import('./healthcheck.ts')).healthcheck(...given))
+  weir
+    .command('completions')
+    .description('print a script that completes commands in bash, zsh or fish')
+    .argument('<shell>', 'bash, zsh or fish')
+    .action(async (shell: string) => io.out((await import('./completions.ts')).completionScript(shell, weir)))
 }
 
 /** Gives a command an action that gets the loaded configuration. */

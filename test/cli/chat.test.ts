@@ -48,11 +48,33 @@ const server = Bun.serve({
 afterAll(() => server.stop(true))
 
 function chat(...argv: string[]): Promise<Ran> {
+  return chatWith('', ...argv)
+}
+
+/** The same with a text on standard input. */
+function chatWith(input: string, ...argv: string[]): Promise<Ran> {
   const env = { WEIR_API_KEY: 'key-of-env', WEIR_PORT: String(server.port) }
-  return run({ cwd: '/nowhere', env }, 'chat', ...argv)
+  return run({ cwd: '/nowhere', env, input }, 'chat', ...argv)
 }
 
 describe('weir chat', () => {
+  test.each([
+    [['-'], 'line one\nline two'],
+    [['Summarise', '-'], 'Summarise\n\nline one\nline two'],
+  ])('%p asks with standard input', async (words, content) => {
+    expect(await chatWith('line one\nline two\n', 'good', ...words)).toMatchObject({
+      code: 0,
+      out: 'Hello\n',
+    })
+    expect(seen.at(-1)).toMatchObject({ body: { messages: [{ role: 'user', content }] } })
+  })
+
+  test('an empty standard input is refused before anybody is asked', async () => {
+    const asked = seen.length
+    expect(await chatWith('\n', 'good', '-')).toMatchObject({ code: 2, out: '' })
+    expect(seen.length).toBe(asked)
+  })
+
   test('streams the reply to standard output and the receipt to standard error', async () => {
     const ran = await chat('good', 'Hello', 'there')
     expect(ran).toMatchObject({ code: 0, out: 'Hello\n' })

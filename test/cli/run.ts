@@ -13,12 +13,17 @@ export interface Machine {
   readonly cwd: string
   readonly env?: Readonly<Record<string, string>>
   readonly now?: number
+  /** What stands on standard input. */
+  readonly input?: string
 }
 
 export const moment = Date.UTC(2026, 10, 21, 12)
 
 /** Runs one command line in the folder `cwd`, where the data directory is `weir-data`. */
-export async function run({ cwd, env = {}, now = moment }: Machine, ...argv: string[]): Promise<Ran> {
+export async function run(
+  { cwd, env = {}, now = moment, input = '' }: Machine,
+  ...argv: string[]
+): Promise<Ran> {
   const ran = { out: '', err: '' }
   const code = await runCli(argv, {
     out: (text) => void (ran.out += text),
@@ -26,6 +31,7 @@ export async function run({ cwd, env = {}, now = moment }: Machine, ...argv: str
     cwd,
     clock: () => now,
     environment: async () => env,
+    input: async () => input,
   })
   return { code, ...ran }
 }

@@ -1,0 +1,117 @@
+// The README's proxy configurations, run by the real proxies: streams come through as they are made, below a path too.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import OpenAI from 'openai'
+import { freePort, type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { tempDir, type TempDir } from '../support/tmp.ts'
+
+const readme = readFileSync(resolve(import.meta.dir, '../../README.md'), 'utf8')
+
+/** The first block of the README in this language. */
+function snippet(language: string): string {
+  const found = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(readme)?.[1]
+  if (found === undefined) throw new Error(`the README has no ${language} block`)
+  return found
+}
+
+interface Proxy {
+  readonly program: string
+  /** Writes the configuration and gives the command that runs the proxy in the foreground. */
+  command(home: TempDir, config: string): readonly string[]
+}
+
+const proxies: readonly Proxy[] = [
+  {
+    program: 'nginx',
+    command(home, config) {
+      for (const name of ['logs', 'body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(home.join(name))
+      const paths = ['client_body_temp_path body', 'proxy_temp_path proxy', 'fastcgi_temp_path fastcgi']
+      const more = ['uwsgi_temp_path uwsgi', 'scgi_temp_path scgi', 'access_log off']
+      const http = [...paths, ...more].map((line) => `${line};`).join('\n')
+      const file = home.join('nginx.conf')
+      writeFileSync(
+        file,
+        `daemon off; user root; pid nginx.pid; error_log stderr; events {} http { ${http}\n${config} }`,
+      )
+      return ['nginx', '-p', home.path, '-c', file]
+    },
+  },
+  {
+    program: 'caddy',
+    command(home, config) {
+      const file = home.join('Caddyfile')
+      writeFileSync(file, `{\n  admin off\n}\n${config}`)
+      return ['caddy', 'run', '--adapter', 'caddyfile', '--config', file]
+    },
+  },
+]
+
+let weir: RunningWeir
+beforeAll(async () => {
+  weir = await startWeir()
+}, 30_000)
+afterAll(() => weir?.stop())
+
+describe.each(proxies.filter(({ program }) => Bun.which(program) !== null))('behind $program', (proxy) => {
+  const home = tempDir('weir-proxy-')
+  let origin = ''
+  let child: Bun.Subprocess | undefined
+
+  beforeAll(async () => {
+    const port = await freePort()
+    origin = `http://127.0.0.1:${port}`
+    const config = snippet(proxy.program === 'nginx' ? 'nginx' : 'caddy')
+      .replaceAll('127.0.0.1:8787', `127.0.0.1:${weir.port}`)
+      .replace('listen 8080', `listen 127.0.0.1:${port}`)
+      .replace(':8080 {', `http://127.0.0.1:${port} {`)
+    const env = { PATH: process.env['PATH'] ?? '', HOME: home.path, XDG_DATA_HOME: home.path }
+    const command = proxy.command(home, config)
+    child = Bun.spawn([...command], { env, stdout: 'ignore', stderr: Bun.file(home.join('log')) })
+    await answering(`${origin}/healthz`, child, home.join('log'))
+  }, 30_000)
+  afterAll(async () => {
+    child?.kill()
+    await child?.exited
+    home.remove()
+  })
+
+  test.each(['/v1', '/weir/v1'])(
+    '%s streams each event when it is made',
+    async (path) => {
+      const client = new OpenAI({ apiKey: weir.key, baseURL: origin + path, maxRetries: 0 })
+      const stream = await client.chat.completions.create({
+        model: 'sim/slow',
+        messages: [{ role: 'user', content: 'Take your time.' }],
+        stream: true,
+      })
+      const arrivals = new Set<number>()
+      let text = ''
+      for await (const chunk of stream) {
+        const delta = chunk.choices[0]?.delta.content
+        if (!delta) continue
+        text += delta
+        arrivals.add(Math.round(performance.now() / 10))
+      }
+      expect(text).toMatch(/^slow( slow)+$/)
+      // A buffered stream arrives all at once, however many pieces it was made in.
+      expect(arrivals.size).toBeGreaterThan(3)
+    },
+    30_000,
+  )
+})
+
+async function answering(url: string, child: Bun.Subprocess, log: string): Promise<void> {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    const ok = await fetch(url).then(
+      (response) => response.ok,
+      () => false,
+    )
+    if (ok) return
+    if (child.exitCode !== null || performance.now() > deadline)
+      throw new Error(`the proxy did not start:\n${readFileSync(log, 'utf8')}`)
+    await Bun.sleep(20)
+  }
+}
