@@ -4,6 +4,7 @@ import { collect, type Choice, type Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { pass } from '../credits/failpoint.ts'
 import { GatewayError } from '../errors.ts'
+import { shapeFault } from '../protocols/json.ts'
 import type { AnswerContext, Outbound, Target, Warning } from '../protocols/protocol.ts'
 import { send } from '../providers/upstream.ts'
 import type { Booking } from './booking.ts'
@@ -365,8 +366,13 @@ function charactersIn({ text, refusal, reasoning, toolCalls }: Choice): number {
   return parts.reduce((sum, part) => sum + part.length, 0)
 }
 
-/** The JSON of an answer. Throws AttemptFailed where it is none. */
+/**
+ * The JSON of an answer. Throws AttemptFailed where it is none, and where it nests too deep to be given to anybody:
+ * that attempt has failed as any other, and is charged to nobody.
+ */
 export function parsedAnswer(response: Response, text: string): unknown {
+  const fault = shapeFault(text, Number.POSITIVE_INFINITY)
+  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
   try {
     return JSON.parse(text)
   } catch {

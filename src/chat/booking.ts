@@ -161,18 +161,22 @@ export class Booking {
 
   /**
    * Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. `make` is
-   * given the figures right before their command is queued: it makes the answer, which nobody may see before.
+   * given the figures right before their command is queued: it makes the answer, which nobody may see before. A whole
+   * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
    */
   async settle(outcome: Outcome, make: (settlement: Settlement) => void): Promise<void> {
     // Nobody has counted the prompt: it is worth the moment that counting it takes.
     if (outcome.deliveredTokens > 0 && promptTokens(outcome.usage ?? noUsage) === 0)
       this.#promptTokens = await promptCount(this.#call.request.body)
     const charge = this.#charge(outcome)
+    let made = false
     try {
       make({ usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) })
+      made = true
     } finally {
-      // Also of an answer that could not be written down: the call has ended.
-      if (outcome.ending !== 'finished' && charge === noCharge) {
+      if (!made && !this.#call.request.envelope.stream) {
+        await this.release(new GatewayError('internal_error'), this.#attempts)
+      } else if (outcome.ending !== 'finished' && charge === noCharge) {
         await this.#end('release', outcome.fault ? codeOf(outcome.fault) : outcome.ending)
       } else {
         await this.#end('settle', outcome.ending, charge, outcome)

@@ -1,7 +1,6 @@
 // The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
 
 import type { Fault } from '../conversation/event.ts'
-import type { JsonObject } from '../conversation/request.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import type { OpenedStream, WholeAnswer } from './attempt.ts'
 import type { Booking } from './booking.ts'
@@ -39,14 +38,15 @@ export async function jsonResponse(
   answer: Pick<WholeAnswer, 'outcome' | 'body'>,
   headers: Record<string, string>,
 ): Promise<Response> {
-  let body: JsonObject = {}
+  const told = { 'content-type': 'application/json;charset=utf-8', ...headers }
+  let text = ''
   await booking.settle(answer.outcome, (settlement) => {
-    body = answer.body(settlement)
-    keeper?.begin({ 'content-type': 'application/json;charset=utf-8', ...headers })
-    keeper?.add(Buffer.from(JSON.stringify(body)))
+    text = JSON.stringify(answer.body(settlement))
+    keeper?.begin(told)
+    keeper?.add(Buffer.from(text))
     keeper?.keep()
   })
-  return Response.json(body, { headers })
+  return new Response(text, { headers: told })
 }
 
 export function streamResponse(

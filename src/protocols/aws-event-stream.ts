@@ -2,7 +2,7 @@
 // A message is: total length, headers length, checksum of these two; headers; payload; checksum of all before.
 
 import { crc32 } from 'node:zlib'
-import { type Frame, maxFrameCharacters } from './sse.ts'
+import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
 
 /** Begins the name of a frame that is an exception: what follows is its type. Its data is `{"message": …}`. */
 export const exceptionPrefix = 'exception:'
@@ -26,7 +26,7 @@ export class AwsEventStreamDecoder {
     this.#maxBytes = maxBytes
   }
 
-  /** The frames completed by these bytes. Throws for a wrong checksum and for a message that is too large. */
+  /** The frames completed by these bytes. Throws for a wrong checksum, and as `SseDecoder` does. */
   push(bytes: Uint8Array): Frame[] {
     this.#pieces.push(bytes)
     this.#length += bytes.length
@@ -102,7 +102,7 @@ function frameOf(headers: ReadonlyMap<string, string>, data: string): Frame | un
     }
     default: {
       const event = headers.get(':event-type')
-      return event === undefined ? undefined : { event, data }
+      return event === undefined ? undefined : bounded({ event, data })
     }
   }
 }

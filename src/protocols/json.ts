@@ -11,8 +11,47 @@ export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** The JSON in a text; undefined when it is none. */
+/** How deep JSON may nest: deeper, it can be parsed, but no answer can be written of it again. */
+const maxDepth = 128
+/** More objects, arrays, members and items than this would hold up every other call while they are read. */
+const maxElements = 200_000
+/** What a text this short can hold, in characters, does no harm. */
+const harmlessLength = 4_096
+
+/**
+ * Why the JSON in a text must not be parsed: it nests too deep, or is made of more than `mostElements`. Reads the text
+ * once, without recursion; whether it is JSON at all is not checked.
+ */
+export function shapeFault(text: string, mostElements = maxElements): string | undefined {
+  if (text.length <= harmlessLength) return undefined
+  let depth = 0
+  let elements = 0
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case 0x22: // "
+        at = stringEnd(text, at + 1)
+        if (at < 0) return undefined
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        if (++depth > maxDepth) return `nests deeper than ${maxDepth} levels`
+        elements++
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth--
+        break
+      case 0x2c: // ,
+        if (++elements > mostElements) return `holds more than ${mostElements} values`
+        break
+    }
+  }
+  return undefined
+}
+
+/** The JSON in a text; undefined when it is none, and when it must not be parsed for its shape. */
 export function parseJson(text: string): unknown {
+  if (shapeFault(text) !== undefined) return undefined
   try {
     return JSON.parse(text)
   } catch {

@@ -1,6 +1,6 @@
 // Newline-delimited JSON: bytes to frames, one frame for each line.
 
-import { type Frame, maxFrameCharacters } from './sse.ts'
+import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
 
 /** Turns the bytes of a body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
 export class NdjsonDecoder {
@@ -16,7 +16,7 @@ export class NdjsonDecoder {
     this.#maxCharacters = maxCharacters
   }
 
-  /** The frames of the lines completed by these bytes. Throws when one line outgrows the most it may measure. */
+  /** The frames of the lines completed by these bytes. Throws as `SseDecoder` does. */
   push(bytes: Uint8Array): Frame[] {
     return this.#take(this.#decoder.decode(bytes, { stream: true }))
   }
@@ -34,7 +34,7 @@ export class NdjsonDecoder {
       this.#pieces = []
       this.#length = 0
       this.#bound(data.length)
-      return data === '' ? [] : [{ event: undefined, data }]
+      return data === '' ? [] : [bounded({ event: undefined, data })]
     })
     this.#blank = frames.length > 0 ? 0 : this.#blank + text.length
     this.#bound(this.#blank)

@@ -1,6 +1,7 @@
 // Bytes ⇄ server-sent event frames.
 
 import { createParser } from 'eventsource-parser'
+import { shapeFault } from './json.ts'
 
 /** One event of a stream: its name, where it had one, and its data, joined by newlines. */
 export interface Frame {
@@ -27,7 +28,7 @@ export class SseDecoder {
   constructor(maxCharacters: number = maxFrameCharacters) {
     this.#maxCharacters = maxCharacters
     this.#parser = createParser({
-      onEvent: (message) => this.#frames.push({ event: message.event, data: message.data }),
+      onEvent: ({ event, data }) => this.#frames.push(bounded({ event, data })),
       onError: ({ type, field, value }) => {
         // llama.cpp, up to the end of 2025, writes an error as a field of that name, which the format does not know.
         if (type === 'unknown-field' && field === 'error' && value)
@@ -37,7 +38,10 @@ export class SseDecoder {
     })
   }
 
-  /** The frames completed by these bytes. Throws when one event, or what comes in its place, outgrows the most it may measure. */
+  /**
+   * The frames completed by these bytes. Throws when one event, or what comes in its place, outgrows the most it may
+   * measure, and for JSON that must not be parsed for its shape.
+   */
   push(bytes: Uint8Array): Frame[] {
     return this.feed(this.decode(bytes))
   }
@@ -75,6 +79,13 @@ export class SseDecoder {
     this.#frames = []
     return frames
   }
+}
+
+/** The same frame. Throws for JSON that must not be parsed for its shape. */
+export function bounded(frame: Frame): Frame {
+  const fault = shapeFault(frame.data)
+  if (fault !== undefined) throw new Error(`an event ${fault}`)
+  return frame
 }
 
 /** One frame as text. Only `data:` unless the protocol names its events. */

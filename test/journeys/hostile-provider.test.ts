@@ -115,6 +115,9 @@ const endless =
 
 const started = [streamHead, chunk(manners.start + manners.words)] as const
 const long = 'w'.repeat(1_000_000)
+/** JSON that parses, and that nobody could write again. */
+const abyss = '['.repeat(1_000_000) + ']'.repeat(1_000_000)
+const sprawl = `[${'{},'.repeat(500_000)}{}]`
 
 const streamCases: readonly Case[] = [
   {
@@ -208,6 +211,21 @@ const streamCases: readonly Case[] = [
   {
     name: 'an event that is not JSON in its middle',
     script: streams(manners.start, manners.words, 'data: oops\n\n', manners.finish, done),
+    expected: brokenOff(),
+  },
+  {
+    name: 'an event that nests a million deep, at its start',
+    script: streams(`data: {"choices":[],"x":${abyss}}\n\n`, wholeStream),
+    expected: upstreamError,
+  },
+  {
+    name: 'an event that nests a million deep, in its middle',
+    script: streams(manners.start, manners.words, `data: {"choices":[],"x":${abyss}}\n\n`, manners.finish),
+    expected: brokenOff(),
+  },
+  {
+    name: 'an event of half a million objects in its middle',
+    script: streams(manners.start, manners.words, `data: {"choices":[],"x":${sprawl}}\n\n`, manners.finish),
     expected: brokenOff(),
   },
   { name: 'silence in its middle', script: hangs(...started), expected: brokenOff('upstream_timeout') },
@@ -341,6 +359,13 @@ const streamCases: readonly Case[] = [
 ]
 
 const wholeCases: readonly Case[] = [
+  {
+    name: 'that nests a million deep',
+    script: sends(
+      plain(200, 'application/json', completion(words, someUsage).replace('{', `{"x":${abyss},`)),
+    ),
+    expected: upstreamError,
+  },
   {
     name: 'a web page with 200',
     script: sends(plain(200, 'text/html', '<html>SECRET-DETAIL</html>')),

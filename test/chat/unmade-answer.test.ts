@@ -1,0 +1,78 @@
+// A whole answer that cannot be written down was delivered to nobody: its call is not charged.
+
+import { expect, test } from 'bun:test'
+import { Booking } from '../../src/chat/booking.ts'
+import type { Gateway, PaidCall } from '../../src/chat/gateway.ts'
+import { InFlight } from '../../src/chat/in-flight.ts'
+import type { Outcome } from '../../src/chat/relay.ts'
+import { jsonResponse } from '../../src/chat/respond.ts'
+import type { Json, JsonObject } from '../../src/conversation/request.ts'
+import { noUsage } from '../../src/conversation/usage.ts'
+import { usd } from '../../src/credits/money.ts'
+import type { RequestLogRow } from '../../src/observe/request-log.ts'
+import { openStore } from '../../src/store/open.ts'
+import { grantOf } from '../credits/support.ts'
+import { tempDir } from '../support/tmp.ts'
+import { candidateOf, envelope } from './support.ts'
+
+const usage = { ...noUsage, input: 12, output: 4 }
+const outcome: Outcome = {
+  ending: 'finished',
+  fault: undefined,
+  usage,
+  deliveredTokens: 4,
+  finishReason: 'stop',
+  upstreamId: 'up_1',
+  stoppedBy: undefined,
+}
+
+/** Deeper than the runtime can write. */
+function abyss(): Json {
+  let value: Json = []
+  for (let depth = 0; depth < 100_000; depth++) value = [value]
+  return value
+}
+
+test.each<[string, () => JsonObject, 'voided' | 'settled']>([
+  ['that can be written is charged', () => ({ id: 'a' }), 'settled'],
+  ['that is too deep to be written is not charged', () => ({ id: 'a', deep: abyss() }), 'voided'],
+  [
+    'that cannot be made is not charged',
+    () => {
+      throw new TypeError('a fault of ours')
+    },
+    'voided',
+  ],
+])('an answer %s', async (_, body, state) => {
+  using dir = tempDir()
+  const store = openStore(dir.path, { clock: () => Date.now() })
+  await store.ledger.grant(grantOf('g', usd(10)))
+  const rows: RequestLogRow[] = []
+  const limits = { totalMs: 1, drainMs: 1, leaseMs: 60_000, holdOutputTokens: 100 }
+  const gateway = {
+    ledger: store.ledger,
+    requestLog: { append: (row: RequestLogRow) => void rows.push(row) },
+    inFlight: new InFlight(),
+    limits,
+    owner: 'me',
+    now: Date.now,
+  } as unknown as Gateway
+  const call = {
+    caller: { account: { id: 'anna' }, key: null, channel: 'api', mode: 'live' },
+    request: { envelope, body: { messages: [] } },
+    bodyBytes: 10,
+    requestId: 'call_1',
+    signal: new AbortController().signal,
+    arrivedAt: performance.now(),
+  } as unknown as PaidCall
+  const booking = await Booking.open(gateway, call, [candidateOf('a')], store.ledger.balance('anna'))
+  const response = jsonResponse(call, booking, { outcome, body }, {})
+
+  if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })
+  else expect(await response.catch((error: unknown) => error)).toBeInstanceOf(Error)
+  expect(store.ledger.call('anna', 'call_1')).toMatchObject({ state })
+  expect(store.ledger.balance('anna').lots.map(({ pinned }) => pinned)).toEqual([0n])
+  expect(rows).toHaveLength(1)
+  expect(gateway.inFlight.size).toBe(0)
+  await store.close()
+})
