@@ -1,7 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
 import type { ChatRequest, ContentPart, Message } from '../conversation/request.ts'
-import { withoutIgnored } from '../protocols/parameters.ts'
+import { withPricedOutput, withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { nativeMessages, passesThrough } from './passthrough.ts'
@@ -34,7 +34,8 @@ export async function loweredFor(
   const native = nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
   if (native) return { ...native, warnings: [], passthrough: true }
   const { request: told, warnings: untold } = requestFor(call, outbound)
-  const { request: asked, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
+  const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
+  const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
   const request = outbound.inlinesUrls
     ? await withInlineMedia(gateway, call, bounded, outbound, target)
@@ -44,7 +45,7 @@ export async function loweredFor(
     path,
     headers,
     body: JSON.stringify(body),
-    warnings: untold.length + ignored.length === 0 ? lost : [...untold, ...ignored, ...lost],
+    warnings: [...untold, ...ignored, ...unpriced, ...lost],
     ...(toolNames && { toolNames }),
     passthrough: passesThrough(call.inbound.id, provider),
   }

@@ -108,7 +108,12 @@ export const providerSchema = z.strictObject({
     'Fixed headers sent with every request to it',
     { secret: true },
   ),
-  quirks: note(z.record(z.string(), z.unknown()).default({}), "What deviates from the protocol's defaults"),
+  quirks: note(
+    z.record(z.string(), z.unknown()).default({}),
+    "What deviates from the protocol's defaults. `passes` lists further fields of clients' bodies that go on although " +
+      'the gateway has no word for them: any that might change the price or the length of an answer does not; ' +
+      '`bodyExtras` are fields of every request, whatever clients say of them',
+  ),
   ignores: note(
     z.array(z.enum(ignorableParameters)).default([]),
     'Parameters, by their names in chat completions, that it takes and ignores: each is left out, named to the client, ' +

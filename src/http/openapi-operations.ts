@@ -116,7 +116,7 @@ With \`stream: true\` the answer is a stream of server-sent events: \`data:\` li
 
 The most the call can cost is held before it is sent, its actual cost is charged when it ends, and the rest of the hold returns. \`usage.cost\` is what was charged.
 
-Unknown fields are tolerated. A sampling parameter that the route cannot honour is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
+Unknown fields are tolerated: those that are known to change neither the price nor the length of an answer go on to the provider. Any other field, and a sampling parameter that the route cannot honour, is dropped and named in \`warnings\` (in the header \`x-weir-warnings\` of a stream), or refused where \`strict\` is set.`,
   security: 'key',
   parameters: idempotencyKey,
   body: chatBody,

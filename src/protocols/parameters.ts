@@ -87,6 +87,28 @@ export function withoutIgnored(
   return { request: kept, warnings }
 }
 
+/**
+ * The request for answers of these kinds alone: speech and pictures have rates of their own, so a model is asked for
+ * none that the catalog does not sell it with.
+ */
+export function withPricedOutput(
+  request: ChatRequest,
+  sold: readonly string[],
+): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
+  const { modalities } = request.rest
+  if (!Array.isArray(modalities)) return { request, warnings: [] }
+  const kept = modalities.filter((kind) => typeof kind === 'string' && sold.includes(kind.toLowerCase()))
+  if (kept.length === modalities.length) return { request, warnings: [] }
+  const { modalities: _, audio, ...others } = request.rest
+  const rest: JsonObject = {
+    ...others,
+    ...(kept.length === 0 ? {} : { modalities: kept }),
+    ...(audio === undefined || !sold.includes('audio') ? {} : { audio }),
+  }
+  const message = `The model is sold with answers of ${sold.join(' and ')}; the others were left out.`
+  return { request: { ...request, rest }, warnings: [{ param: 'modalities', message }] }
+}
+
 function asks(param: IgnorableParameter, value: unknown): boolean {
   if (param === 'n') return value !== undefined && value !== 1
   if (param === 'logprobs') return value === true

@@ -1,12 +1,15 @@
 // Providers on the internet that speak chat completions, each a row. Facts come from recorded exchanges where there
 // are any, else from the providers' documentation.
 //
+// `passes`: fields of a provider's own that its reference lists without a price of their own.
+//
 // `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has left.
 
 import { openaiOnly, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
 import type { ResponsesQuirks } from '../protocols/openai-responses/quirks.ts'
 import { alsoDrops, bearer, keyHeader, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
 import type { Dialect } from './provider.ts'
+import { foreignSampling, openModelHosts, spokenOutput } from './rows-open-models.ts'
 
 /** OpenAI's own dialect, which Azure serves as well. */
 const openaiQuirks: Partial<OpenAIChatQuirks> = {
@@ -25,6 +28,7 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   refusalParts: true,
   // Other tiers than the standard one have other prices, which the catalog does not know: half, or twice as much.
   drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
+  passes: [],
 }
 
 /** Models that reason speak the Responses protocol: in chat completions their reasoning is lost between tool calls. */
@@ -41,12 +45,6 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
 
 /** OpenAI's models that reason, but for the first two, for chat models and for those that search: chat only. */
 const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
-
-/** Sampling parameters outside OpenAI's protocol, which providers that check their input refuse. */
-const foreignSampling = ['top_k', 'min_p', 'repetition_penalty'] as const
-
-/** What providers that answer in text alone have no field for: those that do not refuse it ignore it. */
-const spokenOutput = ['modalities', 'audio'] as const
 
 /** What those have no field for that know neither OpenAI's newer parameters nor the open models'. */
 const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
@@ -84,6 +82,7 @@ const groq = openaiCompatible({
     efforts: ['none', 'low', 'medium', 'high'],
     thinkTags: true,
     messageNames: false,
+    passes: ['reasoning_format', 'include_reasoning', 'disable_tool_validation', 'citation_options'],
     // The penalties it takes without a word, and by its own reference no model of it supports them.
     drops: alsoDrops(...beyondPlainChat, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
     refuses: ['n', 'logprobs'],
@@ -97,6 +96,7 @@ const deepseek = openaiCompatible({
   auth: bearer('DEEPSEEK_API_KEY'),
   quirks: {
     effortFields: ['thinking', 'reasoning_effort'],
+    passes: ['thinking'],
     efforts: ['low', 'medium', 'high', 'max'],
     reasoningEcho: 'reasoning_content',
     echoRequired: true,
@@ -120,6 +120,7 @@ const mistral = openaiCompatible({
   onDisconnect: 'drain',
   quirks: {
     efforts: ['none', 'high'],
+    passes: ['safe_prompt', 'prompt_mode'],
     reasoningEcho: 'thinking-parts',
     toolCallIds: 'nine',
     requiredToolChoice: 'any',
@@ -142,6 +143,8 @@ const xai = openaiCompatible({
   auth: bearer('XAI_API_KEY'),
   quirks: {
     efforts: ['low', 'high'],
+    // `search_parameters` has a fee for each source.
+    passes: [],
     reasoningEcho: 'reasoning_content',
     reasoningTokens: 'beside',
     reportedCost: 'usage.cost_in_usd_ticks',
@@ -163,22 +166,6 @@ const xai = openaiCompatible({
   }),
 })
 
-const together = openaiCompatible({
-  id: 'together',
-  name: 'Together AI',
-  baseUrl: 'https://api.together.xyz/v1',
-  auth: bearer('TOGETHER_API_KEY'),
-  quirks: { thinkTags: true, drops: alsoDrops(...spokenOutput, 'prediction') },
-})
-
-const fireworks = openaiCompatible({
-  id: 'fireworks',
-  name: 'Fireworks AI',
-  baseUrl: 'https://api.fireworks.ai/inference/v1',
-  auth: bearer('FIREWORKS_API_KEY'),
-  quirks: { thinkTags: true, reasoningEcho: 'reasoning_content', drops: alsoDrops(...spokenOutput) },
-})
-
 const cerebras = openaiCompatible({
   id: 'cerebras',
   name: 'Cerebras',
@@ -188,6 +175,7 @@ const cerebras = openaiCompatible({
     maxTokensField: 'max_completion_tokens',
     efforts: ['none', 'low', 'medium', 'high'],
     reasoningEcho: 'reasoning',
+    passes: ['clear_thinking', 'disable_reasoning', 'reasoning_format'],
     drops: alsoDrops(
       ...foreignSampling,
       ...spokenOutput,
@@ -213,7 +201,10 @@ const openrouter = openaiCompatible({
     reportedCost: 'usage.cost',
     // Older accounts are told the cost only when they ask.
     bodyExtras: { usage: { include: true } },
-    drops: ['store'],
+    // What it charges comes with the answer, but a hold made for the standard tier must cover it.
+    drops: ['store', 'service_tier'],
+    // `plugins` search and read files for a fee, `models` and `preset` choose others than the one that is priced.
+    passes: ['include_reasoning', 'structured_outputs', 'top_a', 'transforms'],
     refuses: ['n'],
   },
 })
@@ -228,6 +219,21 @@ const perplexity = openaiCompatible({
   costFrom: 'reported',
   quirks: {
     efforts: ['minimal', 'low', 'medium', 'high'],
+    // `search_type: "pro"` and a larger search context have higher fees.
+    passes: [
+      'disable_search',
+      'enable_search_classifier',
+      'language_preference',
+      'last_updated_after_filter',
+      'last_updated_before_filter',
+      'return_images',
+      'return_related_questions',
+      'search_after_date_filter',
+      'search_before_date_filter',
+      'search_domain_filter',
+      'search_mode',
+      'search_recency_filter',
+    ],
     alternatingRoles: true,
     numberedCitations: true,
     fileParts: 'file_url',
@@ -256,6 +262,7 @@ const zai = openaiCompatible({
   quirks: {
     effortFields: ['thinking', 'reasoning_effort'],
     efforts: ['low', 'medium', 'high'],
+    passes: ['do_sample', 'request_id', 'thinking', 'tool_stream', 'user_id'],
     reasoningEcho: 'reasoning_content',
     jsonSchema: false,
     drops: alsoDrops(
@@ -278,18 +285,11 @@ const alibaba = openaiCompatible({
   onDisconnect: 'drain',
   quirks: {
     effortFields: ['enable_thinking'],
+    // `enable_search`, `search_options` and `enable_code_interpreter` have fees.
+    passes: ['enable_thinking', 'preserve_thinking', 'thinking_budget', 'tool_stream', 'translation_options'],
     cacheControl: true,
     drops: alsoDrops('min_p', 'frequency_penalty', 'logit_bias', 'prediction', 'user'),
   },
-})
-
-const huggingface = openaiCompatible({
-  id: 'huggingface',
-  name: 'Hugging Face',
-  baseUrl: 'https://router.huggingface.co/v1',
-  auth: bearer('HF_TOKEN', 'HUGGINGFACE_API_KEY'),
-  onDisconnect: 'drain',
-  quirks: { thinkTags: true },
 })
 
 const moonshot = openaiCompatible({
@@ -299,101 +299,12 @@ const moonshot = openaiCompatible({
   auth: bearer('MOONSHOT_API_KEY'),
   quirks: {
     effortFields: ['thinking'],
+    passes: ['thinking'],
     reasoningEcho: 'reasoning_content',
     echoRequired: true,
     drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
     refuses: ['logprobs'],
   },
-})
-
-const nvidia = openaiCompatible({
-  id: 'nvidia',
-  name: 'NVIDIA NIM',
-  baseUrl: 'https://integrate.api.nvidia.com/v1',
-  auth: bearer('NVIDIA_API_KEY'),
-  quirks: { thinkTags: true },
-})
-
-const sambanova = openaiCompatible({
-  id: 'sambanova',
-  name: 'SambaNova',
-  baseUrl: 'https://api.sambanova.ai/v1',
-  auth: bearer('SAMBANOVA_API_KEY'),
-  onDisconnect: 'drain',
-  quirks: {
-    efforts: ['low', 'medium', 'high'],
-    textParts: false,
-    thinkTags: true,
-    drops: alsoDrops(
-      ...spokenOutput,
-      'min_p',
-      'frequency_penalty',
-      'presence_penalty',
-      'seed',
-      'logit_bias',
-      'prediction',
-      'user',
-    ),
-    refuses: ['n', 'logprobs'],
-  },
-})
-
-const deepinfra = openaiCompatible({
-  id: 'deepinfra',
-  name: 'DeepInfra',
-  baseUrl: 'https://api.deepinfra.com/v1/openai',
-  auth: bearer('DEEPINFRA_API_KEY', 'DEEPINFRA_TOKEN'),
-  quirks: { thinkTags: true },
-})
-
-const nebius = openaiCompatible({
-  id: 'nebius',
-  name: 'Nebius Token Factory',
-  baseUrl: 'https://api.tokenfactory.nebius.com/v1',
-  auth: bearer('NEBIUS_API_KEY'),
-  onDisconnect: 'drain',
-  quirks: { thinkTags: true },
-})
-
-const novita = openaiCompatible({
-  id: 'novita',
-  name: 'Novita AI',
-  baseUrl: 'https://api.novita.ai/openai/v1',
-  auth: bearer('NOVITA_API_KEY'),
-  quirks: { thinkTags: true },
-})
-
-const hyperbolic = openaiCompatible({
-  id: 'hyperbolic',
-  name: 'Hyperbolic',
-  baseUrl: 'https://api.hyperbolic.xyz/v1',
-  auth: bearer('HYPERBOLIC_API_KEY'),
-  quirks: { thinkTags: true },
-})
-
-const github = openaiCompatible({
-  id: 'github',
-  name: 'GitHub Models',
-  baseUrl: 'https://models.github.ai/inference',
-  auth: bearer('GITHUB_TOKEN'),
-  quirks: { thinkTags: true, drops: alsoDrops(...foreignSampling) },
-})
-
-const cloudflare = openaiCompatible({
-  id: 'cloudflare',
-  name: 'Cloudflare Workers AI',
-  // https://api.cloudflare.com/client/v4/accounts/<account>/ai/v1
-  baseUrl: toBeConfigured,
-  auth: bearer('CLOUDFLARE_API_TOKEN', 'CLOUDFLARE_API_KEY'),
-  quirks: { thinkTags: true, textParts: false },
-})
-
-const databricks = openaiCompatible({
-  id: 'databricks',
-  name: 'Databricks',
-  // https://<workspace>/serving-endpoints
-  baseUrl: toBeConfigured,
-  auth: bearer('DATABRICKS_TOKEN'),
 })
 
 const vercel = openaiCompatible({
@@ -404,6 +315,8 @@ const vercel = openaiCompatible({
   costFrom: 'reported',
   quirks: {
     effortFields: ['reasoning'],
+    // `providerOptions` choose other models than the one that is priced, and tools with fees.
+    passes: [],
     reasoningEcho: 'reasoning_details',
     cacheControl: true,
     reasoningTokens: 'inside-unless-larger',
@@ -418,23 +331,12 @@ export const hostedProviders = [
   deepseek,
   mistral,
   xai,
-  together,
-  fireworks,
   cerebras,
   openrouter,
   perplexity,
   zai,
   alibaba,
-  huggingface,
   moonshot,
-  nvidia,
-  sambanova,
-  deepinfra,
-  nebius,
-  novita,
-  hyperbolic,
-  github,
-  cloudflare,
-  databricks,
   vercel,
+  ...openModelHosts,
 ]

@@ -81,6 +81,7 @@ const sim = openaiCompatible({
     allowedTools: true,
     efforts: simulatedEfforts,
     drops: simulatorIgnores,
+    passes: ['sim'],
   },
 })
 

@@ -5,23 +5,16 @@ import { describe, expect, test } from 'bun:test'
 import { simModels } from '../../src/catalog/sim-models.ts'
 import type { Model } from '../../src/catalog/model.ts'
 import { parametersOf } from '../../src/catalog/parameters.ts'
-import { loweredFor } from '../../src/chat/lower.ts'
-import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { isObject } from '../../src/protocols/json.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound.ts'
 import { chatCompletionRequest, gatewayFields } from '../../src/protocols/openai-chat/schema.ts'
-import { type IgnorableParameter, ignorableParameters } from '../../src/protocols/parameters.ts'
-import { outbounds } from '../../src/protocols/registry.ts'
-import type { Target } from '../../src/protocols/protocol.ts'
-import { configureProviders } from '../../src/providers/configure.ts'
-import { type ConfiguredProvider, spokenTo } from '../../src/providers/provider.ts'
-import { providers } from '../../src/providers/registry.ts'
+import { ignorableParameters } from '../../src/protocols/parameters.ts'
 import { simulatorReads } from '../../src/providers/simulator-request.ts'
 import { catalogInUse } from '../../src/cli/catalog-in-use.ts'
 import { loaded } from '../config-inputs.ts'
-import { candidateOf, modelOf } from './support.ts'
+import { everyRoute, lowered as loweredOn, type Route, routeTo } from './routes.ts'
 
 type Parameter = keyof typeof chatCompletionRequest.shape
 
@@ -89,41 +82,9 @@ function bodyWith(param: Parameter): { without: JsonObject; given: JsonObject } 
 
 // ---- routes -----------------------------------------------------------------------------------------------
 
-interface Route {
-  readonly provider: ConfiguredProvider
-  readonly upstream: string
-  readonly reasoning: boolean
-}
-
-function routeTo(id: string, upstream: string, reasoning: boolean, ignores?: IgnorableParameter[]): Route {
-  const override = {
-    api_key: ['key'],
-    base_url: 'http://127.0.0.1:1/v1',
-    headers: {},
-    quirks: {},
-    disabled: false,
-  }
-  const told = id === 'lab' ? { ...override, ignores: ignores ?? [] } : { ...override, base_url: undefined }
-  const row = configureProviders(providers, { [id]: told }, new Set([id])).get(id)
-  const provider = row ?? configureProviders(providers, { [id]: override }, new Set([id])).get(id)!
-  return { provider: spokenTo(provider, upstream), upstream, reasoning }
-}
-
-async function lowered(body: JsonObject, { provider, upstream, reasoning }: Route) {
-  const call = { inbound, request: inbound.parse(body), signal: new AbortController().signal } as IncomingCall
-  const outbound = outbounds[provider.protocol]!
-  const target: Target = {
-    model: upstream,
-    provider: provider.id,
-    quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
-    maxOutputTokens: 4_096,
-    reasoning,
-    rememberedSignature: () => undefined,
-  }
-  const model = modelOf(`${provider.id}/${upstream}`, { reasoning })
-  const candidate = { ...candidateOf(provider.id), model, offer: model.offers[0]!, provider }
-  // The gateway only fetches media, and there are none.
-  return loweredFor({} as Gateway, call, candidate, outbound, target, undefined)
+async function lowered(body: JsonObject, route: Route) {
+  const sent = await loweredOn({ inbound, request: inbound.parse(body) }, route)
+  return { ...sent, text: JSON.stringify(sent.body) }
 }
 
 type Answer = 'sent' | 'warned' | 'refused' | 'silent'
@@ -135,7 +96,7 @@ async function answerTo(param: Parameter, route: Route): Promise<Answer> {
     const after = await lowered(given, route)
     const told = (name: string) => name === param || name.startsWith(`${param}.`) || sameThing[param] === name
     if (after.warnings.some(({ param: name }) => told(name))) return 'warned'
-    return after.body === before.body && after.path === before.path ? 'silent' : 'sent'
+    return after.text === before.text && after.path === before.path ? 'silent' : 'sent'
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_parameter') return 'refused'
     throw error
@@ -221,14 +182,14 @@ const table: Readonly<Record<string, string>> = {
   response_format: '+ + + + + + + + + + + + + + +',
   reasoning_effort: '+ + + + + + + + + + + + w w +',
   reasoning: '+ + + + + + + + + + + + w w +',
-  modalities: '+ + + r w w w r + w w + w w w',
+  modalities: 'w w w w w w w w w w w w w w w',
   audio: 'w + + w w w w w + w w + w w w',
   prediction: 'w + + w w w + w + w w w w w w',
   user: 'w + + + + + w + + w + w w w w',
   safety_identifier: 'w w + + w w w w + w + w w w w',
   prompt_cache_key: '+ w + + w w w w + w w w w w w',
   prompt_cache_retention: 'w w + + w w w w + w w w w w w',
-  service_tier: 'w w w w w w w w + w w w w w w',
+  service_tier: 'w w w w w w w w w w w w w w w',
   metadata: 'w w + + w w w w + w w w w w w',
   store: 'w w + w w w w w w w w w w w w',
   verbosity: 'w w + + w w w w + w w w w w w',
@@ -242,21 +203,8 @@ describe('a parameter for the provider', () => {
 })
 
 describe('no parameter is lost in silence', () => {
-  const names: Readonly<Record<string, readonly string[]>> = {
-    openai: ['gpt-4o', 'gpt-5'],
-    azure: ['gpt-4o', 'gpt-5'],
-    xai: ['grok-3', 'grok-4'],
-    anthropic: ['claude-3-5-haiku-latest', 'claude-sonnet-4-5', 'claude-opus-4-7'],
-    gemini: ['gemini-2.0-flash', 'gemini-3-pro-preview'],
-    bedrock: ['amazon.nova-pro-v1:0', 'anthropic.claude-sonnet-4-5-20250929-v1:0', 'openai.gpt-oss-120b-1:0'],
-    cohere: ['command-r', 'command-a-reasoning-08-2025'],
-  }
-  const routes = providers.flatMap(({ id }) =>
-    (names[id] ?? ['m']).flatMap((name) =>
-      [false, true].map(
-        (reasons) => [id, name, reasons ? 'reasoning' : 'plain', routeTo(id, name, reasons)] as const,
-      ),
-    ),
+  const routes = everyRoute.map(
+    (route) => [route.provider.id, route.upstream, route.reasoning ? 'reasoning' : 'plain', route] as const,
   )
 
   test.each(routes)('%s %s, %s', async (_id, _name, _kind, route) => {
@@ -272,7 +220,7 @@ describe('no parameter is lost in silence', () => {
       if ((await answerTo(param, route)) !== 'sent') continue
       const { without, given } = bodyWith(param)
       const [before, after] = await Promise.all(
-        [without, given].map(async (body) => JSON.parse((await lowered(body, route)).body) as JsonObject),
+        [without, given].map(async (body) => (await lowered(body, route)).body),
       )
       const changed = Object.keys(after!).filter((field) => !Bun.deepEquals(after![field], before![field]))
       expect(changed).not.toEqual([])
@@ -345,22 +293,22 @@ describe('a server of the operator', () => {
   test.each(ignorableParameters.map((param) => [param] as const))(
     'says that it ignores %s',
     async (param) => {
-      const deaf = routeTo('lab', 'm', false, [param])
+      const deaf = routeTo('lab', 'm', false, { ignores: [param] })
       const answer = await answerTo(param, deaf)
       const shapes = ['n', 'logprobs', 'top_logprobs'].includes(param)
       expect(answer).toBe(shapes ? 'refused' : 'warned')
       if (shapes) return
-      const sent = JSON.parse((await lowered(bodyWith(param).given, deaf)).body) as JsonObject
+      const sent = (await lowered(bodyWith(param).given, deaf)).body
       expect(isObject(sent) && sent[param]).toBeUndefined()
     },
   )
 
   test('is told of no choice among tools that it is not shown', async () => {
     const { given } = bodyWith('function_call')
-    const { provider, ...route } = routeTo('lab', 'm', false, ['tools'])
+    const { provider, ...route } = routeTo('lab', 'm', false, { ignores: ['tools'] })
     // Of such a choice Cohere's lowering would say that it names no tool.
     const deaf = { ...route, provider: { ...provider, protocol: 'cohere' as const } }
-    const sent = JSON.parse((await lowered(given, deaf)).body) as JsonObject
+    const sent = (await lowered(given, deaf)).body
     expect([sent['tools'], sent['tool_choice']]).toEqual([undefined, undefined])
   })
 

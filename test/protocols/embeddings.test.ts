@@ -79,7 +79,12 @@ describe('a request', () => {
     expect(google.body).toMatchObject({ requests: [{ taskType: 'RETRIEVAL_QUERY' }, {}] })
     expect(google.warnings.map(({ param }) => param)).toEqual(['input_type', 'odd'])
     expect(sent('cohere', { rest }).body).toMatchObject({ input_type: 'search_query' })
-    expect(sent('openai', { rest }).body).toMatchObject(rest)
+    const { odd: _, ...known } = rest
+    const openai = sent('openai', { rest: { ...rest, service_tier: 'priority' } })
+    expect(openai.body).toMatchObject(known)
+    // What nobody here knows might have a price.
+    expect(openai.warnings.map(({ param }) => param)).toEqual(['odd', 'service_tier'])
+    expect(openai.body).not.toHaveProperty('service_tier')
   })
 
   test('in tokens goes to those that read tokens, and is refused by name for the others', () => {

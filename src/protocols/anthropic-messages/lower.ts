@@ -15,7 +15,7 @@ import {
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { betaHeader } from './betas.ts'
 import { type ModelTraits, traitsOf } from './models.ts'
-import { isPricedApart, pricedApart } from './priced-apart.ts'
+import { isPricedApart, isTiered, passedFields } from './own-fields.ts'
 import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
 import { type Thinking, thinkingOf } from './thinking.ts'
 import { toolingOf } from './tools.ts'
@@ -173,24 +173,15 @@ function labelsOf(request: ChatRequest, rest: JsonObject, warn: Warn): JsonObjec
 
 // ---- Anthropic's own fields -------------------------------------------------------------------------------
 
-/** Fields of the API that no other protocol has; a client that sends them means them. */
-const passedFields = new Set([
-  'cache_control',
-  'container',
-  'context_management',
-  'diagnostics',
-  'metadata',
-  'user_profile_id',
-])
 /** Fields of the client's that are read elsewhere in this file, or by the gateway. */
 const readFields = new Set(['thinking', 'output_config', 'tools', 'betas'])
 
 function passedOn(rest: JsonObject, warn: Warn): JsonObject {
   const passed: JsonObject = {}
-  for (const field of pricedApart(rest)) warn(field, 'The prices here are those without it; dropped.')
   for (const [field, value] of Object.entries(rest)) {
     if (passedFields.has(field)) passed[field] = value
-    else if (!readFields.has(field) && !isPricedApart(field)) warnOfForeign({ [field]: value }, warn)
+    else if (isPricedApart(field, value)) warn(field, 'The prices here are those without it; dropped.')
+    else if (!readFields.has(field) && !isTiered(field)) warnOfForeign({ [field]: value }, warn)
   }
   return passed
 }

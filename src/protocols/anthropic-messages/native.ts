@@ -1,4 +1,4 @@
-// A client of Anthropic's protocol and Anthropic itself: what one says the other reads, also what nobody here has heard of.
+// A client of Anthropic's protocol and Anthropic itself: the request goes on as it was written, and so does the answer.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
@@ -7,18 +7,18 @@ import type { Frame } from '../sse.ts'
 import { betaHeader } from './betas.ts'
 import { isCarried } from './carried-reasoning.ts'
 import { costFields } from './answer-fields.ts'
-import { pricedApart } from './priced-apart.ts'
+import { changesNoPrice } from './own-fields.ts'
 import { gatewayFields } from './request-schema.ts'
 import type { AnthropicQuirks } from './schema.ts'
 
 // ---- the request ------------------------------------------------------------------------------------------
 
 /**
- * Whether the client's own body may go on: it asks for nothing that would cost what nobody is charged, names no address
+ * Whether the client's own body may go on: it holds no field that might cost what nobody is charged, names no address
  * that the provider cannot read, and holds nothing of a turn that another provider made.
  */
 export function isNative(body: JsonObject): boolean {
-  if (pricedApart(body).length > 0 || !Array.isArray(body.messages)) return false
+  if (!changesNoPrice(body, gatewayFields) || !Array.isArray(body.messages)) return false
   return body.messages.every(
     (message) =>
       !isObject(message) || !Array.isArray(message.content) || message.content.every(isNativeBlock),

@@ -1,6 +1,6 @@
 // A chat request as a request of Bedrock's Converse API.
 
-import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
+import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
 import { traitsOf } from '../anthropic-messages/models.ts'
 import { thinkingOf } from '../anthropic-messages/thinking.ts'
 import { isObject } from '../json.ts'
@@ -21,17 +21,32 @@ import { type BedrockQuirks, defaultQuirks, isClaude } from './schema.ts'
 import { toolingOf } from './tools.ts'
 import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
 
-/** Fields of Bedrock's own that go on as they are. */
+/**
+ * Fields of Bedrock's own that go on as they are. `serviceTier` and `performanceConfig` have prices of their own, and
+ * what a guardrail reads is billed and the operator's to decide.
+ */
 const ownFields = new Set([
   'additionalModelRequestFields',
   'additionalModelResponseFieldPaths',
-  'guardrailConfig',
   'outputConfig',
-  'performanceConfig',
   'promptVariables',
   'requestMetadata',
-  'serviceTier',
   'thinking',
+])
+
+/** What may be told to a model beside Converse: how it samples and thinks. A bound by any other name is none of it. */
+const modelFields = new Set([
+  'anthropic_beta',
+  'inferenceConfig',
+  'k',
+  'output_config',
+  'p',
+  'reasoningConfig',
+  'reasoning_config',
+  'reasoning_effort',
+  'thinking',
+  'topK',
+  'top_k',
 ])
 
 /**
@@ -59,7 +74,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
     ...own
   } = passedOn(request.rest, ownFields, warn)
   const sampled = samplingOf(request, family, target.model, thinking.on, warn)
-  const extra = { ...thinking.fields, ...sampled.extra, ...(isObject(given) ? given : {}) }
+  const extra = { ...thinking.fields, ...sampled.extra, ...modelFieldsOf(given, warn) }
   const maxTokens = outputBoundOf(request, target, warn) ?? thinking.maxTokens
   const inference = { ...(maxTokens === undefined ? {} : { maxTokens }), ...sampled.inference }
   const marks = family.caches ? turns : turns.map(unmarked)
@@ -70,14 +85,34 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
     ...(tooling.config === undefined ? {} : { toolConfig: tooling.config }),
     ...(Object.keys(extra).length === 0 ? {} : { additionalModelRequestFields: extra }),
     ...(tooling.output === undefined ? {} : { outputConfig: tooling.output }),
-    ...(quirks.guardrailConfig === undefined ? {} : { guardrailConfig: quirks.guardrailConfig }),
     ...own,
+    ...(quirks.guardrailConfig === undefined ? {} : { guardrailConfig: quirks.guardrailConfig }),
   }
   warnOfUnknown(unknownLabels(request), warn)
   const method = request.stream ? 'converse-stream' : 'converse'
   // A colon and the slashes of an ARN must be escaped, or the signature is for another path.
   const path = `/model/${encodeURIComponent(target.model)}/${method}`
   return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
+}
+
+/** The client's own fields for the model; those that might lift a bound or cost more are named and left out. */
+function modelFieldsOf(given: Json | undefined, warn: Warn): JsonObject {
+  if (!isObject(given)) return {}
+  const fields: JsonObject = {}
+  for (const [name, value] of Object.entries(given)) {
+    const param = `additionalModelRequestFields.${name}`
+    if (!modelFields.has(name)) warn(param, 'It could change the price or the length of the answer; dropped.')
+    else if (name === 'inferenceConfig') Object.assign(fields, novaConfig(value, param, warn))
+    else fields[name] = value
+  }
+  return fields
+}
+
+/** Nova's own sampling; its bound is Converse's. */
+function novaConfig(value: Json, param: string, warn: Warn): JsonObject {
+  const { topK, ...others }: JsonObject = isObject(value) ? value : {}
+  for (const name of Object.keys(others)) warn(`${param}.${name}`, 'Only topK may stand here; dropped.')
+  return topK === undefined ? {} : { inferenceConfig: { topK } }
 }
 
 function unmarked(turn: Turn): Turn {

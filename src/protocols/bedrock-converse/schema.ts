@@ -7,7 +7,7 @@ import type { JsonObject } from '../../conversation/request.ts'
 export interface BedrockQuirks {
   /** `max_tokens` for a model that thinks within a budget, when neither the client nor the catalog knows one. */
   readonly defaultMaxTokens: number
-  /** A guardrail for every request that brings none of its own (`guardrailConfig`). */
+  /** The guardrail of every request (`guardrailConfig`); clients cannot bring their own. */
   readonly guardrailConfig: JsonObject | undefined
 }
 

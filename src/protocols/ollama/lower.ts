@@ -1,6 +1,6 @@
 // A chat request as a request of Ollama's own chat API.
 
-import type { ChatRequest, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
+import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 import {
   argumentsObject,
@@ -39,7 +39,12 @@ export function lower(request: ChatRequest, target: Target<OllamaQuirks>): Lower
   const warn = warnInto(warnings)
   const quirks = { ...defaultQuirks, ...target.quirks }
   const { options: own, ...rest } = passedOn(request.rest, ownFields, warn)
-  const options = { ...quirks.options, ...(isObject(own) ? own : {}), ...optionsOf(request, warn) }
+  const options = {
+    ...clientOptions(own, warn),
+    ...optionsOf(request, warn),
+    ...quirks.options,
+    ...boundOf(request),
+  }
   const body: JsonObject = {
     model: target.model,
     messages: messagesOf(request.messages, warn),
@@ -49,8 +54,8 @@ export function lower(request: ChatRequest, target: Target<OllamaQuirks>): Lower
     ...thinkOf(request, target, quirks, warn),
     ...(sampling.logprobs === true ? { logprobs: true } : {}),
     ...(sampling.topLogprobs === undefined ? {} : { top_logprobs: sampling.topLogprobs }),
-    truncate: quirks.truncate,
     ...rest,
+    truncate: quirks.truncate ?? rest.truncate ?? false,
     stream: request.stream,
   }
   warnOfUnknown({ ...unknownLabels(request), logit_bias: sampling.logitBias }, warn)
@@ -148,13 +153,23 @@ function formatOf({ responseFormat: format }: ChatRequest): JsonObject {
   return { format: format.kind === 'json-object' ? 'json' : format.schema }
 }
 
-function optionsOf({ sampling, maxOutputTokens }: ChatRequest, warn: Warn): JsonObject {
+/** The client's own options, but for the bound: the one that the call was held for is `max_tokens`. */
+function clientOptions(own: Json | undefined, warn: Warn): JsonObject {
+  const { num_predict: bound, ...options }: JsonObject = isObject(own) ? own : {}
+  if (bound !== undefined) warn('options.num_predict', 'The answer is bounded by max_tokens; dropped.')
+  return options
+}
+
+function boundOf({ maxOutputTokens }: ChatRequest): JsonObject {
+  return maxOutputTokens === undefined ? {} : { num_predict: maxOutputTokens }
+}
+
+function optionsOf({ sampling }: ChatRequest, warn: Warn): JsonObject {
   const { temperature, topP, topK, minP, seed, stop } = sampling
   if (sampling.topLogprobs !== undefined && sampling.logprobs !== true) {
     warn('top_logprobs', 'Without logprobs it has no effect.')
   }
   return defined({
-    num_predict: maxOutputTokens,
     temperature,
     top_p: topP,
     top_k: topK,

@@ -7,18 +7,19 @@ import { isObject } from '../json.ts'
 
 /** What an operator may set for one Ollama server. */
 export interface OllamaQuirks {
-  /** Options of every request, where the client sets no others: `num_ctx` above all. */
+  /** Options of every request, whatever the client sets: `num_ctx` above all. */
   readonly options: JsonObject
   /** Models that take an effort word for `think`, a regular expression over their names; others take on and off. */
   readonly levels: string
   /**
    * Whether Ollama may cut a conversation that does not fit into its context. It does so in silence, so it may not
-   * unless the operator says so; versions that do not know the field cut all the same.
+   * unless the operator says so, or the client where the operator says nothing; versions that do not know the field cut
+   * all the same.
    */
-  readonly truncate: boolean
+  readonly truncate: boolean | undefined
 }
 
-export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: false }
+export const defaultQuirks: OllamaQuirks = { options: {}, levels: 'gpt-oss', truncate: undefined }
 
 const text = z.string().nullish().catch(undefined)
 const counter = z.number().nullish().catch(undefined)

@@ -2,10 +2,31 @@
 
 import { textsOf, notVectors, vectorOf } from '../embedding-inputs.ts'
 import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings.ts'
+import { passedOn, warnInto } from '../lowering.ts'
 import type { Warning } from '../protocol.ts'
 import { faultInside } from './upstream-fault.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import { usageIn } from './upstream-usage.ts'
+
+/** What servers take beside OpenAI's parameters to say what a text is for; a field nobody knows might have a price. */
+const known: ReadonlySet<string> = new Set([
+  'add_special_tokens',
+  'embedding_type',
+  'input_type',
+  'instruct',
+  'instruction',
+  'late_chunking',
+  'normalize',
+  'normalized',
+  'output_dtype',
+  'prompt_name',
+  'task',
+  'task_type',
+  'text_type',
+  'truncate',
+  'truncate_prompt_tokens',
+  'truncation',
+])
 
 export const embeddings: EmbeddingOutbound = {
   lower({ inputs, dimensions, user, rest }, { model, quirks }) {
@@ -16,7 +37,7 @@ export const embeddings: EmbeddingOutbound = {
       path: quirks.path,
       headers: {},
       body: {
-        ...rest,
+        ...passedOn(rest, known, warnInto(warnings)),
         model,
         input: quirks.tokens ? inputs.map((input) => copyOf(input)) : [...textsOf(inputs)],
         ...(quirks.format === 'base64' ? { encoding_format: 'base64' } : {}),

@@ -43,21 +43,24 @@ function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredR
     signatureOf: target.rememberedSignature,
   })
 
-  const ours: JsonObject = {
-    model: target.model,
-    messages,
-    ...(request.maxOutputTokens === undefined ? {} : { [quirks.maxTokensField]: request.maxOutputTokens }),
+  const asked: JsonObject = {
+    ...rest.fields,
     ...sampling.fields,
     ...reasoning.fields,
     ...lowerTools(request, quirks),
     ...format.fields,
+  }
+  // What the call was held for, and what the gateway reads the answer by: nobody else's word counts.
+  const ours: JsonObject = {
+    model: target.model,
+    messages,
+    ...(request.maxOutputTokens === undefined ? {} : { [quirks.maxTokensField]: request.maxOutputTokens }),
     ...streaming(request.stream, quirks),
   }
   return {
     path: '/chat/completions',
     headers: {},
-    // A field that nobody here has a word for goes on as the client wrote it, but never over one of ours.
-    body: { ...quirks.bodyExtras, ...rest.fields, ...ours },
+    body: { ...asked, ...quirks.bodyExtras, ...ours },
     warnings: [
       ...sampling.warnings,
       ...reasoning.warnings,

@@ -1,6 +1,7 @@
 // What providers that speak chat completions do differently, as data: a provider row sets what deviates.
 
 import type { JsonObject } from '../../conversation/request.ts'
+import { inferenceServerFields } from './passed-fields.ts'
 
 /** Optional request fields that a provider may not know. They are named as the client knows them. */
 export type OptionalField =
@@ -87,7 +88,12 @@ export interface OpenAIChatQuirks {
   readonly fileParts: 'file' | 'file-or-url' | 'document_url' | 'file_url' | 'none'
   /** Fields that are dropped with a warning. */
   readonly drops: readonly OptionalField[]
-  /** Fields of the body that every request to this provider needs. */
+  /**
+   * Fields of the client's body without a word in the conversation that go on as they are. Of each it is known that it
+   * changes neither the price of a token nor how many there may be; every other one is dropped with a warning.
+   */
+  readonly passes: readonly string[]
+  /** Fields of the body that every request to this provider needs, whatever the client says of them. */
   readonly bodyExtras: JsonObject
   /** Fields without which the answer would not be what was asked for: refused with `unsupported_parameter`. */
   readonly refuses: readonly ('n' | 'logprobs')[]
@@ -112,6 +118,14 @@ export interface OpenAIChatQuirks {
 
 /** The quirk that decides what becomes of sources beside the choices. */
 export type CitationQuirks = Pick<OpenAIChatQuirks, 'numberedCitations'>
+
+/** Those of the optional fields that the conversation has no word for: they travel in `rest`. */
+export const wordlessFields = [
+  'modalities',
+  'audio',
+  'prediction',
+  'prompt_cache_retention',
+] as const satisfies readonly OptionalField[]
 
 /** OpenAI's own extras, which other providers refuse as unknown fields. */
 export const openaiOnly = [
@@ -147,6 +161,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   refusalParts: false,
   fileParts: 'file',
   drops: openaiOnly,
+  passes: inferenceServerFields,
   bodyExtras: {},
   refuses: [],
   thinkTags: false,

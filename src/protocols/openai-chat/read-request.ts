@@ -16,6 +16,7 @@ import type {
   ToolCall,
   ToolChoice,
 } from '../../conversation/request.ts'
+import { wordlessFields } from './quirks.ts'
 import { readContent, readMark } from './read-content.ts'
 import {
   chatCompletionRequest,
@@ -241,12 +242,11 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
 
 // ---- everything else --------------------------------------------------------------------------------------
 
-/** Fields of the schema that travel in `rest`, because the conversation has no word for them. */
-const wordless = ['modalities', 'audio', 'prediction', 'prompt_cache_retention']
+const wordless: ReadonlySet<string> = new Set(wordlessFields)
 
 /** What this file reads above, and what only the gateway reads. */
 const translated: ReadonlySet<string> = new Set([
-  ...Object.keys(chatCompletionRequest.shape).filter((field) => !wordless.includes(field)),
+  ...Object.keys(chatCompletionRequest.shape).filter((field) => !wordless.has(field)),
   ...gatewayFields,
 ])
 

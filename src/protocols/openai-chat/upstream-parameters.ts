@@ -11,7 +11,7 @@ import type {
 import { GatewayError } from '../../errors.ts'
 import { asksNothing } from '../lowering.ts'
 import type { Target, Warning } from '../protocol.ts'
-import type { EffortField, OpenAIChatQuirks, OptionalField } from './quirks.ts'
+import { type EffortField, type OpenAIChatQuirks, type OptionalField, wordlessFields } from './quirks.ts'
 import { markOf } from './upstream-messages.ts'
 
 type ChatTarget = Target<OpenAIChatQuirks>
@@ -40,16 +40,30 @@ export function refuseUnsupported(request: ChatRequest, target: ChatTarget): voi
   })
 }
 
-/** The client's own fields, but for those that the provider does not know. */
+/** The client's own fields: those that are known to change neither price nor bound; every other one is named. */
 export function lowerRest(rest: JsonObject, target: ChatTarget): Lowered {
-  const fields = { ...rest }
+  const { drops, passes } = target.quirks
+  const fields: JsonObject = {}
   const warnings: Warning[] = []
-  for (const name of target.quirks.drops) {
-    if (!Object.hasOwn(fields, name)) continue
-    if (!asksNothing(name, fields[name])) warnings.push(leftOut(name, `the provider ${target.provider}`))
-    delete fields[name]
+  for (const name in rest) {
+    const value = rest[name]!
+    const wordless = isWordless(name)
+    if (wordless ? !drops.includes(name) : passes.includes(name)) fields[name] = value
+    else if (wordless && !asksNothing(name, value))
+      warnings.push(leftOut(name, `the provider ${target.provider}`))
+    else if (!wordless) warnings.push(unpriced(name, target.provider))
   }
   return { fields, warnings }
+}
+
+function isWordless(name: string): name is (typeof wordlessFields)[number] {
+  return (wordlessFields as readonly string[]).includes(name)
+}
+
+/** The warning for a field that nobody here knows to be free of charge. */
+function unpriced(name: string, provider: string): Warning {
+  const message = `'${name}' was left out: it is not among the fields that ${provider} is sent, which change no price.`
+  return { param: name, message }
 }
 
 function leftOut(name: string, who: string): Warning {
@@ -60,7 +74,7 @@ function leftOut(name: string, who: string): Warning {
 }
 
 /** Those of the optional parameters that the conversation has words for; the others are in `rest`. */
-type Worded = Exclude<OptionalField, 'modalities' | 'audio' | 'prediction' | 'prompt_cache_retention'>
+type Worded = Exclude<OptionalField, (typeof wordlessFields)[number]>
 
 /** Sampling and labels. `temperature: 1` is the default and never refused, so it stays. */
 export function lowerSampling(request: ChatRequest, target: ChatTarget): Lowered {

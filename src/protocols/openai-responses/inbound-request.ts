@@ -4,6 +4,7 @@
 import type {
   ChatRequest,
   FunctionTool,
+  Json,
   JsonObject,
   Labels,
   Message,
@@ -17,6 +18,7 @@ import { isObject } from '../json.ts'
 import { readRouting, withModel } from '../openai-chat/inbound.ts'
 import { invalidParam, invalidRequest, unsupportedParam } from '../openai-chat/invalid-param.ts'
 import { present } from '../openai-chat/read-request.ts'
+import { chatCompletionRequest } from '../openai-chat/schema.ts'
 import type { Envelope, Warning } from '../protocol.ts'
 import { safeParsed } from '../safe-parse.ts'
 import { readItems } from './inbound-items.ts'
@@ -90,6 +92,7 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   if (request.tool_choice != null && readToolChoice(request) === undefined) {
     drop('tool_choice', 'It was left out: what it names is not among the tools that are served.')
   }
+  for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
   if (request.truncation === 'auto') {
     drop('truncation', 'The input is not shortened: one that is too long for the model is refused.')
   }
@@ -222,10 +225,7 @@ export function chatRequest(
     responseFormat: readFormat(request),
     stream: request.stream === true,
     labels: readLabels(request),
-    rest:
-      request.prompt_cache_retention == null
-        ? {}
-        : { prompt_cache_retention: request.prompt_cache_retention },
+    rest: readRest(request),
   }
 }
 
@@ -317,4 +317,29 @@ function readLabels(request: ResponsesRequest): Labels {
     serviceTier: request.service_tier,
     verbosity: request.text?.verbosity,
   })
+}
+
+// ---- everything else --------------------------------------------------------------------------------------
+
+const chatFields: ReadonlySet<string> = new Set(Object.keys(chatCompletionRequest.shape))
+const readFields: ReadonlySet<string> = new Set(Object.keys(responsesRequest.shape))
+/** What clients send with every request and that asks no model for anything. */
+const silentFields: ReadonlySet<string> = new Set(['client_metadata', 'stream_options', '__proto__'])
+
+/** The fields that only chat completions have: many a server would read them, which this protocol's clients do not mean. */
+function fieldsOfChat(request: ResponsesRequest): readonly string[] {
+  const foreign = (field: string) =>
+    chatFields.has(field) && !readFields.has(field) && !silentFields.has(field)
+  return Object.keys(request).filter((field) => request[field] != null && foreign(field))
+}
+
+/** Fields that nobody here has a word for: whether they go on is the provider's row to say. */
+function readRest(request: ResponsesRequest): JsonObject {
+  const rest: JsonObject = {}
+  for (const field in request) {
+    const known = readFields.has(field) || chatFields.has(field) || silentFields.has(field)
+    const value = request[field] as Json | undefined
+    if ((!known || field === 'prompt_cache_retention') && value != null) rest[field] = value
+  }
+  return rest
 }

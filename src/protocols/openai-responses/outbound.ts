@@ -6,6 +6,7 @@ import { defaultQuirks, type ResponsesQuirks } from './quirks.ts'
 import { faultOf } from './upstream-fault.ts'
 import { lowerInput } from './upstream-input.ts'
 import {
+  lowerBound,
   lowerInclude,
   lowerReasoning,
   lowerRest,
@@ -33,24 +34,32 @@ function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredReq
   refuseUnsupported(request, target)
   const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
   const sampling = lowerSampling(request, target)
+  const bound = lowerBound(request, target)
   const reasoning = lowerReasoning(request, target)
   const rest = lowerRest(request.rest, target)
   return {
     path: '/responses',
     headers: {},
-    // A field that nobody here has a word for goes on as the client wrote it, but never over one of ours.
     body: {
       ...rest.fields,
-      model: target.model,
-      input: conversation.input,
       ...sampling.fields,
       ...reasoning.fields,
       ...lowerText(request, target),
       ...lowerTools(request, quirks),
       ...lowerInclude(request, target),
+      ...quirks.bodyExtras,
+      ...bound.fields,
+      model: target.model,
+      input: conversation.input,
       store: false,
       stream: request.stream,
     },
-    warnings: [...conversation.warnings, ...sampling.warnings, ...reasoning.warnings, ...rest.warnings],
+    warnings: [
+      ...conversation.warnings,
+      ...sampling.warnings,
+      ...bound.warnings,
+      ...reasoning.warnings,
+      ...rest.warnings,
+    ],
   }
 }

@@ -4,7 +4,7 @@ import type { ReasoningFormat } from '../../conversation/request.ts'
 import type { OpenAIChatQuirks, OptionalField } from '../openai-chat/quirks.ts'
 
 /**
- * The quirks that mean the same as in chat completions keep their names: `drops`, `refusedWhileReasoning`, `efforts`,
+ * The quirks that mean the same as in chat completions keep their names: `drops`, `passes`, `refusedWhileReasoning`, `efforts`,
  * `developerRole`, `allowedTools`, `reasoningTokens`, `totalCorrects`, `reportedCost`.
  */
 export interface ResponsesQuirks extends Pick<
@@ -13,6 +13,8 @@ export interface ResponsesQuirks extends Pick<
   | 'refusedWhileReasoning'
   | 'efforts'
   | 'drops'
+  | 'passes'
+  | 'bodyExtras'
   | 'allowedTools'
   | 'reasoningTokens'
   | 'totalCorrects'
@@ -57,7 +59,10 @@ export const defaultQuirks: ResponsesQuirks = {
   developerRole: true,
   refusedWhileReasoning: ['temperature', 'top_p', 'logprobs'],
   efforts: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'],
-  drops: [],
+  // Another tier has another price than the catalog knows.
+  drops: ['service_tier'],
+  passes: [],
+  bodyExtras: {},
   allowedTools: true,
   reasoningTokens: 'inside',
   totalCorrects: 'none',

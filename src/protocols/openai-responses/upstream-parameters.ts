@@ -11,14 +11,14 @@ import { GatewayError } from '../../errors.ts'
 import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../openai-chat/quirks.ts'
 import {
   lowerReasoning as lowerChatReasoning,
+  lowerRest as lowerChatRest,
   lowerSampling as lowerChatSampling,
   type Lowered,
   parametersOf,
   refuseUnsupported as refuseForChat,
   shownTools,
 } from '../openai-chat/upstream-parameters.ts'
-import { asksNothing } from '../lowering.ts'
-import type { Target, Warning } from '../protocol.ts'
+import type { Target } from '../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
 
 type ResponsesTarget = Target<ResponsesQuirks>
@@ -54,23 +54,22 @@ function chatTarget(target: ResponsesTarget): Target<OpenAIChatQuirks> {
   }
 }
 
-/** Sampling, labels and the output bound. */
+/** Sampling and labels. */
 export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lowered {
   const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
   const lowered = lowerChatSampling({ ...request, sampling }, chatTarget(target))
   const { verbosity: _verbosity, ...fields } = lowered.fields
-  const bound = outputBound(request.maxOutputTokens, target)
   return {
     fields: {
       ...fields,
-      ...bound.fields,
       ...(topLogprobs !== undefined && wantsLogprobs(request) ? { top_logprobs: topLogprobs } : {}),
     },
-    warnings: [...lowered.warnings, ...bound.warnings],
+    warnings: lowered.warnings,
   }
 }
 
-function outputBound(tokens: number | undefined, target: ResponsesTarget): Lowered {
+/** The bound of the output, in tokens. */
+export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): Lowered {
   if (tokens === undefined) return { fields: {}, warnings: [] }
   const { leastOutputTokens: least } = target.quirks
   if (tokens >= least) return { fields: { max_output_tokens: tokens }, warnings: [] }
@@ -194,21 +193,13 @@ function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): 
 // ---- everything else --------------------------------------------------------------------------------------
 
 /** Fields of chat completions that this protocol refuses as unknown. */
-const chatOnly = ['audio', 'modalities', 'prediction', 'web_search_options', 'stream_options'] as const
+const chatOnly = ['audio', 'modalities', 'prediction'] as const
 
-/** The client's own fields that may go on, and those that may not. */
+/** The client's own fields that may go on, and those that may not: see `lowerRest` of chat completions. */
 export function lowerRest(rest: JsonObject, target: ResponsesTarget): Lowered {
-  const fields = { ...rest }
-  const warnings: Warning[] = []
-  for (const field of [...chatOnly, ...target.quirks.drops]) {
-    if (fields[field] === undefined) continue
-    const value = fields[field]
-    delete fields[field]
-    if (asksNothing(field, value)) continue
-    warnings.push({
-      param: field,
-      message: `'${field}' was left out: the provider ${target.provider} has no such setting.`,
-    })
-  }
-  return { fields, warnings }
+  const quirks = chatTarget(target).quirks
+  return lowerChatRest(rest, {
+    ...target,
+    quirks: { ...quirks, drops: [...quirks.drops, ...chatOnly], passes: target.quirks.passes },
+  })
 }

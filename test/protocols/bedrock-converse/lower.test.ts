@@ -5,6 +5,7 @@ import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, ContentPart, JsonObject, Message } from '../../../src/conversation/request.ts'
 import { exceptionPrefix } from '../../../src/protocols/aws-event-stream.ts'
 import { outbound } from '../../../src/protocols/bedrock-converse/outbound.ts'
+import { defaultQuirks } from '../../../src/protocols/bedrock-converse/schema.ts'
 import { assistant, call, chat, lookup as tool, result, system, user } from '../../support/conversation.ts'
 import { assertWellFormed, type Case, cases, parseFrames } from '../../support/recordings.ts'
 import { framesOf, target } from './support.ts'
@@ -104,7 +105,7 @@ describe('recorded requests', () => {
     const format = (
       body.outputConfig as { textFormat: { structure: { jsonSchema: JsonObject } } } | undefined
     )?.textFormat.structure.jsonSchema
-    const { guardrailConfig, additionalModelRequestFields } = body
+    const { additionalModelRequestFields } = body
     return chat({
       messages: messagesOf(body),
       stream,
@@ -130,9 +131,7 @@ describe('recorded requests', () => {
         strict: undefined,
       },
       rest: Object.fromEntries(
-        Object.entries({ guardrailConfig, additionalModelRequestFields }).filter(
-          ([, value]) => value !== undefined,
-        ),
+        Object.entries({ additionalModelRequestFields }).filter(([, value]) => value !== undefined),
       ) as JsonObject,
     })
   }
@@ -170,7 +169,13 @@ describe('recorded requests', () => {
 
   test.each(known.map((one) => [one.id, one] as const))('%s is what lowering makes', (_, one) => {
     const streamed = one.meta.url.endsWith('-stream')
-    const lowered = outbound.lower(asClient(one.request!, streamed), target({ model: one.meta.model! }))
+    // A guardrail is the operator's to choose.
+    const quirks = {
+      ...defaultQuirks,
+      guardrailConfig: one.request!.guardrailConfig as JsonObject | undefined,
+    }
+    const asked = target({ model: one.meta.model!, quirks })
+    const lowered = outbound.lower(asClient(one.request!, streamed), asked)
     expect(plain(lowered.body)).toEqual(plain(one.request!))
     const path = new URL(one.meta.url.replace(/<[A-Z_]+>/, 'us-east-1')).pathname
     if (!path.includes('arn')) expect(lowered.path).toBe(path.replace(/(?<=[^%]):/, '%3A'))

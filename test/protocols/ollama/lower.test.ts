@@ -62,18 +62,19 @@ describe('a conversation', () => {
 })
 
 describe('parameters', () => {
-  test('are options, beside those of the operator and of the client', () => {
-    const { body } = lower(
+  test('are options, beside those of the client; those of the operator hold, and so does the bound', () => {
+    const { body, warnings } = lower(
       {
         maxOutputTokens: 9,
         sampling: { temperature: 0, topK: 3, seed: 5, stop: ['x'], repetitionPenalty: 1.1 },
-        rest: { options: { num_ctx: 8192 }, keep_alive: '5m' },
+        rest: { options: { num_ctx: 8192, num_predict: 90_000, num_gpu: 1 }, keep_alive: '5m' },
       },
       { quirks: { ...defaultQuirks, options: { num_ctx: 4096, num_thread: 2 } } },
     )
     expect(body.options).toEqual({
-      num_ctx: 8192,
+      num_ctx: 4096,
       num_thread: 2,
+      num_gpu: 1,
       num_predict: 9,
       temperature: 0,
       top_k: 3,
@@ -82,12 +83,15 @@ describe('parameters', () => {
       repeat_penalty: 1.1,
     })
     expect(body.keep_alive).toBe('5m')
+    expect(warnings.map(({ param }) => param)).toEqual(['options.num_predict'])
   })
 
   test('forbid cutting the conversation in silence unless somebody allows it', () => {
     expect(lower({}).body.truncate).toBe(false)
     expect(lower({}, { quirks: { ...defaultQuirks, truncate: true } }).body.truncate).toBe(true)
     expect(lower({ rest: { truncate: true } }).body.truncate).toBe(true)
+    const firm = { quirks: { ...defaultQuirks, truncate: false } }
+    expect(lower({ rest: { truncate: true } }, firm).body.truncate).toBe(false)
   })
 
   test.each([

@@ -79,9 +79,12 @@ describe('a request', () => {
     expect(lower('mistral', { stream: true }).body).not.toHaveProperty('stream_options')
   })
 
-  test('carries fields nobody here knows, but never over our own', () => {
-    const { body } = lower('openai', { rest: { brand_new: { a: 1 }, model: 'stolen', stream: true } })
-    expect(body).toMatchObject({ brand_new: { a: 1 }, model: 'm', stream: false })
+  test('carries the fields that its row lists, never over our own, and names every other one', () => {
+    const rest = { safe_prompt: true, brand_new: { a: 1 }, model: 'stolen', stream: true }
+    const { body, warnings } = lower('mistral', { rest })
+    expect(body).toMatchObject({ safe_prompt: true, model: 'm', stream: false })
+    expect(body).not.toHaveProperty('brand_new')
+    expect(warnings.map(({ param }) => param)).toEqual(['brand_new', 'model', 'stream'])
   })
 
   test.each([

@@ -358,13 +358,13 @@ describe('parameters', () => {
       user: 'u',
       safety_identifier: 's',
       prompt_cache_key: 'k',
-      service_tier: 'flex',
       metadata: { a: 'b' },
       text: { verbosity: 'low' },
       store: false,
       stream: false,
     })
-    expect(warnings).toEqual([])
+    // Of another tier the price is not known.
+    expect(warnings.map(({ param }) => param)).toEqual(['service_tier'])
   })
 
   test('what the protocol has no field for is left out and named', () => {
@@ -460,18 +460,20 @@ describe('parameters', () => {
     expect(lower({ responseFormat }).body.text).toEqual(text as JsonObject)
   })
 
-  test('unknown fields go on, never over ours; those of chat completions alone are left out and named', () => {
+  test('unknown fields are left out and named, as are those of chat completions alone', () => {
     const rest = {
-      truncation: 'auto',
+      background: true,
+      prompt_cache_retention: '24h',
       model: 'other',
       store: true,
       prediction: { type: 'content' },
       modalities: ['text'],
     }
     const { body, warnings } = lower({ rest }, plain)
-    expect(body).toMatchObject({ truncation: 'auto', model: 'gpt-4o', store: false })
+    expect(body).toMatchObject({ prompt_cache_retention: '24h', model: 'gpt-4o', store: false })
+    expect(body).not.toHaveProperty('background')
     expect(body).not.toHaveProperty('prediction')
     expect(body).not.toHaveProperty('modalities')
-    expect(warnings.map(({ param }) => param)).toEqual(['prediction'])
+    expect(warnings.map(({ param }) => param)).toEqual(['background', 'model', 'store', 'prediction'])
   })
 })
