@@ -5,7 +5,7 @@ import { localModels } from './catalog/overrides.ts'
 import type { ChatLimits, Gateway } from './chat/gateway.ts'
 import { Health } from './chat/health.ts'
 import { InFlight } from './chat/in-flight.ts'
-import { inlineMedia } from './chat/inline-media.ts'
+import { media } from './chat/inline-media.ts'
 import { RetryBudget } from './chat/retry-budget.ts'
 import { Slots } from './chat/slots.ts'
 import { Watchdog } from './chat/watchdog.ts'
@@ -171,7 +171,7 @@ function serviceOf(
     limits: limitsOf(config),
     owner,
     now: Date.now,
-    inlineMedia: inlineMedia(config.egress.allow_hosts),
+    media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
     inFlight,
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
@@ -368,6 +368,14 @@ async function within(ms: number, holds: () => boolean): Promise<boolean> {
     await Bun.sleep(10)
   }
   return true
+}
+
+function mediaLimits({ egress }: Config) {
+  return {
+    fileBytes: egress.file_bytes,
+    requestBytes: egress.request_bytes,
+    timeoutMs: egress.timeout_ms,
+  }
 }
 
 function groupLimits({ ledger }: Config) {

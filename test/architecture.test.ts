@@ -162,6 +162,21 @@ describe('the house', () => {
     expect(found).toEqual([])
   })
 
+  test('S3 an address that a user can choose is reached only through src/egress', () => {
+    // What these rooms call, the operator or the registry has named.
+    const named = new Set(['cli', 'providers', 'serve'])
+    const opens =
+      /(?<![\w.#])fetch\(|\bBun\.connect\b|\bnew WebSocket\(|\bnode:(?:https?|net|tls|http2)\b|\bXMLHttpRequest\b/
+    const found = files.filter((file) => {
+      const code = readFileSync(join(source, file), 'utf8')
+        .replace(/^\s*(?:\/\/|\/?\*).*$/gm, '')
+        // A server's own handler is called fetch as well.
+        .replaceAll('fetch: (request) => fetch(request)', '')
+      return !named.has(roomOf(file)) && opens.test(code)
+    })
+    expect(found).toEqual(['egress/egress.ts'])
+  })
+
   test('files stay readable: none is longer than 450 lines', () => {
     const long = files
       .map((file) => [file, readFileSync(join(source, file), 'utf8').split('\n').length] as const)

@@ -2,13 +2,13 @@
 
 import type { Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
-import type { ContentPart } from '../conversation/request.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { RequestLog } from '../observe/request-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { Inbound, InboundRequest, Outbound, ProtocolId } from '../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
 import type { Health } from './health.ts'
+import type { Media } from './inline-media.ts'
 import type { InFlight } from './in-flight.ts'
 import type { RetryBudget } from './retry-budget.ts'
 import type { Slots } from './slots.ts'
@@ -28,8 +28,8 @@ export interface Gateway {
   readonly owner: string
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Replaces images and files given by URL with their bytes, for protocols that take no URLs. */
-  readonly inlineMedia: (part: ContentPart, param: string, signal: AbortSignal) => Promise<ContentPart>
+  /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
+  readonly media: Media
   /** Calls in flight, for limits and draining. */
   readonly inFlight: InFlight
   readonly health: Health

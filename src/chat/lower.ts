@@ -1,9 +1,10 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
-import type { ChatRequest, ContentPart, Message } from '../conversation/request.ts'
+import type { ChatRequest } from '../conversation/request.ts'
 import { withPricedOutput, withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
+import { urlOf } from './inline-media.ts'
 import { nativeMessages, passesThrough } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
 
@@ -31,15 +32,17 @@ export async function loweredFor(
   outputBound: number | undefined,
 ): Promise<Lowered> {
   const { provider } = candidate
-  const native = nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
+  const namesAddresses = (call.request.addresses ?? []).length > 0
+  const isPrivate = namesAddresses && (await gateway.media.isPrivate(provider.baseUrl))
+  const native = isPrivate
+    ? undefined
+    : nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
   if (native) return { ...native, warnings: [], passthrough: true }
   const { request: told, warnings: untold } = requestFor(call, outbound)
   const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
-  const request = outbound.inlinesUrls
-    ? await withInlineMedia(gateway, call, bounded, outbound, target)
-    : bounded
+  const request = await withMedia(gateway, call, bounded, outbound, target, isPrivate)
   const { path, headers, body, warnings: lost, toolNames } = outbound.lower(request, target)
   return {
     path,
@@ -61,32 +64,25 @@ function requestFor(
   return abroad ? abroad(asked) : { request: asked, warnings: [] }
 }
 
-async function withInlineMedia(
-  gateway: Gateway,
+/**
+ * The request with its media as the provider can take them. A provider in a private network fetches nothing for a
+ * caller: it would look names up again, and another answer may then be a private address.
+ */
+async function withMedia(
+  { media }: Gateway,
   call: IncomingCall,
   request: ChatRequest,
   outbound: Outbound,
   target: Target,
+  isPrivate: boolean,
 ): Promise<ChatRequest> {
-  const mustInline = (part: ContentPart) => {
-    const url = urlOf(part)
-    return url !== undefined && outbound.readsUrl?.(url, target) !== true
+  const isElsewhere = (url: string) => isPrivate && /^https?:/i.test(url) && !media.isAllowed(url)
+  const mustInline = (url: string) => outbound.inlinesUrls && outbound.readsUrl?.(url, target) !== true
+  const urls = request.messages.flatMap(({ content }) => content.flatMap((part) => urlOf(part) ?? []))
+  if (isPrivate) {
+    const others = (call.request.addresses ?? []).filter(({ url }) => !urls.includes(url))
+    await Promise.all(others.map((address) => media.check(address)))
   }
-  const inline = (part: ContentPart, param: string) =>
-    mustInline(part) ? gateway.inlineMedia(part, param, call.signal) : part
-  const messages = await Promise.all(
-    request.messages.map(async (message, at): Promise<Message> => {
-      if (!message.content.some(mustInline)) return message
-      const content = await Promise.all(
-        message.content.map((part, index) => inline(part, `messages[${at}].content[${index}]`)),
-      )
-      return { ...message, content }
-    }),
-  )
-  return { ...request, messages }
-}
-
-function urlOf(part: ContentPart): string | undefined {
-  const carriesMedia = part.kind === 'image' || part.kind === 'file' || part.kind === 'video'
-  return carriesMedia && part.source.kind === 'url' ? part.source.url : undefined
+  const wanted = new Set(urls.filter((url) => isElsewhere(url) || mustInline(url)))
+  return wanted.size === 0 ? request : media.inline(request, (url) => wanted.has(url), call.signal)
 }

@@ -1,61 +1,40 @@
-// Addresses of images and files in a request, whoever is going to fetch them: a provider in the same network would
-// reach for the caller what the gateway itself refuses to reach.
+// Addresses in a request, whoever is going to fetch them: a provider in the same network would reach for the caller
+// what the gateway itself refuses to reach.
 
-import type { Json, JsonObject } from '../conversation/request.ts'
+import type { JsonObject } from '../conversation/request.ts'
 import { checkUrl } from '../egress/destination.ts'
+import { type Parts, visitAddresses } from '../protocols/addresses.ts'
+import type { RequestAddress, Warning } from '../protocols/protocol.ts'
 
-/** Schemes that name no place in a network: inline bytes, and files a provider keeps itself. */
-const placeless = /^(data|gs):/i
-
-/** Throws `url_not_allowed`, naming the part, for a URL in the messages that users may not have reached. */
-export function refusePrivateMedia(body: JsonObject, allowHosts: readonly string[]): void {
-  for (const [list, field] of partLists) {
-    const entries = body[list]
-    if (!Array.isArray(entries)) continue
-    for (const [at, entry] of entries.entries()) {
-      refuseIn(memberOf(entry, field), `${list}[${at}].${field}`, allowHosts)
-    }
-  }
+export interface CheckedAddresses {
+  readonly addresses: readonly RequestAddress[]
+  /** What was taken out of the body. */
+  readonly warnings: readonly Warning[]
 }
 
-/** Where parts stand: in messages of a chat, in messages and in results of functions of a response. */
-const partLists = [
-  ['messages', 'content'],
-  ['input', 'content'],
-  ['input', 'output'],
-] as const
-
-function refuseIn(content: Json | undefined, place: string, allowHosts: readonly string[]): void {
-  if (!Array.isArray(content)) return
-  for (const [index, part] of content.entries()) {
-    for (const [path, url] of urlsOf(part)) {
-      if (placeless.test(url)) continue
-      checkUrl(url, { allowHosts, param: `${place}[${index}].${path}` })
-    }
-    // A tool's result, or a document, may be made of parts itself.
-    refuseIn(memberOf(part, 'content'), `${place}[${index}].content`, allowHosts)
-    refuseIn(memberOf(memberOf(part, 'source'), 'content'), `${place}[${index}].source.content`, allowHosts)
-  }
-}
-
-/** The URLs of a part, by the member that holds each. */
-function urlsOf(part: Json): [path: string, url: string][] {
-  const found: [string, Json | undefined][] = [
-    ['image_url', memberOf(part, 'image_url')],
-    ['image_url.url', memberOf(memberOf(part, 'image_url'), 'url')],
-    ['video_url', memberOf(part, 'video_url')],
-    ['video_url.url', memberOf(memberOf(part, 'video_url'), 'url')],
-    ['file.file_url', memberOf(memberOf(part, 'file'), 'file_url')],
-    ['file.file_data', memberOf(memberOf(part, 'file'), 'file_data')],
-    ['source.url', memberOf(memberOf(part, 'source'), 'url')],
-    ['file_url', memberOf(part, 'file_url')],
-    ['file_data', memberOf(part, 'file_data')],
-  ]
-  return found.flatMap(([path, url]): [string, string][] =>
-    typeof url === 'string' && url.includes(':') ? [[path, url]] : [],
-  )
-}
-
-function memberOf(value: Json | undefined, name: string): Json | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value[name] : undefined
+/**
+ * Puts every address in a body into the one form that all parsers read alike, and takes out unknown fields that hold
+ * one or name a destination of requests. Changes the body. Throws `url_not_allowed`, naming the field, for an address that users may
+ * not have reached.
+ */
+export function checkAddresses(
+  body: JsonObject,
+  places: Parts,
+  allowHosts: readonly string[],
+): CheckedAddresses {
+  const addresses: RequestAddress[] = []
+  const warnings: Warning[] = []
+  visitAddresses(body, places, {
+    found({ text, param, replace }) {
+      const url = checkUrl(text, { allowHosts, param })
+      // What was written may name another host to another parser: `http://good.example\@127.0.0.1/`.
+      if (url.href !== text) replace(url.href)
+      addresses.push({ url: url.href, param })
+    },
+    dropped(param) {
+      const message = 'It was dropped: it names an address, and no provider is known to read one here.'
+      warnings.push({ param, message })
+    },
+  })
+  return { addresses, warnings }
 }

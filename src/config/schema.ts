@@ -205,6 +205,24 @@ export const configSchema = z.strictObject({
           .default([]),
         "Private addresses that users' requests may reach (MCP servers, images), as host or host:port",
       ),
+      file_bytes: whole(
+        'The largest image or file that is fetched for a request',
+        20 * 1024 ** 2,
+        1024,
+        256 * 1024 ** 2,
+      ),
+      request_bytes: whole(
+        'The most bytes of images and files that are fetched for one request',
+        50 * 1024 ** 2,
+        1024,
+        1024 ** 3,
+      ),
+      timeout_ms: milliseconds(
+        'How long fetching the images and files of one request may take',
+        15_000,
+        10,
+        600_000,
+      ),
     })
     .prefault({}),
   timeouts: z

@@ -47,11 +47,18 @@ export async function destinationOf(text: string, rules: DestinationRules): Prom
 }
 
 /**
- * What the text alone tells, without asking a resolver: for addresses that a provider is told and may fetch from its
- * own place. Throws `url_not_allowed` for another scheme, user information, and a private address or name.
+ * What the text alone shows, without asking a resolver: for addresses that a provider is sent and may fetch itself.
+ * Gives the parsed URL; send its `href` on, never the text. Throws `url_not_allowed` for another scheme, user
+ * information, and a private address or name.
  */
-export function checkUrl(text: string, rules: Omit<DestinationRules, 'resolve'>): void {
-  checkedByName(text, rules)
+export function checkUrl(text: string, rules: Omit<DestinationRules, 'resolve'>): URL {
+  return checkedByName(text, rules).url
+}
+
+/** Whether `egress.allow_hosts` names the host of this URL. */
+export function isAllowedHost(text: string, allowHosts: readonly string[]): boolean {
+  const url = URL.parse(text)
+  return url !== null && isAllowed(url, allowHosts)
 }
 
 function checkedByName(text: string, rules: Omit<DestinationRules, 'resolve'>) {

@@ -4,7 +4,7 @@ import type { Caller } from '../accounts/caller.ts'
 import { inbound } from '../protocols/openai-chat/inbound.ts'
 import { authenticate } from './authenticate.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { serveChat } from './serve-paid.ts'
+import { parsedBody, serveChat } from './serve-paid.ts'
 import type { Service } from './service.ts'
 
 /** Tells who calls: by API key, or from the app. */
@@ -24,6 +24,11 @@ export async function chatCompletions(
   const known = identify(service, request)
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readJson(request, service.body)
-  const call = { inbound, request: inbound.parse(json), bodyBytes: bytes, arrivedAt }
+  const call = {
+    inbound,
+    request: parsedBody(service, inbound, json, inbound.parse),
+    bodyBytes: bytes,
+    arrivedAt,
+  }
   return serveChat(service, { request, caller, json, requestId, call })
 }

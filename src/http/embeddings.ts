@@ -1,10 +1,12 @@
 // POST /v1/embeddings
 
 import { embed } from '../chat/embed.ts'
+import { checkAddresses } from '../chat/media-urls.ts'
+import { embeddingAddresses } from '../protocols/openai-chat/addresses.ts'
 import { embeddingBody, parseEmbedding } from '../protocols/openai-chat/embeddings-inbound.ts'
 import { authenticate } from './authenticate.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { servePaid } from './serve-paid.ts'
+import { refuseDropped, servePaid } from './serve-paid.ts'
 import type { Service } from './service.ts'
 
 /** Serves one request for embeddings. Rejects with GatewayError. */
@@ -18,11 +20,14 @@ export async function createEmbeddings(
   const caller = authenticate(request.headers, service)
   // Texts may come as the tokens they are.
   const { json } = await readJson(request, service.body, Number.POSITIVE_INFINITY)
+  const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)
   const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
+  refuseDropped(envelope, warnings)
+  await Promise.all(addresses.map((address) => service.gateway.media.check(address)))
   return servePaid(service, { request, caller, json, requestId }, (signal, keeper) =>
     embed(service.gateway, {
       caller,
-      request: { envelope, body },
+      request: { envelope, body, warnings },
       embedding,
       body: (vectors, usage, bill, context) => embeddingBody(vectors, format, usage, bill, context),
       bodyBytes,

@@ -7,7 +7,7 @@ import { checkedForCount } from '../protocols/anthropic-messages/request-schema.
 import { authenticateEither } from './authenticate.ts'
 import { refusalIn, type Refuse } from './error-response.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
-import { serveChat } from './serve-paid.ts'
+import { parsedBody, serveChat } from './serve-paid.ts'
 import type { Service } from './service.ts'
 import { withinLimits } from './within-limits.ts'
 
@@ -27,7 +27,12 @@ export async function createMessage(
   const caller = authenticateEither(request.headers, service)
   const { json: sent, bytes } = await readJson(request, service.body)
   const json = withBetas(sent, request.headers)
-  const call = { inbound, request: inbound.parse(json), bodyBytes: bytes, arrivedAt }
+  const call = {
+    inbound,
+    request: parsedBody(service, inbound, json, inbound.parse),
+    bodyBytes: bytes,
+    arrivedAt,
+  }
   return identified(await serveChat(service, { request, caller, json, requestId, call }, refuseMessages))
 }
 

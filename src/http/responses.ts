@@ -1,8 +1,10 @@
 // POST /v1/responses, what is kept of it, and the same for the app.
 
 import type { Caller } from '../accounts/caller.ts'
+import { checkAddresses } from '../chat/media-urls.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
+import { addresses } from '../protocols/openai-responses/addresses.ts'
 import { listedItems, responsesCall, type ResponsesCall } from '../protocols/openai-responses/inbound.ts'
 import { requestIdOf, responseOfItem } from '../protocols/openai-responses/inbound-answer.ts'
 import type { AnswerHooks } from '../protocols/openai-responses/inbound-encode.ts'
@@ -33,14 +35,17 @@ export async function createResponse(
     now: service.now,
     keep: (response) => keep(service, caller, requestId, call.items, response),
   }
+  const own = checkAddresses(json, addresses, service.reachableHosts)
   const { call, bodyBytes } = callOf(service, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
+  // What is recalled was checked when it was sent, perhaps by other rules than today's.
+  const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, service.reachableHosts) : own
   return serveChat(service, {
     request,
     caller,
     json,
     requestId,
-    call: { inbound, request: asked, bodyBytes, arrivedAt },
+    call: { inbound, request: { ...asked, addresses: checked.addresses }, bodyBytes, arrivedAt },
   })
 }
 

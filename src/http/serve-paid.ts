@@ -3,7 +3,10 @@
 import { complete } from '../chat/complete.ts'
 import { shuttingDown } from '../chat/fault-error.ts'
 import type { IncomingCall } from '../chat/gateway.ts'
-import { refusePrivateMedia } from '../chat/media-urls.ts'
+import { checkAddresses } from '../chat/media-urls.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
+import type { Envelope, Inbound, InboundRequest, Warning } from '../protocols/protocol.ts'
 import type { Refuse } from './error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 import type { Service } from './service.ts'
@@ -16,11 +19,32 @@ export interface ReadChat extends KeyedRequest {
 
 /** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
 export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Promise<Response> {
-  const { caller, json, requestId, call } = chat
-  refusePrivateMedia(json, service.reachableHosts)
+  const { caller, requestId, call } = chat
   const run: Run = (signal, keeper) =>
     complete(service.gateway, { ...call, caller, requestId, signal, keeper })
   return servePaid(service, chat, run, refuse)
+}
+
+/**
+ * A client's body, its addresses checked and put into their plain form: changes `json`. Throws what the inbound throws,
+ * `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict request.
+ */
+export function parsedBody(
+  service: Pick<Service, 'reachableHosts'>,
+  { addresses: places }: Pick<Inbound, 'addresses'>,
+  json: JsonObject,
+  parse: (json: JsonObject) => InboundRequest,
+): InboundRequest {
+  const { addresses, warnings } = checkAddresses(json, places, service.reachableHosts)
+  const request = parse(json)
+  refuseDropped(request.envelope, warnings)
+  return { ...request, addresses, warnings: [...(request.warnings ?? []), ...warnings] }
+}
+
+/** Throws `unsupported_parameter` for the first dropped parameter of a strict request. */
+export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: readonly Warning[]): void {
+  if (first === undefined || !strict) return
+  throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
 }
 
 /** Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. */

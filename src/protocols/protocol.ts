@@ -4,6 +4,7 @@ import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
+import type { Parts } from './addresses.ts'
 import type { Frame } from './sse.ts'
 
 export type ProtocolId =
@@ -118,6 +119,12 @@ export interface Routing {
   readonly maxPrice: { readonly input: string | undefined; readonly output: string | undefined }
 }
 
+/** An address in a client's request, and the field that holds it. */
+export interface RequestAddress {
+  readonly url: string
+  readonly param: string
+}
+
 /** A client's request, validated: the envelope is read, the translation is made only when somebody asks. */
 export interface InboundRequest {
   readonly envelope: Envelope
@@ -125,6 +132,8 @@ export interface InboundRequest {
   readonly body: JsonObject
   /** What of it will not be honoured, whoever serves it; nothing where this is absent. */
   readonly warnings?: readonly Warning[]
+  /** The addresses in it that a provider may fetch, checked by name; none where this is absent. */
+  readonly addresses?: readonly RequestAddress[]
   toChatRequest(): ChatRequest
 }
 
@@ -171,6 +180,8 @@ export interface Inbound {
   readonly id: ProtocolId
   /** An event that says nothing, written between two others of a stream that has been silent for a while. */
   readonly keepalive: Uint8Array
+  /** Where in a body an address may stand. */
+  readonly addresses: Parts
   /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param` for what the protocol forbids. */
   parse(body: unknown): InboundRequest
   /** A whole answer in the client's protocol. */

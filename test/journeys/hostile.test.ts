@@ -347,12 +347,65 @@ describe('a destination (S2)', () => {
     }
     expect(attacker.connections).toBe(0)
     for (const arrival of provider.arrivals.slice(seen)) {
+      expect(JSON.stringify(arrival.body)).not.toContain(String(attacker.port))
       expect(arrival.path).toBe('/v1/chat/completions')
       expect(arrival.headers.get('authorization')?.trim()).toBe('Bearer lab-provider-secret')
       // Only what the gateway means to say goes on: none of the caller's headers does (S27).
       for (const name of [...Object.keys(headers), 'x-api-key', 'cookie'])
         expect(arrival.headers.get(name)).toBeNull()
     }
+  })
+})
+
+describe('an address for the provider to fetch (S3)', () => {
+  const ask = (path: string, body: object) =>
+    fetch(`${weir.baseUrl}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'lab/model', max_tokens: 5, ...body }),
+    })
+  const chat = (url: string) => ({
+    messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
+  })
+
+  test('is refused in every place of every protocol, and in the system prompt', async () => {
+    const inside = `http://127.0.0.1:${attacker.port}/x.png`
+    const picture = { type: 'image', source: { type: 'url', url: inside } }
+    const messages = [{ role: 'user', content: 'hi' }]
+    const seen = provider.arrivals.length
+    const refused: [string, object, string][] = [
+      ['/messages', { system: [picture], messages }, 'system[0].source.url'],
+      [
+        '/messages',
+        { messages: [{ role: 'user', content: [picture] }] },
+        'messages[0].content[0].source.url',
+      ],
+      ['/chat/completions', chat(inside), 'messages[0].content[0].image_url.url'],
+      ['/chat/completions', chat(`URL:${inside}`), 'messages[0].content[0].image_url.url'],
+      [
+        '/responses',
+        { input: [{ role: 'user', content: [{ type: 'input_image', image_url: inside }] }] },
+        'input[0].content[0].image_url',
+      ],
+    ]
+    for (const [path, body, param] of refused) {
+      const response = await ask(path, body)
+      const text = await response.text()
+      expect({ path, status: response.status, text }).toMatchObject({ path, status: 400 })
+      expect(text).toContain('gateway')
+      if (path !== '/messages') expect(text).toContain(param)
+    }
+    expect(provider.arrivals.length).toBe(seen)
+    expect(attacker.connections).toBe(0)
+  })
+
+  test('is never sent on as it was written', async () => {
+    const seen = provider.arrivals.length
+    const response = await ask('/chat/completions', chat(`http://good.example\\@127.0.0.1:${attacker.port}/`))
+    // This provider is in our own network: the gateway resolves the name, and it does not exist.
+    expect(response.status).toBe(400)
+    expect(provider.arrivals.length).toBe(seen)
+    expect(attacker.connections).toBe(0)
   })
 })
 

@@ -4,6 +4,7 @@ import type { ChatResult, Choice } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
+import { addresses } from './addresses.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../protocol.ts'
 import { abroad } from './abroad.ts'
@@ -16,6 +17,7 @@ import { checked, type MessagesRequest } from './request-schema.ts'
 export const inbound: Inbound = {
   id: 'anthropic-messages',
   keepalive: new TextEncoder().encode('event: ping\ndata: {"type": "ping"}\n\n'),
+  addresses,
   parse,
   whole,
   encoder: (context) => new EventEncoder(context),

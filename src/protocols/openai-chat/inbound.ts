@@ -3,6 +3,7 @@
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { addresses } from './addresses.ts'
 import { isObject } from '../json.ts'
 import { safeParsed } from '../safe-parse.ts'
 import { keepaliveComment } from '../sse.ts'
@@ -17,6 +18,7 @@ export const inbound: Inbound = {
   id: 'openai-chat',
   // A comment: clients of chunks take every event with data for one.
   keepalive: keepaliveComment,
+  addresses,
   parse,
   whole: wholeAnswer,
   encoder: (context) => new ChunkEncoder(context),

@@ -7,6 +7,7 @@ import type { Usage } from '../../conversation/usage.ts'
 import { GatewayError } from '../../errors.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../protocol.ts'
 import { keepaliveComment } from '../sse.ts'
+import { addresses } from './addresses.ts'
 import { inputItemId } from './inbound-answer.ts'
 import { type AnswerHooks, type Asked, eventsOf, ResponseEncoder } from './inbound-encode.ts'
 import {
@@ -48,6 +49,7 @@ export function responsesCall(
     inbound: {
       id: 'openai-responses',
       keepalive: keepaliveComment,
+      addresses,
       error: (error) => error,
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
       whole: (result, usage, bill, context) => wholeResponse(asked, result, usage, bill, context),

@@ -1,0 +1,28 @@
+// Whether a server runs inside a private network, where names may mean what they mean nowhere else.
+
+import { LRUCache } from 'lru-cache'
+import { isAddress, isPublicAddress, withoutBrackets } from './address.ts'
+import { type Resolve, systemResolve } from './destination.ts'
+
+/** How long what a resolver said of a host is believed, milliseconds. */
+const believedMs = 60_000
+
+/**
+ * Gives the function that tells whether the host of a URL has a private address. A name that does not resolve counts
+ * as private: nobody knows what is behind it.
+ */
+export function privateHosts(resolve: Resolve = systemResolve): (url: string) => Promise<boolean> {
+  const known = new LRUCache<string, Promise<boolean>>({ max: 500, ttl: believedMs })
+  return (text) => {
+    const host = withoutBrackets(URL.parse(text)?.hostname ?? '')
+    if (isAddress(host)) return Promise.resolve(!isPublicAddress(host))
+    const before = known.get(host)
+    if (before) return before
+    const answer = resolve(host).then(
+      (addresses) => addresses.length === 0 || !addresses.every(isPublicAddress),
+      () => true,
+    )
+    known.set(host, answer)
+    return answer
+  }
+}

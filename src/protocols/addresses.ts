@@ -1,0 +1,133 @@
+// Where an address may stand in a client's body. Each inbound describes its own body; a test holds the description
+// against the schema. An address that no description names does not go on.
+
+import type { Json, JsonObject } from '../conversation/request.ts'
+import { isObject } from './json.ts'
+
+/** What stands at a place. Lists are transparent: a place describes each of their elements. */
+export type Place =
+  /** Words for the model, numbers, schemas: nobody fetches anything from in here. */
+  | 'words'
+  /** An address that a provider fetches. */
+  | 'address'
+  /** The id of something a provider keeps, which some providers write as an address. */
+  | 'reference'
+  | Parts
+
+export interface Parts {
+  readonly fields: { readonly [member: string]: Place }
+  /** What a plain string is here, where an object or a list of them may stand as well. */
+  readonly text: 'words' | 'address'
+  /** Members without a description: searched for addresses, or never sent to any provider. */
+  readonly others: 'searched' | 'never-sent'
+}
+
+/** An object, or a list of them, described by its members; as a plain string it is words unless `text` says otherwise. */
+export function parts(fields: Parts['fields'], more: Partial<Omit<Parts, 'fields'>> = {}): Parts {
+  return { fields, text: 'words', others: 'searched', ...more }
+}
+
+/** One string that is, or may be, an address. */
+export interface FoundAddress {
+  readonly text: string
+  /** The way to it from the body, as errors name it: `messages[0].content[1].image_url.url`. */
+  readonly param: string
+  replace(text: string): void
+}
+
+export interface AddressVisitor {
+  found(address: FoundAddress): void
+  /** A member without a description that names a destination of requests or holds an address; it has been taken out. */
+  dropped(param: string): void
+}
+
+/**
+ * Visits every address of a body, and takes out the members without a description that hold an address or name a
+ * destination (`api_base`, `base_url` and their like). Changes the body in place; the bounds on depth and parts of
+ * `read-body` bound this walk.
+ */
+export function visitAddresses(body: JsonObject, place: Parts, visitor: AddressVisitor): void {
+  visitObject(body, place, '', visitor)
+}
+
+/** Schemes that name no place in a network: inline bytes, and files that a provider keeps itself. */
+const placeless = /^(data|gs):/i
+
+/** Text that some parser reads as an address: a scheme and slashes, `http:` without them, or two slashes alone. */
+const addressLike = /^(?:url:)?(?:[a-z][a-z0-9+.-]*:)?[\\/]{2}|^(?:url:)?(?:https?|ftp|file):/i
+
+/** Parsers of URLs skip these wherever, or at the front. */
+// oxlint-disable-next-line no-control-regex -- these are the characters that URL parsers strip
+const skipped = /[\t\n\r]|^[\0- ]+/g
+
+/** Longer texts are no addresses: nobody accepts them. */
+const longestAddress = 8192
+
+/** Names, without their dashes, of members that tell a client library, or a gateway, where to send requests. */
+const destinationName =
+  /^(x)?(api|base|proxy|server|custom|azure|vertex|openai|upstream|gateway|sagemaker|aws[a-z]*)?(base|baseurl|baseuri|apibase|apiurl|apihost|endpoint|endpointurl|host|hostname|hosturl|baseaddress|proxy|proxies|proxyurl|serverurl|webhook|webhooks|webhookurl|callback|callbacks|callbackurl|forwardto|targeturl|upstreamurl)$/
+
+function namesDestination(member: string): boolean {
+  return member.length <= 64 && destinationName.test(member.toLowerCase().replaceAll(/[_-]/g, ''))
+}
+
+/** Where client libraries and gateways look for a destination; deeper down the same names belong to schemas and data. */
+const destinationHolders: ReadonlySet<string> = new Set(['', 'extra_body', 'litellm_params'])
+
+function visitObject(
+  object: JsonObject,
+  place: Parts | undefined,
+  path: string,
+  visitor: AddressVisitor,
+): void {
+  const maySteer = destinationHolders.has(path)
+  for (const member in object) {
+    const known = place && Object.hasOwn(place.fields, member) ? place.fields[member] : undefined
+    if (known === 'words' || (known === undefined && place?.others === 'never-sent')) continue
+    const param = path === '' ? member : `${path}.${member}`
+    const value = object[member]!
+    if (
+      known === undefined &&
+      ((maySteer && value !== null && namesDestination(member)) || isUnasked(value))
+    ) {
+      delete object[member]
+      visitor.dropped(param)
+    } else visitMember(object, member, known, param, visitor)
+  }
+}
+
+/** Whether a member that nobody described holds an address: a text, or one in a list of them. */
+function isUnasked(value: Json): boolean {
+  if (typeof value === 'string') return isAddress(value, false)
+  return Array.isArray(value) && value.some((each) => !isObject(each) && isUnasked(each))
+}
+
+function visitMember(
+  holder: JsonObject | Json[],
+  member: string | number,
+  place: Place | undefined,
+  param: string,
+  visitor: AddressVisitor,
+): void {
+  const value = (holder as Record<string | number, Json>)[member]
+  if (typeof value === 'string') {
+    const expected = place === 'address' || (typeof place === 'object' && place.text === 'address')
+    if ((place !== 'reference' && !expected) || !isAddress(value, expected)) return
+    const replace = (text: string) => {
+      ;(holder as Record<string | number, Json>)[member] = text
+    }
+    visitor.found({ text: value, param, replace })
+  } else if (Array.isArray(value)) {
+    for (let at = 0; at < value.length; at++) visitMember(value, at, place, `${param}[${at}]`, visitor)
+  } else if (isObject(value)) {
+    visitObject(value, typeof place === 'object' ? place : undefined, param, visitor)
+  }
+}
+
+function isAddress(text: string, expected: boolean): boolean {
+  // Files may come as megabytes of base64 in the same place, which hold no colon.
+  if (expected) return !placeless.test(text) && (text.includes(':') || addressLike.test(text))
+  if (text.length > longestAddress) return false
+  const seen = text.replaceAll(skipped, '')
+  return !placeless.test(seen) && addressLike.test(seen)
+}
