@@ -17,6 +17,8 @@ export interface AccountStore {
   findAccount(idOrEmail: string): Account | undefined
   listAccounts(): readonly Account[]
   insertKey(key: ApiKey): void
+  /** The same for a key that replaces another: both share one spending limit, and what was spent counts on. */
+  insertSuccessor(key: ApiKey, replaces: string): void
   findKey(id: string): ApiKey | undefined
   listKeys(account: string): readonly ApiKey[]
   /** Effective at once here, within a second in every other process. False when there is no such key. */

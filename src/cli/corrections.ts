@@ -3,9 +3,9 @@
 import { formatUsd, largestLot, parseUsd, type Pico } from '../credits/money.ts'
 import { pools } from '../credits/pool.ts'
 import { balanceView, renderBalance } from './balance.ts'
-import { CommandFailure, type Context, type Invocation, print, table, usageFault } from './context.ts'
+import { type Context, type Invocation, print, table, usageFault } from './context.ts'
 import { amountOfUsd, oneOf } from './values.ts'
-import { accountOf, withStore } from './with-store.ts'
+import { accountOf, unlessConflict, withStore } from './with-store.ts'
 
 /** Takes a payment back from its lot; what has been spent of it becomes debt, which free credit repays first. */
 export async function refundCredit(context: Context, invocation: Invocation): Promise<void> {
@@ -16,13 +16,7 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
   const done = await withStore(context, async (store) => {
     const account = accountOf(store, invocation.option('account') ?? '')
     const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
-    const result = await store.ledger.refund(command)
-    const before = result.taken + result.debt
-    if (before !== amount) {
-      throw new CommandFailure(
-        `nothing refunded: the id ${id} has refunded ${formatUsd(before)} USD before, not ${formatUsd(amount)}`,
-      )
-    }
+    const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
     return { account, result, balance: balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
@@ -53,7 +47,7 @@ export async function adjustCredit(context: Context, invocation: Invocation): Pr
   const done = await withStore(context, async (store) => {
     const account = accountOf(store, invocation.option('account') ?? '')
     const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount }
-    const { adjusted } = await store.ledger.adjust(command)
+    const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
     return { account, adjusted, balance: balanceView(store.ledger, account.id, now) }
   })
   const { account, adjusted, balance } = done

@@ -1,17 +1,16 @@
 // `weir credits grant|show`
 
-import type { HistoryEntry } from '../credits/books.ts'
-import { formatUsd, type Pico } from '../credits/money.ts'
+import { formatUsd } from '../credits/money.ts'
 import { pools } from '../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
-import { CommandFailure, type Context, type Invocation, print, usageFault } from './context.ts'
+import { type Context, type Invocation, print, usageFault } from './context.ts'
 import { historyCsv, historyView, renderHistory } from './history.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
-import { accountOf, withStore } from './with-store.ts'
+import { accountOf, unlessConflict, withStore } from './with-store.ts'
 
 /**
- * Grants credit. With --id the same id never grants twice, so that a script may be run again; with another amount it is
- * another grant, which fails: two invoices must not pass for one.
+ * Grants credit. With --id the same id never grants twice, so that a script may be run again; for another account or
+ * with another amount it is another grant, which fails: two invoices must not pass for one.
  */
 export async function grantCredit(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
@@ -27,21 +26,9 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   if (id === '') throw usageFault('--id must not be empty')
   const done = await withStore(context, async (store) => {
     const account = accountOf(store, invocation.option('account') ?? '')
-    const source = `operator:${account.id}:${id ?? crypto.randomUUID()}`
-    const result = await store.ledger.grant({
-      source,
-      account: account.id,
-      pool,
-      amount,
-      expiresAt,
-      from: 'grant',
-    })
-    const before = result.granted ? amount : grantedTo(result.lot, store.books.history(account.id))
-    if (before !== amount) {
-      throw new CommandFailure(
-        `nothing granted: the id ${id} has granted ${formatUsd(before)} USD before, not ${formatUsd(amount)}`,
-      )
-    }
+    const source = `operator:${id ?? crypto.randomUUID()}`
+    const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant' }
+    const result = await unlessConflict('nothing granted', store.ledger.grant(grant))
     return { account, result, balance: balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
@@ -58,14 +45,6 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
     ? `granted ${formatUsd(amount)} USD (${pool}) to ${account.email}`
     : `nothing granted to ${account.email}: this id was used before`
   print(context, { json, text: `${what}\n${renderBalance(balance)}` })
-}
-
-/** What a lot was granted when it was made, picodollars. */
-function grantedTo(lot: string, history: readonly HistoryEntry[]): Pico {
-  // The same lot may have repaid a debt at once: that line is negative.
-  return (
-    history.find((entry) => entry.lot === lot && entry.kind === 'grant' && entry.amount > 0n)?.amount ?? 0n
-  )
 }
 
 /** The balance; with --history every line of the account's journal, with --csv those lines alone. */

@@ -26,7 +26,8 @@ export async function firstRun(
   const account = only ?? (await openAccount(store, ownerEmail))
   if (only) await welcome(store, only)
   const amount = usd(creditUsd)
-  if (amount > 0n) {
+  // A first run that was cut off has granted what was configured then.
+  if (amount > 0n && store.ledger.totals(account.id).purchased === 0n) {
     const source = `bootstrap:${account.id}`
     await store.ledger.grant({
       source,
@@ -47,5 +48,10 @@ export async function firstRun(
     allowedModels: null,
   } as const
   const { text } = issueKey(store.accounts, rights, now)
-  return { account: account.id, email: account.email, key: text, creditUsd: formatUsd(amount) }
+  return {
+    account: account.id,
+    email: account.email,
+    key: text,
+    creditUsd: formatUsd(store.ledger.totals(account.id).purchased),
+  }
 }

@@ -20,10 +20,26 @@ export function issueKey(
   rights: KeyRights,
   now: number,
 ): IssuedKey {
+  const issued = newKey(rights, now)
+  accounts.insertKey(issued.key)
+  return issued
+}
+
+/** Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit. */
+export function issueSuccessor(
+  accounts: Pick<AccountStore, 'insertSuccessor'>,
+  replaced: ApiKey,
+  now: number,
+): IssuedKey {
+  const issued = newKey(replaced, now)
+  accounts.insertSuccessor(issued.key, replaced.id)
+  return issued
+}
+
+function newKey(rights: KeyRights, now: number): IssuedKey {
   const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
   const { id, hash, lastFour, text } = mintKey(mode)
   const asked = { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels }
   const key: ApiKey = { id, hash, lastFour, createdAt: now, revokedAt: null, ...asked }
-  accounts.insertKey(key)
   return { key, text }
 }

@@ -2,7 +2,7 @@
 
 import type { ApiKey, KeyMode, LimitWindow } from '../accounts/api-key.ts'
 import { CommandFailure, type Context, type Invocation, isoTime, print, usageFault } from './context.ts'
-import { type IssuedKey, issueKey, type KeyRights } from './issue-key.ts'
+import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from './issue-key.ts'
 import { keyView, renderKeys, stateOf } from './key-view.ts'
 import { amountOfUsd, futureDate, lengthOfTime, oneOf } from './values.ts'
 import { accountOf, type CommandStore, withStore } from './with-store.ts'
@@ -69,7 +69,7 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
   print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
 }
 
-/** Mints a successor with the same rights; the old key ends after the overlap. */
+/** Mints a successor with the same rights, of which the same is used up; the old key ends after the overlap. */
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
   const overlapMs = lengthOfTime('--overlap', invocation.option('overlap') ?? '0')
   const now = context.io.clock()
@@ -77,7 +77,7 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
     const old = keyOf(store, invocation.args[0] ?? '')
     const state = stateOf(old, now)
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
-    const made = issueKey(store.accounts, old, now)
+    const made = issueSuccessor(store.accounts, old, now)
     // A key that would have ended sooner by itself keeps its end.
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
     if (overlapMs === 0) store.accounts.revokeKey(old.id, now)

@@ -3,6 +3,7 @@
 import type { Account, AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
+import { GatewayError } from '../errors.ts'
 import { CommandFailure, type Context } from './context.ts'
 
 export interface CommandStore {
@@ -50,4 +51,15 @@ export function accountOf(store: CommandStore, idOrEmail: string): Account {
   if (!account)
     throw new CommandFailure(`there is no account ${JSON.stringify(idOrEmail)} (weir accounts list)`)
   return account
+}
+
+/** The answer, or a CommandFailure that says what the id of the command was used for before. */
+export async function unlessConflict<Result>(failure: string, answer: Promise<Result>): Promise<Result> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'idempotency_conflict')
+      throw new CommandFailure(`${failure}: ${error.message}`)
+    throw error
+  }
 }

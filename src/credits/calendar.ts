@@ -45,7 +45,21 @@ export function isAllowance(grant: { readonly pool: string; readonly source: str
   return grant.pool === 'daily' && grant.source.startsWith(allowancePrefix)
 }
 
+const welcomePrefix = 'welcome:'
+
 /** The grant of the welcome credit: one source for each account, so it is granted once. */
 export function welcomeGrant(account: string, amount: Pico = welcomeCredit): GrantCommand {
-  return { source: `welcome:${account}`, account, pool: 'welcome', amount, expiresAt: null, from: 'grant' }
+  return {
+    source: `${welcomePrefix}${account}`,
+    account,
+    pool: 'welcome',
+    amount,
+    expiresAt: null,
+    from: 'grant',
+  }
+}
+
+/** Whether a grant is an account's welcome rather than an operator's present to the welcome pool. */
+export function isWelcome(grant: { readonly pool: string; readonly source: string }): boolean {
+  return grant.pool === 'welcome' && grant.source.startsWith(welcomePrefix)
 }

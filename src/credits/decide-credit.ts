@@ -1,8 +1,8 @@
 // The decisions that bring credit in or take it away: grants, expiry, refunds, corrections. Pure, like decide.ts.
 
 import { GatewayError } from '../errors.ts'
-import { isAllowance, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
-import type { Command, Decision } from './decide.ts'
+import { isAllowance, isWelcome, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
+import type { Command, Decision, PriorGrant } from './decide.ts'
 import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger.ts'
 import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
 import {
@@ -24,12 +24,7 @@ export function decideGrant(
   { grant, lot: id, prior }: CommandOf<'grant'>,
   now: number,
 ): Decision<GrantResult> {
-  if (prior) {
-    if (prior.account === wallet.account && prior.pool === grant.pool) return grantedBefore(prior.lot)
-    throw new GatewayError('idempotency_conflict', {
-      message: 'This source has granted to another account or pool.',
-    })
-  }
+  if (prior) return decideRepeated(wallet.account, grant, prior)
   const allowance = isAllowance(grant)
   const expiresAt = expiryOf(grant, now)
   // Today's allowance was there before if a later one was: the clock has gone back.
@@ -68,6 +63,17 @@ export function decideGrant(
       lastAllowance: allowance && expiresAt !== null ? { lot: id, expiresAt } : null,
     },
   }
+}
+
+/** The same source again: the same grant is answered without effect, any other is a conflict. */
+function decideRepeated(account: string, grant: GrantCommand, prior: PriorGrant): Decision<GrantResult> {
+  // What a day or a welcome is worth may change with the program; each is granted once all the same.
+  const sameAmount = prior.amount === grant.amount || isAllowance(grant) || isWelcome(grant)
+  if (prior.account === account && prior.pool === grant.pool && sameAmount) return grantedBefore(prior.lot)
+  const whom = prior.account === account ? 'this account' : `the account ${prior.account}`
+  throw new GatewayError('idempotency_conflict', {
+    message: `The source ${grant.source} has granted ${formatUsd(prior.amount)} USD (${prior.pool}) to ${whom} before.`,
+  })
 }
 
 function grantedBefore(lot: string): Decision<GrantResult> {

@@ -66,6 +66,7 @@ export interface PriorGrant {
   readonly lot: string
   readonly account: string
   readonly pool: Pool
+  readonly amount: Pico
 }
 
 interface Results {

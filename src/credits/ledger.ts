@@ -140,7 +140,7 @@ export interface CheckpointCommand {
 }
 
 export interface GrantCommand {
-  /** The caller's idempotency key: the same source never grants twice. */
+  /** The caller's idempotency key: one source is one grant in the whole ledger. */
   readonly source: string
   readonly account: string
   readonly pool: Pool
@@ -162,7 +162,7 @@ export interface GrantResult {
  * credit of other payments repays at once.
  */
 export interface RefundCommand {
-  /** The caller's idempotency key: the same id never refunds twice. */
+  /** The caller's idempotency key: one id is one refund in the whole ledger. */
   readonly id: string
   readonly account: string
   readonly lot: string
@@ -178,7 +178,7 @@ export interface RefundResult {
 
 /** An operator's correction of one pool; negative takes free credit away. */
 export interface AdjustCommand {
-  /** The caller's idempotency key. */
+  /** The caller's idempotency key: one id is one correction in the whole ledger. */
   readonly id: string
   readonly account: string
   readonly pool: Pool
@@ -252,6 +252,7 @@ export interface LedgerStore {
   checkpoint(command: CheckpointCommand): Promise<void>
   settle(command: SettleCommand): Promise<SettleResult>
   release(command: ReleaseCommand): Promise<SettleResult>
+  /** Rejects with `idempotency_conflict` when the source has granted another amount, pool or account before. */
   grant(command: GrantCommand): Promise<GrantResult>
   /** The balance now, read from what is durable. Synchronous: admission reads it on every call. */
   balance(account: string): Balance
@@ -274,6 +275,7 @@ export interface LedgerStore {
 
 /** What operators, payments and the sweep do to the ledger; calls need none of it. */
 export interface LedgerUpkeep {
+  /** Both reject with `idempotency_conflict` when their id stands for another refund or correction. */
   refund(command: RefundCommand): Promise<RefundResult>
   adjust(command: AdjustCommand): Promise<AdjustResult>
   /** Books the expiry of every lot whose time is over. Returns how many accounts lost credit. */

@@ -101,7 +101,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
 
   return {
     ledger,
-    accounts: new SqliteAccounts(database, clock),
+    accounts: new SqliteAccounts(database, clock, () => ledger.forgetKeys()),
     books: new SqliteBooks(path),
     idempotency: new SqliteIdempotency({
       database,

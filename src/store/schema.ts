@@ -188,6 +188,7 @@ function ledgerTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
       kind: c.string('kind').notNull(),
+      /** Of a refund what was left of its lot, of an adjustment what it took: negative where it added. */
       taken: c.money('taken').notNull(),
       debt: c.money('debt').notNull(),
       at: c.time('at').notNull(),
@@ -243,8 +244,17 @@ function accountTables(c: typeof columns) {
       spendLimit: c.money('spend_limit'),
       limitWindow: c.string('limit_window').notNull(),
       allowedModels: c.json('allowed_models'),
+      /** The first key of a chain of rotations: all of them share its spending limit. Null for a key that replaced none. */
+      lineage: c.string('lineage'),
     },
-    (t) => [c.index('api_key_account').on(t.account), c.check('api_key_mode', sql`mode in ('live', 'test')`)],
+    (t) => [
+      c.index('api_key_account').on(t.account),
+      c
+        .index('api_key_lineage')
+        .on(t.lineage)
+        .where(sql`lineage is not null`),
+      c.check('api_key_mode', sql`mode in ('live', 'test')`),
+    ],
   )
 
   const session = c.table(

@@ -195,18 +195,24 @@ describe('credits', () => {
     })
   })
 
-  test('the same id grants once, for each account', async () => {
+  test('the same id grants once in the whole ledger; another account, pool or amount is a conflict', async () => {
     const command = ['credits', 'grant', '--pool', 'welcome', '--id', 'invoice-7', '--account']
     const grant = (account: string) => json(machine, ...command, account, '--usd', '1')
     await json(machine, 'accounts', 'create', '--email', 'twice@example.org')
     const first = await grant('twice@example.org')
     expect(first).toMatchObject({ granted: true, credits: { available: '0', app_available: '1.5' } })
     expect(await grant('twice@example.org')).toEqual({ ...Object(first), granted: false })
-    expect(await grant('ada@example.org')).toMatchObject({ granted: true })
+    const has = 'weir: nothing granted: The source operator:invoice-7 has granted 1 USD (welcome) to'
+    const { id } = (await json(machine, 'accounts', 'show', 'twice@example.org')) as { id: string }
+    expect(await run(machine, ...command, 'ada@example.org', '--usd', '1')).toMatchObject({
+      code: 1,
+      out: '',
+      err: `${has} the account ${id} before.\n`,
+    })
     expect(await run(machine, ...command, 'twice@example.org', '--usd', '2')).toMatchObject({
       code: 1,
       out: '',
-      err: 'weir: nothing granted: the id invoice-7 has granted 1 USD before, not 2\n',
+      err: `${has} this account before.\n`,
     })
   })
 

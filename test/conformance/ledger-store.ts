@@ -201,9 +201,15 @@ export function ledgerStoreConformance(
       const other = await harness.open()
       const first = await ledger.grant(grantOf('pay_1', usd(10)))
       expect(await other.grant(grantOf('pay_1', usd(10)))).toEqual({ lot: first.lot, granted: false })
-      await expect(other.grant(grantOf('pay_1', usd(10), { account: 'berta' }))).rejects.toMatchObject({
-        code: 'idempotency_conflict',
-      })
+      for (const [amount, wanted] of [
+        [usd(10), { account: 'berta' }],
+        [usd(10), { pool: 'welcome' }],
+        [usd(11), {}],
+      ] as const) {
+        await expect(other.grant(grantOf('pay_1', amount, wanted))).rejects.toMatchObject({
+          code: 'idempotency_conflict',
+        })
+      }
       expect(free()).toBe(usd(10))
     })
 
@@ -308,6 +314,35 @@ export function ledgerStoreConformance(
       expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: 0n })
       // What was refunded still answers for its id.
       expect(await refund('part', 7)).toMatchObject({ taken: usd(7), refunded: false })
+    })
+
+    test('an allowance or a welcome that is worth more today was granted all the same', async () => {
+      for (const grant of [allowanceGrant('anna', now), welcomeGrant('anna')]) {
+        const { lot } = await ledger.grant(grant)
+        expect(await ledger.grant({ ...grant, amount: grant.amount + 1n })).toEqual({ lot, granted: false })
+      }
+    })
+
+    test('the id of a refund or a correction stands for that one alone', async () => {
+      const { lot } = await ledger.grant(grantOf('pay_1', usd(10)))
+      const other = await ledger.grant(grantOf('pay_2', usd(10)))
+      const refund = { id: 'r', account: 'anna', lot, amount: usd(2) }
+      await ledger.refund(refund)
+      const adjust = { id: 'a', account: 'anna', pool: 'purchased', amount: -usd(1) } as const
+      await ledger.adjust(adjust)
+      const before = ledger.balance('anna')
+      for (const again of [
+        () => ledger.refund({ ...refund, amount: usd(3) }),
+        () => ledger.refund({ ...refund, lot: other.lot }),
+        () => ledger.refund({ ...refund, id: 'a' }),
+        () => ledger.refund({ ...refund, account: 'berta' }),
+        () => ledger.adjust({ ...adjust, amount: -usd(2) }),
+        () => ledger.adjust({ ...adjust, amount: usd(1) }),
+        () => ledger.adjust({ ...adjust, id: 'r' }),
+        () => ledger.adjust({ ...adjust, account: 'berta' }),
+      ])
+        await expect(again()).rejects.toMatchObject({ code: 'idempotency_conflict' })
+      expect(ledger.balance('anna')).toEqual(before)
     })
 
     test('a correction happens once and never takes what calls have set aside', async () => {

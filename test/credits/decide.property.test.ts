@@ -89,7 +89,12 @@ function history() {
       expect(bought.reduce((sum, lot) => sum + freeOf(lot, now), 0n)).toBe(0n)
     }
     if (change.newLot && source !== undefined) {
-      sources.set(source, { lot: change.newLot.id, account: 'anna', pool: change.newLot.pool })
+      sources.set(source, {
+        lot: change.newLot.id,
+        account: 'anna',
+        pool: change.newLot.pool,
+        amount: change.newLot.granted,
+      })
     }
   }
 

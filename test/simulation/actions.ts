@@ -30,6 +30,7 @@ const happenings = {
   allowance: 12,
   refund: 12,
   adjust: 10,
+  rotate: 6,
   again: 45,
   sweep: 20,
   time: 40,
@@ -49,6 +50,8 @@ export class Actions {
   #ids = 0
   /** Steps until a full disk has room again. */
   #fullFor = new Map<SimulatedProcess, number>()
+  /** The keys of each account; of one limit, as each replaces another. */
+  readonly #keys = new Map(accounts.map((account) => [account, [`key-${account}`]]))
 
   constructor(world: Simulation) {
     this.#world = world
@@ -74,6 +77,8 @@ export class Actions {
         return this.#world.moveClock(this.#interval())
       case 'sweep':
         return this.#world.sweep(this.#world.living(), random.pick(['recover', 'expire']))
+      case 'rotate':
+        return this.#rotate()
       case 'crash':
         return this.#world.crash(this.#world.living())
       case 'doom':
@@ -179,14 +184,14 @@ export class Actions {
         const owner = random.oneIn(10) ? account : lot.account
         return {
           kind: 'refund',
-          command: { id: `refund-${this.#id()}`, account: owner, lot: lot.id, amount },
+          command: { id: this.#correctionId(), account: owner, lot: lot.id, amount },
         }
       }
       case 'adjust': {
         const amount = random.oneIn(2) ? this.#amount() : -this.#amount()
         return {
           kind: 'adjust',
-          command: { id: `adjust-${this.#id()}`, account, pool: random.pick(pools), amount },
+          command: { id: this.#correctionId(), account, pool: random.pick(pools), amount },
         }
       }
     }
@@ -196,7 +201,7 @@ export class Actions {
     const { random } = this.#world
     const now = this.#world.now()
     const app = random.oneIn(2)
-    const key = app ? null : `key-${account}`
+    const key = app ? null : random.pick(this.#keys.get(account)!)
     const windowStart = random.oneIn(2) ? 0 : now - (now % day)
     const keyLimit = key !== null && random.oneIn(2) ? { limit: this.#amount() * 3n, windowStart } : null
     const least = random.oneIn(3) ? 0n : this.#amount()
@@ -245,6 +250,24 @@ export class Actions {
 
   #amount(): bigint {
     return BigInt(this.#world.random.below(40))
+  }
+
+  /** Of a refund or an adjustment; now and then one that has been used for another. */
+  #correctionId(): string {
+    const { random } = this.#world
+    return `correction-${random.oneIn(6) ? random.below(this.#ids + 1) : this.#id()}`
+  }
+
+  /** An operator's command mints a successor of one of an account's keys. */
+  #rotate(): void {
+    const { random, stage, oracle } = this.#world
+    const account = random.pick(accounts)
+    const keys = this.#keys.get(account)!
+    const key = random.pick(keys)
+    const successor = `key-${account}-${this.#id()}`
+    stage.rotate(account, key, successor)
+    oracle.rotated(key, successor)
+    keys.push(successor)
   }
 
   #id(): number {

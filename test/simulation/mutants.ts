@@ -85,6 +85,22 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'the same source with another amount is answered in silence',
+    patches: [[decideCredit, 'prior.amount === grant.amount ||', 'prior.amount > 0n ||']],
+  },
+  {
+    name: 'the id of a refund is taken for another refund',
+    patches: [['src/store/sqlite/corrections.ts', 'done.taken + done.debt === amount', 'amount >= 0n']],
+  },
+  {
+    name: 'the id of a correction is taken for another correction',
+    patches: [['src/store/sqlite/corrections.ts', '|| done.taken === -amount', '|| done.taken !== amount']],
+  },
+  {
+    name: 'a key that replaces another begins a limit of its own',
+    patches: [[wallets, 'spending.relatives ??= this.#sql', 'spending.relatives ??= [] ?? this.#sql']],
+  },
+  {
     name: 'a hold does not see what other calls have pinned',
     patches: [[decide, 'free += lot.remaining - lot.pinned', 'free += lot.remaining']],
   },

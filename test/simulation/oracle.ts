@@ -64,12 +64,23 @@ export interface OracleCall {
   drawn: { readonly lot: string; readonly amount: bigint }[]
 }
 
+interface Correction {
+  readonly kind: 'refund' | 'adjust'
+  readonly account: string
+  readonly lot: string
+  readonly amount: bigint
+  readonly taken: bigint
+  readonly debt: bigint
+}
+
 export class Oracle {
   readonly lots: OracleLot[] = []
   readonly calls = new Map<string, OracleCall>()
   readonly debts = new Map<string, bigint>()
   readonly #sources = new Map<string, OracleLot>()
-  readonly #corrections = new Map<string, { account: string; taken: bigint; debt: bigint }>()
+  readonly #corrections = new Map<string, Correction>()
+  /** The first key of each chain of rotations, by the keys that came after it. */
+  readonly #lineages = new Map<string, string>()
   readonly #spent: { readonly key: string; readonly day: number; readonly amount: bigint }[] = []
 
   /** The answer the ledger owes for this command at this moment. `newLot` is the id it gave the lot it made, if any. */
@@ -100,9 +111,19 @@ export class Oracle {
 
   keySpend(key: string, windowStart: number): bigint {
     const first = windowStart - (windowStart % dayMs)
-    const spent = this.#spent.filter((entry) => entry.key === key && entry.day >= first)
-    const open = [...this.calls.values()].filter((call) => call.key === key && call.state === 'open')
+    const ofOneLimit = (other: string | null) => other !== null && this.#firstOf(other) === this.#firstOf(key)
+    const spent = this.#spent.filter((entry) => ofOneLimit(entry.key) && entry.day >= first)
+    const open = [...this.calls.values()].filter((call) => ofOneLimit(call.key) && call.state === 'open')
     return sum(spent.map((entry) => entry.amount)) + sum(open.map(holdOf))
+  }
+
+  /** One key replaces another: from now on both share one limit. */
+  rotated(key: string, successor: string): void {
+    this.#lineages.set(successor, this.#firstOf(key))
+  }
+
+  #firstOf(key: string): string {
+    return this.#lineages.get(key) ?? key
   }
 
   debtOf(account: string): bigint {
@@ -211,7 +232,8 @@ export class Oracle {
     const { account, pool, amount, source } = command
     const prior = this.#sources.get(source)
     if (prior) {
-      if (prior.account === account && prior.pool === pool)
+      const gift = source.startsWith('daily:') || source.startsWith('welcome:')
+      if (prior.account === account && prior.pool === pool && (gift || prior.granted === amount))
         return { value: { lot: prior.id, granted: false } }
       return { error: 'idempotency_conflict' }
     }
@@ -282,7 +304,11 @@ export class Oracle {
 
   #refund({ id, account, lot: lotId, amount }: RefundCommand, now: number): Answer {
     const done = this.#corrections.get(id)
-    if (done && done.account !== account) return { error: 'idempotency_conflict' }
+    if (
+      done &&
+      (done.kind !== 'refund' || done.account !== account || done.lot !== lotId || done.amount !== amount)
+    )
+      return { error: 'idempotency_conflict' }
     if (done) return { value: { taken: done.taken, debt: done.debt, refunded: false } }
     const lot = this.#of(account).find((other) => other.id === lotId)
     if (!lot) return { error: 'not_found' }
@@ -295,15 +321,16 @@ export class Oracle {
     lot.refunded += taken
     lot.paidBack += amount
     this.debts.set(account, this.debtOf(account) + debt)
-    this.#corrections.set(id, { account, taken, debt })
+    this.#corrections.set(id, { kind: 'refund', account, lot: lotId, amount, taken, debt })
     this.#repay(account, now)
     return { value: { taken, debt, refunded: true } }
   }
 
   #adjust({ id, account, pool, amount }: AdjustCommand, now: number, newLot: string): Answer {
     const done = this.#corrections.get(id)
-    if (done)
-      return done.account === account ? { value: { adjusted: false } } : { error: 'idempotency_conflict' }
+    if (done && (done.kind !== 'adjust' || done.account !== account || done.amount !== amount))
+      return { error: 'idempotency_conflict' }
+    if (done) return { value: { adjusted: false } }
     if (amount >= 0n) {
       const posted = sum(this.#of(account).map((lot) => lot.remaining))
       const impossible = pool === 'subscription'
@@ -322,7 +349,7 @@ export class Oracle {
       }
       this.#repay(account, now)
     }
-    this.#corrections.set(id, { account, taken: 0n, debt: 0n })
+    this.#corrections.set(id, { kind: 'adjust', account, lot: '', amount, taken: 0n, debt: 0n })
     return { value: { adjusted: true } }
   }
 

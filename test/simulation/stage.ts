@@ -44,6 +44,18 @@ export class Stage {
     this.#reader.run('COMMIT')
   }
 
+  /** What the command line does, in a process of its own, when it replaces a key. */
+  rotate(account: string, key: string, successor: string): void {
+    const insert = this.#reader.query(
+      `INSERT OR IGNORE INTO api_key (id, account, name, mode, hash, last_four, created_at, limit_window, lineage)
+       VALUES (?1, ?2, '', 'live', '', '', 0, 'day', (SELECT coalesce(lineage, id) FROM api_key WHERE id = ?3))`,
+    )
+    this.#reader.run('BEGIN IMMEDIATE')
+    insert.run(key, account, null)
+    insert.run(successor, account, key)
+    this.#reader.run('COMMIT')
+  }
+
   close(): void {
     for (const connection of [...this.connections, this.#reader]) connection.close()
     rmSync(this.#dir, { recursive: true, force: true })

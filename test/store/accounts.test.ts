@@ -5,7 +5,7 @@ import { mintKey, type ApiKey } from '../../src/accounts/api-key.ts'
 import type { RequestLogRow } from '../../src/observe/request-log.ts'
 import { usd } from '../../src/credits/money.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
-import { grantOf, holdOf, noon } from '../credits/support.ts'
+import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 
 const opened: Store[] = []
@@ -70,6 +70,39 @@ test('a key comes back as it went in', () => {
   for (const key of keys) expect(accounts.findKey(key.id)).toEqual(key)
   expect(accounts.listKeys(id)).toHaveLength(2)
   expect(accounts.findKey('unknown')).toBeUndefined()
+})
+
+test('a key that replaces another goes on from what both have spent of their one limit', async () => {
+  const dataDir = freshDir()
+  const [here, there] = [open(dataDir), open(dataDir)]
+  const { id: account } = here.accounts.createAccount('anna@example.com')
+  await here.ledger.grant(grantOf('g', usd(10), { account }))
+  const [first, second, third] = [keyFor(account), keyFor(account), keyFor(account)]
+  here.accounts.insertKey(first)
+  const keyLimit = { limit: usd('2.5'), windowStart: noon }
+  const hold = (store: Store, key: ApiKey, call: string, dollars: string) =>
+    store.ledger.hold(
+      holdOf(call, { account, key: key.id, keyLimit, want: usd(dollars), least: usd(dollars) }),
+    )
+  await hold(here, first, 'spent', '1')
+  await here.ledger.settle(settleOf('spent', usd(1)))
+  here.accounts.insertSuccessor(second, first.id)
+  expect(here.ledger.keySpend(second.id, noon)).toBe(usd(1))
+  expect(await hold(here, second, 'much', '1.6')).toMatchObject({
+    kind: 'refused',
+    reason: 'key-limit',
+    available: usd('1.5'),
+  })
+  // While both work, what one holds the other cannot.
+  expect(await hold(here, first, 'old', '0.5')).toMatchObject({ kind: 'held' })
+  here.accounts.insertSuccessor(third, second.id)
+  expect(await hold(here, third, 'new', '1')).toMatchObject({ kind: 'held' })
+  for (const key of [first, second, third]) {
+    expect(there.ledger.keySpend(key.id, noon)).toBe(usd('2.5'))
+    expect(await hold(there, key, `more-${key.id}`, '0.01')).toMatchObject({ reason: 'key-limit' })
+  }
+  expect(await there.ledger.extend('new', 'here', 1n)).toBe(false)
+  expect(here.ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
 })
 
 test('a revocation is effective at once here, and within a second in another process', async () => {

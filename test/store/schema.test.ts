@@ -65,6 +65,37 @@ describe('a database of schema', () => {
   })
 })
 
+test('ids of grants that stood for one grant in each account are the first one’s in the whole ledger', async () => {
+  const dataDir = dataDirOf(7)
+  const database = new Database(join(dataDir, 'weir.db'))
+  const lots = database
+    .query<{ id: string; account: string }, []>('SELECT id, account FROM lot ORDER BY id')
+    .all()
+  const [first, second, third] = lots
+  const named = (id: string, account: string, name: string, at: number) =>
+    database.run('UPDATE lot SET account = ?, source = ?, granted_at = ? WHERE id = ?', [
+      account,
+      `operator:${account}:${name}`,
+      at,
+      id,
+    ])
+  named(first!.id, 'acct_b', 'invoice-7', 2)
+  named(second!.id, 'acct_a', 'invoice-7', 1)
+  named(third!.id, 'acct_b', 'a:b', 3)
+  database.close()
+  await openStore(dataDir, { clock: () => noon }).close()
+  const after = new Database(join(dataDir, 'weir.db'))
+  const sources = after
+    .query<{ id: string; source: string }, []>('SELECT id, source FROM lot ORDER BY id')
+    .all()
+  after.close()
+  expect(sources).toEqual([
+    { id: first!.id, source: 'operator:acct_b:invoice-7' },
+    { id: second!.id, source: 'operator:invoice-7' },
+    { id: third!.id, source: 'operator:a:b' },
+  ])
+})
+
 describe('kill -9 during a migration', () => {
   test.each([1, 2, 3, 4, 5])(
     'before statement %p: the file is as it was, and the next start migrates it',

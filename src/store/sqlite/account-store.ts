@@ -52,6 +52,7 @@ interface Found<T> {
 
 export class SqliteAccounts implements AccountStore {
   readonly #clock: () => number
+  readonly #rotated: () => void
   readonly #sql: ReturnType<typeof statements>
   readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
   readonly #keys = new LRUCache<string, Found<ApiKey>>({ max: cachedRows })
@@ -59,8 +60,10 @@ export class SqliteAccounts implements AccountStore {
   #dataVersion: unknown
   #checkedAt = -Infinity
 
-  constructor(database: Database, clock: () => number) {
+  /** `rotated` is called when a key has got a successor. */
+  constructor(database: Database, clock: () => number, rotated: () => void) {
     this.#clock = clock
+    this.#rotated = rotated
     this.#sql = statements(database)
   }
 
@@ -96,6 +99,15 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertKey(key: ApiKey): void {
+    this.#insertKey(key, null)
+  }
+
+  insertSuccessor(key: ApiKey, replaces: string): void {
+    this.#insertKey(key, replaces)
+    this.#rotated()
+  }
+
+  #insertKey(key: ApiKey, replaces: string | null): void {
     writing(() =>
       this.#sql.insertKey.run(
         key.id,
@@ -110,6 +122,7 @@ export class SqliteAccounts implements AccountStore {
         key.spendLimit,
         key.limitWindow,
         key.allowedModels === null ? null : JSON.stringify(key.allowedModels),
+        replaces,
       ),
     )
     this.#keys.clear()
@@ -230,7 +243,8 @@ function statements(database: Database) {
     accounts: database.prepare<AccountRow, []>('SELECT * FROM account ORDER BY created_at, id'),
     insertKey: database.prepare(
       `INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit,
-       limit_window, allowed_models) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`,
+       limit_window, allowed_models, lineage)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,(SELECT coalesce(lineage, id) FROM api_key WHERE id = ?))`,
     ) as Statement,
     keyById: database.prepare<KeyRow, [string]>('SELECT * FROM api_key WHERE id = ?'),
     keysOf: database.prepare<KeyRow, [string]>(

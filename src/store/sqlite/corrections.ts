@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { AdjustCommand, RefundCommand } from '../../credits/ledger.ts'
-import type { Pico } from '../../credits/money.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 
 /** What a correction did, in picodollars. */
@@ -11,13 +11,29 @@ export interface Corrected {
   readonly debt: Pico
 }
 
+interface CorrectionRow extends Corrected {
+  readonly account: string
+  readonly kind: 'refund' | 'adjust'
+  readonly lot: string | null
+}
+
+function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayError {
+  const what =
+    kind === 'refund'
+      ? `refunded ${formatUsd(taken + debt)} USD`
+      : `adjusted credit by ${formatUsd(-taken)} USD`
+  return new GatewayError('idempotency_conflict', {
+    message: `This id has ${what} for the account ${account} before.`,
+  })
+}
+
 export class Corrections {
-  readonly #find: Statement<Corrected & { account: string }, [string]>
+  readonly #find: Statement<CorrectionRow, [string]>
   readonly #ofLot: Statement<{ refunded: bigint }, [string]>
   readonly #insert: Statement
 
   constructor(database: Database) {
-    this.#find = database.prepare('SELECT account, taken, debt FROM correction WHERE id = ?')
+    this.#find = database.prepare('SELECT account, kind, lot, taken, debt FROM correction WHERE id = ?')
     this.#ofLot = database.prepare(
       'SELECT coalesce(sum(taken + debt), 0) AS refunded FROM correction WHERE lot = ?',
     )
@@ -26,12 +42,25 @@ export class Corrections {
     )
   }
 
-  /** What this id has done before. Throws `idempotency_conflict` when that was for another account. */
-  find(id: string, account: string): Corrected | undefined {
+  /** What this refund has done before. Throws `idempotency_conflict` when its id stands for another one. */
+  findRefund({ id, account, lot, amount }: RefundCommand): Corrected | undefined {
     const done = this.#find.get(id)
     if (!done) return undefined
-    if (done.account === account) return done
-    throw new GatewayError('idempotency_conflict', { message: 'This id has been used for another account.' })
+    // Rows of old do not name the lot.
+    const sameLot = done.lot === null || done.lot === lot
+    if (done.kind === 'refund' && done.account === account && sameLot && done.taken + done.debt === amount)
+      return done
+    throw conflictWith(done)
+  }
+
+  /** Whether this correction was made before. Throws `idempotency_conflict` when its id stands for another one. */
+  hasAdjusted({ id, account, amount }: AdjustCommand): boolean {
+    const done = this.#find.get(id)
+    if (!done) return false
+    // Rows of old do not tell the amount.
+    const sameAmount = done.taken === 0n || done.taken === -amount
+    if (done.kind === 'adjust' && done.account === account && sameAmount) return true
+    throw conflictWith(done)
   }
 
   /** What all refunds of this lot have taken back, out of what was left of it or as debt. */
@@ -43,7 +72,7 @@ export class Corrections {
     this.#insert.run(id, account, 'refund', taken, debt, now, lot)
   }
 
-  noteAdjustment({ id, account }: AdjustCommand, now: number): void {
-    this.#insert.run(id, account, 'adjust', 0n, 0n, now, null)
+  noteAdjustment({ id, account, amount }: AdjustCommand, now: number): void {
+    this.#insert.run(id, account, 'adjust', -amount, 0n, now, null)
   }
 }

@@ -34,6 +34,7 @@ import { Corrections } from './corrections.ts'
 import { GroupCommit, type GroupLimits } from './group-commit.ts'
 import { Journal } from './journal.ts'
 import { isOutage, reading } from './outage.ts'
+import { PriceRecords } from './price-records.ts'
 import { lostAttempt, recoverable } from './recovery.ts'
 import { Wallets, type CachedWallet } from './wallets.ts'
 
@@ -68,8 +69,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   readonly #calls: CallTable
   readonly #corrections: Corrections
   readonly #sql: ReturnType<typeof statements>
-  readonly #prices = new Set<string>()
-  #pendingPrices: [version: string, model: string, price: string][] = []
+  readonly #prices: PriceRecords
   #lastWriteCheck = Number.NEGATIVE_INFINITY
 
   constructor(parts: LedgerParts) {
@@ -78,6 +78,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     this.#journal = new Journal(parts.database)
     this.#calls = new CallTable(parts.database)
     this.#corrections = new Corrections(parts.database)
+    this.#prices = new PriceRecords(parts.database, parts.clock)
     this.#sql = statements(parts.database)
     this.group = new GroupCommit(
       parts.database,
@@ -89,11 +90,11 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
           this.#write()
           this.#wallets.flush()
           this.#wallets.trim()
-          this.#writePrices()
+          this.#prices.write()
           for (const rider of parts.riders) rider.write()
         },
         committed: () => {
-          this.#pendingPrices = []
+          this.#prices.committed()
           for (const rider of parts.riders) rider.committed()
         },
         abandon: () => {
@@ -278,7 +279,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   refund(command: RefundCommand): Promise<RefundResult> {
     return this.group.admit(() => {
-      const done = this.#corrections.find(command.id, command.account)
+      const done = this.#corrections.findRefund(command)
       if (done) return { taken: done.taken, debt: done.debt, refunded: false }
       const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
@@ -297,7 +298,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   adjust(command: AdjustCommand): Promise<AdjustResult> {
     return this.group.admit(() => {
-      if (this.#corrections.find(command.id, command.account)) return { adjusted: false }
+      if (this.#corrections.hasAdjusted(command)) return { adjusted: false }
       const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
@@ -362,6 +363,11 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     })
   }
 
+  /** Keys are loaded again: one of them has got a successor, with which it shares its limit. */
+  forgetKeys(): void {
+    this.#wallets.forgetKeys()
+  }
+
   keySpend(key: string, windowStart: number): Pico {
     return reading(() => {
       this.#validate()
@@ -389,14 +395,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   }
 
   recordPrice(version: string, model: string, price: string): void {
-    if (this.#prices.has(version)) return
-    this.#prices.add(version)
-    this.#pendingPrices.push([version, model, price])
-  }
-
-  // With the next group: the price is durable with the first hold that names it.
-  #writePrices(): void {
-    for (const price of this.#pendingPrices) this.#sql.insertPrice.run(...price, this.#parts.clock())
+    this.#prices.note(version, model, price)
   }
 
   audit(): AuditReport {
@@ -429,7 +428,7 @@ function newLotId(): string {
 function statements(database: Database) {
   return {
     lotBySource: database.prepare<PriorGrant, [string]>(
-      'SELECT id AS lot, account, pool FROM lot WHERE source = ?',
+      'SELECT id AS lot, account, pool, granted AS amount FROM lot WHERE source = ?',
     ),
     expiring: database.prepare<{ account: string }, [number]>(
       'SELECT DISTINCT account FROM lot WHERE live = 1 AND expires_at <= ? AND remaining > pinned',
@@ -438,9 +437,6 @@ function statements(database: Database) {
       { pool: string; granted: bigint; remaining: bigint; expired: bigint; refunded: bigint },
       [string]
     >('SELECT pool, granted, remaining, expired, refunded FROM lot WHERE account = ?'),
-    insertPrice: database.prepare(
-      'INSERT INTO price_version (version, model, price, recorded_at) VALUES (?,?,?,?) ON CONFLICT (version) DO NOTHING',
-    ) as Statement,
     touch: database.prepare(
       `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
     ) as Statement,

@@ -42,6 +42,8 @@ interface KeySpending {
   /** Sums since the starts of windows that have been asked for. */
   readonly sums: Map<number, Pico>
   held: Pico
+  /** The other keys of its chain of rotations, once they have been asked for. */
+  relatives: readonly string[] | null
 }
 
 export class Wallets {
@@ -126,26 +128,26 @@ export class Wallets {
     this.#accountOfCall.delete(call)
   }
 
-  /** What the key has spent since the day of `windowStart`, and all it holds now. */
+  /** What the key and those it was rotated from and to have spent since the day of `windowStart`, and all they hold. */
   keySpend(key: string, windowStart: number): Pico {
-    const spending = this.keyOf(key)
     const start = startOfDay(windowStart)
-    let sum = spending.sums.get(start)
-    if (sum === undefined) {
-      sum = 0n
-      for (const [day, spent] of spending.days) if (day >= start) sum += spent
-      spending.sums.set(start, sum)
-    }
-    return sum + spending.held
+    const spending = this.keyOf(key)
+    let sum = spentSince(spending, start)
+    spending.relatives ??= this.#sql.relatives.all(key).map(({ id }) => id)
+    for (const relative of spending.relatives) sum += spentSince(this.keyOf(relative), start)
+    return sum
   }
 
+  forgetKeys(): void {
+    this.#keys.clear()
+  }
   /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
   keyOf(key: string): KeySpending {
     const cached = this.#keys.get(key)
     if (cached) return cached
     const days = new Map(this.#sql.keyDays.all(key).map((row) => [Number(row.day), row.spent]))
     const held = this.#sql.keyHolds.all(key).reduce((sum, row) => sum + row.hold, 0n)
-    const loaded: KeySpending = { days, sums: new Map(), held }
+    const loaded: KeySpending = { days, sums: new Map(), held, relatives: null }
     this.#keys.set(key, loaded)
     return loaded
   }
@@ -265,6 +267,11 @@ function statements(database: Database) {
     keyDays: database.prepare<{ day: bigint; spent: bigint }, [string]>(
       'SELECT day, spent FROM key_spend WHERE key = ?',
     ),
+    relatives: database.prepare<{ id: string }, [string]>(
+      `SELECT key.id FROM api_key AS one, api_key AS key
+       WHERE one.id = ?1 AND key.id <> ?1
+         AND (key.id = coalesce(one.lineage, one.id) OR key.lineage = coalesce(one.lineage, one.id))`,
+    ),
     keyHolds: database.prepare<{ hold: bigint }, [string]>('SELECT hold FROM open_call WHERE key = ?'),
     insertLot: database.prepare(
       `INSERT INTO lot (${'id, account, pool, granted, remaining, pinned, expired, refunded, granted_at, expires_at'},
@@ -288,6 +295,17 @@ function statements(database: Database) {
        ON CONFLICT (key, day) DO UPDATE SET spent = excluded.spent`,
     ) as Statement,
   }
+}
+
+/** Since the UTC day that begins at `start`; with what is held now. */
+function spentSince(spending: KeySpending, start: number): Pico {
+  let sum = spending.sums.get(start)
+  if (sum === undefined) {
+    sum = 0n
+    for (const [day, spent] of spending.days) if (day >= start) sum += spent
+    spending.sums.set(start, sum)
+  }
+  return sum + spending.held
 }
 
 function lotOf(row: LotRow): Lot {
