@@ -16,9 +16,11 @@ import { type Config, reasonOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
 import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
+import { formatUsd } from './credits/money.ts'
 import { startSweep } from './credits/sweep.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
+import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
 import { outbounds } from './protocols/registry.ts'
 import { configureProviders } from './providers/configure.ts'
@@ -152,6 +154,14 @@ function serviceOf(
   const catalog = liveCatalog(live)
   const inFlight = new InFlight()
   const limiter = new Limiter(requestLimits(config), inFlight, Date.now)
+  const calls = new CallLog({
+    log,
+    usd: formatUsd,
+    keep: (row) => {
+      store.requestLog.append(row)
+      limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
+    },
+  })
   const gateway: Gateway = {
     catalog,
     get providers() {
@@ -160,12 +170,8 @@ function serviceOf(
     outbounds,
     ledger: store.ledger,
     signatures: store.signatures,
-    requestLog: {
-      append: (row) => {
-        store.requestLog.append(row)
-        limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
-      },
-    },
+    requestLog: calls,
+    keepsContents: config.log.prompts,
     log,
     watchdog: new Watchdog(),
     limits: limitsOf(config),
@@ -196,6 +202,7 @@ function serviceOf(
     allowances: new Allowances(store.ledger, Date.now),
     catalog,
     limiter,
+    calls,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
       maxHeaderBytes: config.server.max_header_bytes,

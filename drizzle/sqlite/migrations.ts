@@ -298,4 +298,9 @@ UPDATE OR IGNORE \`lot\` SET \`source\` = named.short FROM (
 WHERE \`lot\`.id = named.id;
 `,
   },
+  {
+    name: "0008_request_log_detail",
+    sql: `ALTER TABLE \`request_log\` ADD \`detail\` text;ALTER TABLE \`request_log\` ADD \`contents\` text;CREATE INDEX \`request_log_request\` ON \`request_log\` (\`request_id\`);CREATE INDEX \`request_log_code\` ON \`request_log\` (\`account\`,\`code\`,\`at\`) WHERE code is not null;
+`,
+  },
 ]

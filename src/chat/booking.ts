@@ -12,6 +12,7 @@ import { highestRates } from '../credits/price.ts'
 import { errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
+import { endedCall, type CallEnding } from './ended-call.ts'
 import { codeOf } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
@@ -183,14 +184,15 @@ export class Booking {
       }
     }
     const code = outcome.fault === undefined ? null : codeOf(outcome.fault)
-    this.#logRow(charge, outcome.ending, code === null ? 200 : errorTable[code].status, code)
+    const status = code === null ? 200 : errorTable[code].status
+    this.#logEnd(charge, { ending: outcome.ending, status, code, error: undefined })
   }
 
   /** Ends a call that served nothing: its whole hold goes back. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
     if (attempts.length > 0) this.#attempts = attempts
-    this.#logRow(noCharge, null, error.status, error.code)
+    this.#logEnd(noCharge, { ending: null, status: error.status, code: error.code, error })
     await this.#end('release', error.code).catch((cause: unknown) => {
       // The sweeper returns the hold; the client is owed the error it was about to get.
       this.#gateway.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
@@ -331,26 +333,9 @@ export class Booking {
     }
   }
 
-  #logRow(charge: Charge, ending: string | null, status: number, code: string | null): void {
-    const { caller, request, requestId, arrivedAt } = this.#call
-    this.#gateway.requestLog.append({
-      requestId,
-      at: this.#gateway.now(),
-      account: caller.account.id,
-      key: caller.key?.id ?? null,
-      model: request.envelope.model,
-      provider: this.#attempts.at(-1)?.provider ?? null,
-      stream: request.envelope.stream,
-      status,
-      code,
-      ending,
-      promptTokens: promptTokens(charge.usage),
-      completionTokens: completionTokens(charge.usage),
-      cost: charge.cost.total,
-      attempts: this.#attempts.length,
-      firstByteMs: this.#firstByteMs,
-      totalMs: Math.round(performance.now() - arrivedAt),
-    })
+  #logEnd(charge: Charge, ended: Pick<CallEnding, 'ending' | 'status' | 'code' | 'error'>): void {
+    const facts = { at: this.#gateway.now(), attempts: this.#attempts, firstByteMs: this.#firstByteMs }
+    this.#gateway.requestLog.append(endedCall(this.#call, { charge, ...facts, ...ended }), ended.error)
   }
 }
 

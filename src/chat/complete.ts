@@ -13,12 +13,14 @@ import { candidatesFor } from './plan.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
 import { searchFor } from './search.ts'
 import { testModel } from './test-mode.ts'
+import { transcribed } from './transcript.ts'
 
 /**
  * Serves one call from parsed body to settled outcome. Resolves with the client's response, whole or streaming;
  * rejects with GatewayError before the first byte. However it ends, its hold is settled or released exactly once.
  */
-export async function complete(gateway: Gateway, call: IncomingCall): Promise<Response> {
+export async function complete(gateway: Gateway, incoming: IncomingCall): Promise<Response> {
+  const call = transcribed(gateway, incoming)
   const { models, warnings, balance } = admitted(gateway, call)
   const { envelope } = call.request
   const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)

@@ -20,6 +20,7 @@ import { quirksFor } from './quirks.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import { answerHeaders, jsonResponse } from './respond.ts'
 import { searchFor } from './search.ts'
+import { transcribed } from './transcript.ts'
 
 export interface EmbeddingCall extends PaidCall {
   readonly embedding: EmbeddingRequest
@@ -46,7 +47,8 @@ const vectorBytes = 98_304
  * Serves one request from parsed body to settled charge. Resolves with the client's response, rejects with
  * GatewayError. However it ends, its hold is settled or released exactly once.
  */
-export async function embed(gateway: Gateway, call: EmbeddingCall): Promise<Response> {
+export async function embed(gateway: Gateway, incoming: EmbeddingCall): Promise<Response> {
+  const call = transcribed(gateway, incoming)
   const { models, warnings, balance } = admitted(gateway, call, 'embeddings')
   const candidates = embedding(
     candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),

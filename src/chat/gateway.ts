@@ -11,6 +11,7 @@ import type { Health } from './health.ts'
 import type { Media } from './inline-media.ts'
 import type { InFlight } from './in-flight.ts'
 import type { RetryBudget } from './retry-budget.ts'
+import type { Transcript } from './transcript.ts'
 import type { Slots } from './slots.ts'
 import type { Watchdog } from './watchdog.ts'
 
@@ -21,6 +22,8 @@ export interface Gateway {
   readonly ledger: LedgerStore
   readonly signatures: SignatureMemory
   readonly requestLog: RequestLog
+  /** Whether the request log may hold the words of requests and answers. */
+  readonly keepsContents: boolean
   readonly log: Log
   readonly watchdog: Watchdog
   readonly limits: ChatLimits
@@ -77,6 +80,8 @@ export interface PaidCall {
   readonly signal: AbortSignal
   /** Keeps the answer for a client that asks again; undefined where none can. */
   readonly keeper: AnswerKeeper | undefined
+  /** Copies the answer for the request log, where the operator wants that. */
+  readonly transcript?: Transcript
   /** performance.now() at arrival. */
   readonly arrivedAt: number
 }

@@ -24,7 +24,8 @@ export async function createEmbeddings(
   const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
   refuseDropped(envelope, warnings)
   await Promise.all(addresses.map((address) => service.gateway.media.check(address)))
-  return servePaid(service, { request, caller, json, requestId }, (signal, keeper) =>
+  const asked = { request, caller, json, requestId, arrivedAt, call: { request: { envelope, body } } }
+  return servePaid(service, asked, (signal, keeper) =>
     embed(service.gateway, {
       caller,
       request: { envelope, body, warnings },

@@ -166,8 +166,17 @@ async function answered(
     if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
       service.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
     }
+    if (thrown instanceof GatewayError) noteRefusal(service, request, thrown, requestId)
     return refuse(thrown, requestId)
   }
+}
+
+/** Every error carries a request id that finds it in the log, also where no call came of the request. */
+function noteRefusal({ calls }: Service, request: Request, error: GatewayError, requestId: string): void {
+  const { code, status, details } = error
+  const path = URL.parse(request.url)?.pathname.slice(0, 200)
+  const fields = { request_id: requestId, method: request.method, path, status, code, param: details.param }
+  calls.turnedAway(fields, error)
 }
 
 function readiness(service: Service): Response {

@@ -2,12 +2,13 @@
 
 import { complete } from '../chat/complete.ts'
 import { shuttingDown } from '../chat/fault-error.ts'
-import type { IncomingCall } from '../chat/gateway.ts'
+import { refusedCall } from '../chat/ended-call.ts'
+import type { IncomingCall, PaidCall } from '../chat/gateway.ts'
 import { checkAddresses } from '../chat/media-urls.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import type { Envelope, Inbound, InboundRequest, Warning } from '../protocols/protocol.ts'
-import type { Refuse } from './error-response.ts'
+import { errorResponse, type Refuse } from './error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 import type { Service } from './service.ts'
 import { withinLimits } from './within-limits.ts'
@@ -22,7 +23,7 @@ export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Pr
   const { caller, requestId, call } = chat
   const run: Run = (signal, keeper) =>
     complete(service.gateway, { ...call, caller, requestId, signal, keeper })
-  return servePaid(service, chat, run, refuse)
+  return servePaid(service, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
 }
 
 /**
@@ -47,17 +48,45 @@ export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: rea
   throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
 }
 
-/** Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. */
-export function servePaid(
+/** What is paid for. */
+interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
+  readonly call: { readonly request: PaidCall['request'] }
+}
+
+/**
+ * Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. Whatever
+ * refuses it is noted with its caller and its model.
+ */
+export async function servePaid(
   service: Service,
-  keyed: KeyedRequest,
+  paid: PaidRequest,
   run: Run,
-  refuse?: Refuse,
+  refuse: Refuse = errorResponse,
 ): Promise<Response> {
-  const { request, caller, requestId } = keyed
-  if (!service.ready()) throw shuttingDown()
-  service.keepOpen(request)
-  return idempotent(service, keyed, (signal, keeper) =>
-    withinLimits(service, caller, requestId, () => run(signal, keeper), refuse),
-  )
+  const { request, caller, requestId } = paid
+  const noted: Refuse = (thrown, id) => {
+    note(service, paid, thrown)
+    return refuse(thrown, id)
+  }
+  try {
+    if (!service.ready()) throw shuttingDown()
+    service.keepOpen(request)
+    return await idempotent(service, paid, (signal, keeper) =>
+      withinLimits(service, caller, requestId, () => run(signal, keeper), noted),
+    )
+  } catch (thrown) {
+    note(service, paid, thrown)
+    throw thrown
+  }
+}
+
+/** What has been a call is in the log already. */
+function note(
+  { calls, now }: Service,
+  { caller, requestId, arrivedAt, call }: PaidRequest,
+  thrown: unknown,
+): void {
+  if (!(thrown instanceof GatewayError)) return
+  const asked = { caller, requestId, arrivedAt, request: call.request, keeper: undefined }
+  calls.refused(refusedCall(asked, thrown, now()), thrown)
 }

@@ -5,6 +5,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Gateway } from '../chat/gateway.ts'
 import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
+import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { Limiter } from './limits.ts'
@@ -30,6 +31,7 @@ export interface Service extends IdempotencyParts {
   readonly responseLimits: ResponseLimits
   readonly body: BodyLimits
   readonly limiter: Limiter
+  readonly calls: CallLog
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number

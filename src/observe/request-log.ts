@@ -1,11 +1,13 @@
-// The request log: one row per call, for operators. Kept apart from the money and may be trimmed at any time.
+// The request log: one row per call, and per refusal of one, for operators and the account itself. Kept apart from the
+// money and may be trimmed at any time.
 
 export interface RequestLogRow {
   readonly requestId: string
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970: when the call ended. */
   readonly at: number
   readonly account: string
   readonly key: string | null
+  /** As it was asked for; empty where the request named none. */
   readonly model: string
   readonly provider: string | null
   readonly stream: boolean
@@ -20,9 +22,56 @@ export interface RequestLogRow {
   readonly attempts: number
   readonly firstByteMs: number | null
   readonly totalMs: number
+  /** What the error said beside its code, as a small JSON object; null where there was none. */
+  readonly detail: string | null
+  /** The words of request and answer as JSON, cut to a bound; null unless `log.prompts` allows them. */
+  readonly contents: string | null
+}
+
+/** A row, with what only the log line says. */
+export interface EndedCall extends RequestLogRow {
+  /** The last four characters of the key; null for the app. */
+  readonly lastFour: string | null
 }
 
 export interface RequestLog {
-  /** Takes the row and writes it soon, in a batch; never throws, and drops rows rather than wait. */
-  append(row: RequestLogRow): void
+  /**
+   * Takes the row and writes it soon, in a batch; never throws, and drops rows rather than wait. `failure` is the error
+   * that the call ended with: a failure is noted once, by whoever knows most of it.
+   */
+  append(call: EndedCall, failure?: object): void
+}
+
+/** A row's place in the order of the log, newest first. */
+export interface RequestPlace {
+  readonly at: number
+  readonly seq: number
+}
+
+export interface RequestQuery {
+  readonly account?: string
+  readonly key?: string
+  readonly model?: string
+  readonly code?: string
+  /** Milliseconds since 1970: from then on, and before then. */
+  readonly from?: number
+  readonly until?: number
+  /** Only rows behind this one. */
+  readonly after?: RequestPlace
+  readonly limit: number
+}
+
+export type LoggedRequest = RequestLogRow & RequestPlace
+
+export interface RequestPage {
+  /** Newest first; fewer than the limit, or none, also where more may follow. */
+  readonly rows: readonly LoggedRequest[]
+  /** Where to go on; null at the end of the log. */
+  readonly next: RequestPlace | null
+}
+
+export interface RequestReader {
+  page(query: RequestQuery): RequestPage
+  /** By its id; of any account where none is named. */
+  find(requestId: string, account?: string): LoggedRequest | undefined
 }

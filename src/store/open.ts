@@ -5,6 +5,7 @@ import type { AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
+import type { RequestReader } from '../observe/request-log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteBooks } from './sqlite/books.ts'
@@ -13,6 +14,7 @@ import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
 import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
+import { SqliteRequestReader } from './sqlite/request-reader.ts'
 import { SqliteResponses } from './sqlite/response-store.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
@@ -41,6 +43,7 @@ export interface Store {
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly requestLog: SqliteRequestLog
+  readonly requests: RequestReader
   readonly signatures: SqliteSignatures
   readonly path: string
   /** False while another process serves the same data directory. */
@@ -113,6 +116,7 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
     }),
     responses: new SqliteResponses(database, ledger, clock),
     requestLog,
+    requests: new SqliteRequestReader(database),
     signatures,
     path,
     alone: () => succession?.alone ?? true,

@@ -298,8 +298,21 @@ function recordTables(c: typeof columns) {
       attempts: c.whole('attempts').notNull(),
       firstByteMs: c.whole('first_byte_ms'),
       totalMs: c.whole('total_ms').notNull(),
+      /** What the error said beside its code. */
+      detail: c.json('detail'),
+      /** The words of request and answer, where the operator keeps them. */
+      contents: c.json('contents'),
     },
-    (t) => [c.index('request_log_account').on(t.account, t.at), c.index('request_log_at').on(t.at)],
+    (t) => [
+      c.index('request_log_account').on(t.account, t.at),
+      c.index('request_log_at').on(t.at),
+      c.index('request_log_request').on(t.requestId),
+      // Failures are few: without this a look for one code would read the whole log.
+      c
+        .index('request_log_code')
+        .on(t.account, t.code, t.at)
+        .where(sql`code is not null`),
+    ],
   )
 
   const signature = c.table(

@@ -155,3 +155,68 @@ test('a model that its provider does not know is not one that the catalog does n
   expect(error.message).not.toContain('no price')
   expect(error.metadata).toMatchObject({ source: 'provider', provider: 'lab' })
 })
+
+describe('the log says of every call, in one line found by its request id', () => {
+  const lineOf = (requestId: string) =>
+    until(
+      () => logged(requestId).filter(({ level }) => level === 'INFO'),
+      (lines) => lines.length > 0,
+    )
+
+  test.each([false, true])('what it was and what it cost (streamed: %p)', async (stream) => {
+    const { requestId } = await lab.ask('sim/echo', { stream })
+    const lines = await lineOf(requestId)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatchObject({
+      message: 'call',
+      fields: {
+        key: `…${lab.weir.key.slice(-4)}`,
+        model: 'sim/echo',
+        provider: 'sim',
+        status: 200,
+        code: null,
+        attempts: 1,
+        prompt_tokens: expect.any(Number),
+        completion_tokens: expect.any(Number),
+        cost_usd: expect.stringMatching(/^0\.0+[1-9]\d*$/),
+        first_byte_ms: expect.any(Number),
+        ms: expect.any(Number),
+      },
+    })
+    expect(JSON.stringify(lines)).not.toContain('Where does it run?')
+    expect(lab.weir.output()).not.toContain(lab.weir.key.slice(0, -4) + '"')
+  })
+
+  test('how it failed', async () => {
+    const { requestId } = await failing('lab/broken')
+    const lines = await lineOf(requestId)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]?.fields).toMatchObject({
+      status: 502,
+      code: 'upstream_error',
+      provider: 'lab',
+      attempts: 3,
+    })
+  })
+
+  test('why it was refused before it began', async () => {
+    const { requestId } = await failing('sim/ecko')
+    const lines = await lineOf(requestId)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatchObject({
+      message: 'call',
+      fields: { model: 'sim/ecko', status: 404, code: 'model_not_found', provider: null, attempts: 0 },
+    })
+  })
+
+  test.each<[string, RequestInit, string, number]>([
+    ['/v1/nothing', {}, 'not_found', 404],
+    ['/v1/chat/completions', { method: 'POST', body: '{' }, 'missing_api_key', 401],
+  ])('also of a request to %s that is no call', async (path, init, code, status) => {
+    const response = await fetch(lab.weir.origin + path, init)
+    await response.text()
+    const lines = await lineOf(response.headers.get('x-request-id')!)
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatchObject({ message: 'a request was refused', fields: { path, code, status } })
+  })
+})

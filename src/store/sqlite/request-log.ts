@@ -3,39 +3,14 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../observe/request-log.ts'
 import type { Rider } from './ledger-store.ts'
-import { isOutage, reading } from './outage.ts'
+import { isOutage } from './outage.ts'
 
 const bufferedRows = 10_000
 const rowsPerCommit = 256
 const latestMs = 250
 
-interface StoredRow extends Omit<Record<keyof RequestLogRow, bigint>, TextColumn> {
-  readonly request_id: string
-  readonly account: string
-  readonly key: string | null
-  readonly model: string
-  readonly provider: string | null
-  readonly code: string | null
-  readonly ending: string | null
-  readonly prompt_tokens: bigint
-  readonly completion_tokens: bigint
-  readonly first_byte_ms: bigint | null
-  readonly total_ms: bigint
-}
-
-type TextColumn = 'requestId' | 'account' | 'key' | 'model' | 'provider' | 'code' | 'ending'
-
-export interface RequestLogQuery {
-  readonly account?: string
-  /** Milliseconds since 1970: rows before it, newest first. */
-  readonly before?: number
-  readonly limit: number
-}
-
 export class SqliteRequestLog implements RequestLog, Rider {
   readonly #insert: Statement
-  readonly #list: Statement<StoredRow, [string | null, number, number]>
-  readonly #prune: Statement
   readonly #flush: () => void
   #rows: RequestLogRow[] = []
   #writing = 0
@@ -48,14 +23,9 @@ export class SqliteRequestLog implements RequestLog, Rider {
     this.#flush = flush
     this.#insert = database.prepare(
       `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
-       prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms)
-       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-    )
-    this.#list = database.prepare(
-      'SELECT * FROM request_log WHERE account = coalesce(?1, account) AND at < ?2 ORDER BY at DESC, seq DESC LIMIT ?3',
-    )
-    this.#prune = database.prepare(
-      'DELETE FROM request_log WHERE seq IN (SELECT seq FROM request_log WHERE at < ? ORDER BY at LIMIT ?)',
+       prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms,
+       detail, contents)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
     )
   }
 
@@ -111,22 +81,13 @@ export class SqliteRequestLog implements RequestLog, Rider {
         row.attempts,
         row.firstByteMs === null ? null : whole(row.firstByteMs),
         whole(row.totalMs),
+        row.detail,
+        row.contents,
       )
     } catch (error) {
       if (isOutage(error)) throw error
       this.dropped++
     }
-  }
-
-  /** Newest first. */
-  list(query: RequestLogQuery): RequestLogRow[] {
-    const before = query.before ?? Number.MAX_SAFE_INTEGER
-    return reading(() => this.#list.all(query.account ?? null, before, query.limit)).map(rowOf)
-  }
-
-  /** Deletes rows older than `before`, at most `limit` at once, so that no commit takes long. Returns how many. */
-  prune(before: number, limit = 1000): number {
-    return Number(reading(() => this.#prune.run(before, limit)).changes)
   }
 
   close(): void {
@@ -138,25 +99,4 @@ export class SqliteRequestLog implements RequestLog, Rider {
 /** Timings come with fractions; the column is a whole number. */
 function whole(value: number): number {
   return Number.isFinite(value) ? Math.round(value) : 0
-}
-
-function rowOf(row: StoredRow): RequestLogRow {
-  return {
-    requestId: row.request_id,
-    at: Number(row.at),
-    account: row.account,
-    key: row.key,
-    model: row.model,
-    provider: row.provider,
-    stream: row.stream === 1n,
-    status: Number(row.status),
-    code: row.code,
-    ending: row.ending,
-    promptTokens: Number(row.prompt_tokens),
-    completionTokens: Number(row.completion_tokens),
-    cost: row.cost,
-    attempts: Number(row.attempts),
-    firstByteMs: row.first_byte_ms === null ? null : Number(row.first_byte_ms),
-    totalMs: Number(row.total_ms),
-  }
 }

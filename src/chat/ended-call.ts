@@ -1,0 +1,76 @@
+// A call as its log line and its row in the request log tell it.
+
+import { completionTokens, promptTokens } from '../conversation/usage.ts'
+import type { Attempt } from '../credits/ledger.ts'
+import type { GatewayError } from '../errors.ts'
+import type { EndedCall } from '../observe/request-log.ts'
+import { noCharge, type Charge } from './charge.ts'
+import type { PaidCall } from './gateway.ts'
+import { contentsOf } from './transcript.ts'
+
+export interface CallEnding {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly charge: Charge
+  readonly ending: string | null
+  readonly status: number
+  readonly code: string | null
+  readonly error: GatewayError | undefined
+  readonly attempts: readonly Attempt[]
+  readonly firstByteMs: number | null
+}
+
+export function endedCall(call: Omit<PaidCall, 'bodyBytes' | 'signal'>, ended: CallEnding): EndedCall {
+  const { caller, request, requestId, arrivedAt } = call
+  const { charge, attempts, error } = ended
+  return {
+    requestId,
+    at: ended.at,
+    account: caller.account.id,
+    key: caller.key?.id ?? null,
+    lastFour: caller.key?.lastFour ?? null,
+    model: request.envelope.model,
+    provider: attempts.at(-1)?.provider ?? null,
+    stream: request.envelope.stream,
+    status: ended.status,
+    code: ended.code,
+    ending: ended.ending,
+    promptTokens: promptTokens(charge.usage),
+    completionTokens: completionTokens(charge.usage),
+    cost: charge.cost.total,
+    attempts: attempts.length,
+    firstByteMs: ended.firstByteMs,
+    totalMs: Math.round(performance.now() - arrivedAt),
+    detail: error === undefined ? null : detailOf(error),
+    contents: contentsOf(call),
+  }
+}
+
+/** A call that was refused before credit was set aside for it. */
+export function refusedCall(
+  call: Omit<PaidCall, 'bodyBytes' | 'signal'>,
+  error: GatewayError,
+  at: number,
+): EndedCall {
+  const { status, code } = error
+  const nothing = { charge: noCharge, ending: null, attempts: [], firstByteMs: null }
+  return endedCall(call, { ...nothing, at, status, code, error })
+}
+
+const longestMessage = 300
+const longestDetail = 2_000
+
+/**
+ * What an error says beside its code, as JSON: the figures of a refusal, the field at fault. What is wrong with a body
+ * is told to its sender alone: the message may quote it. Attempts are in the receipt.
+ */
+export function detailOf({ code, message, details }: GatewayError): string {
+  const { attempts: _, ...metadata } = details.metadata ?? {}
+  const said =
+    code === 'invalid_request' && details.source !== 'provider'
+      ? {}
+      : { message: message.slice(0, longestMessage) }
+  const param = details.param === undefined ? {} : { param: details.param.slice(0, longestMessage) }
+  const whole = JSON.stringify({ ...said, ...param, ...metadata })
+  return whole.length <= longestDetail ? whole : JSON.stringify({ ...said, ...param })
+}

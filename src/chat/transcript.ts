@@ -1,0 +1,51 @@
+// The words of a call for the request log, where the operator wants them kept (`log.prompts`).
+
+import type { AnswerKeeper, Gateway, PaidCall } from './gateway.ts'
+
+/** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
+const longestPart = 32_768
+
+/** Copies the beginning of an answer on its way to whoever else keeps it. */
+export class Transcript implements AnswerKeeper {
+  readonly #next: AnswerKeeper | undefined
+  readonly #chunks: Uint8Array[] = []
+  #size = 0
+
+  constructor(next: AnswerKeeper | undefined) {
+    this.#next = next
+  }
+
+  begin(headers: Readonly<Record<string, string>>): void {
+    this.#next?.begin(headers)
+  }
+
+  add(bytes: Uint8Array): void {
+    this.#next?.add(bytes)
+    if (this.#size < longestPart) this.#chunks.push(bytes.slice(0, longestPart - this.#size))
+    this.#size += bytes.length
+  }
+
+  keep(): void {
+    this.#next?.keep()
+  }
+
+  get answer(): string {
+    return Buffer.concat(this.#chunks).toString('utf8')
+  }
+}
+
+/** The call with a transcript, if such are wanted. */
+export function transcribed<Call extends PaidCall>({ keepsContents }: Gateway, call: Call): Call {
+  if (!keepsContents) return call
+  const transcript = new Transcript(call.keeper)
+  return { ...call, keeper: transcript, transcript }
+}
+
+/** The words of a call as JSON; null where none are kept. */
+export function contentsOf({ transcript, request }: Pick<PaidCall, 'transcript' | 'request'>): string | null {
+  if (!transcript) return null
+  return JSON.stringify({
+    request: JSON.stringify(request.body).slice(0, longestPart),
+    answer: transcript.answer,
+  })
+}
