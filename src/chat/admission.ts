@@ -4,16 +4,36 @@ import { mayUse, type Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger.ts'
+import { isFree } from '../credits/price.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
 
+/** Whether a call of the model can cost anything at all. */
+export type Costs = 'nothing' | 'something'
+
+/**
+ * What calls of a model cost. A provider that reports its own cost may charge for more than tokens, such as a search
+ * that the request asks for, whatever the catalog says of its price: with `reports` a free price proves nothing.
+ */
+export function costsOf(model: Model, reports: (provider: string) => boolean): Costs {
+  return model.offers.every(({ provider, price }) => isFree(price) && !reports(provider))
+    ? 'nothing'
+    : 'something'
+}
+
 /** The first reason to refuse, or nothing. Order: design, "Refusals, in this order"; see admission.test.ts. */
-export function refusal(caller: Caller, model: Model, balance: Balance, now: number): ErrorCode | undefined {
+export function refusal(
+  caller: Caller,
+  model: Model,
+  balance: Balance,
+  now: number,
+  costs: Costs = 'something',
+): ErrorCode | undefined {
   if (caller.mode === 'live') {
     const opens =
       caller.channel === 'app' ? (['purchased', 'subscription'] as const) : (['purchased'] as const)
     if (model.premium && !opens.some((pool) => remainingIn(balance, pool, now) > 0n)) return 'plan_required'
-    if (caller.channel === 'api' && remainingIn(balance, 'purchased', now) <= 0n)
-      return 'purchased_credits_required'
+    const needsCredit = caller.channel === 'api' && costs === 'something'
+    if (needsCredit && remainingIn(balance, 'purchased', now) <= 0n) return 'purchased_credits_required'
   }
   if (caller.account.suspended) return 'account_suspended'
   if (!mayUse(caller, model.id)) return 'model_not_allowed'

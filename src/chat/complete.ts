@@ -4,7 +4,7 @@ import type { Model } from '../catalog/model.ts'
 import type { Balance } from '../credits/ledger.ts'
 import { asGatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
-import { type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
+import { costsOf, type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
 import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
 import { Booking } from './booking.ts'
 import { dispatch, DispatchFailed } from './dispatch.ts'
@@ -60,7 +60,7 @@ interface Admitted {
 
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
 export function admitted(
-  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now'>,
+  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,
   purpose: Purpose = 'chat',
 ): Admitted {
@@ -72,7 +72,8 @@ export function admitted(
   for (const [position, id] of [first, ...fallbacks].entries()) {
     const listed = gateway.catalog.resolve(id)
     const model = caller.mode === 'test' ? testModel(listed) : listed
-    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now())
+    const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
+    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now(), costs)
     if (refused === undefined) models.push(model)
     else if (position === 0) throw refusalError(refused, model, purpose)
     else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })

@@ -41,6 +41,12 @@ export interface Cost {
   readonly total: Pico
 }
 
+/** Whether no call can cost anything at this price, whatever its usage. */
+export function isFree(price: Price): boolean {
+  const rates = [price.rates, ...price.tiers.map((tier) => tier.rates)].flatMap((each) => Object.values(each))
+  return [...rates, ...Object.values(price.perCall), price.perRequest].every((amount) => amount === 0n)
+}
+
 /** The rates that apply to a prompt of this many tokens: the highest tier it exceeds, for the whole call. */
 export function ratesFor(price: Price, prompt: number): Rates {
   return price.tiers.findLast((tier) => prompt > tier.abovePromptTokens)?.rates ?? price.rates

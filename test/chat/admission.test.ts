@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { refusal } from '../../src/chat/admission.ts'
+import { costsOf, refusal } from '../../src/chat/admission.ts'
+import { buildPrice, freePrice } from '../../src/catalog/price-spec.ts'
 import { freeIn, remainingIn } from '../../src/credits/balance.ts'
 import type { Balance } from '../../src/credits/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
@@ -90,6 +91,41 @@ test.each<[string, Who, 'open' | 'premium', Balance, string | undefined]>([
   expect(refusal(callerOf(who), modelOf('a/m', { premium: kind === 'premium' }), balance, now)).toBe(
     answer as never,
   )
+})
+
+describe('a model that is free', () => {
+  const offer = { provider: 'a', upstream: 'm', price: buildPrice(freePrice) }
+  const free = modelOf('a/m', { offers: [offer] })
+  const reportsNothing = () => false
+
+  test('needs no purchased credit', () => {
+    const costs = costsOf(free, reportsNothing)
+    expect(costs).toBe('nothing')
+    expect(refusal(callerOf({}), free, nothing, now, costs)).toBeUndefined()
+    expect(refusal(callerOf({ suspended: true }), free, nothing, now, costs)).toBe('account_suspended')
+    expect(refusal(callerOf(only), free, nothing, now, costs)).toBe('model_not_allowed')
+    expect(refusal(callerOf({}), { ...free, premium: true }, nothing, now, costs)).toBe('plan_required')
+  })
+
+  test.each([
+    ['a fee for each request', { ...freePrice, per_request: '0.01' }],
+    ['a fee for searches', { ...freePrice, per_call: { web_search: '0.01' } }],
+    ['a price for reasoning', { ...freePrice, reasoning: '1' }],
+    [
+      'a price for long prompts',
+      { ...freePrice, tiers: [{ above_prompt_tokens: 10, input: '1', output: '1' }] },
+    ],
+  ])('is not one with %s', (_, price) => {
+    expect(costsOf({ ...free, offers: [{ ...offer, price: buildPrice(price) }] }, reportsNothing)).toBe(
+      'something',
+    )
+  })
+
+  test('is not one that another provider sells, nor one whose provider reports costs of its own', () => {
+    const paid = { ...offer, provider: 'b', price: buildPrice({ input: '1', output: '1' }) }
+    expect(costsOf({ ...free, offers: [offer, paid] }, reportsNothing)).toBe('something')
+    expect(costsOf(free, (provider) => provider === 'a')).toBe('something')
+  })
 })
 
 describe('what is there', () => {
