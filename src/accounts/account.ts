@@ -3,6 +3,9 @@
 import type { ApiKey } from './api-key.ts'
 import type { Session } from './session.ts'
 
+/** The account that the first run creates: the operator's own. */
+export const ownerEmail = 'owner@localhost'
+
 export interface Account {
   readonly id: string
   readonly email: string

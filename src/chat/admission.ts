@@ -1,11 +1,12 @@
 // May this caller use this model now? Pure. The order of the refusals is part of the contract.
 
+import { type Account, ownerEmail } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger.ts'
 import { isFree } from '../credits/price.ts'
-import { type ErrorCode, GatewayError } from '../errors.ts'
+import { type ErrorCode, errorTable, GatewayError } from '../errors.ts'
 
 /** Whether a call of the model can cost anything at all. */
 export type Costs = 'nothing' | 'something'
@@ -40,6 +41,19 @@ export function refusal(
   return undefined
 }
 
+/**
+ * The operator of a gateway of their own can add credit without paying anybody: with the owner's key the message names
+ * the command. Nothing for other accounts.
+ */
+export function ownerHint(
+  code: 'purchased_credits_required' | 'insufficient_credits',
+  { email }: Account,
+): { readonly message?: string } {
+  if (email !== ownerEmail) return {}
+  const command = `weir credits grant --account ${ownerEmail} --pool purchased --usd 100`
+  return { message: `${errorTable[code].means} To add credit: ${command}` }
+}
+
 /** What a model is asked for. */
 export type Purpose = 'chat' | 'embeddings'
 
@@ -58,8 +72,15 @@ function servedAt(model: Model): Purpose {
 }
 
 /** The refusal as the error a client sees. */
-export function refusalError(code: ErrorCode, model: Model, purpose: Purpose): GatewayError {
+export function refusalError(
+  code: ErrorCode,
+  model: Model,
+  purpose: Purpose,
+  account?: Account,
+): GatewayError {
   const metadata = { model: model.id }
+  if (code === 'purchased_credits_required' && account)
+    return new GatewayError(code, { ...ownerHint(code, account), metadata })
   if (code !== 'wrong_endpoint') return new GatewayError(code, { metadata })
   const message = `${model.id} is no ${purpose} model: it serves ${endpoints[servedAt(model)]}.`
   return new GatewayError(code, { message, param: 'model', metadata })

@@ -11,6 +11,7 @@ import { fundingOf } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
 import { errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
+import { ownerHint } from './admission.ts'
 import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
 import { endedCall, type CallEnding } from './ended-call.ts'
 import { codeOf } from './fault-error.ts'
@@ -382,7 +383,10 @@ function refused(
   }
   switch (reason) {
     case 'insufficient':
-      return new GatewayError('insufficient_credits', { metadata })
+      return new GatewayError('insufficient_credits', {
+        ...ownerHint('insufficient_credits', call.caller.account),
+        metadata,
+      })
     case 'reserved':
       return new GatewayError('credits_reserved', { metadata, retryAfterMs: 2_000 })
     case 'key-limit': {

@@ -75,7 +75,7 @@ export function admitted(
     const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
     const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now(), costs)
     if (refused === undefined) models.push(model)
-    else if (position === 0) throw refusalError(refused, model, purpose)
+    else if (position === 0) throw refusalError(refused, model, purpose, caller.account)
     else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
   }
   return { models, warnings, balance }

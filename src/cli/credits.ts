@@ -18,8 +18,13 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   const amount = amountOfUsd('--usd', invocation.option('usd') ?? '')
   const expires = invocation.option('expires')
   // Without a date the pool gives the lot its life: twelve months, the UTC day, or no end.
-  const expiresAt = expires === undefined ? null : futureDate('--expires', expires, now)
-  if (pool === 'subscription' && expiresAt === null) {
+  const expiresAt =
+    expires === undefined
+      ? null
+      : expires === 'never'
+        ? ('never' as const)
+        : futureDate('--expires', expires, now)
+  if (pool === 'subscription' && typeof expiresAt !== 'number') {
     throw usageFault('--pool subscription needs --expires: the end of the subscription period')
   }
   const id = invocation.option('id')

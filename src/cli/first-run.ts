@@ -1,12 +1,11 @@
 // The first run on an empty data directory: the owner account, its credit and its key.
 
 import { formatUsd, usd } from '../credits/money.ts'
+import { ownerEmail } from '../accounts/account.ts'
 import type { OwnerKey } from './banner.ts'
 import { issueKey } from './issue-key.ts'
 import { openAccount, welcome } from './open-account.ts'
 import type { CommandStore } from './with-store.ts'
-
-const ownerEmail = 'owner@localhost'
 
 /**
  * Creates the owner account where there is no account at all, and gives its key; undefined on any later run.
@@ -34,7 +33,8 @@ export async function firstRun(
       account: account.id,
       pool: 'purchased',
       amount,
-      expiresAt: null,
+      // The operator pays the providers: this is a budget, and nobody bought it for twelve months.
+      expiresAt: 'never',
       from: 'grant',
     })
   }

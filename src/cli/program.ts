@@ -140,7 +140,10 @@ function credits(weir: Command, io: Io): void {
     .requiredOption('--account <account>', 'id or e-mail address')
     .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
     .requiredOption('--usd <amount>', 'how much, in US dollars')
-    .option('--expires <date>', 'when it lapses, such as 2027-01-31; the pool has its own rule otherwise')
+    .option(
+      '--expires <date>',
+      'when it lapses, such as 2027-01-31, or never; otherwise purchased credit lives 12 months',
+    )
     .option('--id <id>', 'an id of yours: the same id never grants twice')
   ready(grant, io, async (...given) => (await import('./credits.ts')).grantCredit(...given))
   const show = group

@@ -82,6 +82,7 @@ function grantedBefore(lot: string): Decision<GrantResult> {
 
 /** The life of a lot when the grant does not tell it: purchased 12 months, daily the UTC day, welcome for ever. */
 function expiryOf(grant: GrantCommand, now: number): number | null {
+  if (grant.expiresAt === 'never') return null
   if (grant.expiresAt !== null) return grant.expiresAt
   switch (grant.pool) {
     case 'purchased':

@@ -146,7 +146,7 @@ export interface GrantCommand {
   readonly pool: Pool
   readonly amount: Pico
   /** null for the life its pool gives it: purchased 12 months, daily the UTC day, welcome no end. */
-  readonly expiresAt: number | null
+  readonly expiresAt: number | 'never' | null
   /** The journal account that the credit comes from: `grant`, `cash:<processor>`. */
   readonly from: string
 }

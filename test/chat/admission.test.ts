@@ -1,8 +1,9 @@
 // Who may use which model, out of what: row by row, in order of precedence.
 
 import { describe, expect, test } from 'bun:test'
+import type { Account } from '../../src/accounts/account.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { costsOf, refusal } from '../../src/chat/admission.ts'
+import { costsOf, ownerHint, refusal, refusalError } from '../../src/chat/admission.ts'
 import { buildPrice, freePrice } from '../../src/catalog/price-spec.ts'
 import { freeIn, remainingIn } from '../../src/credits/balance.ts'
 import type { Balance } from '../../src/credits/ledger.ts'
@@ -91,6 +92,15 @@ test.each<[string, Who, 'open' | 'premium', Balance, string | undefined]>([
   expect(refusal(callerOf(who), modelOf('a/m', { premium: kind === 'premium' }), balance, now)).toBe(
     answer as never,
   )
+})
+
+test("with the owner's key a refusal for want of credit names the command that adds some", () => {
+  const owner = { ...callerOf({}).account, email: 'owner@localhost' }
+  const told = (account: Account) =>
+    refusalError('purchased_credits_required', modelOf('a/m'), 'chat', account).message
+  expect(told(owner)).toContain('weir credits grant --account owner@localhost --pool purchased --usd 100')
+  expect(told(callerOf({}).account)).not.toContain('weir')
+  expect(ownerHint('insufficient_credits', owner).message).toContain('weir credits grant')
 })
 
 describe('a model that is free', () => {

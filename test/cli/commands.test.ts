@@ -216,6 +216,15 @@ describe('credits', () => {
     })
   })
 
+  test('credit that is granted to never expire does not', async () => {
+    const args = ['--account', 'ada@example.org', '--pool', 'purchased', '--usd', '1', '--expires', 'never']
+    expect(await json(machine, 'credits', 'grant', ...args)).toMatchObject({
+      granted: true,
+      expires_at: null,
+    })
+    expect(await run(machine, 'credits', 'grant', ...args.with(3, 'subscription'))).toMatchObject({ code: 2 })
+  })
+
   test.each([
     [['--pool', 'gold', '--usd', '1']],
     [['--pool', 'purchased', '--usd', '0']],

@@ -11,6 +11,11 @@ function openedIn(path: string) {
   return openStore(path, { clock: () => moment })
 }
 
+/** By pool: what was granted in the same millisecond, and does not expire, has no order. */
+function lotsOf(store: ReturnType<typeof openedIn>, account: string) {
+  return store.ledger.balance(account).lots.toSorted((a, b) => a.pool.localeCompare(b.pool))
+}
+
 test('on an empty data directory: an owner, a budget of purchased credit, a key', async () => {
   using dir = tempDir()
   const store = openedIn(dir.join('data'))
@@ -20,8 +25,8 @@ test('on an empty data directory: an owner, a budget of purchased credit, a key'
     creditUsd: '100',
     key: expect.stringMatching(/^sk-weir-live-/),
   })
-  expect(store.ledger.balance(owner!.account).lots).toMatchObject([
-    { pool: 'purchased', remaining: usd(100) },
+  expect(lotsOf(store, owner!.account)).toMatchObject([
+    { pool: 'purchased', remaining: usd(100), expiresAt: null },
     { pool: 'welcome', remaining: usd('0.5') },
   ])
   expect(await firstRun(store, '100', moment)).toBeUndefined()
@@ -52,7 +57,7 @@ test('a first run that died before its key continues, and grants once', async ()
   ).rejects.toThrow('died')
   const owner = await firstRun(store, '5', moment)
   expect(owner?.key).toMatch(/^sk-weir-live-/)
-  expect(store.ledger.balance(account.id).lots).toMatchObject([
+  expect(lotsOf(store, account.id)).toMatchObject([
     { pool: 'purchased', remaining: usd(5) },
     { pool: 'welcome', remaining: usd('0.5') },
   ])

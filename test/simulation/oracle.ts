@@ -237,7 +237,7 @@ export class Oracle {
         return { value: { lot: prior.id, granted: false } }
       return { error: 'idempotency_conflict' }
     }
-    const expiresAt = command.expiresAt ?? lifeOf(pool, now)
+    const expiresAt = command.expiresAt === 'never' ? Infinity : (command.expiresAt ?? lifeOf(pool, now))
     if (source.startsWith('daily:')) {
       const last = this.lots
         .filter((lot) => lot.account === account && this.#sourceOf(lot).startsWith('daily:'))
