@@ -1,7 +1,9 @@
-// POST /v1/chat/completions, and the same for the app
+// POST /v1/chat/completions, the same for the app, and POST /v1/completions
 
 import type { Caller } from '../accounts/caller.ts'
-import { inbound } from '../protocols/openai-chat/inbound.ts'
+import { inbound as chat } from '../protocols/openai-chat/inbound.ts'
+import { inbound as textCompletions } from '../protocols/openai-completions/inbound.ts'
+import type { Inbound } from '../protocols/protocol.ts'
 import { authenticate } from './authenticate.ts'
 import { readJson, refuseByHeaders } from './read-body.ts'
 import { parsedBody, serveChat } from './serve-paid.ts'
@@ -13,11 +15,26 @@ export type Identify = (service: Service, request: Request) => Caller | Promise<
 export const byKey: Identify = (service, request) => authenticate(request.headers, service)
 
 /** Serves one chat request. Rejects with GatewayError before the first byte. */
-export async function chatCompletions(
+export function chatCompletions(
   service: Service,
   request: Request,
   requestId: string,
   identify: Identify = byKey,
+): Promise<Response> {
+  return serve(service, request, requestId, identify, chat)
+}
+
+/** Serves one legacy text completion. Rejects as `chatCompletions` does. */
+export function createCompletion(service: Service, request: Request, requestId: string): Promise<Response> {
+  return serve(service, request, requestId, byKey, textCompletions)
+}
+
+async function serve(
+  service: Service,
+  request: Request,
+  requestId: string,
+  identify: Identify,
+  inbound: Inbound,
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)

@@ -29,6 +29,27 @@ export const usage = {
 
 type Examples = Readonly<Record<string, { readonly summary: string; readonly value: object }>>
 
+/** Bodies of legacy text completions. */
+export const completionRequests: Examples = {
+  whole: { summary: 'A whole answer', value: { model: 'sim/echo', prompt: 'Hello, river.' } },
+  stream: {
+    summary: 'A stream, with its usage',
+    value: {
+      model: 'sim/echo',
+      prompt: 'Hello, river.',
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+  },
+}
+
+export const textCompletion = {
+  ...answered,
+  object: 'text_completion',
+  choices: [{ index: 0, text: 'Hello, river.', logprobs: null, finish_reason: 'stop' }],
+  usage,
+}
+
 /** Bodies of chat completions and of estimates, each with what it shows. */
 export const chatRequests: Examples = {
   whole: { summary: 'A whole answer', value: { model: 'sim/echo', messages: river } },

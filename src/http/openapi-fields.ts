@@ -1,5 +1,7 @@
 // What each field of a chat request does, for the API documentation. A test keeps the list complete.
 
+import { chatOnly } from '../protocols/openai-completions/schema.ts'
+
 /** By field name. Fields that OpenAI's clients know are told in short; the gateway's own say what they promise. */
 export const requestFields: Readonly<Record<string, string>> = {
   model:
@@ -55,6 +57,18 @@ export const requestFields: Readonly<Record<string, string>> = {
   on_disconnect:
     'When the client disconnects: `cancel` stops the call where that stops the provider, `finish` lets it come to its end. A provider that bills on after a disconnect is read to its end either way, and charged exactly.',
   usage: '`{"include": true}` asks for the usage of a stream, as clients of OpenRouter do.',
+}
+
+/** The same for a legacy text completion, which shares most fields with a chat. */
+export const completionFields: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries(requestFields).filter(([field]) => !chatOnly.some((other) => other === field)),
+  ),
+  prompt: 'The text to answer: it becomes the one message of a chat. A list may hold one text.',
+  suffix: 'Refused unless empty: chat models do not fill in the middle of a text.',
+  echo: 'Refused when true: the prompt is not repeated in the answer.',
+  best_of: 'Refused unless it equals `n`.',
+  logprobs: 'Refused: POST /v1/chat/completions has it.',
 }
 
 /** The same for a request of Anthropic's protocol, and for one whose tokens are counted. */

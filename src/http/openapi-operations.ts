@@ -2,7 +2,6 @@
 
 import type { ErrorCode } from '../errors.ts'
 import {
-  type ErrorShape,
   ofAnyRequest,
   ofBody,
   ofCall,
@@ -13,59 +12,16 @@ import {
   ofRepeat,
 } from './openapi-errors.ts'
 import * as examples from './openapi-examples.ts'
+import {
+  type Content,
+  idempotencyKey,
+  json,
+  type Operation,
+  type Parameter,
+  schemaOf,
+  text,
+} from './openapi-operation.ts'
 import { responseOperations, responseRequests } from './openapi-responses.ts'
-
-export interface Parameter {
-  readonly name: string
-  readonly in: 'path' | 'query' | 'header'
-  readonly required?: boolean
-  readonly description: string
-  readonly schema: object
-  readonly example?: string
-}
-
-/** A body: what it holds, by media type. */
-export type Content = Readonly<Record<string, object>>
-
-export interface Operation {
-  readonly id: string
-  readonly method: 'get' | 'post' | 'delete'
-  /** As routes.ts registers it. */
-  readonly route: string
-  /** As the documentation writes it; the route itself when absent. */
-  readonly path?: string
-  readonly tag: Tag
-  readonly summary: string
-  readonly description: string
-  /** `either`: a key as a bearer or as `x-api-key`. */
-  readonly security: 'key' | 'either' | 'session' | 'none'
-  readonly parameters?: readonly Parameter[]
-  readonly body?: Content
-  /** The answers that are no errors of the contract, by status. */
-  readonly answers: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
-  readonly errors: readonly ErrorCode[]
-  /** The contract's own where it is absent. */
-  readonly errorShape?: ErrorShape
-}
-
-export const tags = {
-  Chat: 'Calls to models, their price before and their receipt after.',
-  Responses: 'Calls in the Responses protocol, and what is stored of them.',
-  Models: 'The catalog: every model that is sold here, with its price.',
-  Account: 'What a key may know of itself and its account.',
-  App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
-  Service: 'The gateway itself.',
-} as const
-
-export type Tag = keyof typeof tags
-
-function json(schema: string, example?: object): Content {
-  return { 'application/json': { ...schemaOf(schema), ...(example === undefined ? {} : { example }) } }
-}
-
-function schemaOf(name: string) {
-  return { schema: { $ref: `#/components/schemas/${name}` } }
-}
 
 const chatBody: Content = {
   'application/json': { ...schemaOf('ChatCompletionRequest'), examples: examples.chatRequests },
@@ -83,26 +39,6 @@ const estimatedBody: Content = {
     },
   },
 }
-
-function text(name: string, description: string, example?: string): Parameter {
-  return {
-    name,
-    in: 'query',
-    description,
-    schema: { type: 'string' },
-    ...(example === undefined ? {} : { example }),
-  }
-}
-
-const idempotencyKey: readonly Parameter[] = [
-  {
-    name: 'Idempotency-Key',
-    in: 'header',
-    description:
-      'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
-    schema: { type: 'string', maxLength: 255 },
-  },
-]
 
 const chat: Operation = {
   id: 'createChatCompletion',
@@ -127,6 +63,27 @@ Unknown fields are tolerated: those that are known to change neither the price n
         ...json('ChatCompletion', examples.completion),
         'text/event-stream': { ...schemaOf('ChatCompletionChunk'), example: examples.stream },
       },
+    },
+  },
+  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+}
+
+const completion: Operation = {
+  id: 'createCompletion',
+  method: 'post',
+  route: '/v1/completions',
+  tag: 'Chat',
+  summary: 'Create a legacy text completion',
+  description: `The older form of a chat, for programs that send a \`prompt\`: it becomes the one message of a chat with the model, and the answer's text comes back in \`choices[].text\`. All other fields, holds, charges, receipts, limits and idempotency are those of POST /v1/chat/completions. Without \`max_tokens\` the model ends by itself. What a model thinks before it answers is not returned here.`,
+  security: 'key',
+  parameters: idempotencyKey,
+  body: {
+    'application/json': { ...schemaOf('TextCompletionRequest'), examples: examples.completionRequests },
+  },
+  answers: {
+    200: {
+      description: 'The answer; a stream of chunks of the same shape where the request asks for one.',
+      content: json('TextCompletion', examples.textCompletion),
     },
   },
   errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
@@ -344,6 +301,7 @@ const createResponse: Operation = { ...create, parameters: idempotencyKey }
 
 export const operations: readonly Operation[] = [
   chat,
+  completion,
   messages,
   countTokens,
   createResponse,

@@ -11,7 +11,7 @@ import {
 } from './openapi-errors.ts'
 import { answered, river, usage as chatUsage } from './openapi-examples.ts'
 import { requestFields } from './openapi-fields.ts'
-import type { Content, Operation, Parameter } from './openapi-operations.ts'
+import { type Content, json, type Operation, type Parameter, schemaOf } from './openapi-operation.ts'
 
 /** Fields that mean the same as in chat completions. */
 const shared = [
@@ -199,14 +199,6 @@ const question = {
 }
 
 // ---- operations -------------------------------------------------------------------------------------------
-
-function schemaOf(name: string) {
-  return { schema: { $ref: `#/components/schemas/${name}` } }
-}
-
-function json(schema: string, example: object): Content {
-  return { 'application/json': { ...schemaOf(schema), example } }
-}
 
 const responseBody: Content = {
   'application/json': { ...schemaOf('ResponseRequest'), examples: responseRequests },

@@ -23,10 +23,12 @@ import {
   responsesRequest,
 } from '../protocols/openai-responses/inbound-schema.ts'
 import { version } from '../version.ts'
+import { textCompletion, textCompletionRequest } from '../protocols/openai-completions/schema.ts'
 import * as answers from './openapi-answers.ts'
 import { errorResponses } from './openapi-errors.ts'
-import { messageFields, requestFields } from './openapi-fields.ts'
-import { type Operation, operations, tags } from './openapi-operations.ts'
+import { completionFields, messageFields, requestFields } from './openapi-fields.ts'
+import { type Operation, tags } from './openapi-operation.ts'
+import { operations } from './openapi-operations.ts'
 import { responseFields } from './openapi-responses.ts'
 
 export interface OpenApiDocument {
@@ -69,6 +71,8 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   ChatCompletionRequest: chatCompletionRequest,
   ChatCompletion: chatCompletion,
   ChatCompletionChunk: chatCompletionChunk,
+  TextCompletionRequest: textCompletionRequest,
+  TextCompletion: textCompletion,
   MessagesRequest: messagesRequest,
   CountTokensRequest: countTokensRequest,
   Message: message,
@@ -98,6 +102,7 @@ const wire: Readonly<Record<string, z.ZodType>> = {
 function schemas(): Record<string, object> {
   const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
   describe(made['ChatCompletionRequest'], requestFields)
+  describe(made['TextCompletionRequest'], completionFields)
   describe(made['MessagesRequest'], messageFields)
   describe(made['CountTokensRequest'], messageFields)
   describe(made['ResponseRequest'], responseFields)

@@ -6,7 +6,7 @@ import { errorReference, GatewayError } from '../errors.ts'
 import { describeCredits, describeGeneration, describeKey } from './account.ts'
 import { signedIn } from './app.ts'
 import { authenticate } from './authenticate.ts'
-import { byKey, chatCompletions, type Identify } from './chat-completions.ts'
+import { byKey, chatCompletions, createCompletion, type Identify } from './chat-completions.ts'
 import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
@@ -64,6 +64,11 @@ export function createRoutes(service: Service) {
     .post(
       '/v1/chat/completions',
       answer((request, id) => chatCompletions(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/completions',
+      answer((request, id) => createCompletion(service, request, id)),
       { parse: 'none' },
     )
     .post('/v1/responses', createResponse(byKey), { parse: 'none' })

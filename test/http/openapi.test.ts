@@ -7,8 +7,8 @@ import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors.ts'
 import * as answers from '../../src/http/openapi-answers.ts'
-import { chatRequests, messageRequests } from '../../src/http/openapi-examples.ts'
-import { messageFields, requestFields } from '../../src/http/openapi-fields.ts'
+import { chatRequests, completionRequests, messageRequests } from '../../src/http/openapi-examples.ts'
+import { completionFields, messageFields, requestFields } from '../../src/http/openapi-fields.ts'
 import { operations } from '../../src/http/openapi-operations.ts'
 import { responseFields, responseRequests } from '../../src/http/openapi-responses.ts'
 import { openApiDocument } from '../../src/http/openapi.ts'
@@ -109,6 +109,7 @@ describe('the document', () => {
 
   test.each([
     ['ChatCompletionRequest', requestFields],
+    ['TextCompletionRequest', completionFields],
     ['MessagesRequest', messageFields],
     ['CountTokensRequest', messageFields],
   ])('tells what each field of a %s does', (name, fields) => {
@@ -220,6 +221,18 @@ describe('the gateway', () => {
     const parts = streamed ? chunksOf(text) : [JSON.parse(text)]
     expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
   })
+
+  test.each(Object.entries(completionRequests))(
+    'serves the example %s of a prompt',
+    async (_name, { value }) => {
+      const response = await send('/v1/completions', value)
+      expect(response.status).toBe(200)
+      const text = await response.text()
+      const parts = text.startsWith('data: ') ? chunksOf(text) : [JSON.parse(text)]
+      const schema = { $ref: '#/components/schemas/TextCompletion' }
+      expect(parts.flatMap((part) => validate(schema, part))).toEqual([])
+    },
+  )
 
   test.each(Object.entries(messageRequests))('serves the example message %s', async (_name, { value }) => {
     const response = await send('/v1/messages', value)

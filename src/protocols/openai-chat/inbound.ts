@@ -76,8 +76,7 @@ function withoutPrototypeKey(body: JsonObject): JsonObject {
 const elsewhere: Readonly<Record<string, string>> = {
   input:
     'A body with `input` belongs to POST /v1/responses (or /v1/embeddings); chat completions take `messages`.',
-  prompt:
-    'Text completions (`prompt`) are not served; send the prompt as a message to POST /v1/chat/completions.',
+  prompt: 'A body with `prompt` belongs to POST /v1/completions; chat completions take `messages`.',
   contents: 'A body with `contents` is of another API; chat completions take `messages`.',
 }
 
