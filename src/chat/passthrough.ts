@@ -11,7 +11,7 @@ import type { OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
 import { repairWhole } from '../protocols/openai-chat/repair-whole.ts'
 import { FrameRepair } from '../protocols/openai-chat/repair.ts'
 import { faultInside } from '../protocols/openai-chat/upstream-fault.ts'
-import type { AnswerContext, Bill, InboundRequest, ProtocolId, Target } from '../protocols/protocol.ts'
+import type { AnswerContext, Bill, ClientProtocolId, InboundRequest, Target } from '../protocols/protocol.ts'
 import { bytesOf, encodeFrame, SseDecoder } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
@@ -20,7 +20,7 @@ import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './s
 import { type TranslateChannel, wholeChannel } from './translate.ts'
 
 /** Whether a provider's answers are in the client's own protocol. */
-export function passesThrough(client: ProtocolId, provider: Provider): boolean {
+export function passesThrough(client: ClientProtocolId, provider: Provider): boolean {
   return client === 'openai-chat' && provider.protocol === 'openai-chat'
 }
 
@@ -29,7 +29,7 @@ export function passesThrough(client: ProtocolId, provider: Provider): boolean {
  * where the gateway bounds the output more tightly than the client does.
  */
 export function nativeMessages(
-  client: ProtocolId,
+  client: ClientProtocolId,
   provider: Provider,
   { body, envelope }: InboundRequest,
   target: Target,

@@ -16,6 +16,9 @@ export type ProtocolId =
   | 'cohere'
   | 'ollama'
 
+/** What clients may speak to us: some of it no provider is spoken to in. */
+export type ClientProtocolId = ProtocolId | 'openai-completions'
+
 /** Something the client asked for and will not get: named, never silent. */
 export interface Warning {
   readonly param: string
@@ -177,7 +180,7 @@ export interface StreamEncoder {
 }
 
 export interface Inbound {
-  readonly id: ProtocolId
+  readonly id: ClientProtocolId
   /** An event that says nothing, written between two others of a stream that has been silent for a while. */
   readonly keepalive: Uint8Array
   /** Where in a body an address may stand. */

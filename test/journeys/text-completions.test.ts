@@ -36,6 +36,12 @@ describe('a text completion', () => {
     },
   )
 
+  test('takes an address for words', async () => {
+    const prompt = 'http://127.0.0.1:9/'
+    const answer = await client.completions.create({ model: 'sim/echo', prompt })
+    expect(answer.choices[0]!.text).toBe(prompt)
+  })
+
   test('streams its text, then why it ended, then its usage', async () => {
     const stream = await client.completions.create({
       model: 'sim/echo',
@@ -48,7 +54,10 @@ describe('a text completion', () => {
     expect(chunks.map(({ choices }) => choices[0]?.text ?? '').join('')).toBe('Where to, river?')
     const reasons = chunks.flatMap(({ choices }) => choices.map((choice) => choice.finish_reason))
     expect(reasons.filter((reason) => reason !== null)).toEqual(['stop'])
-    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 4 } })
+    expect(chunks.at(-1)).toMatchObject({
+      choices: [],
+      usage: { prompt_tokens: 7, cost_details: { cache_read: '0' } },
+    })
     expect(new Set(chunks.map(({ id }) => id)).size).toBe(1)
   })
 

@@ -10,6 +10,8 @@ import { addresses as chat, embeddingAddresses } from '../../src/protocols/opena
 import { embeddingRequest } from '../../src/protocols/openai-chat/embeddings-inbound.ts'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/schema.ts'
 import { addresses as responses } from '../../src/protocols/openai-responses/addresses.ts'
+import { inbound as textCompletions } from '../../src/protocols/openai-completions/inbound.ts'
+import { textCompletionRequest } from '../../src/protocols/openai-completions/schema.ts'
 import { responsesRequest } from '../../src/protocols/openai-responses/inbound-schema.ts'
 
 /** Every way to a free text in a schema; lists are transparent, as in the descriptions. */
@@ -60,6 +62,7 @@ function placeAt(root: Parts, path: readonly string[]): Place | 'never-sent' | u
 
 const described: readonly [name: string, schema: z.ZodType, places: Parts][] = [
   ['chat completions', chatCompletionRequest, chat],
+  ['text completions', textCompletionRequest, textCompletions.addresses],
   ['embeddings', embeddingRequest, embeddingAddresses],
   ['messages', messagesRequest, messages],
 ]

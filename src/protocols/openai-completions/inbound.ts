@@ -15,7 +15,11 @@ import { completionHead, CompletionEncoder } from './encode.ts'
 import { chatOnly } from './schema.ts'
 
 export const inbound: Inbound = {
-  id: 'openai-chat',
+  id: 'openai-completions',
+  addresses: {
+    ...chat.addresses,
+    fields: { ...chat.addresses.fields, prompt: 'words', suffix: 'words' },
+  },
   keepalive: chat.keepalive,
   parse,
   whole,
