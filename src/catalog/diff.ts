@@ -3,6 +3,7 @@
 import { formatUsdPerMillion } from '../credits/money.ts'
 import { flattened } from './flatten.ts'
 import type { Model } from './model.ts'
+import { canonicalRates } from './price-spec.ts'
 
 export interface FieldChange {
   readonly field: string
@@ -45,8 +46,9 @@ function changesBetween(from: ReadonlyMap<string, string>, to: ReadonlyMap<strin
 function factsOf(model: Model): Map<string, string> {
   const { priceSource: _source, priceDate: _date, offers, id: _id, ...facts } = model
   const priced = offers.map(({ provider, upstream, price }) => {
-    const { version: _version, ...content } = price
-    return { provider, upstream, price: content }
+    const { version: _version, rates, tiers, ...content } = price
+    const listed = tiers.map((tier) => ({ ...tier, rates: canonicalRates(tier.rates) }))
+    return { provider, upstream, price: { ...content, rates: canonicalRates(rates), tiers: listed } }
   })
   return flattened({ ...facts, offers: priced }, formatUsdPerMillion)
 }

@@ -4,7 +4,13 @@ import type { PriceSpec } from './price-spec.ts'
 import type { CatalogRow } from './row.ts'
 
 // Within the limits of flash class, so that every pool can pay for them.
-const flash: PriceSpec = { input: '0.50', cache_read: '0.05', cache_write: '0.625', output: '2.00' }
+const flash: PriceSpec = {
+  input: '0.50',
+  cache_read: '0.05',
+  cache_write: '0.625',
+  output: '2.00',
+  input_audio: '0.50',
+}
 
 const models: readonly (Pick<CatalogRow, 'id' | 'name' | 'description'> & Partial<CatalogRow>)[] = [
   { id: 'sim/echo', name: 'Echo', description: 'Repeats the last message of the user.' },

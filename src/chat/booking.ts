@@ -171,6 +171,7 @@ export class Booking {
     if (outcome.deliveredTokens > 0 && promptTokens(outcome.usage ?? noUsage) === 0)
       this.#promptTokens = await promptCount(this.#call.request.body)
     const charge = this.#charge(outcome)
+    this.#warnOfUnpriced(charge)
     let made = false
     try {
       make({ usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) })
@@ -227,6 +228,18 @@ export class Booking {
     return charge.estimated ? atMost(charge, this.#held) : charge
   }
 
+  /** The operator learns of a bill that may be higher than the charge, and which rate to add. */
+  #warnOfUnpriced({ cost: { unpriced } }: Charge): void {
+    if (unpriced.length === 0) return
+    const { model, provider } = this.#candidate
+    this.#gateway.log.warn('charged at the standard rate: the catalog has no rate for what was served', {
+      request_id: this.#call.requestId,
+      provider: provider.id,
+      model: model.id,
+      unpriced: unpriced.join(', '),
+    })
+  }
+
   #believed(usage: Usage | undefined): Usage | undefined {
     const { model, provider } = this.#candidate
     if (!usage || isBelievable(usage, model.contextLength, this.#call.request.envelope.n)) return usage
@@ -270,6 +283,7 @@ export class Booking {
           firstByteMs: this.#firstByteMs,
           totalMs: Math.round(performance.now() - this.#call.arrivedAt),
           finishReason: outcome.finishReason ?? null,
+          unpriced: charge.cost.unpriced,
         },
       })
       pass('settle-committed', call)

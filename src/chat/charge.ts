@@ -63,7 +63,11 @@ export function isBelievable(usage: Usage, contextLength: number | undefined, ch
 }
 
 /** No charge at all: nothing was served. */
-export const noCharge: Charge = { usage: noUsage, cost: { lines: [], total: 0n }, estimated: false }
+export const noCharge: Charge = {
+  usage: noUsage,
+  cost: { lines: [], total: 0n, unpriced: [] },
+  estimated: false,
+}
 
 /** The same charge, but at most `limit` picodollars: an estimate never exceeds what was held for it. */
 export function atMost(charge: Charge, limit: Pico): Charge {
@@ -77,14 +81,14 @@ export function atMost(charge: Charge, limit: Pico): Charge {
     left -= quantity * line.rate
   }
   const total = lines.reduce((sum, line) => sum + line.amount, 0n)
-  return { ...charge, cost: { lines, total } }
+  return { ...charge, cost: { ...charge.cost, lines, total } }
 }
 
 function priced(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cost {
   if (costFrom === 'rates' || usage.reportedCost === undefined) return costOf(usage, price)
   const amount = parseUsd(usage.reportedCost)
   if (amount === undefined || amount < 0n) return costOf(usage, price)
-  return { lines: [{ item: 'reported', quantity: 1, rate: amount, amount }], total: amount }
+  return { lines: [{ item: 'reported', quantity: 1, rate: amount, amount }], total: amount, unpriced: [] }
 }
 
 const groups: Readonly<Record<string, keyof Bill['lines']>> = {
@@ -92,6 +96,7 @@ const groups: Readonly<Record<string, keyof Bill['lines']>> = {
   inputAudio: 'input',
   inputImage: 'input',
   cacheRead: 'cache_read',
+  cacheReadAudio: 'cache_read',
   cacheWrite5m: 'cache_write',
   cacheWrite1h: 'cache_write',
   output: 'output',

@@ -7,6 +7,7 @@ import type { Gateway, IncomingCall } from './gateway.ts'
 import { urlOf } from './inline-media.ts'
 import { nativeMessages, passesThrough } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
+import { refuseUnpricedMedia } from './unpriced-media.ts'
 
 export interface Lowered {
   readonly path: string
@@ -43,6 +44,7 @@ export async function loweredFor(
   const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
   const request = await withMedia(gateway, call, bounded, outbound, target, isPrivate)
+  refuseUnpricedMedia(request, candidate)
   const { path, headers, body, warnings: lost, toolNames } = outbound.lower(request, target)
   return {
     path,

@@ -6,7 +6,16 @@ import { testPriceVersion, type Price, type Rates } from '../credits/price.ts'
 
 const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
 
-const testPrice: Price = { version: testPriceVersion, rates: nothing, tiers: [], perCall: {}, perRequest: 0n }
+const testPrice: Price = {
+  version: testPriceVersion,
+  rates: nothing,
+  tiers: [],
+  perCall: {},
+  perRequest: 0n,
+  perRequestBySearchContext: {},
+  serviceTiers: {},
+  unstated: [],
+}
 
 /** The model as a test key sees it: its own id and facts, one free offer at the simulator. */
 export function testModel(model: Model): Model {

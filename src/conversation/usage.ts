@@ -6,6 +6,8 @@ export interface Usage {
   readonly input: number
   /** Prompt tokens served from the provider's cache. */
   readonly cacheRead: number
+  /** Prompt tokens of audio served from the cache, where the provider counts them apart. */
+  readonly cacheReadAudio: number
   /** Prompt tokens written to a cache that lives 5 minutes (or whose lifetime the provider does not name). */
   readonly cacheWrite5m: number
   /** Prompt tokens written to a cache that lives one hour. */
@@ -31,12 +33,17 @@ export interface Usage {
    * Priced instead of the buckets; a bucket that is missing here costs nothing.
    */
   readonly billed?: Readonly<Partial<Record<TokenBucket, number>>>
+  /** The service tier that the answer says it was served at (`priority`, `flex`); missing for the standard one. */
+  readonly serviceTier?: string
+  /** How much a search engine read for the answer (`low`, `high`), where the fee of a request depends on it. */
+  readonly searchContext?: string
 }
 
 /** The names of the token buckets, in the order a receipt lists them. */
 export const tokenBuckets = [
   'input',
   'cacheRead',
+  'cacheReadAudio',
   'cacheWrite5m',
   'cacheWrite1h',
   'output',
@@ -52,6 +59,7 @@ export type TokenBucket = (typeof tokenBuckets)[number]
 export const noUsage: Usage = {
   input: 0,
   cacheRead: 0,
+  cacheReadAudio: 0,
   cacheWrite5m: 0,
   cacheWrite1h: 0,
   output: 0,
@@ -69,6 +77,7 @@ export function promptTokens(usage: Usage): number {
   return (
     usage.input +
     usage.cacheRead +
+    usage.cacheReadAudio +
     usage.cacheWrite5m +
     usage.cacheWrite1h +
     usage.inputAudio +
@@ -87,6 +96,8 @@ export interface ReportedUsage {
   completion: number
   /** What `prompt` already contains. */
   cacheRead?: number
+  /** What `cacheRead` already contains. */
+  cacheReadAudio?: number
   cacheWrite5m?: number
   cacheWrite1h?: number
   inputAudio?: number
@@ -106,9 +117,10 @@ export interface ReportedUsage {
  */
 export function disjoint(reported: ReportedUsage): Usage {
   const prompt = count(reported.prompt)
-  const cacheRead = within(prompt, reported.cacheRead)
-  const cacheWrite1h = within(prompt - cacheRead, reported.cacheWrite1h)
-  const written = cacheRead + cacheWrite1h
+  const cached = within(prompt, reported.cacheRead)
+  const cacheReadAudio = within(cached, reported.cacheReadAudio)
+  const cacheWrite1h = within(prompt - cached, reported.cacheWrite1h)
+  const written = cached + cacheWrite1h
   const cacheWrite5m = within(prompt - written, reported.cacheWrite5m)
   const fresh = prompt - written - cacheWrite5m
   const inputAudio = within(fresh, reported.inputAudio)
@@ -119,7 +131,8 @@ export function disjoint(reported: ReportedUsage): Usage {
   const outputImage = within(completion - reasoning - outputAudio, reported.outputImage)
   return {
     input: fresh - inputAudio - inputImage,
-    cacheRead,
+    cacheRead: cached - cacheReadAudio,
+    cacheReadAudio,
     cacheWrite1h,
     cacheWrite5m,
     inputAudio,
@@ -136,6 +149,18 @@ export function disjoint(reported: ReportedUsage): Usage {
 /** As much of a part as its whole has left. Written out for each bucket: providers that count on every chunk ask often. */
 function within(rest: number, part: number | undefined): number {
   return part === undefined ? 0 : Math.min(count(part), rest)
+}
+
+const standardTiers = new Set(['default', 'standard', 'standard_only', 'auto', 'on_demand', 'unspecified'])
+
+/**
+ * The service tier that an answer names, in the words of its provider in lower case; undefined for the standard one,
+ * whatever it is called there (Google prefixes its names: `ON_DEMAND_FLEX` is `flex`).
+ */
+export function serviceTierOf(named: unknown): string | undefined {
+  if (typeof named !== 'string' || named === '') return undefined
+  const tier = named.toLowerCase().replace(/^(traffic_type|on_demand)_/, '')
+  return standardTiers.has(tier) ? undefined : tier.slice(0, 64)
 }
 
 /** A counter as a whole, non-negative, safe number; anything else a provider may send counts as zero. */

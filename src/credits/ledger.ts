@@ -101,6 +101,8 @@ export interface Served {
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly finishReason: string | null
+  /** What was charged at the standard rate for want of its own (`Cost.unpriced`); missing in calls of older versions. */
+  readonly unpriced?: readonly string[]
 }
 
 export interface Attempt {

@@ -6,6 +6,14 @@ import { larger, type Pico } from './money.ts'
 /** Picodollars per token of each bucket. */
 export type Rates = Readonly<Record<TokenBucket, Pico>>
 
+/** Rates for every length of the prompt. */
+export type TieredRates = Pick<Price, 'rates' | 'tiers'>
+
+/** The rates of a service tier, and what they are times those of the standard one, as a decimal string. */
+export interface ServiceTier extends TieredRates {
+  readonly factor: string
+}
+
 export interface Tier {
   /** The tier applies to the whole call when its prompt has more than this many tokens. */
   readonly abovePromptTokens: number
@@ -23,6 +31,15 @@ export interface Price {
   readonly perCall: Readonly<Record<string, Pico>>
   /** Picodollars for the request itself, whatever its tokens. */
   readonly perRequest: Pico
+  /** What stands in for `perRequest` where the usage tells the search context; never more than `perRequest`. */
+  readonly perRequestBySearchContext: Readonly<Record<string, Pico>>
+  /** The rates of the service tiers other than the standard one, by name. */
+  readonly serviceTiers: Readonly<Record<string, ServiceTier>>
+  /**
+   * Buckets that cost something else than text where they are sold, and for which no rate is stated: the rate in
+   * `rates` is that of text, and too low. Requests that are known to use one are refused.
+   */
+  readonly unstated: readonly TokenBucket[]
 }
 
 /** The version of the price that test keys pay: nothing at all. */
@@ -39,6 +56,11 @@ export interface CostLine {
 export interface Cost {
   readonly lines: readonly CostLine[]
   readonly total: Pico
+  /**
+   * What was charged at the standard rate because its own is not known, so that the provider may bill another amount:
+   * `service_tier:priority`, or the name of a bucket. Empty for a cost that is exact.
+   */
+  readonly unpriced: readonly string[]
 }
 
 /** Whether no call can cost anything at this price, whatever its usage. */
@@ -48,13 +70,18 @@ export function isFree(price: Price): boolean {
 }
 
 /** The rates that apply to a prompt of this many tokens: the highest tier it exceeds, for the whole call. */
-export function ratesFor(price: Price, prompt: number): Rates {
+export function ratesFor(price: TieredRates, prompt: number): Rates {
   return price.tiers.findLast((tier) => prompt > tier.abovePromptTokens)?.rates ?? price.rates
 }
 
-/** The cost of a call, line by line; lines of nothing are left out, and the lines add up to the total exactly. */
+/**
+ * The cost of a call, line by line; lines of nothing are left out, and the lines add up to the total exactly. An answer
+ * that says at which service tier it was served is priced at that tier, whatever was asked for.
+ */
 export function costOf(usage: Usage, price: Price): Cost {
-  const rates = ratesFor(price, promptTokens(usage))
+  const { serviceTier } = usage
+  const atTier = serviceTier === undefined ? price : named(price.serviceTiers, serviceTier)
+  const rates = ratesFor(atTier ?? price, promptTokens(usage))
   const lines: CostLine[] = []
   let total = 0n
   const add = (item: CostLine['item'], quantity: number, rate: Pico) => {
@@ -66,8 +93,21 @@ export function costOf(usage: Usage, price: Price): Cost {
   const charged = usage.billed === undefined ? usage : { ...noUsage, ...usage.billed }
   for (const bucket of tokenBuckets) add(bucket, charged[bucket], rates[bucket])
   for (const name in usage.toolCalls) add(`call:${name}`, usage.toolCalls[name]!, price.perCall[name] ?? 0n)
-  if (price.perRequest > 0n) add('request', 1, price.perRequest)
-  return { lines, total }
+  const perRequest = requestFee(usage, price)
+  if (perRequest > 0n) add('request', 1, perRequest)
+  const unpriced: string[] = price.unstated.filter((bucket) => charged[bucket] > 0)
+  if (!atTier) unpriced.push(`service_tier:${serviceTier}`)
+  return { lines, total, unpriced }
+}
+
+function requestFee({ searchContext }: Usage, price: Price): Pico {
+  const told = searchContext === undefined ? undefined : named(price.perRequestBySearchContext, searchContext)
+  return told ?? price.perRequest
+}
+
+/** The names come from providers, and some of those are properties of every object. */
+function named<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined
 }
 
 /** The most that one token can cost. */
@@ -98,6 +138,7 @@ function highestOf(all: readonly Rates[]): HighestRates {
   const input = all.flatMap((rates) => [
     rates.input,
     rates.cacheRead,
+    rates.cacheReadAudio,
     rates.cacheWrite5m,
     rates.cacheWrite1h,
     rates.inputAudio,

@@ -44,6 +44,13 @@ export interface Receipt {
   /** Set aside while the call runs. */
   readonly held: string
   readonly price_version: string
+  /** The service tier that the provider says it served at; null for the standard one. */
+  readonly service_tier: string | null
+  /**
+   * What was charged at the standard rate because the catalog has no rate for it, so that the provider may bill another
+   * amount: `service_tier:priority`, `input_audio`. Empty for an exact charge.
+   */
+  readonly unpriced: readonly string[]
   readonly drawn: readonly { readonly pool: string; readonly lot: string; readonly amount: string }[]
   readonly provider: string | null
   readonly upstream_model: string | null
@@ -94,6 +101,8 @@ export function receiptOf(record: CallRecord): Receipt {
     absorbed: formatUsd(record.absorbed),
     held: formatUsd(record.state === 'open' ? record.hold : 0n),
     price_version: served?.priceVersion ?? record.priceVersion,
+    service_tier: usage?.serviceTier ?? null,
+    unpriced: (served?.unpriced ?? []).map((what) => (what.includes(':') ? what : wireName(what))),
     drawn: record.drawn.map(({ pool, lot, amount }) => ({ pool, lot, amount: formatUsd(amount) })),
     provider: served?.provider ?? null,
     upstream_model: served?.upstreamModel ?? null,

@@ -85,6 +85,16 @@ const receipt = z.object({
   absorbed: usd.describe('What the operator bears; charged + absorbed = total.'),
   held: usd.describe('Set aside while the call runs.'),
   price_version: z.string(),
+  service_tier: z
+    .string()
+    .nullable()
+    .describe('The service tier that the provider says it served at; null for the standard one.'),
+  unpriced: z
+    .array(z.string())
+    .describe(
+      'What was charged at the standard rate because the catalog has no rate for it, so that the provider may bill ' +
+        'another amount (`service_tier:priority`, `input_audio`). Empty for an exact charge.',
+    ),
   drawn: z.array(z.object({ pool: z.string(), lot: z.string(), amount: usd })).describe('What paid.'),
   provider: z.string().nullable(),
   upstream_model: z.string().nullable(),

@@ -300,6 +300,8 @@ export const receipt = {
     absorbed: '0',
     held: '0',
     price_version: 'pv_b1d179a0d262',
+    service_tier: null,
+    unpriced: [],
     drawn: [{ pool: 'purchased', lot: 'lot_a14fd2a28fa3232fd409b849', amount: '0.0000075' }],
     provider: 'sim',
     upstream_model: 'echo',

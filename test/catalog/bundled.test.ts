@@ -7,6 +7,9 @@ import { catalogFileSchema, rowSchema } from '../../src/catalog/row.ts'
 import { simModels } from '../../src/catalog/sim-models.ts'
 import { acknowledgementsSchema } from '../../src/catalog/sources/merge.ts'
 import { coveredProviders } from '../../src/catalog/sources/providers.ts'
+import { noUsage } from '../../src/conversation/usage.ts'
+import { formatUsd } from '../../src/credits/money.ts'
+import { ceilingOf, costOf } from '../../src/credits/price.ts'
 
 const file = bundledCatalog()
 const providersKnown = new Set(['sim', ...coveredProviders.map((provider) => provider.id)])
@@ -105,7 +108,7 @@ describe('the committed catalog', () => {
   })
 })
 
-// Figures both sources state (of gpt-5.6-luna all but the tier's limit, which is off by one in one of them): the
+// Figures both sources state (of gpt-5.6-luna all but the tier's limit, which OpenAI's page decides): the
 // rows say so in `source`, and the merge fails where they differ.
 describe('known prices, USD per million tokens', () => {
   const none: unknown[] = []
@@ -116,7 +119,7 @@ describe('known prices, USD per million tokens', () => {
     ['openai/gpt-4.1', 2, 0.5, 2, 2, 8, none],
     ['openai/gpt-5', 1.25, 0.125, 1.25, 1.25, 10, none],
     ['openai/o3', 2, 0.5, 2, 2, 8, none],
-    ['openai/gpt-5.6-luna', 0.2, 0.02, 0.25, 0.25, 1.2, [[271_999, 0.4, 1.8]]],
+    ['openai/gpt-5.6-luna', 0.2, 0.02, 0.25, 0.25, 1.2, [[272_000, 0.4, 1.8]]],
     ['anthropic/claude-haiku-4-5', 1, 0.1, 1.25, 2, 5, none],
     ['anthropic/claude-opus-4-5', 5, 0.5, 6.25, 10, 25, none],
     ['anthropic/claude-sonnet-4-6', 3, 0.3, 3.75, 6, 15, none],
@@ -133,6 +136,58 @@ describe('known prices, USD per million tokens', () => {
       output,
       tiers: tiers as never,
     })
+  })
+
+  test('OpenAI has one boundary of long prompts: 272,000 tokens still pay the base rate', () => {
+    const limits = file.models
+      .filter(({ id }) => /^(openai|bedrock)\//.test(id) && /gpt-/.test(id))
+      .flatMap(({ price }) => price?.tiers ?? [])
+      .map((tier) => tier.above_prompt_tokens)
+    expect(limits.length).toBeGreaterThan(30)
+    expect(new Set(limits)).toEqual(new Set([272_000]))
+    const { price } = catalog.resolve('openai/gpt-5.6-luna').offers[0]!
+    const inputAt = (prompt: number) => costOf({ ...noUsage, input: prompt }, price).lines[0]!.rate
+    expect([inputAt(272_000), inputAt(272_001)]).toEqual([200_000n, 400_000n])
+  })
+
+  test('whoever reads or writes sound has a rate for it, or a provider that reports what it costs', () => {
+    const reporting = new Set(coveredProviders.filter(({ reportsCost }) => reportsCost).map(({ id }) => id))
+    const heard = catalog.list().filter((model) => model.inputModalities.includes('audio'))
+    expect(heard.length).toBeGreaterThan(20)
+    for (const { id, offers } of heard)
+      if (!reporting.has(offers[0]!.provider))
+        expect([id, offers[0]!.price.unstated]).toEqual([id, expect.not.arrayContaining(['inputAudio'])])
+  })
+
+  test.each([
+    ['mistral/voxtral-small-latest', ['inputAudio', 'outputAudio', 'outputImage']],
+    ['bedrock/mistral.voxtral-mini-3b-2507', ['inputAudio', 'outputAudio', 'outputImage']],
+    ['openai/gpt-audio', ['outputImage']],
+    ['gemini/gemini-2.5-flash', ['outputAudio', 'outputImage']],
+    ['gemini/gemini-3.1-pro-preview', ['outputAudio', 'outputImage']],
+    ['sim/echo', ['outputAudio', 'outputImage']],
+  ] as const)('%s states no rate for %p', (id, unstated) => {
+    expect(catalog.resolve(id).offers[0]!.price.unstated).toEqual(unstated)
+  })
+
+  // https://ai.google.dev/gemini-api/docs/pricing
+  test('cached sound has its own rate at Gemini', () => {
+    const { rates } = catalog.resolve('gemini/gemini-2.5-flash').offers[0]!.price
+    expect([rates.cacheRead, rates.cacheReadAudio, rates.inputAudio]).toEqual([30_000n, 100_000n, 1_000_000n])
+  })
+
+  // https://docs.perplexity.ai/getting-started/pricing
+  test.each([
+    ['sonar', '0.005', '0.008', '0.012'],
+    ['sonar-reasoning-pro', '0.006', '0.01', '0.014'],
+  ])("a request to Perplexity's %s costs %s, %s or %s by its search context", (name, low, medium, high) => {
+    const { price } = catalog.resolve(`perplexity/${name}`).offers[0]!
+    const fee = (searchContext?: string) =>
+      formatUsd(costOf({ ...noUsage, ...(searchContext && { searchContext }) }, price).total)
+    expect([fee('low'), fee('medium'), fee('high')]).toEqual([low, medium, high])
+    // Nobody said: the most it can have been, which is also what is held for it.
+    expect([fee(), fee('gigantic'), fee('constructor')]).toEqual([high, high, high])
+    expect(formatUsd(ceilingOf({ promptTokens: 0, outputTokens: 0, toolCalls: {} }, price))).toBe(high)
   })
 
   test('a web search costs a cent at OpenAI and Anthropic', () => {

@@ -81,6 +81,41 @@ describe('a price', () => {
     expect(refused.error?.issues[0]?.message).toContain('as a string')
   })
 
+  test('has the rates of other service tiers, each a factor of all standard ones', () => {
+    const tier = { above_prompt_tokens: 100, input: '2', output: '4' }
+    const price = buildPrice({
+      input: '1',
+      output: '2',
+      tiers: [tier],
+      service_tiers: { flex: '0.5', priority: '1.75' },
+    })
+    const { flex, priority } = price.serviceTiers
+    expect([flex?.rates.input, flex?.rates.output, flex?.tiers[0]?.rates.output]).toEqual([
+      500_000n,
+      1_000_000n,
+      2_000_000n,
+    ])
+    expect([priority?.rates.input, priority?.tiers[0]?.rates.input]).toEqual([1_750_000n, 3_500_000n])
+    expect(buildPrice(specOf(price))).toEqual(price)
+    expect(price.version).not.toBe(buildPrice({ input: '1', output: '2', tiers: [tier] }).version)
+  })
+
+  test('is refused where a service tier would cost parts of a picodollar', () => {
+    const spec = { input: '0.000001', output: '1', service_tiers: { flex: '0.5' } }
+    expect(() => buildPrice(spec)).toThrow('service_tiers.flex')
+    for (const factor of ['-1', '0,5', '1e3', ''])
+      expect(priceSpecSchema.safeParse({ ...spec, service_tiers: { flex: factor } }).success).toBe(false)
+  })
+
+  test('says which media it has no rate for, unless all is free; saying that they cost what text costs is the same price', () => {
+    const flat = { input: '1', output: '2' }
+    const stated = buildPrice({ ...flat, input_audio: '1', output_audio: '2', output_image: '2' })
+    expect(buildPrice(flat).unstated).toEqual(['inputAudio', 'outputAudio', 'outputImage'])
+    expect([stated.unstated, buildPrice({ input: '0', output: '0' }).unstated]).toEqual([[], []])
+    expect(stated.version).toBe(buildPrice(flat).version)
+    expect(buildPrice({ ...flat, input_audio: '8' }).rates.cacheReadAudio).toBe(8_000_000n)
+  })
+
   const rate = fc.bigInt({ min: 0n, max: 10n ** 10n }).map(formatUsdPerMillion)
   const rates = fc.record(
     { input: rate, output: rate, cache_read: rate, cache_write: rate, cache_write_1h: rate, reasoning: rate },

@@ -14,7 +14,16 @@ export function priceOf(input: bigint, output: bigint): Price {
   const rates = Object.fromEntries(
     tokenBuckets.map((bucket) => [bucket, /output|reasoning/i.test(bucket) ? output : input]),
   ) as Rates
-  return { version: `pv_${input}_${output}`, rates, tiers: [], perCall: {}, perRequest: 0n }
+  return {
+    version: `pv_${input}_${output}`,
+    rates,
+    tiers: [],
+    perCall: {},
+    perRequest: 0n,
+    perRequestBySearchContext: {},
+    serviceTiers: {},
+    unstated: [],
+  }
 }
 
 export const price = priceOf(1_000_000n, 2_000_000n)

@@ -51,6 +51,9 @@ const price: fc.Arbitrary<Price> = fc.record({
     .map((list) => list.map((each, at) => ({ abovePromptTokens: (at + 1) * 50, rates: each }))),
   perCall: fc.constant({ web_search: 70n }),
   perRequest: fc.bigInt({ min: 0n, max: 9n }),
+  perRequestBySearchContext: fc.constant({}),
+  serviceTiers: fc.constant({}),
+  unstated: fc.constant([]),
 })
 
 test('no usage within a bound costs more than its ceiling, and the lines of a cost add up to it', () => {
@@ -58,7 +61,7 @@ test('no usage within a bound costs more than its ceiling, and the lines of a co
   fc.assert(
     fc.property(
       price,
-      fc.array(tokens, { minLength: 10, maxLength: 10 }),
+      fc.array(tokens, { minLength: tokenBuckets.length, maxLength: tokenBuckets.length }),
       fc.integer({ min: 0, max: 3 }),
       fc.nat(20),
       (price, counts, calls, slack) => {
@@ -70,6 +73,7 @@ test('no usage within a bound costs more than its ceiling, and the lines of a co
         const prompt =
           usage.input +
           usage.cacheRead +
+          usage.cacheReadAudio +
           usage.cacheWrite5m +
           usage.cacheWrite1h +
           usage.inputAudio +

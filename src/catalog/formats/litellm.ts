@@ -36,6 +36,7 @@ type Entry = z.infer<typeof entrySchema>
 const fieldOf: Readonly<Record<RateField, string>> = {
   input: 'input_cost_per_token',
   cache_read: 'cache_read_input_token_cost',
+  cache_read_audio: 'cache_read_input_audio_token_cost',
   cache_write: 'cache_creation_input_token_cost',
   cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
   output: 'output_cost_per_token',
@@ -191,6 +192,7 @@ export function exportLiteLlm(models: readonly Model[]): Exported {
   return { text: `${JSON.stringify(file, null, 1)}\n`, left }
 }
 
+/** The rates of service tiers stay behind: the format has fields for two of them, whose names are its own. */
 function pricesOf(model: Model): Record<string, unknown> | string {
   const [offer] = model.offers
   if (offer === undefined || model.offers.length > 1) return 'it has several offers'
@@ -209,6 +211,9 @@ function pricesOf(model: Model): Record<string, unknown> | string {
 
 function numbers(spec: RateSpec, suffix: string): Record<string, number> {
   return Object.fromEntries(
-    fields.map(([rate, field]) => [`${field}${suffix}`, Number(shiftDecimal(spec[rate] ?? '0', -6))]),
+    fields.flatMap(([rate, field]) => {
+      const written = spec[rate]
+      return written === undefined ? [] : [[`${field}${suffix}`, Number(shiftDecimal(written, -6))]]
+    }),
   )
 }

@@ -186,15 +186,19 @@ export function exportModelsDev(models: readonly Model[]): Exported {
   return { text: `${JSON.stringify(file, null, 1)}\n`, left }
 }
 
+/** The rates of service tiers stay behind: the format has no word for them. */
 function costOf(model: Model): object | string {
   const [offer] = model.offers
   if (offer === undefined || model.offers.length > 1) return 'it has several offers'
   const spec = specOf(offer.price)
   if (spec.per_call !== undefined || spec.per_request !== undefined) return 'the format has no fees per call'
   const cards = [spec, ...(spec.tiers ?? [])]
-  if (cards.some((card) => card.input_image !== card.input || card.output_image !== card.output)) {
+  const differ = (rate: string | undefined, usual: string) => rate !== undefined && rate !== usual
+  if (cards.some((card) => differ(card.input_image, card.input) || differ(card.output_image, card.output))) {
     return 'the format has no rates for images'
   }
+  if (cards.some((card) => differ(card.cache_read_audio, card.cache_read ?? card.input)))
+    return 'the format has one rate for cache reads'
   if (cards.some((card) => card.cache_write_1h !== card.cache_write))
     return 'the format has one rate for cache writes'
   const tiers = spec.tiers?.map((tier) => ({
@@ -205,5 +209,6 @@ function costOf(model: Model): object | string {
 }
 
 function numbers(spec: Partial<PriceSpec>): Record<string, number> {
-  return Object.fromEntries(rateNames.map((name) => [name, Number(spec[name])]))
+  const stated = rateNames.filter((name) => spec[name] !== undefined)
+  return Object.fromEntries(stated.map((name) => [name, Number(spec[name])]))
 }

@@ -83,6 +83,7 @@ function startOf(constraint: ConditionalPrice['constraint']): string {
 const rateOf: Readonly<Record<string, RateField>> = {
   input_mtok: 'input',
   cache_read_mtok: 'cache_read',
+  cache_audio_read_mtok: 'cache_read_audio',
   cache_write_mtok: 'cache_write',
   cache_write_1h_mtok: 'cache_write_1h',
   output_mtok: 'output',
@@ -96,13 +97,8 @@ const feeOf: Readonly<Record<string, string>> = {
   web_searches_kcount: 'web_search',
   storage_searches_kcount: 'file_search',
 }
-/** A cached audio or image token is billed here as its bucket says: as cached text, or as fresh audio. */
-const ignored = new Set([
-  'cache_audio_read_mtok',
-  'cache_image_read_mtok',
-  'input_video_mtok',
-  'output_video_mtok',
-])
+/** A cached image token is billed here as cached text. */
+const ignored = new Set(['cache_image_read_mtok', 'input_video_mtok', 'output_video_mtok'])
 
 function specFrom(price: ModelPrice): { price: Partial<PriceSpec>; refusal: string | undefined } {
   const base: Partial<Record<RateField, string>> = {}

@@ -48,9 +48,10 @@ export async function mergeProvider(
   lifecycle: Readonly<Record<string, Lifecycle>>,
 ): Promise<Merged> {
   const merged: Merged = { rows: [], unpriced: [], open: [], used: [] }
+  const genaiModels = await sources.genai.models(provider.genai)
   const pairs = pairUp(
     provider,
-    await sources.genai.models(provider.genai),
+    genaiModels.map((model) => ({ ...model, price: withBoundaries(model.price, provider.tierBoundaries) })),
     await sources.pi.models(provider.pi),
   )
   for (const pair of pairs) {
@@ -71,6 +72,21 @@ export async function mergeProvider(
     else merged.rows.push(rowOf(id, pair, provider, price, sources, taken, lifecycle[id]))
   }
   return merged
+}
+
+function withBoundaries(
+  price: SourceModel['price'],
+  boundaries: CoveredProvider['tierBoundaries'] = {},
+): SourceModel['price'] {
+  const { tiers } = price
+  if (!tiers) return price
+  return {
+    ...price,
+    tiers: tiers.map((tier) => ({
+      ...tier,
+      above_prompt_tokens: boundaries[tier.above_prompt_tokens] ?? tier.above_prompt_tokens,
+    })),
+  }
 }
 
 function pairUp(
@@ -143,7 +159,21 @@ function priceOf(
         : { ...pi?.price, ...genai?.price, ...perCall }
   if (name.endsWith(':free') && stated.input === undefined) return { ...stated, input: '0', output: '0' }
   if (isEmbedding(name)) return { ...stated, output: stated.output ?? '0' }
-  return provider.doubleHourWrite?.test(name) ? withHourWrite(stated) : stated
+  const complete = provider.doubleHourWrite?.test(name) ? withHourWrite(stated) : stated
+  const factors = provider.serviceTiers.filter(({ models }) => models.test(name)).map((rule) => rule.factors)
+  return {
+    ...(provider.audioAtTextRate?.test(name) ? withAudioAtTextRate(complete) : complete),
+    ...(factors.length === 0
+      ? {}
+      : { service_tiers: Object.assign({}, ...factors) as Record<string, string> }),
+    ...provider.requestFees?.[name],
+  }
+}
+
+function withAudioAtTextRate(stated: Partial<PriceSpec>): Partial<PriceSpec> {
+  if (stated.input_audio !== undefined || stated.input === undefined) return stated
+  const tiers = stated.tiers?.map((tier) => ({ ...tier, input_audio: tier.input }))
+  return { ...stated, input_audio: stated.input, ...(tiers === undefined ? {} : { tiers }) }
 }
 
 function withHourWrite(stated: Partial<PriceSpec>): Partial<PriceSpec> {
@@ -191,7 +221,8 @@ function rowOf(
   const embedding = isEmbedding(name)
   const reasoning = pi?.reasoning ?? /^o[134](-|$)|reason|thinking|magistral/.test(name)
   const set = embedding ? 'embeddings' : reasoning ? provider.reasoningParameters : provider.parameters
-  const audio = price.input_audio !== undefined || /audio|voxtral/.test(name)
+  // Sound without a rate of its own is refused, except where the provider says with each answer what it costs.
+  const audio = price.input_audio !== undefined || (provider.reportsCost && /audio|voxtral/.test(name))
   const input = [...(pi?.input ?? ['text' as const]), ...(audio ? ['audio' as const] : [])]
   const context = pi?.contextLength ?? genai?.contextLength
   const created = releaseOf(name)

@@ -1,5 +1,13 @@
 // Which providers the bundled catalog covers, what each source calls them, and what holds for all models of one.
 
+import type { PriceSpec } from '../price-spec.ts'
+
+/** The factors of the models whose names match, by the service tier that an answer names. */
+export interface ServiceTierRule {
+  readonly models: RegExp
+  readonly factors: Readonly<Record<string, string>>
+}
+
 export interface CoveredProvider {
   readonly id: string
   /** Its name in @pydantic/genai-prices and in @earendil-works/pi-ai; '' where that source does not cover it. */
@@ -14,6 +22,18 @@ export interface CoveredProvider {
   readonly skip: RegExp | undefined
   /** Models whose one-hour cache write costs twice their input, where no source states it. */
   readonly doubleHourWrite: RegExp | undefined
+  /**
+   * Where genai-prices puts the boundary of a tier a token away from the provider's own page: what it says, and what is
+   * right. A tier applies above its boundary.
+   */
+  readonly tierBoundaries: Readonly<Record<number, number>> | undefined
+  /** Models whose page has one input price for text, images, video and audio alike, where no source says so. */
+  readonly audioAtTextRate: RegExp | undefined
+  /** What its other service tiers cost, as factors of the standard rates; a tier that is missing has no known rate. */
+  readonly serviceTiers: readonly ServiceTierRule[]
+  /** By model: the fee of a request, where it depends on how much is searched for it. */
+  readonly requestFees:
+    Readonly<Record<string, Pick<PriceSpec, 'per_request' | 'per_request_by_search_context'>>> | undefined
   /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
   readonly fees: Readonly<Record<string, string>> | undefined
   /** It charges what it reports with each answer; the rates then only serve holds and estimates. */
@@ -29,11 +49,57 @@ const plain = {
   sellsGenaiOnly: false,
   skip: undefined,
   doubleHourWrite: undefined,
+  tierBoundaries: undefined,
+  audioAtTextRate: undefined,
+  serviceTiers: [],
+  requestFees: undefined,
   fees: undefined,
   reportsCost: false,
   parameters: 'openai-compatible',
   reasoningParameters: 'openai-compatible-reasoning',
 } as const
+
+// "Prompts with >272K input tokens are priced at 2x input and 1.5x output for the full session": 272,000 tokens still
+// pay the base rate. https://developers.openai.com/api/docs/models/gpt-5.4
+const openaiBoundaries = { 271_999: 272_000 }
+
+// https://developers.openai.com/api/docs/pricing: flex costs what the Batch API costs, half the standard rates; priority
+// costs more by a factor that differs between models (the same as those that Vercel lists as `-fast`).
+const snapshot = String.raw`(-\d{4}-\d\d-\d\d)?$`
+const openaiServiceTiers: readonly ServiceTierRule[] = [
+  {
+    models: new RegExp(
+      `^(gpt-5(\\.[1-6])?(-(mini|nano|sol|terra|luna))?|gpt-6(\\.1)?-(astra|sol|luna)|o3|o4-mini)${snapshot}`,
+    ),
+    factors: { flex: '0.5' },
+  },
+  {
+    models: new RegExp(
+      `^(gpt-5(\\.[124])?|gpt-5\\.3-codex|gpt-5\\.4-mini|gpt-5\\.6-(sol|terra|luna)|gpt-6(\\.1)?-(astra|sol|luna)|gpt-4\\.1-nano)${snapshot}`,
+    ),
+    factors: { priority: '2' },
+  },
+  { models: new RegExp(`^gpt-5\\.5${snapshot}`), factors: { priority: '2.5' } },
+  { models: new RegExp(`^gpt-5-mini${snapshot}`), factors: { priority: '1.8' } },
+  { models: new RegExp(`^(gpt-4\\.1(-mini)?|o3)${snapshot}`), factors: { priority: '1.75' } },
+  { models: /^gpt-4o$/, factors: { priority: '1.7' } },
+]
+
+// https://docs.perplexity.ai/getting-started/pricing: USD per request by search context. What a call is held at is the
+// highest; an answer tells which it was.
+const sonarFees = {
+  per_request: '0.012',
+  per_request_by_search_context: { low: '0.005', medium: '0.008', high: '0.012' },
+}
+const sonarProFees = {
+  per_request: '0.014',
+  per_request_by_search_context: { low: '0.006', medium: '0.01', high: '0.014' },
+}
+
+// https://ai.google.dev/gemini-api/docs/pricing (read 2026-10-07): Pro, and the Flash models from 3.5 on, have one input
+// price; the Flash models before them price audio apart.
+const oneGeminiPrice =
+  /^gemini-(2\.5|3|3\.1)-(pro|computer-use)|^gemini-pro-latest$|^gemini-3\.[5-9]-flash|^gemini-4/
 
 // Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.
 const otherApis =
@@ -51,6 +117,8 @@ export const coveredProviders: readonly CoveredProvider[] = [
       `${otherApis.source}|^(ada|babbage|curie|davinci|text-(ada|curie|davinci).*)$|instruct|gpt-oss|35-|-high$|^gpt-3.5-0301$|^computer-use$|^codex-mini$|deep-research`,
     ),
     fees: { web_search: '0.01', file_search: '0.0025' },
+    tierBoundaries: openaiBoundaries,
+    serviceTiers: openaiServiceTiers,
     parameters: 'openai',
     reasoningParameters: 'openai-reasoning',
   },
@@ -83,6 +151,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     skip: new RegExp(
       `${otherApis.source}|^claude|^anthropic|^gemini-(flash|pro)-1|^gemini-(pro|1\\.)|-maas$|^gemma`,
     ),
+    audioAtTextRate: oneGeminiPrice,
     parameters: 'gemini',
     reasoningParameters: 'gemini-reasoning',
   },
@@ -91,6 +160,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     id: 'vertex',
     genai: 'google',
     pi: 'google-vertex',
+    audioAtTextRate: oneGeminiPrice,
     parameters: 'gemini',
     reasoningParameters: 'gemini-reasoning',
   },
@@ -128,6 +198,12 @@ export const coveredProviders: readonly CoveredProvider[] = [
     genai: 'perplexity',
     sellsGenaiOnly: true,
     skip: /^llama|^r1-|sonar-pro-search/,
+    requestFees: {
+      sonar: sonarFees,
+      'sonar-reasoning': sonarFees,
+      'sonar-pro': sonarProFees,
+      'sonar-reasoning-pro': sonarProFees,
+    },
     reportsCost: true,
   },
   { ...plain, id: 'moonshot', genai: 'moonshotai', pi: 'moonshotai', sellsGenaiOnly: true },
@@ -143,6 +219,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
   {
     ...plain,
     id: 'bedrock',
+    tierBoundaries: openaiBoundaries,
     genai: 'aws',
     pi: 'amazon-bedrock',
     doubleHourWrite: /anthropic\.claude/,

@@ -15,7 +15,7 @@ export function wireCounters(usage: Usage): JsonObject {
   return {
     input_tokens: usage.input + usage.inputAudio + usage.inputImage,
     cache_creation_input_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
-    cache_read_input_tokens: usage.cacheRead,
+    cache_read_input_tokens: usage.cacheRead + usage.cacheReadAudio,
     cache_creation: {
       ephemeral_5m_input_tokens: usage.cacheWrite5m,
       ephemeral_1h_input_tokens: usage.cacheWrite1h,

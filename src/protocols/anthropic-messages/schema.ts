@@ -83,6 +83,7 @@ const countersSchema = z.object({
 const usageSchema = countersSchema.extend({
   server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
   iterations: z.array(countersSchema).nullish().catch(undefined),
+  service_tier: z.string().nullish().catch(undefined),
 })
 
 export type WireUsage = z.infer<typeof usageSchema>

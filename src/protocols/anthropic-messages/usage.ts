@@ -1,6 +1,6 @@
 // Anthropic's counters as disjoint buckets: cached tokens lie beside the input count, thinking inside the output.
 
-import { count, noUsage, type Usage } from '../../conversation/usage.ts'
+import { count, noUsage, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import type { WireCounters, WireUsage } from './schema.ts'
 
 /**
@@ -27,6 +27,7 @@ export function usageOf(wire: WireUsage): Usage {
   const summed = rounds.reduce(add, emptyBuckets)
   const spent = total(summed) >= total(top) && rounds.length > 0 ? summed : top
   const thinking = Math.min(spent.completion, Math.max(summed.thinking, top.thinking))
+  const serviceTier = serviceTierOf(wire.service_tier)
   const searches = count(wire.server_tool_use?.web_search_requests)
   return {
     ...noUsage,
@@ -37,6 +38,7 @@ export function usageOf(wire: WireUsage): Usage {
     output: spent.completion - thinking,
     reasoning: thinking,
     toolCalls: searches > 0 ? { web_search: searches } : {},
+    ...(serviceTier && { serviceTier }),
   }
 }
 

@@ -83,7 +83,7 @@ export function parseWhole(body: unknown, context: ParseContext): readonly ChatE
     ['messageStart', {}],
     ...answer.output.message.content.flatMap(wireEvents),
     ...(answer.stopReason == null ? [] : [['messageStop', { stopReason: answer.stopReason }] as const]),
-    ['metadata', { usage: answer.usage }],
+    ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
   ]
   let state = initialState
   const events = wire.flatMap(([name, event]) => {
@@ -145,7 +145,9 @@ function stepEvent(state: BedrockState, name: string, event: unknown, context: P
     case 'metadata': {
       const told = eventSchemas.metadata.safeParse(event).data
       if (!told) return unreadable()
-      const usage: ChatEvent[] = told.usage ? [{ kind: 'usage', usage: usageOf(told.usage) }] : []
+      const usage: ChatEvent[] = told.usage
+        ? [{ kind: 'usage', usage: usageOf(told.usage, told.serviceTier?.type) }]
+        : []
       return finish({ ...state, metadata: true }, usage)
     }
     default:

@@ -32,6 +32,9 @@ const usageSchema = z.object({
     .catch(undefined),
 })
 
+/** The tier that the call was served at. */
+const serviceTier = z.object({ type: text }).nullish().catch(undefined)
+
 export type WireUsage = z.infer<typeof usageSchema>
 
 const toolUse = z.object({
@@ -68,6 +71,7 @@ export const answerSchema = z.object({
   output: z.object({ message: z.object({ content: z.array(blockSchema) }) }),
   stopReason: text,
   usage: usageSchema.nullish().catch(undefined),
+  serviceTier,
 })
 
 const contentBlockIndex = z.number()
@@ -94,7 +98,7 @@ export const eventSchemas = {
   }),
   contentBlockStop: z.object({ contentBlockIndex }),
   messageStop: z.object({ stopReason: z.string() }),
-  metadata: z.object({ usage: usageSchema.nullish().catch(undefined) }),
+  metadata: z.object({ usage: usageSchema.nullish().catch(undefined), serviceTier }),
 } as const
 
 export type WireDelta = z.infer<typeof eventSchemas.contentBlockDelta>['delta']

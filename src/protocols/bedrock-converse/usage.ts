@@ -1,9 +1,11 @@
 // Bedrock's counters as disjoint buckets: cached tokens lie beside the input, reasoning inside the output, uncounted.
 
-import { count, noUsage, type Usage } from '../../conversation/usage.ts'
+import { count, noUsage, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import type { WireUsage } from './schema.ts'
 
-export function usageOf(wire: WireUsage): Usage {
+/** `servedAt` is the service tier that the answer names beside its counters. */
+export function usageOf(wire: WireUsage, servedAt: unknown): Usage {
+  const serviceTier = serviceTierOf(servedAt)
   const long = (wire.cacheDetails ?? [])
     .filter((detail) => detail.ttl === '1h')
     .reduce((sum, detail) => sum + count(detail.inputTokens), 0)
@@ -15,5 +17,6 @@ export function usageOf(wire: WireUsage): Usage {
     cacheWrite5m: written - long,
     cacheWrite1h: long,
     output: count(wire.outputTokens),
+    ...(serviceTier && { serviceTier }),
   }
 }

@@ -78,7 +78,9 @@ function isPlainUsage(value: unknown): boolean {
     arePlainDetails(value.promptTokensDetails) &&
     arePlainDetails(value.cacheTokensDetails) &&
     arePlainDetails(value.candidatesTokensDetails) &&
-    arePlainDetails(value.toolUsePromptTokensDetails)
+    arePlainDetails(value.toolUsePromptTokensDetails) &&
+    isText(value.trafficType) &&
+    isText(value.serviceTier)
   )
 }
 

@@ -50,6 +50,9 @@ const usageMetadata = objectOf({
   cacheTokensDetails: listOf(tokenDetail),
   candidatesTokensDetails: listOf(tokenDetail),
   toolUsePromptTokensDetails: listOf(tokenDetail),
+  // Vertex and the Gemini API have a name each for how the call was served.
+  trafficType: text,
+  serviceTier: text,
 })
 
 const source = objectOf({ uri: text, title: text })

@@ -1,7 +1,7 @@
 // Gemini's usage counters as ours. Cached tokens lie inside the prompt count; thoughts and the prompts of built-in
 // tools lie beside it (total = prompt + tool prompts + candidates + thoughts).
 
-import { count, disjoint, type Usage } from '../../conversation/usage.ts'
+import { count, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import type { TokenDetail, UsageMetadata } from './schema.ts'
 
 /**
@@ -20,6 +20,8 @@ export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetada
     cacheTokensDetails: chunk.cacheTokensDetails ?? before?.cacheTokensDetails,
     candidatesTokensDetails: chunk.candidatesTokensDetails ?? before?.candidatesTokensDetails,
     toolUsePromptTokensDetails: chunk.toolUsePromptTokensDetails ?? before?.toolUsePromptTokensDetails,
+    trafficType: chunk.trafficType ?? before?.trafficType,
+    serviceTier: chunk.serviceTier ?? before?.serviceTier,
   }
 }
 
@@ -37,10 +39,12 @@ export function usageOf(
       ? // Zero when left out, unless the total knows of more.
         Math.max(0, count(counters.totalTokenCount) - prompt - toolPrompt - thoughts)
       : count(counters.candidatesTokenCount)
-  return disjoint({
+  const serviceTier = serviceTierOf(counters.serviceTier ?? counters.trafficType)
+  const usage = disjoint({
     prompt: prompt + toolPrompt,
     completion: candidates + thoughts,
     cacheRead: Math.min(count(counters.cachedContentTokenCount), prompt),
+    cacheReadAudio: tokensOf(counters.cacheTokensDetails, 'AUDIO'),
     inputAudio: askedIn(counters, 'AUDIO'),
     inputImage: askedIn(counters, 'IMAGE'),
     reasoning: thoughts,
@@ -48,6 +52,7 @@ export function usageOf(
     outputImage: tokensOf(counters.candidatesTokensDetails, 'IMAGE'),
     toolCalls,
   })
+  return serviceTier === undefined ? usage : { ...usage, serviceTier }
 }
 
 /** The tokens of the prompt in one modality. A cached token is already in the cache bucket, whatever it depicts. */

@@ -1,8 +1,8 @@
 // The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { count, disjoint, type Usage } from '../../conversation/usage.ts'
-import { isObject } from '../json.ts'
+import { count, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import { isObject, nonEmpty } from '../json.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
 /** The quirks that decide how counters are read. */
@@ -13,13 +13,31 @@ export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorre
  * Undefined where it carries none. Counters are cumulative in every dialect: the last one read holds.
  */
 export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefined {
-  const found = usageOf(chunk.usage, quirks) ?? usageOf(object(chunk.x_groq)?.usage, quirks)
-  if (found || !Array.isArray(chunk.choices)) return found
-  for (const choice of chunk.choices) {
-    const usage = usageOf(object(choice)?.usage, quirks)
-    if (usage) return usage
-  }
-  return undefined
+  const raw = reportedUsage(chunk)
+  return raw && usageOf(raw, quirks)
+}
+
+/**
+ * The usage object of a chunk, wherever its provider keeps it: on the chunk, in `x_groq`, on a choice. The service tier
+ * stands beside it on the wire and inside it here.
+ */
+export function reportedUsage(chunk: JsonObject): JsonObject | undefined {
+  const raw = usageObject(chunk)
+  const tier = chunk.service_tier
+  return raw && raw.service_tier === undefined && typeof tier === 'string'
+    ? { ...raw, service_tier: tier }
+    : raw
+}
+
+function usageObject(chunk: JsonObject): JsonObject | undefined {
+  const found = [chunk.usage, object(chunk.x_groq)?.usage].find(countsTokens)
+  if (found || !Array.isArray(chunk.choices)) return object(found)
+  return object(chunk.choices.map((choice) => object(choice)?.usage).find(countsTokens))
+}
+
+function countsTokens(raw: unknown): boolean {
+  const usage = object(raw)
+  return [usage?.prompt_tokens, usage?.completion_tokens, usage?.total_tokens].some(isCounter)
 }
 
 /**
@@ -28,14 +46,15 @@ export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefin
  */
 export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
   const usage = object(raw)
-  if (!usage) return undefined
-  if (![usage.prompt_tokens, usage.completion_tokens, usage.total_tokens].some(isCounter)) return undefined
+  if (!usage || !countsTokens(usage)) return undefined
 
   const promptParts = object(usage.prompt_tokens_details) ?? {}
   const completionParts = object(usage.completion_tokens_details) ?? {}
   const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
   const { prompt, completion } = totals(usage, reasoning, quirks)
-  return disjoint({
+  const serviceTier = serviceTierOf(usage.service_tier)
+  const searchContext = nonEmpty(usage.search_context_size)
+  const counted = disjoint({
     prompt,
     completion,
     cacheRead: count(
@@ -54,6 +73,8 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
     toolCalls: toolCalls(usage),
     reportedCost: reportedCost(usage, quirks),
   })
+  if (serviceTier === undefined && searchContext === undefined) return counted
+  return { ...counted, ...(serviceTier && { serviceTier }), ...(searchContext && { searchContext }) }
 }
 
 /** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */

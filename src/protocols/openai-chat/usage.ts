@@ -16,7 +16,7 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: {
-      cached_tokens: usage.cacheRead,
+      cached_tokens: usage.cacheRead + usage.cacheReadAudio,
       cache_write_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
       audio_tokens: usage.inputAudio,
       ...(usage.inputImage > 0 ? { image_tokens: usage.inputImage } : {}),

@@ -114,7 +114,7 @@ export function wireUsage(usage: Usage, bill: Bill): JsonObject {
   return {
     input_tokens: input,
     input_tokens_details: {
-      cached_tokens: usage.cacheRead,
+      cached_tokens: usage.cacheRead + usage.cacheReadAudio,
       cache_write_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
     },
     output_tokens: output,

@@ -214,7 +214,7 @@ function endingOf(response: JsonObject): { readonly told: string; readonly nativ
 }
 
 function usageEvents(response: JsonObject, searches: number, quirks: ResponsesQuirks): readonly ChatEvent[] {
-  const usage = usageOf(response.usage, searches, quirks)
+  const usage = usageOf(response, searches, quirks)
   return usage === undefined ? [] : [{ kind: 'usage', usage }]
 }
 

@@ -14,12 +14,14 @@ const names = {
 } as const
 
 /**
- * A response's `usage`; undefined when it counts nothing. `searches` is how many web searches its output shows: they
+ * The usage of a response; undefined when it counts nothing. `searches` is how many web searches its output shows: they
  * are billed by the call, and only xAI counts them itself.
  */
-export function usageOf(raw: unknown, searches: number, quirks: UsageQuirks): Usage | undefined {
+export function usageOf(response: JsonObject, searches: number, quirks: UsageQuirks): Usage | undefined {
+  const raw = response.usage
   if (!isObject(raw)) return undefined
-  const renamed: JsonObject = { ...raw }
+  const tier = response.service_tier
+  const renamed: JsonObject = { ...raw, ...(typeof tier === 'string' ? { service_tier: tier } : {}) }
   for (const [ours, theirs] of Object.entries(names)) {
     if (renamed[ours] !== undefined) renamed[theirs] = renamed[ours]
   }

@@ -77,6 +77,8 @@ function usageFacts(usage: Usage): Partial<Usage> {
   facts.toolCalls = usage.toolCalls
   if (usage.reportedCost !== undefined) facts.reportedCost = usage.reportedCost
   if (usage.billed !== undefined) facts.billed = usage.billed
+  if (usage.serviceTier !== undefined) facts.serviceTier = usage.serviceTier
+  if (usage.searchContext !== undefined) facts.searchContext = usage.searchContext
   return facts
 }
 

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
-import { costOf } from '../../../src/credits/price.ts'
+import { buildPrice } from '../../../src/catalog/price-spec.ts'
+import { costOf, type Price } from '../../../src/credits/price.ts'
 import { outbound } from '../../../src/protocols/cohere/outbound.ts'
 import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
 import { testStreams } from '../../support/stream-promises.ts'
@@ -105,8 +106,11 @@ describe.each(good.map((one) => [one.id, one] as const))('%s', (_, one) => {
     expect(promptTokens(usage)).toBe(tokens.input_tokens!)
     expect(completionTokens(usage)).toBe(tokens.output_tokens!)
     expect([usage.cacheRead, usage.reasoning]).toEqual([cached ?? 0, tokens.reasoning_tokens ?? 0])
-    const price = { version: 'v', tiers: [], perCall: {}, perRequest: 0n }
-    expect(costOf(usage, { ...price, rates: { ...unpriced, input: 3n, output: 5n } }).total).toBe(
+    const price: Price = {
+      ...buildPrice({ input: '0', output: '0' }),
+      rates: { ...unpriced, input: 3n, output: 5n },
+    }
+    expect(costOf(usage, price).total).toBe(
       BigInt(billed.input_tokens!) * 3n + BigInt(billed.output_tokens!) * 5n,
     )
   })
@@ -116,6 +120,7 @@ describe.each(good.map((one) => [one.id, one] as const))('%s', (_, one) => {
 const unpriced = {
   input: 0n,
   cacheRead: 1_000_000n,
+  cacheReadAudio: 1_000_000n,
   cacheWrite5m: 1_000_000n,
   cacheWrite1h: 1_000_000n,
   output: 0n,

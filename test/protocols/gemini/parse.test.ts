@@ -254,7 +254,8 @@ describe('usage', () => {
       candidatesTokensDetails: [{ modality: 'IMAGE', tokenCount: 9 }],
     })
     expect(usage).toMatchObject({
-      cacheRead: 40,
+      cacheRead: 10,
+      cacheReadAudio: 30,
       inputAudio: 20,
       inputImage: 20,
       input: 20,

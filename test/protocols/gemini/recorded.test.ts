@@ -97,7 +97,7 @@ describe.each(answered.map((each) => [`${each.provider}/${each.id}`, each] as co
       expect(promptTokens(usage)).toBe(counted('promptTokenCount') + counted('toolUsePromptTokenCount'))
       expect(completionTokens(usage)).toBe(counted('candidatesTokenCount') + counted('thoughtsTokenCount'))
       expect(promptTokens(usage) + completionTokens(usage)).toBe(counted('totalTokenCount'))
-      expect(usage.cacheRead).toBe(counted('cachedContentTokenCount'))
+      expect(usage.cacheRead + usage.cacheReadAudio).toBe(counted('cachedContentTokenCount'))
       expect(usage.reasoning).toBe(counted('thoughtsTokenCount'))
     })
 
