@@ -51,7 +51,12 @@ interface RunState {
 /** Opens the store, serves, and resolves when everything the banner tells is known. */
 export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
-  const store = openStore(config.data_dir, { clock: Date.now, serveAs: owner, group: groupLimits(config) })
+  const store = openStore(config.data_dir, {
+    clock: Date.now,
+    serveAs: owner,
+    group: groupLimits(config),
+    notice: (message, facts) => log.warn(message, facts),
+  })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
   const recovered = await store.ledger.recover(Date.now())

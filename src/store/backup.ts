@@ -21,6 +21,8 @@ import { auditFile } from './sqlite/audit.ts'
 import { databasePath, one, openDatabase, openReader } from './sqlite/connection.ts'
 import { applicationId, schemaVersion } from './sqlite/migrate.ts'
 import { isBusy } from './sqlite/outage.ts'
+import { takeServeLock } from './sqlite/serve-lock.ts'
+import { asideName } from './set-aside.ts'
 
 /** Why a backup or a restore was refused, in words for an operator. Nothing has been changed. */
 export class BackupRefused extends Error {
@@ -90,7 +92,7 @@ export function restore(
   if (!existsSync(file)) throw new BackupRefused(`there is no file ${file}`)
   const target = databasePath(dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-  const lock = serveLock(dataDir)
+  const lock = lockOut(dataDir, options.now)
   const work = workFolder(dataDir, 'restore')
   try {
     if (existsSync(target) && options.existing === 'keep') {
@@ -109,22 +111,16 @@ export function restore(
     return { ...report, movedAside }
   } finally {
     rmSync(work, { recursive: true, force: true })
-    lock.close()
+    lock.release()
   }
 }
 
 /** The lock that a server holds for as long as it lives; here so that none starts to write meanwhile. */
-function serveLock(dataDir: string): Database {
-  const lock = new Database(join(dataDir, 'serve.lock'), { create: true, readwrite: true })
-  try {
-    lock.run('PRAGMA busy_timeout = 0')
-    lock.run('BEGIN EXCLUSIVE')
-    return lock
-  } catch (error) {
-    lock.close()
-    if (!isBusy(error)) throw error
-    throw new BackupRefused(`a server runs on ${dataDir}: stop it first`, error)
-  }
+function lockOut(dataDir: string, now: number): { release(): void } {
+  const lock = takeServeLock(dataDir, now)
+  if (lock.kind === 'taken') return lock
+  const name = lock.processId === null ? '' : ` (process ${lock.processId})`
+  throw new BackupRefused(`a server runs on ${dataDir}${name}: stop it first`)
 }
 
 /** The old database goes aside under a name of its own, the new one into its place. Gives the old one's new name. */
@@ -133,8 +129,7 @@ function swap(copy: string, target: string, now: number): string | null {
     renameSync(copy, target)
     return null
   }
-  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')
-  const aside = freeName(`${target}.before-${stamp}`)
+  const aside = asideName(target, 'before', now)
   const held = heldAlone(target)
   try {
     // Ends of calls that the old server could not write belong to the old database.
@@ -149,12 +144,6 @@ function swap(copy: string, target: string, now: number): string | null {
     held?.close()
   }
   return aside
-}
-
-function freeName(wanted: string): string {
-  let name = wanted
-  for (let n = 2; existsSync(name); n++) name = `${wanted}-${n}`
-  return name
 }
 
 /** The old database with nobody else in it, its log written back into it; undefined when it cannot be opened at all. */

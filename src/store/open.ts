@@ -1,6 +1,6 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import type { AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
@@ -9,16 +9,17 @@ import type { RequestReader } from '../observe/request-log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteBooks } from './sqlite/books.ts'
-import { databasePath, openDatabase, unusable } from './sqlite/connection.ts'
+import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
 import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
+import { register } from './sqlite/recovery.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
 import { SqliteRequestReader } from './sqlite/request-reader.ts'
 import { SqliteResponses } from './sqlite/response-store.ts'
+import { takeServeLock, type ServeLock } from './sqlite/serve-lock.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
-import { Succession } from './sqlite/succession.ts'
 
 export { StoreOpenError } from './sqlite/connection.ts'
 
@@ -30,9 +31,12 @@ export interface StoreOptions {
   readonly clock: () => number
   /**
    * Given by a process that runs calls: its name in holds (`owner`), different for every process and start. It gets
-   * the spill file, and the calls of its dead predecessors. The command line leaves it out.
+   * the lock of the data directory, the spill file, and the calls of its dead predecessors. The command line leaves it
+   * out.
    */
   readonly serveAs?: string
+  /** Called with what an operator should know, and the names of files that were set aside. */
+  readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
 }
 
@@ -46,8 +50,6 @@ export interface Store {
   readonly requests: RequestReader
   readonly signatures: SqliteSignatures
   readonly path: string
-  /** False while another process serves the same data directory. */
-  alone(): boolean
   /** Writes what is waiting and closes the file. */
   close(): Promise<void>
 }
@@ -59,14 +61,44 @@ export function hasStore(dataDir: string): boolean {
 
 /**
  * Opens or creates the store of a data directory. Throws StoreOpenError with a reason that an operator can act on:
- * a file of a newer version or of another program, a directory that cannot be written, a SQLite that loses commits.
+ * a file of a newer version, of another program or damaged, a directory that cannot be written or that another process
+ * serves, a SQLite that loses commits.
  */
 export function openStore(dataDir: string, options: StoreOptions): Store {
+  const lock = options.serveAs === undefined ? undefined : lockFor(dataDir, options)
+  try {
+    return storeIn(dataDir, options, lock)
+  } catch (error) {
+    lock?.release()
+    throw unusable(dataDir, error)
+  }
+}
+
+/** The right to serve the data directory, or StoreOpenError with the process that has it. */
+function lockFor(dataDir: string, { clock, notice }: StoreOptions): ServeLock & { kind: 'taken' } {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    const lock = takeServeLock(dataDir, clock())
+    if (lock.kind === 'held') {
+      const name = lock.processId === null ? 'another process' : `process ${lock.processId}`
+      throw new StoreOpenError(
+        `${name} serves ${dataDir} already: stop it first, or give this one a data directory of its own`,
+      )
+    }
+    if (lock.movedAside) notice?.('serve.lock was no lock; it was set aside', { file: lock.movedAside })
+    return lock
+  } catch (error) {
+    throw unusable(dataDir, error)
+  }
+}
+
+function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void } | undefined): Store {
   const { clock, serveAs } = options
+  if (lock) requireWhole(dataDir)
   const database = openDatabase(dataDir, clock())
   const path = databasePath(dataDir)
-  if (serveAs !== undefined) database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
-  const succession = serveAs === undefined ? undefined : new Succession(database, dataDir, serveAs)
+  // With the lock every process that has served before is dead; without it none is known to be.
+  const isDead = (owner: string) => lock !== undefined && owner !== serveAs
   const signatures = new SqliteSignatures(database, clock)
   // An empty transaction is enough: it takes the buffered rows along.
   const requestLog = new SqliteRequestLog(database, () => ledger.group.probe(() => undefined))
@@ -76,30 +108,19 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
     clock,
     limits: { ...defaultGroupLimits, ...options.group },
     riders: [requestLog, signatures],
-    deadOwners: () => {
-      succeed()
-      return succession?.deadOwners() ?? new Set()
-    },
+    isDead,
   })
 
   let spill: SpillFile | undefined
-  /** Takes over from servers that are gone: the ends of calls they could not write are written now. */
-  function succeed(): void {
-    if (!succession || spill || !succession.claim()) return
-    succession.register(clock())
-    spill = new SpillFile(dataDir)
-    const records = spill.read() as SpillRecord[]
-    ledger.group.spillTo(spill)
-    if (records.length === 0) return
-    // When the disk is still full the records stay in the file, and wait in memory ahead of any recovery.
-    if (ledger.replay(records)) spill.clear()
-  }
   try {
-    succeed()
+    if (serveAs !== undefined) {
+      register(database, serveAs, clock())
+      database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
+      spill = succeed(dataDir, ledger, options)
+    }
   } catch (error) {
-    succession?.close()
     database.close()
-    throw unusable(dataDir, error)
+    throw error
   }
 
   return {
@@ -111,15 +132,13 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
       group: ledger,
       clock,
       owner: serveAs ?? '',
-      // Asked inside a transaction, where the dead cannot be succeeded: the ledger has done that at start.
-      deadOwners: () => succession?.deadOwners() ?? new Set(),
+      isDead,
     }),
     responses: new SqliteResponses(database, ledger, clock),
     requestLog,
     requests: new SqliteRequestReader(database),
     signatures,
     path,
-    alone: () => succession?.alone ?? true,
     async close() {
       try {
         while (requestLog.waiting && ledger.group.writable) ledger.group.probe(() => undefined)
@@ -128,9 +147,24 @@ export function openStore(dataDir: string, options: StoreOptions): Store {
       } finally {
         requestLog.close()
         spill?.close()
-        succession?.close()
         database.close()
+        lock?.release()
       }
     },
   }
+}
+
+/** Takes over from servers that are gone: the ends of calls they could not write are written now. */
+function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: StoreOptions): SpillFile {
+  const spill = new SpillFile(dataDir, clock())
+  const records = spill.read() as SpillRecord[]
+  if (spill.movedAside) {
+    notice?.('settles.spill held something that is no end of a call; a copy was set aside', {
+      file: spill.movedAside,
+    })
+  }
+  ledger.group.spillTo(spill)
+  // When the disk is still full the records stay in the file, and wait in memory ahead of any recovery.
+  if (records.length > 0 && ledger.replay(records)) spill.clear()
+  return spill
 }

@@ -59,13 +59,12 @@ test.each(['127.0.0.1', '999.1.1.1'])('an address that cannot be listened on, %p
 test('a first run that cannot be written ends, and serves nobody', async () => {
   using home = tempDir()
   const data = home.join('data')
-  // Another server holds the directory's lock, and something else the database's.
-  const other = openStore(data, { clock: Date.now, serveAs: 'another' })
+  const other = openStore(data, { clock: Date.now })
   const writer = new Database(databasePath(data))
   writer.run('BEGIN IMMEDIATE')
   try {
     const ran = await runWeir(['serve', '--port', '0', '--data-dir', data], { cwd: home.path })
-    expect(ran).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('cannot be written') })
+    expect(ran).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('cannot be used') })
   } finally {
     writer.close()
     await other.close()

@@ -19,7 +19,7 @@ const ledger = new SqliteLedger({
   clock: () => noon,
   limits: defaultGroupLimits,
   riders: [],
-  deadOwners: () => new Set(),
+  isDead: () => false,
 })
 await ledger.grant(grantOf('g', 10n ** 15n))
 

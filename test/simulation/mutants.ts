@@ -256,13 +256,13 @@ export const mutants: readonly Mutant[] = [
     patches: [
       [
         store,
-        'if (!open || (open.leaseUntil > now && !dead.has(open.owner))) return false',
+        'if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false',
         'if (!open) return false',
       ],
       [
         'src/store/sqlite/recovery.ts',
-        'Number(row.lease_until) <= now || dead.has(row.owner)',
-        'Number(row.lease_until) <= now + 600_000 || dead.has(row.owner)',
+        'Number(row.lease_until) <= now || isDead(row.owner)',
+        'Number(row.lease_until) <= now + 600_000 || isDead(row.owner)',
       ],
     ],
   },

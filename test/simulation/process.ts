@@ -30,7 +30,7 @@ export interface Entry {
 export interface World {
   readonly stage: Stage
   now(): number
-  deadOwners(asker: SimulatedProcess): ReadonlySet<string>
+  isDead(owner: string, asker: SimulatedProcess): boolean
   committed(process: SimulatedProcess, entries: readonly Entry[]): void
 }
 
@@ -66,7 +66,7 @@ export class SimulatedProcess {
       clock: () => world.now(),
       limits,
       riders: [],
-      deadOwners: () => world.deadOwners(this),
+      isDead: (owner) => world.isDead(owner, this),
     })
     const database = this.database.asDatabase
     this.#sql = {

@@ -159,10 +159,8 @@ export class Simulation implements World {
     }
   }
 
-  deadOwners(asker: SimulatedProcess): ReadonlySet<string> {
-    this.#claim(asker)
-    if (this.#lockHolder !== asker) return new Set()
-    return new Set([...this.#everBorn].filter((owner) => !this.#living.has(owner)))
+  isDead(owner: string, asker: SimulatedProcess): boolean {
+    return this.#lockHolder === asker && !this.#living.has(owner)
   }
 
   crash(process: SimulatedProcess): void {
@@ -231,7 +229,7 @@ export class Simulation implements World {
   /** A sweep finds its own work; what it did is read from the file, within its transaction. */
   sweep(process: SimulatedProcess, kind: 'recover' | 'expire'): void {
     const now = this.#clock
-    const dead = kind === 'recover' ? this.deadOwners(process) : new Set<string>()
+    this.#claim(process)
     if (process.dead) return
     const issue: Issue = {
       durable: null,
@@ -246,7 +244,7 @@ export class Simulation implements World {
         const call = [...this.oracle.calls.values()].find(
           ({ id, state }) => state === 'open' && !open.has(id) && !ended.has(id),
         )
-        if (call) return { kind, command: { call: call.id, now, dead: dead.has(call.owner) } }
+        if (call) return { kind, command: { call: call.id, now, dead: this.isDead(call.owner, process) } }
         this.fail('a call was recovered that was not open')
         return null
       },

@@ -65,7 +65,6 @@ describe('a killed process', () => {
       }
       await child.exited
       const successor = open(dataDir, `successor${kill}`)
-      expect(successor.alone()).toBe(true)
       expect(await successor.ledger.recover(Date.now())).toBeGreaterThan(0)
       expect(successor.ledger.balance('anna').lots[0]?.pinned).toBe(0n)
       // The last piece of the output may be half a line.
@@ -77,21 +76,14 @@ describe('a killed process', () => {
     }
   }, 30_000)
 
-  test('the calls of a live server are left alone by the command line and by a second server', async () => {
+  test('the calls of a live server are left alone by the command line', async () => {
     const dataDir = freshDir()
     const server = open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('c', { owner: 'server' }))
-    const second = open(dataDir, 'second')
-    expect(second.alone()).toBe(false)
-    expect(await second.ledger.recover(noon)).toBe(0)
-    await second.ledger.hold(holdOf('d', { owner: 'second' }))
-    expect(await server.ledger.recover(noon)).toBe(0)
-    await second.ledger.release({ call: 'd', owner: 'second', reason: 'unreachable', attempts: [] })
     expect(await open(dataDir).ledger.recover(noon)).toBe(0)
     await server.close()
-    expect(await second.ledger.recover(noon)).toBe(1)
-    expect(second.alone()).toBe(true)
+    expect(await open(dataDir, 'second').ledger.recover(noon)).toBe(1)
   })
 })
 
@@ -157,7 +149,7 @@ describe('G20: a disk or database that fails', () => {
     await server.close().catch(() => undefined)
     expect(await settled).toMatchObject({ code: 'store_unavailable' })
     lock.release()
-    const spill = new SpillFile(dataDir)
+    const spill = new SpillFile(dataDir, noon)
     expect(spill.read()).toHaveLength(1)
     spill.close()
     const successor = open(dataDir, 'successor')
@@ -229,10 +221,10 @@ describe('a full disk', () => {
       clock: () => noon,
       limits,
       riders: [],
-      deadOwners: () => new Set<string>(),
+      isDead: () => false,
     }
     const ledger = new SqliteLedger(parts)
-    const spill = new SpillFile(dataDir)
+    const spill = new SpillFile(dataDir, noon)
     ledger.group.spillTo(spill)
     await ledger.grant(grantOf('g', usd(10)))
     await ledger.hold(holdOf('a'))
@@ -244,7 +236,7 @@ describe('a full disk', () => {
     expect(full).toMatchObject({ code: 'store_unavailable' })
     const long = { ...servedBySim, finishReason: 'x'.repeat(20_000) }
     const settled = ledger.settle(settleOf('a', usd(1), { served: long }))
-    expect(new SpillFile(dataDir).read()).toMatchObject([
+    expect(new SpillFile(dataDir, noon).read()).toMatchObject([
       { kind: 'settle', command: { call: 'a', cost: usd(1) } },
     ])
     await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
@@ -253,7 +245,7 @@ describe('a full disk', () => {
     expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
     expect((await ledger.hold(holdOf('b'))).kind).toBe('held')
     expect(ledger.audit().ok).toBe(true)
-    expect(new SpillFile(dataDir).read()).toEqual([])
+    expect(new SpillFile(dataDir, noon).read()).toEqual([])
     await ledger.close()
     spill.close()
     database.close()

@@ -190,7 +190,7 @@ function ledgerOn(dataDir: string) {
     clock: () => noon,
     limits: defaultGroupLimits,
     riders: [],
-    deadOwners: () => new Set<string>(),
+    isDead: () => false,
   })
   const responses = new SqliteResponses(database, ledger, () => noon)
   return { dataDir, database, ledger, responses }
@@ -198,7 +198,7 @@ function ledgerOn(dataDir: string) {
 
 test('while nothing can be written a response waits with the settle that charges it, and leaves the file to the money', async () => {
   const { dataDir, database, ledger, responses } = ledgerOn(freshDir())
-  const spill = new SpillFile(dataDir)
+  const spill = new SpillFile(dataDir, noon)
   ledger.group.spillTo(spill)
   await ledger.grant(grantOf('g', usd(10)))
   await ledger.hold(holdOf('a'))
@@ -207,7 +207,7 @@ test('while nothing can be written a response waits with the settle that charges
   const kept = responses.keep(keepOf('a', { answer }))
   const settled = ledger.settle(settleOf('a', usd(1)))
   await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
-  expect(new SpillFile(dataDir).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
+  expect(new SpillFile(dataDir, noon).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
   expect(responses.find('anna', 'resp_a')).toBeUndefined()
   database.run('PRAGMA query_only = 0')
   expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })

@@ -1,9 +1,11 @@
 // Opens the database file the way money needs it, and refuses a library or a file that cannot keep the promise.
 
-import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
 import { migrate } from './migrate.ts'
+import { isDamage } from './outage.ts'
+import { missingPages } from './truncation.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'
@@ -53,7 +55,23 @@ export function openDatabase(dataDir: string, now: number): Database {
 export function unusable(dataDir: string, error: unknown): StoreOpenError {
   if (error instanceof StoreOpenError) return error
   const reason = error instanceof Error ? error.message : String(error)
+  if (isDamage(error)) return damaged(dataDir, reason, error)
   return new StoreOpenError(`the data directory ${dataDir} cannot be used: ${reason}`, error)
+}
+
+function damaged(dataDir: string, reason: string, cause?: unknown): StoreOpenError {
+  return new StoreOpenError(
+    `the database in ${dataDir} is damaged: ${reason}. ` +
+      `Restore a backup (what is there now is kept aside): weir restore FILE --force --data-dir ${dataDir}`,
+    cause,
+  )
+}
+
+/** Refuses a database whose file has lost its end. For a server alone: a command may run beside one that writes. */
+export function requireWhole(dataDir: string): void {
+  const path = databasePath(dataDir)
+  const missing = existsSync(path) ? missingPages(path) : 0
+  if (missing > 0) throw damaged(dataDir, `its file was cut short, ${missing} pages are missing`)
 }
 
 /** A second, read-only connection to the same file: what it reads in one transaction is one moment. */

@@ -30,7 +30,7 @@ export interface IdempotencyParts {
   readonly clock: () => number
   /** This process, as holds name it. */
   readonly owner: string
-  readonly deadOwners: () => ReadonlySet<string>
+  readonly isDead: (owner: string) => boolean
 }
 
 export class SqliteIdempotency implements IdempotencyStore {
@@ -74,7 +74,7 @@ export class SqliteIdempotency implements IdempotencyStore {
     const mine = row.owner === this.#parts.owner
     if (mine && this.#running.has(row.call)) return 'running'
     // A claim that its process has given up, or that has outlived its process, is as its call is.
-    const abandoned = mine || this.#parts.deadOwners().has(row.owner)
+    const abandoned = mine || this.#parts.isDead(row.owner)
     const call = this.#sql.call.get(row.call)
     if (!call) return abandoned ? 'free' : 'running'
     if (call.state === 'voided') return 'free'

@@ -57,8 +57,8 @@ export interface LedgerParts {
   readonly limits: GroupLimits
   /** Rows of other tables that ride on a group's commit. */
   readonly riders: readonly Rider[]
-  /** Owners that are dead for certain, whatever their leases say. */
-  readonly deadOwners: () => ReadonlySet<string>
+  /** Whether a process is dead for certain, whatever its leases say. */
+  readonly isDead: (owner: string) => boolean
 }
 
 export class SqliteLedger implements LedgerStore, LedgerUpkeep {
@@ -330,19 +330,17 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   }
 
   async recover(now: number): Promise<number> {
-    const dead = this.#parts.deadOwners()
-    const candidates = reading(() => recoverable(this.#calls.listOpen(), dead, now))
-    const ended = candidates.map(({ call, account }) =>
-      this.admit(() => this.#recover(call, account, dead, now)),
-    )
+    const { isDead } = this.#parts
+    const candidates = reading(() => recoverable(this.#calls.listOpen(), isDead, now))
+    const ended = candidates.map(({ call, account }) => this.admit(() => this.#recover(call, account, now)))
     return (await Promise.all(ended)).filter(Boolean).length
   }
 
   /** Ends one abandoned call; false when its owner has ended it, or shown a sign of life, in the meantime. */
-  #recover(call: string, account: string, dead: ReadonlySet<string>, now: number): boolean {
+  #recover(call: string, account: string, now: number): boolean {
     const entry = this.#wallets.of(account)
     const open = entry.wallet.calls.get(call)
-    if (!open || (open.leaseUntil > now && !dead.has(open.owner))) return false
+    if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false
     if (open.progress === null) {
       const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, now)
       if (change) this.#end(entry, change, now, 'recovered', null, [lostAttempt])

@@ -31,6 +31,12 @@ export function isBusy(error: unknown): boolean {
   return sqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
+/** The file is not a database, or not one any more. */
+export function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT')
+}
+
 /** The answer to a caller: never a refusal of credit, whatever broke. */
 export function unavailable(cause: unknown): GatewayError {
   return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })

@@ -1,8 +1,19 @@
 // Where the ends of calls go while the database cannot be written: a file whose space was taken beforehand, so that a
 // full disk still has room for them. Start-up reads it; a command in it is carried out once, by its call's state.
 
-import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  fdatasyncSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { asideName, setAside } from '../set-aside.ts'
 import type { SpillTarget } from './group-commit.ts'
 
 const defaultBytes = 4 * 1024 * 1024
@@ -12,18 +23,33 @@ const defaultBytes = 4 * 1024 * 1024
  * the first that does not check ends the list, so clearing the file is writing zeros over its first bytes.
  */
 export class SpillFile implements SpillTarget {
+  readonly #path: string
   readonly #file: number
   readonly #bytes: number
+  readonly #now: number
   #end = 0
+  #movedAside: string | null = null
 
-  constructor(dataDir: string, bytes = defaultBytes) {
-    const path = join(dataDir, 'settles.spill')
-    this.#file = openSync(path, existingOrNew(path), 0o600)
+  /** `now`, in milliseconds since 1970, is for the name of what has to be set aside. */
+  constructor(dataDir: string, now: number, bytes = defaultBytes) {
+    this.#path = join(dataDir, 'settles.spill')
+    this.#now = now
+    if (statSync(this.#path, { throwIfNoEntry: false })?.isDirectory())
+      this.#movedAside = setAside(this.#path, now)
+    this.#file = openSync(this.#path, existingOrNew(this.#path), 0o600)
     this.#bytes = bytes
     reserve(this.#file, bytes)
   }
 
-  /** The records that an earlier process left, in their order. Appending goes on behind them. */
+  /** Where a copy is of what could not be read, if there was any. */
+  get movedAside(): string | null {
+    return this.#movedAside
+  }
+
+  /**
+   * The records that an earlier process left, in their order. Appending goes on behind them. What follows and is no
+   * record (a write that was cut off, or another program's) is copied aside.
+   */
   read(): unknown[] {
     const all = Buffer.alloc(this.#bytes)
     readSync(this.#file, all, 0, this.#bytes, 0)
@@ -31,10 +57,19 @@ export class SpillFile implements SpillTarget {
     this.#end = 0
     for (;;) {
       const text = recordAt(all, this.#end)
-      if (text === undefined) return records
+      if (text === undefined) break
       records.push(decoded(text))
       this.#end += headerBytes + Buffer.byteLength(text)
     }
+    if (all.subarray(this.#end, this.#end + headerBytes).some((byte) => byte !== 0)) this.#setRestAside()
+    return records
+  }
+
+  #setRestAside(): void {
+    this.#movedAside = asideName(this.#path, 'damaged', this.#now)
+    copyFileSync(this.#path, this.#movedAside)
+    writeSync(this.#file, Buffer.alloc(headerBytes), 0, headerBytes, this.#end)
+    this.sync()
   }
 
   /** Adds a record; when the file is full the record stays in memory alone. */

@@ -1,0 +1,19 @@
+// Files that are in the way are renamed, never deleted.
+
+import { existsSync, renameSync } from 'node:fs'
+
+/** A name for `path` under which nothing is yet: `<path>.<why>-<UTC time>`. */
+export function asideName(path: string, why: string, now: number): string {
+  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')
+  const wanted = `${path}.${why}-${stamp}`
+  let name = wanted
+  for (let n = 2; existsSync(name); n++) name = `${wanted}-${n}`
+  return name
+}
+
+/** Renames what cannot be read, and gives its new name. */
+export function setAside(path: string, now: number): string {
+  const name = asideName(path, 'damaged', now)
+  renameSync(path, name)
+  return name
+}
