@@ -4,6 +4,7 @@ import type { Pico } from '../credits/money.ts'
 import { larger } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
+import { type Efforts, effortsOf } from './efforts.ts'
 import { nearestIds, parseModelId, quoted, suggestion } from './model-id.ts'
 import { flashLimits, premiumOutputRate, type Model, type Offer } from './model.ts'
 import { overridden, type ModelOverride } from './overrides.ts'
@@ -178,7 +179,9 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
       provider: offer.provider,
       upstream: offer.upstream,
       price: buildPrice(priceIn(offer.price ?? row.price)),
+      efforts: statedEfforts(row) ?? effortsOf(offer.provider, offer.upstream),
     }))
+  const reasoning = row.reasoning ?? offers.some(({ efforts }) => Object.keys(efforts ?? {}).length > 0)
   const inputModalities = row.input ?? ['text']
   const outputModalities = row.output ?? ['text']
   const output = offers[0]?.price.rates.output ?? 0n
@@ -192,8 +195,8 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
     maxOutputTokens: row.max_output_tokens,
     inputModalities,
     outputModalities,
-    supportedParameters: honoured(row, offers, ignored),
-    reasoning: row.reasoning ?? false,
+    supportedParameters: honoured(row, offers, reasoning, ignored),
+    reasoning,
     premium: row.premium ?? output >= rule.outputAtLeast,
     flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price)),
     deprecation:
@@ -208,12 +211,23 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
 function honoured(
   row: CatalogRow,
   offers: readonly Offer[],
+  reasoning: boolean,
   ignored: CatalogInput['ignored'] = () => new Set(),
 ): readonly string[] {
   const listed = parametersOf(row.parameters)
   if (row.parameters !== undefined && typeof row.parameters !== 'string') return listed
-  const sets = offers.map(({ provider, upstream }) => ignored(provider, upstream, row.reasoning ?? false))
+  const sets = offers.map(({ provider, upstream, efforts }) => {
+    const set = ignored(provider, upstream, reasoning)
+    return efforts && Object.keys(efforts).length === 0
+      ? new Set([...set, 'reasoning', 'reasoning_effort'])
+      : set
+  })
   return listed.filter((parameter) => !sets.every((set) => set.has(parameter)))
+}
+
+/** What the configuration says of a model's efforts: the words are the provider's own. */
+function statedEfforts({ efforts }: CatalogRow): Efforts | undefined {
+  return efforts && Object.fromEntries(efforts.map((word) => [word, word]))
 }
 
 function priceIn(spec: PriceSpec | undefined): PriceSpec {

@@ -1,13 +1,15 @@
-// `bun run catalog:generate [--pi FOLDER]`: writes catalog.json from its two sources. For developers; main.ts never
+// `bun run catalog:generate [--pi FOLDER]`: writes catalog.json and efforts.json from its two sources. For developers; main.ts never
 // reaches it. Fails, and writes nothing, while a disagreement about a price is not in acknowledged.json.
 
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { catalogFileSchema, type CatalogFile } from './row.ts'
+import { decidedSchema, effortsIn, effortTable } from './sources/efforts.ts'
 import { genaiPrices } from './sources/genai-prices.ts'
 import { acknowledgementsSchema, mergeProvider, type Merged } from './sources/merge.ts'
 import { pi } from './sources/pi.ts'
 import { coveredProviders } from './sources/providers.ts'
+import type { Source } from './sources/source.ts'
 
 const here = import.meta.dir
 const lifecycleSchema = z.record(
@@ -52,8 +54,28 @@ async function generate(piFolder: string): Promise<boolean> {
     unpriced: all.flatMap((merged) => merged.unpriced),
   }
   await Bun.write(`${here}/catalog.json`, print(catalogFileSchema.parse(file)))
+  await Bun.write(`${here}/efforts.json`, await efforts(piSource, file))
   console.error(`${file.models.length} models, ${file.unpriced.length} unpriced, as of ${file.date}`)
   return true
+}
+
+/** The table of efforts, one line per model. */
+async function efforts(piSource: Source, file: CatalogFile): Promise<string> {
+  const stated = new Map<string, string>()
+  for (const { id, pi: name } of coveredProviders) {
+    for (const model of await piSource.models(name)) {
+      const words = effortsIn(model)
+      if (words !== undefined) stated.set(`${id}/${model.names[0]!}`, words)
+    }
+  }
+  const decided = decidedSchema.parse(await Bun.file(`${here}/efforts-decided.json`).json())
+  const table = Object.entries(effortTable(file.models, stated, decided)).toSorted(([a], [b]) =>
+    a < b ? -1 : 1,
+  )
+  const lines = table.map(([id, words]) => `${JSON.stringify(id)}:${JSON.stringify(words)}`)
+  const { name, version, date } = piSource
+  const sources = [{ name, version, date }, { name: 'efforts-decided.json' }]
+  return `{"sources":${JSON.stringify(sources)},\n"models":{\n${lines.join(',\n')}\n}}\n`
 }
 
 /** One line per model, so that a change of price is a change of one line. */

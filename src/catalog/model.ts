@@ -2,6 +2,7 @@
 
 import type { Pico } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
+import type { Efforts } from './efforts.ts'
 
 export interface Model {
   /** `<provider>/<model_name>`, split at the first slash. */
@@ -37,6 +38,8 @@ export interface Offer {
   readonly provider: string
   readonly upstream: string
   readonly price: Price
+  /** How hard the model can be told to reason; empty where it cannot, absent where no source says. */
+  readonly efforts?: Efforts | undefined
 }
 
 export interface Deprecation {

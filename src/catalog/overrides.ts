@@ -1,6 +1,7 @@
 // Models from the configuration and from servers on this machine, in the shape of catalog rows.
 
 import { z } from 'zod'
+import { effortWords } from './efforts.ts'
 import { freePrice, priceSpecSchema, type PriceSpec } from './price-spec.ts'
 import { modalities, type CatalogRow } from './row.ts'
 
@@ -51,6 +52,10 @@ export const modelOverrideSchema = z.strictObject({
   output_modalities: z.array(z.enum(modalities)).min(1).optional().describe('What it writes; text.'),
   supported_parameters: z.array(z.string()).optional().describe('The request parameters it honours.'),
   reasoning: z.boolean().optional().describe('Whether it reasons before it answers.'),
+  efforts: z
+    .array(z.enum(effortWords))
+    .optional()
+    .describe('The reasoning efforts it takes; an empty list where it cannot be told how hard to reason.'),
   premium: z
     .boolean()
     .optional()

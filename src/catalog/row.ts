@@ -1,6 +1,7 @@
 // One line of the catalog file, and the file as a whole: facts and prices as written, before any bigint is made.
 
 import { z } from 'zod'
+import { effortWords } from './efforts.ts'
 import { priceSpecSchema } from './price-spec.ts'
 
 export const modalities = ['text', 'image', 'audio', 'video', 'file', 'embeddings'] as const
@@ -31,6 +32,8 @@ export const rowSchema = z.strictObject({
   input: modalityList.optional(),
   output: modalityList.optional(),
   reasoning: z.boolean().optional(),
+  /** The efforts it takes, over what efforts.json says; none where it cannot be told how hard to reason. */
+  efforts: z.array(z.enum(effortWords)).optional(),
   /** The name of a set in parameters.ts, or the list itself. */
   parameters: z.union([z.string(), z.array(z.string())]).optional(),
   price: priceSpecSchema.optional(),

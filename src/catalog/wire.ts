@@ -33,7 +33,9 @@ const tierSchema = ratesSchema.extend({
 export const modelObjectSchema = z.object({
   id: z.string().describe('provider/model_name: what to send as `model`.'),
   object: z.literal('model'),
-  created: z.int().describe('Seconds since 1970 of its release; 0 where unknown.'),
+  created: z
+    .int()
+    .describe('Seconds since 1970 of its release, or of its price where the release is unknown.'),
   owned_by: z.string(),
   name: z.string(),
   description: z.string(),
@@ -79,7 +81,7 @@ export function modelObject(model: Model): ModelObject {
   return {
     id: model.id,
     object: 'model',
-    created: model.created,
+    created: createdOf(model),
     owned_by: model.ownedBy,
     name: model.name,
     description: model.description === '' ? describe(model) : model.description,
@@ -120,6 +122,11 @@ function pricingOf(price: Price): ModelObject['pricing'] {
       ...ratesOf(tier.rates),
     })),
   }
+}
+
+/** Seconds since 1970 of a model's release, or of its price: clients that sort by time expect one of every model. */
+export function createdOf({ created, priceDate }: Pick<Model, 'created' | 'priceDate'>): number {
+  return created > 0 ? created : Date.parse(`${priceDate}T00:00:00Z`) / 1000
 }
 
 /** Rates that repeat another one are left out, so that what stands there is worth reading. */

@@ -138,6 +138,7 @@ async function prepare(
     quirks: quirksFor(outbound, provider),
     maxOutputTokens: model.maxOutputTokens,
     reasoning: model.reasoning,
+    efforts: offer.efforts,
     rememberedSignature: (id) => gateway.signatures.recall(id),
   }
   const lowered = await loweredFor(gateway, call, candidate, outbound, target, booking.outputBound(candidate))

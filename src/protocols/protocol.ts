@@ -37,6 +37,11 @@ export interface Target<Quirks = unknown> {
   readonly maxOutputTokens: number | undefined
   /** Whether the catalog says that the model reasons. */
   readonly reasoning: boolean
+  /**
+   * The efforts that the model takes, from clients' words to the provider's; empty where it cannot be told how hard to
+   * reason, absent where the catalog does not know.
+   */
+  readonly efforts?: Readonly<Record<string, string>> | undefined
   /** The thought signature remembered for a tool call whose client dropped it. */
   readonly rememberedSignature: (toolCallId: string) => string | undefined
   /** For reading the answer: the `toolNames` of the request that was lowered. */

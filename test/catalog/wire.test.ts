@@ -76,9 +76,15 @@ describe('the model object', () => {
       context_length: null,
       max_model_len: null,
       max_output_tokens: null,
-      created: 0,
     })
     expect(unknown.pricing.web_search).toBeNull()
+  })
+
+  test('dates a model by its release, else by its price', () => {
+    const created = 1_700_000_000
+    const dated = [row('a/x', { date: '2026-01-01' }), row('a/y', { created })]
+    expect(modelObject(catalogOf(dated).resolve('a/x')).created).toBe(Date.UTC(2026, 0, 1) / 1000)
+    expect(modelObject(catalogOf(dated).resolve('a/y')).created).toBe(created)
   })
 
   test('the pools of a model outside flash class leave the daily allowance out', () => {

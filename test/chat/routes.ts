@@ -21,6 +21,8 @@ export interface Route {
   readonly reasoning: boolean
   /** What its model's answers may be made of; text alone where absent. */
   readonly sold?: Model['outputModalities']
+  /** The efforts its model takes; unknown where absent. */
+  readonly efforts?: Target['efforts']
 }
 
 /** A route to a model of a provider, configured with a key and an address where its row has none. */
@@ -98,7 +100,7 @@ export interface Sent {
 /** What the provider of a route is sent for a client's request. Rejects as `loweredFor` does. */
 export async function lowered(
   { inbound, request }: Asked,
-  { provider, upstream, reasoning, sold = ['text'] }: Route,
+  { provider, upstream, reasoning, sold = ['text'], efforts }: Route,
   outputBound?: number,
 ): Promise<Sent> {
   const outbound = outbounds[provider.protocol]!
@@ -108,6 +110,7 @@ export async function lowered(
     quirks: { ...(outbound.defaultQuirks as object), ...provider.quirks },
     maxOutputTokens: 4_096,
     reasoning,
+    efforts,
     rememberedSignature: () => undefined,
   }
   const model = modelOf(`${provider.id}/${upstream}`, { reasoning, outputModalities: sold })

@@ -219,7 +219,7 @@ function rowOf(
 ): CatalogRow {
   const { genai, pi, name } = pair
   const embedding = isEmbedding(name)
-  const reasoning = pi?.reasoning ?? /^o[134](-|$)|reason|thinking|magistral/.test(name)
+  const reasoning = pi?.reasoning ?? /^o[134](-|$)|(?<!non-)reason|thinking|magistral/.test(name)
   const set = embedding ? 'embeddings' : reasoning ? provider.reasoningParameters : provider.parameters
   // Sound without a rate of its own is refused, except where the provider says with each answer what it costs.
   const audio = price.input_audio !== undefined || (provider.reportsCost && /audio|voxtral/.test(name))

@@ -27,6 +27,8 @@ const modelSchema = z.object({
   cost: costSchema.extend({ tiers: z.array(costSchema.extend({ inputTokensAbove: z.number() })).optional() }),
   contextWindow: z.number().optional(),
   maxTokens: z.number().optional(),
+  /** From a level to the provider's word for it; null where the model does not know the level. */
+  thinkingLevelMap: z.record(z.string(), z.string().nullable()).optional(),
   compat: z.object({ supportsTemperature: z.boolean().optional() }).optional(),
 })
 
@@ -72,6 +74,7 @@ function modelFrom(model: z.infer<typeof modelSchema>): SourceModel {
     input: model.input,
     output: ['text'],
     reasoning: model.reasoning,
+    levels: model.thinkingLevelMap,
     temperature: model.compat?.supportsTemperature,
     price: {
       ...rates,

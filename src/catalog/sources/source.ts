@@ -14,6 +14,8 @@ export interface SourceModel {
   readonly input: readonly Modality[] | undefined
   readonly output: readonly Modality[] | undefined
   readonly reasoning: boolean | undefined
+  /** From a level of reasoning (`off`, `low`…) to the provider's word for it; null where the model has no such level. */
+  readonly levels?: Readonly<Record<string, string | null>> | undefined
   /** False where the model refuses temperature and its kin. */
   readonly temperature: boolean | undefined
   /** Only what the source states: a rate that is absent is unknown, not zero. */

@@ -133,6 +133,7 @@ export function lowerReasoning(request: ChatRequest, target: ChatTarget): Lowere
   const { reasoning } = request
   const { effortFields } = target.quirks
   if (reasoning === undefined) return { fields: {}, warnings: [] }
+  if (target.efforts && Object.keys(target.efforts).length === 0) return notReasoning(reasoning, target)
   if (effortFields.length === 0) {
     const message = `'reasoning' was left out: the provider ${target.provider} has no setting for it.`
     return { fields: {}, warnings: [{ param: 'reasoning', message }] }
@@ -142,6 +143,13 @@ export function lowerReasoning(request: ChatRequest, target: ChatTarget): Lowere
     fields: Object.assign({}, ...lowered.map((one) => one.fields)) as JsonObject,
     warnings: [...lowered.flatMap((one) => one.warnings), ...unheardReasoning(reasoning, target)],
   }
+}
+
+/** For a model that does not reason, or as hard as it likes: providers refuse the parameter with 400. */
+function notReasoning(reasoning: Reasoning, { model }: ChatTarget): Lowered {
+  if (switchOf(reasoning) === false) return { fields: {}, warnings: [] }
+  const message = `'reasoning' was left out: ${model} cannot be told how hard to reason.`
+  return { fields: {}, warnings: [{ param: 'reasoning', message }] }
 }
 
 /** What is asked of the reasoning that none of the provider's fields can say. */
@@ -213,7 +221,7 @@ function namedEffort(reasoning: Reasoning, target: ChatTarget): Lowered {
   const wanted =
     switchOf(reasoning) === false ? 'none' : (reasoning.effort ?? effortOfBudget(reasoning.maxTokens))
   if (wanted === undefined) return { fields: {}, warnings: [] }
-  const understood = target.quirks.efforts
+  const understood = target.efforts ? Object.keys(target.efforts) : target.quirks.efforts
   // A provider that switches thinking off by another field needs no word for it here.
   if (wanted === 'none' && !understood.includes('none') && target.quirks.effortFields.length > 1) {
     return { fields: {}, warnings: [] }
@@ -222,10 +230,10 @@ function namedEffort(reasoning: Reasoning, target: ChatTarget): Lowered {
   const exact = effort === wanted && reasoning.maxTokens === undefined
   const message =
     reasoning.maxTokens === undefined
-      ? `The effort '${wanted}' was sent as '${effort}', the nearest that ${target.provider} has.`
+      ? `The effort '${wanted}' was sent as '${effort}', the nearest that ${target.efforts ? target.model : target.provider} has.`
       : `A reasoning budget was sent as the effort '${effort}': ${target.provider} takes no number of tokens.`
   return {
-    fields: { reasoning_effort: effort },
+    fields: { reasoning_effort: target.efforts?.[effort] ?? effort },
     warnings: exact ? [] : [{ param: 'reasoning', message }],
   }
 }

@@ -90,10 +90,16 @@ export function lowerInclude(request: ChatRequest, target: ResponsesTarget): Jso
 }
 
 function reasons({ reasoning }: ChatRequest, target: ResponsesTarget): boolean {
+  if (doesNotReason(target)) return false
   if (target.reasoning || reasoning === undefined) return target.reasoning
   return (
     reasoning.enabled === true || reasoning.maxTokens !== undefined || (reasoning.effort ?? 'none') !== 'none'
   )
+}
+
+/** Whether the catalog says so; of a model that it does not know the client may know more. */
+function doesNotReason({ reasoning, efforts }: ResponsesTarget): boolean {
+  return !reasoning && efforts !== undefined && Object.keys(efforts).length === 0
 }
 
 function wantsLogprobs({ sampling }: ChatRequest): boolean {
@@ -108,7 +114,10 @@ export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): L
   const { reasoning } = request
   if (reasoning === undefined) return { fields: {}, warnings: [] }
   const { fields, warnings } = lowerChatReasoning(request, chatTarget(target))
-  const shown = target.quirks.summaries && (reasoning.enabled === true || reasoning.exclude === false)
+  const shown =
+    target.quirks.summaries &&
+    !doesNotReason(target) &&
+    (reasoning.enabled === true || reasoning.exclude === false)
   const wanted: JsonObject = {
     ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
     ...(shown && reasoning.exclude !== true ? { summary: 'auto' } : {}),

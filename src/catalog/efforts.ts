@@ -1,0 +1,30 @@
+// Which reasoning efforts a model takes, by the names that clients know. Data with its source: efforts.json is made by
+// generate.ts, efforts-decided.json holds what no source states.
+
+import effortsText from './efforts.json' with { type: 'text' }
+
+export const effortWords = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+export type EffortWord = (typeof effortWords)[number]
+
+/** From the client's word to the provider's. Empty: the model cannot be told how hard to reason, or does not reason. */
+export type Efforts = Readonly<Partial<Record<EffortWord, string>>>
+
+/** As written in the files: words apart by spaces, weakest first; `high=default` where the provider's word differs. */
+export function parseEfforts(written: string): Efforts {
+  const pairs = written.split(' ').filter((word) => word !== '')
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [word, wire = word] = pair.split('=')
+      return [word, wire]
+    }),
+  )
+}
+
+let bundled: Readonly<Record<string, string>> | undefined
+
+/** The efforts of a provider's model, by its name there; undefined where no source states them. */
+export function effortsOf(provider: string, upstream: string): Efforts | undefined {
+  bundled ??= (JSON.parse(String(effortsText)) as { models: Record<string, string> }).models
+  const id = `${provider}/${upstream}`
+  return Object.hasOwn(bundled, id) ? parseEfforts(bundled[id]!) : undefined
+}
