@@ -171,7 +171,7 @@ describe('what is not served is named as such', () => {
 
   test.each([
     [{ model: 'a/b', input: 'hi' }, 'input', '/v1/responses'],
-    [{ model: 'a/b', prompt: 'hi' }, 'prompt', '/v1/chat/completions'],
+    [{ model: 'a/b', prompt: 'hi' }, 'prompt', '/v1/completions'],
     [{ contents: [] }, 'contents', 'messages'],
   ])('%j belongs to another endpoint', (value, param, told) => {
     expect(refusal(value)).toEqual(['wrong_endpoint', param])
