@@ -208,6 +208,7 @@ function serviceOf(
     catalog,
     limiter,
     calls,
+    requests: store.requests,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
       maxHeaderBytes: config.server.max_header_bytes,

@@ -40,6 +40,7 @@ function program(io: Io): Command {
   keys(weir, io)
   credits(weir, io)
   models(weir, io)
+  requests(weir, io)
   ledgerAndCatalog(weir, io)
   upkeep(weir, io)
   deployment(weir, io)
@@ -195,6 +196,29 @@ function models(weir: Command, io: Io): void {
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
     .option('--url <address>', 'the base URL of the gateway (the configured address)')
   ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
+}
+
+function requests(weir: Command, io: Io): void {
+  const group = weir.command('requests').description('read the request log: what became of every call')
+  const filtered = (command: Command) =>
+    command
+      .option('--account <account>', 'only calls of this account: its id or e-mail address')
+      .option('--key <id>', 'only calls with the key of this id')
+      .option('--model <model>', 'only calls that asked for this model')
+      .option('--code <code>', 'only calls that ended with this error code')
+  const list = filtered(group.command('list').description('list calls, the newest first'))
+    .option('--since <date>', 'only calls that ended at or after it')
+    .option('--until <date>', 'only calls that ended before it')
+    .option('--limit <number>', 'how many to list (50)')
+    .option('--cursor <cursor>', 'go on behind the page before')
+  ready(list, io, async (...given) => (await import('./requests.ts')).listRequests(...given))
+  const show = group
+    .command('show')
+    .description('show one call with its receipt: every attempt, and why it failed')
+    .argument('<id>', 'the request id that its answer, its error or the log named')
+  ready(show, io, async (...given) => (await import('./requests.ts')).showRequest(...given))
+  const tail = filtered(group.command('tail').description('print calls as they end, until interrupted'))
+  ready(tail, io, async (...given) => (await import('./requests.ts')).tailRequests(...given))
 }
 
 const reconcileHelp = `

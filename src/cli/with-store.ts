@@ -4,6 +4,7 @@ import type { Account, AccountStore } from '../accounts/account.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { GatewayError } from '../errors.ts'
+import type { RequestReader } from '../observe/request-log.ts'
 import { CommandFailure, type Context } from './context.ts'
 
 export interface CommandStore {
@@ -13,6 +14,7 @@ export interface CommandStore {
 
 export interface ReadableStore extends CommandStore {
   readonly books: LedgerBooks
+  readonly requests: RequestReader
 }
 
 /**

@@ -21,6 +21,7 @@ import {
   schemaOf,
   text,
 } from './openapi-operation.ts'
+import { requestOperations } from './openapi-requests.ts'
 import { responseOperations, responseRequests } from './openapi-responses.ts'
 
 const chatBody: Content = {
@@ -325,6 +326,7 @@ export const operations: readonly Operation[] = [
     errors: [...ofAnyRequest, ...ofCaller],
   },
   credits,
+  ...requestOperations,
   inApp(chat),
   inApp(createResponse),
   inApp(retrieve),

@@ -29,6 +29,7 @@ import { errorResponses } from './openapi-errors.ts'
 import { completionFields, messageFields, requestFields } from './openapi-fields.ts'
 import { type Operation, tags } from './openapi-operation.ts'
 import { operations } from './openapi-operations.ts'
+import { requestListSchema, requestSchema } from './openapi-requests.ts'
 import { responseFields } from './openapi-responses.ts'
 
 export interface OpenApiDocument {
@@ -88,6 +89,8 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
   Receipt: answers.receiptSchema,
+  RequestList: requestListSchema,
+  LoggedRequest: requestSchema,
   Model: modelObjectSchema,
   ModelList: modelListSchema,
   Key: answers.keySchema,

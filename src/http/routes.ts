@@ -14,6 +14,7 @@ import { checkHeaders } from './header-guard.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
 import { listModels, showModel } from './models.ts'
 import { describeProviders } from './providers.ts'
+import { listRequests, showRequest } from './requests.ts'
 import type { Service } from './service.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
@@ -108,6 +109,16 @@ export function createRoutes(service: Service) {
     )
     .get('/v1/credits', asCaller(credits))
     .get('/v1/generation', asCaller(generation))
+    .get(
+      '/v1/requests',
+      asCaller((caller, request) => listRequests(caller, service.requests, request)),
+    )
+    .get('/v1/requests/:id', ({ request, params }) =>
+      answered(service, request, () => {
+        const caller = authenticate(request.headers, service)
+        return Response.json(showRequest(caller, service.requests, ledger, params.id))
+      }),
+    )
     .post(
       '/app/v1/chat/completions',
       answer((request, id) => chatCompletions(service, request, id, signedIn)),

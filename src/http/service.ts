@@ -7,6 +7,7 @@ import type { Allowances } from '../credits/allowance.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
+import type { RequestReader } from '../observe/request-log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { Limiter } from './limits.ts'
 import type { IdempotencyParts } from './idempotency.ts'
@@ -32,6 +33,7 @@ export interface Service extends IdempotencyParts {
   readonly body: BodyLimits
   readonly limiter: Limiter
   readonly calls: CallLog
+  readonly requests: RequestReader
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number

@@ -6,12 +6,16 @@ import { dirname, join, resolve } from 'node:path'
 import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { Service } from '../../src/http/service.ts'
+import { CallLog } from '../../src/observe/call-log.ts'
 
 const source = resolve(import.meta.dir, '../../src')
 
-// The pages ask nothing of the service but the bounds of headers.
+// The pages ask nothing of the service but the bounds of headers, and where a refusal is noted.
 const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
-const routes = createRoutes({ body } as Service)
+const quiet = () => undefined
+const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+const calls = new CallLog({ log, keep: quiet, usd: String })
+const routes = createRoutes({ body, calls } as Service)
 
 function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
   return Promise.resolve(

@@ -10,6 +10,7 @@ import * as answers from '../../src/http/openapi-answers.ts'
 import { chatRequests, completionRequests, messageRequests } from '../../src/http/openapi-examples.ts'
 import { completionFields, messageFields, requestFields } from '../../src/http/openapi-fields.ts'
 import { operations } from '../../src/http/openapi-operations.ts'
+import { requestListSchema } from '../../src/http/openapi-requests.ts'
 import { responseFields, responseRequests } from '../../src/http/openapi-responses.ts'
 import { openApiDocument } from '../../src/http/openapi.ts'
 import { createRoutes } from '../../src/http/routes.ts'
@@ -196,6 +197,7 @@ describe('the gateway', () => {
     ['/v1/key', answers.keySchema],
     ['/v1/credits', answers.creditsSchema],
     ['/v1/providers', answers.providersSchema],
+    ['/v1/requests', requestListSchema],
     ['/v1/errors', answers.errorListSchema],
     ['/v1/nothing', answers.errorSchema],
     ['/v1/messages', messagesError],
