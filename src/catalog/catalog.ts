@@ -5,8 +5,9 @@ import { larger } from '../credits/money.ts'
 import type { Price } from '../credits/price.ts'
 import { GatewayError } from '../errors.ts'
 import { type Efforts, effortsOf } from './efforts.ts'
+import { isFlash } from './flash.ts'
 import { nearestIds, parseModelId, quoted, suggestion } from './model-id.ts'
-import { flashLimits, premiumOutputRate, type Model, type Offer } from './model.ts'
+import { premiumOutputRate, type Model, type Offer } from './model.ts'
 import { overridden, type ModelOverride } from './overrides.ts'
 import { parametersOf } from './parameters.ts'
 import { buildPrice, PriceRefused, type PriceSpec } from './price-spec.ts'
@@ -198,7 +199,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
     supportedParameters: honoured(row, offers, reasoning, ignored),
     reasoning,
     premium: row.premium ?? output >= rule.outputAtLeast,
-    flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price)),
+    flashClass: outputModalities.includes('text') && offers.every(({ price }) => isFlash(price, 0)),
     deprecation:
       row.retires_on === undefined ? undefined : { retiresOn: row.retires_on, successor: row.successor },
     priceSource: row.source,
@@ -242,12 +243,6 @@ export function highestBaseRates(price: Price): { input: Pico; output: Pico } {
     input: all.map((rates) => rates.input).reduce(larger),
     output: all.map((rates) => larger(rates.output, rates.reasoning)).reduce(larger),
   }
-}
-
-/** Judged on the highest rates, so that the daily allowance never pays above its limits, however long the prompt. */
-function isFlash(price: Price): boolean {
-  const highest = highestBaseRates(price)
-  return highest.input <= flashLimits.input && highest.output <= flashLimits.output
 }
 
 function matches(model: Model, filter: ModelFilter): boolean {

@@ -20,7 +20,7 @@ export interface Model {
   readonly reasoning: boolean
   /** Open only to accounts with purchased credit. */
   readonly premium: boolean
-  /** At most 0.50 USD per million input and 2.50 USD per million output tokens: the daily allowance pays for it. */
+  /** A chat model whose short prompts in plain text are flash class; of longer ones `isFlash` says whether they are. */
   readonly flashClass: boolean
   readonly deprecation: Deprecation | undefined
   readonly priceSource: string
@@ -46,12 +46,6 @@ export interface Deprecation {
   /** ISO date after which the provider no longer serves it. */
   readonly retiresOn: string
   readonly successor: string | undefined
-}
-
-/** Flash class is judged on the rates that apply: at most these, in picodollars per token. */
-export const flashLimits: { readonly input: Pico; readonly output: Pico } = {
-  input: 500_000n,
-  output: 2_500_000n,
 }
 
 /** Output at this rate or above makes a model premium unless configuration says otherwise: 25 USD per million. */

@@ -7,7 +7,7 @@ import type { CatalogRow } from './row.ts'
 const flash: PriceSpec = {
   input: '0.50',
   cache_read: '0.05',
-  cache_write: '0.625',
+  cache_write: '0.50',
   output: '2.00',
   input_audio: '0.50',
 }

@@ -58,7 +58,12 @@ export const modelObjectSchema = z.object({
   access: z
     .enum(['open', 'premium'])
     .describe('premium: needs purchased credit, in the app also a subscription.'),
-  flash_class: z.boolean().describe('Whether the daily allowance pays for it.'),
+  flash_class: z
+    .boolean()
+    .describe(
+      'Whether the daily allowance pays for it: at most 0.50 USD per million input tokens, cached ones included, and ' +
+        '2.50 USD per million output tokens. Judged for each call; a prompt that reaches a dearer tier is not paid for.',
+    ),
   pools: z
     .array(z.enum(pools))
     .describe('The pools that pay for it in the app, in the order they are spent.'),

@@ -7,7 +7,7 @@ import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/failpoint.ts'
 import type { Attempt, Balance, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
-import { fundingOf } from '../credits/pool.ts'
+import type { Pool } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
 import { errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
@@ -63,7 +63,7 @@ export class Booking {
   }
 
   /**
-   * Sets credit of the account's `balance` aside; the ledger has the last word on whether it is there. Rejects with
+   * Sets credit in the account's `balance` aside, from the pools of `funding`; the ledger has the last word on whether it is there. Rejects with
    * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`; resolves when the hold is
    * durable, so that bytes may go to a provider.
    */
@@ -72,12 +72,10 @@ export class Booking {
     call: PaidCall,
     candidates: readonly Candidate[],
     balance: Balance,
+    funding: readonly Pool[],
   ): Promise<Booking> {
     const { caller } = call
     const { model, offer } = candidates[0]!
-    // The allowance pays for flash class alone, so a fallback outside of it takes the allowance out of play.
-    const flashClass = candidates.every((candidate) => candidate.model.flashClass)
-    const funding = fundingOf(caller.channel, flashClass)
     const free = freeIn(balance, funding, gateway.now())
     const need = quickNeed(gateway, call, candidates, free) ?? (await countedNeed(gateway, call, candidates))
     const now = gateway.now()

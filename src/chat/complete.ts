@@ -8,6 +8,7 @@ import { costsOf, type Purpose, refusal, refusalError, wrongEndpoint } from './a
 import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './attempt.ts'
 import { Booking } from './booking.ts'
 import { dispatch, DispatchFailed } from './dispatch.ts'
+import { fundingFor } from './flash-class.ts'
 import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { candidatesFor } from './plan.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './respond.ts'
@@ -24,7 +25,8 @@ export async function complete(gateway: Gateway, incoming: IncomingCall): Promis
   const { models, warnings, balance } = admitted(gateway, call)
   const { envelope } = call.request
   const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)
-  const booking = await Booking.open(gateway, call, candidates, balance)
+  const funding = await fundingFor(call, candidates)
+  const booking = await Booking.open(gateway, call, candidates, balance, funding)
   warnings.push(...booking.warnings)
   try {
     const attempt = envelope.stream ? openStream : fetchWhole

@@ -7,6 +7,7 @@ import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol
 import { embedders } from '../protocols/embeddings-registry.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
+import { fundingOf } from '../credits/pool.ts'
 import { Attempt, boundedText, parsedAnswer, refuseFailure } from './attempt.ts'
 import { Booking } from './booking.ts'
 import { admitted } from './complete.ts'
@@ -53,7 +54,9 @@ export async function embed(gateway: Gateway, incoming: EmbeddingCall): Promise<
   const candidates = embedding(
     candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),
   )
-  const booking = await Booking.open(gateway, call, candidates, balance)
+  // The daily allowance is for chat models.
+  const funding = fundingOf(call.caller.channel, false)
+  const booking = await Booking.open(gateway, call, candidates, balance, funding)
   try {
     const served = await dispatch<Embedded>(searchFor(gateway, call, candidates), (candidate) =>
       fetchVectors(gateway, call, candidate),

@@ -5,10 +5,10 @@ import { windowStart } from '../accounts/spend-window.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { asGatewayError, type ErrorCode, GatewayError } from '../errors.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
-import { fundingOf } from '../credits/pool.ts'
 import { formatUsd, larger, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
 import { admitted } from './complete.ts'
+import { fundingFor } from './flash-class.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
 import { candidatesFor, needOf } from './plan.ts'
 import { promptCount, tokenBound } from './prompt-size.ts'
@@ -59,7 +59,7 @@ export async function estimate(
   const costWith = (output: number) => costOf({ ...noUsage, input: counted, output: output * n }, price).total
   const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
-  const funding = fundingOf(caller.channel, model.flashClass)
+  const funding = await fundingFor(call, candidates)
   const now = gateway.now()
   const balance = gateway.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)

@@ -30,7 +30,8 @@ interface MediumUsed {
   readonly param: string
 }
 
-function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
+/** The media that the request brings or asks for, of those that are sold at rates of their own. */
+export function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
   const used: MediumUsed[] = []
   for (const [at, { content }] of messages.entries()) {
     const part = content.findIndex(isAudio)

@@ -213,9 +213,10 @@ describe('access', () => {
     expect(access({ input, output })).toMatchObject({ premium, flashClass })
   })
 
-  test('a tier above the limits takes a model out of flash class, for the allowance might pay for it', () => {
+  test('a tier above the limits leaves the short prompts of a model in flash class', () => {
     const tiers = [{ above_prompt_tokens: 200_000, input: '0.6', output: '1' }]
-    expect(access({ input: '0.1', output: '1', tiers }).flashClass).toBe(false)
+    expect(access({ input: '0.1', output: '1', tiers }).flashClass).toBe(true)
+    expect(access({ input: '0.6', output: '1', tiers }).flashClass).toBe(false)
   })
 
   test('dear reasoning is dear output', () => {

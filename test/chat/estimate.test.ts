@@ -56,8 +56,8 @@ test('what the model reads is counted, and what stands around it is not', async 
 })
 
 test('low and expected are at the rates of the receipt, not at the dearest of the model', async () => {
-  const { low, expected } = await estimate({ model: 'sim/echo', max_tokens: 5 })
-  const { pricing } = (await (await fetch(`${lab.weir.baseUrl}/models/sim/echo`)).json()) as {
+  const { low, expected } = await estimate({ model: 'sim/premium', max_tokens: 5 })
+  const { pricing } = (await (await fetch(`${lab.weir.baseUrl}/models/sim/premium`)).json()) as {
     pricing: Record<'prompt' | 'completion' | 'input_cache_write', string>
   }
   expect(Number(pricing.input_cache_write)).toBeGreaterThan(Number(pricing.prompt))

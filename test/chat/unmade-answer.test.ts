@@ -65,7 +65,9 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
     signal: new AbortController().signal,
     arrivedAt: performance.now(),
   } as unknown as PaidCall
-  const booking = await Booking.open(gateway, call, [candidateOf('a')], store.ledger.balance('anna'))
+  const booking = await Booking.open(gateway, call, [candidateOf('a')], store.ledger.balance('anna'), [
+    'purchased',
+  ])
   const response = jsonResponse(call, booking, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })

@@ -10,6 +10,10 @@ let weir: RunningWeir
 const config = `
 models:
   - { id: sim/fee, upstream: echo, price: { input: "0", output: "0", per_request: "0.75" } }
+  - id: sim/tiered
+    upstream: echo
+    price: { input: "0.5", output: "2.5", input_audio: "1", tiers: [{ above_prompt_tokens: 2000, input: "0.6", output: "1" }] }
+    input_modalities: [text, audio]
   - { id: sim/steep, upstream: echo, price: { input: "3", output: "15" } }
 `
 
@@ -76,6 +80,31 @@ const drawnBy = async (token: string, id: string) => {
   )
   return drawn.map(({ pool, amount }) => `${pool} ${amount}`)
 }
+
+describe('the daily allowance', () => {
+  const said = (content: unknown) => ({ messages: [{ role: 'user', content }] })
+  const wav = { type: 'input_audio', input_audio: { data: 'A'.repeat(4_000), format: 'wav' } }
+
+  test.each([
+    ['a short prompt', said('Hello'), 'daily'],
+    // Longer than the boundary in bytes, not in tokens.
+    ['a long prompt below the boundary', said('river '.repeat(900)), 'daily'],
+    ['a prompt above it, at the dearer rates', said('river '.repeat(3_000)), 'welcome'],
+    ['sound that costs more than the limit', said([wav]), 'welcome'],
+  ])('%s is paid by it or not: the rates of the call decide', async (name, body, pool) => {
+    const email = name.replace(/\W+/g, '-')
+    const { token } = await member(email)
+    const { id, status } = await ask('/app/v1', token, 'sim/tiered', body)
+    expect(status).toBe(200)
+    expect((await drawnBy(token, id)).map((drawn) => drawn.split(' ')[0])).toEqual([pool])
+    const estimated = await fetch(`${weir.origin}/app/v1/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim/tiered', max_tokens: 20, ...body }),
+    })
+    expect(await estimated.json()).toMatchObject({ pool })
+  })
+})
 
 describe('S36: pools', () => {
   test('an API key never spends what the app may, and its refusals leave every balance as it was', async () => {
