@@ -39,7 +39,11 @@ export function closingFrames(
   return [{ event: undefined, data: JSON.stringify(chunk) }, doneFrame]
 }
 
-/** The frames that end a stream that failed after its first byte: client libraries throw on the `error` key. */
+/**
+ * The frames that end a stream that failed after its first byte: each choice ends with the reason `error`, then the
+ * error stands alone. Client libraries throw on it; in a chunk with choices the AI SDK's schema takes it for one more
+ * chunk, and the stream looks finished.
+ */
 export function failingFrames(
   context: AnswerContext,
   error: RenderedError,
@@ -49,9 +53,13 @@ export function failingFrames(
     ...chunkHead(context),
     choices: choices.map((index) => ({ index, delta: {}, logprobs: null, finish_reason: 'error' })),
     ...(context.includeUsage ? { usage: null } : {}),
-    error: error.error,
   }
-  return [{ event: undefined, data: JSON.stringify(chunk) }, doneFrame]
+  const alone = { error: error.error }
+  return [
+    { event: undefined, data: JSON.stringify(chunk) },
+    { event: undefined, data: JSON.stringify(alone) },
+    doneFrame,
+  ]
 }
 
 /** What every chunk of one answer begins with; it never changes between chunks. */

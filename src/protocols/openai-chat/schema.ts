@@ -333,6 +333,4 @@ export const chatCompletionChunk = z.looseObject({
   ),
   /** Present, and null on all chunks but the last, when `stream_options.include_usage` asks for it. */
   usage: wireUsageSchema.nullish(),
-  /** Present only on the chunk that ends a stream which failed after its first byte. */
-  error: json.optional(),
 })

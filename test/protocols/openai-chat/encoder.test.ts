@@ -285,9 +285,12 @@ describe('a streamed answer', () => {
       ...encoder.event(stop()),
       ...encoder.fail(renderError(new GatewayError('upstream_error', { param: 'x' }), 'req-1')),
     ]
-    const failed = JSON.parse(frames.at(-2)!.data)
-    expect(failed.error).toMatchObject({ code: 'upstream_error', type: 'provider_error', param: 'x' })
-    expect(failed.choices).toEqual([{ index: 0, delta: {}, logprobs: null, finish_reason: 'error' }])
+    const [ended, failed] = frames.slice(-3, -1).map(({ data }) => JSON.parse(data))
+    expect(failed).toEqual({
+      error: expect.objectContaining({ code: 'upstream_error', type: 'provider_error', param: 'x' }),
+    })
+    expect(ended).not.toHaveProperty('error')
+    expect(ended.choices).toEqual([{ index: 0, delta: {}, logprobs: null, finish_reason: 'error' }])
     expect(frames.at(-1)?.data).toBe('[DONE]')
     expect(frames.some((frame) => frame.data.includes('"finish_reason":"stop"'))).toBe(false)
     await expect(readByOpenAI(frames)).rejects.toThrow('The provider failed')
