@@ -11,7 +11,9 @@
 // counts four times at the most: it takes three accounts to open it.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
+import type { ErrorCode } from '../errors.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
+import { codeOf, publicReason } from './fault-error.ts'
 import type { Candidate } from './plan.ts'
 
 /** What stands against an offer or a key. Times are those of the clock in use, milliseconds. */
@@ -90,6 +92,23 @@ export function afterProbe(trouble: Trouble, now: number): Trouble | undefined {
   return now < trouble.probeAt ? undefined : { ...trouble, probeAt: now + probeEveryMs }
 }
 
+/** Whether calls of an account reach what is in trouble: `half-open` where the next one may go as a probe. */
+export type Breaker = 'closed' | 'open' | 'half-open'
+
+export function breakerOf(trouble: Trouble, now: number, account: string): Breaker {
+  if (standingOf(trouble, now, account) !== 'open') return 'closed'
+  return now < trouble.probeAt ? 'open' : 'half-open'
+}
+
+/** The last fault that was the provider's own. Its words are ours: whose request met it is nobody's business. */
+export interface LastError {
+  readonly at: number
+  readonly code: ErrorCode
+  readonly status: number | null
+  readonly reason: string
+  readonly upstream: string
+}
+
 /** One provider as `GET /v1/providers` tells of it. */
 export interface ProviderHealth {
   readonly state: 'healthy' | 'degraded' | 'unavailable'
@@ -106,7 +125,11 @@ export interface ProviderHealth {
     /** null when the key is in trouble for every model. */
     readonly upstream: string | null
     readonly standing: Standing
+    readonly breaker: Breaker
+    /** Faults in a row. */
+    readonly failures: number
   }[]
+  readonly lastError: LastError | null
 }
 
 const samples = 128
@@ -139,6 +162,7 @@ export class Health {
   readonly #clock: () => number
   readonly #troubles = new Map<string, Trouble>()
   readonly #recent = new Map<string, Recent>()
+  readonly #lastErrors = new Map<string, LastError>()
 
   /** `clock` gives milliseconds. */
   constructor(clock: () => number) {
@@ -177,10 +201,21 @@ export class Health {
     // What runs inside this process fails because it was asked to: nothing follows for the next call.
     if (candidate.provider.transport === 'builtin') return
     const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
-    const after = afterFault(this.#troubles.get(name), fault, this.#clock(), account)
+    const now = this.#clock()
+    const after = afterFault(this.#troubles.get(name), fault, now, account)
     this.#recentOf(candidate.provider).add(after === undefined, ms)
-    if (after === undefined) this.#troubles.delete(name)
-    else this.#troubles.set(name, after)
+    if (after === undefined) {
+      this.#troubles.delete(name)
+      return
+    }
+    this.#troubles.set(name, after)
+    this.#lastErrors.set(candidate.provider.id, {
+      at: now,
+      code: codeOf(fault),
+      status: fault.status ?? null,
+      reason: publicReason(fault),
+      upstream: candidate.offer.upstream,
+    })
   }
 
   /** How a provider is doing for the calls of an account. */
@@ -189,17 +224,25 @@ export class Health {
     const running = [...this.#troubles].flatMap(([name, trouble]) => {
       const [id, key, upstream] = name.split('\n')
       const standing = standingOf(trouble, now, account)
-      if (id !== provider.id || standing === 'healthy') return []
-      return [{ key: Number(key) + 1, upstream: upstream ?? null, standing, coolUntil: trouble.coolUntil }]
+      const failures = trouble.failures.values().reduce((sum, count) => sum + count, 0)
+      if (id !== provider.id || (standing === 'healthy' && failures === 0)) return []
+      const breaker = breakerOf(trouble, now, account)
+      const { coolUntil } = trouble
+      return [{ key: Number(key) + 1, upstream: upstream ?? null, standing, breaker, failures, coolUntil }]
     })
-    const keysOut = new Set(running.filter(({ upstream }) => upstream === null).map(({ key }) => key))
+    const keysOut = new Set(
+      running
+        .filter(({ upstream, standing }) => upstream === null && standing !== 'healthy')
+        .map(({ key }) => key),
+    )
     const coolUntil = Math.max(0, ...running.map((trouble) => trouble.coolUntil))
     const out = keysOut.size >= provider.keys.length
     return {
       state: running.length === 0 ? 'healthy' : out ? 'unavailable' : 'degraded',
       ...(this.#recent.get(provider.id) ?? new Recent()).summary,
       coolUntil: coolUntil > now ? coolUntil : null,
-      troubles: running.map(({ key, upstream, standing }) => ({ key, upstream, standing })),
+      troubles: running.map(({ coolUntil: _, ...trouble }) => trouble),
+      lastError: this.#lastErrors.get(provider.id) ?? null,
     }
   }
 

@@ -142,11 +142,25 @@ export const providersSchema = z.object({
       p50_latency_ms: milliseconds.nullable(),
       answers: count,
       cool_down_until: time.nullable(),
+      last_error: z
+        .object({
+          at: time,
+          model: z.string().describe('Its name at the provider.'),
+          code: z.string(),
+          status: z.int().nullable(),
+          reason: z.string(),
+        })
+        .nullable()
+        .describe("The last failure that was the provider's own."),
       troubles: z.array(
         z.object({
           key: count.describe('Which of its keys, from 1.'),
           model: z.string().nullable().describe('null where the key is in trouble for every model.'),
           state: z.string(),
+          breaker: z
+            .enum(['closed', 'open', 'half-open'])
+            .describe('`open`: no call is sent there; `half-open`: the next one goes as a probe.'),
+          failures: count.describe('Failed calls in a row.'),
         }),
       ),
     }),

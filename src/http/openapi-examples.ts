@@ -393,6 +393,7 @@ export const providers = {
       p50_latency_ms: 8,
       answers: 1,
       cool_down_until: null,
+      last_error: null,
       troubles: [],
     },
   ],

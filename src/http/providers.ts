@@ -2,6 +2,7 @@
 
 import type { Caller } from '../accounts/caller.ts'
 import type { Gateway } from '../chat/gateway.ts'
+import type { LastError } from '../chat/health.ts'
 
 /** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
 export function describeProviders(
@@ -20,12 +21,19 @@ export function describeProviders(
       p50_latency_ms: seen.p50Ms,
       answers: seen.answers,
       cool_down_until: seen.coolUntil === null ? null : new Date(seen.coolUntil).toISOString(),
-      troubles: seen.troubles.map(({ key, upstream, standing }) => ({
+      last_error: seen.lastError === null ? null : lastErrorObject(seen.lastError),
+      troubles: seen.troubles.map(({ key, upstream, standing, breaker, failures }) => ({
         key,
         model: upstream,
         state: standing,
+        breaker,
+        failures,
       })),
     }
   })
   return { object: 'list', data }
+}
+
+function lastErrorObject({ at, upstream, code, status, reason }: LastError) {
+  return { at: new Date(at).toISOString(), model: upstream, code, status, reason }
 }

@@ -1,7 +1,14 @@
 // What a fault does to the standing of an offer or a key, and when it is well again.
 
 import { describe, expect, test } from 'bun:test'
-import { afterFault, faultsToOpen, Health, standingOf, type Trouble } from '../../src/chat/health.ts'
+import {
+  afterFault,
+  faultsToOpen,
+  Health,
+  probeEveryMs,
+  standingOf,
+  type Trouble,
+} from '../../src/chat/health.ts'
 import { RetryBudget } from '../../src/chat/retry-budget.ts'
 import type { FaultKind } from '../../src/conversation/event.ts'
 import { candidateOf, faultOf, stillClock } from './support.ts'
@@ -91,6 +98,42 @@ describe('the health of all', () => {
     expect(health.report(one.provider, 'acct').state).toBe('unavailable')
     clock.pass(60_000)
     expect(health.report(one.provider, 'acct')).toMatchObject({ state: 'healthy', coolUntil: null })
+  })
+
+  test('reports the first failure of a provider at once, and the last until the process ends', () => {
+    const clock = stillClock()
+    const health = new Health(clock)
+    const one = candidateOf('a')
+    expect(health.report(one.provider, 'acct').lastError).toBeNull()
+    health.failed(one, faultOf('broken', { status: 500, message: 'words of the provider' }), 5, 'acct')
+    const seen = health.report(one.provider, 'acct')
+    expect(seen).toMatchObject({
+      state: 'degraded',
+      successRate: 0,
+      troubles: [{ key: 1, upstream: 'm', standing: 'healthy', breaker: 'closed', failures: 1 }],
+      lastError: { at: clock(), code: 'upstream_error', status: 500, upstream: 'm' },
+    })
+    expect(JSON.stringify(seen)).not.toContain('words of the provider')
+    // A request that is wrong says nothing of the provider, and its words are not for others.
+    health.failed(one, faultOf('invalid-request', { message: 'a quoted prompt' }), 5, 'acct')
+    expect(health.report(one.provider, 'acct')).toMatchObject({
+      state: 'healthy',
+      troubles: [],
+      lastError: { code: 'upstream_error' },
+    })
+  })
+
+  test('reports a breaker as open, then as half-open when a probe may go', () => {
+    const clock = stillClock()
+    const health = new Health(clock)
+    const one = candidateOf('a')
+    for (let n = 0; n < faultsToOpen; n++) health.failed(one, faultOf('timeout'), 5, 'acct')
+    const breaker = () => health.report(one.provider, 'acct').troubles[0]?.breaker
+    expect(breaker()).toBe('open')
+    clock.pass(probeEveryMs)
+    expect(breaker()).toBe('half-open')
+    expect(health.probe(one)).toBe(true)
+    expect(breaker()).toBe('open')
   })
 
   test('reports the share of good answers and their median time', () => {
