@@ -1,7 +1,6 @@
 // Ties the knot: configuration and store become a gateway that serves, discovers local servers, drains and stops.
 
 import type { Catalog } from './catalog/catalog.ts'
-import { localModels } from './catalog/overrides.ts'
 import type { ChatLimits, Gateway } from './chat/gateway.ts'
 import { Health } from './chat/health.ts'
 import { InFlight } from './chat/in-flight.ts'
@@ -10,8 +9,8 @@ import { RetryBudget } from './chat/retry-budget.ts'
 import { Slots } from './chat/slots.ts'
 import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
-import { catalogInUse } from './cli/catalog-in-use.ts'
 import { firstRun } from './cli/first-run.ts'
+import { answering, Discovery, type Live, liveOf, watchServers } from './cli/live.ts'
 import { type Config, reasonOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
@@ -23,9 +22,7 @@ import type { Service } from './http/service.ts'
 import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
 import { outbounds } from './protocols/registry.ts'
-import { configureProviders } from './providers/configure.ts'
-import { findLocalServers, modelsOf, type LocalServer } from './providers/local-servers.ts'
-import type { ConfiguredProvider } from './providers/provider.ts'
+import type { LocalServer } from './providers/local-servers.ts'
 import { providers as rows } from './providers/registry.ts'
 import { openStore, type Store } from './store/open.ts'
 import { version } from './version.ts'
@@ -34,12 +31,6 @@ export interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
   /** Finishes the calls in flight (at most `timeouts.shutdown_ms`), then closes the database. */
   stop(): Promise<void>
-}
-
-/** What changes while the gateway runs: local servers are found after it has begun to serve. */
-interface Live {
-  catalog: Catalog
-  providers: ReadonlyMap<string, ConfiguredProvider>
 }
 
 /** Whether new calls are taken, and whether those in flight are waited for. */
@@ -72,7 +63,13 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   try {
     // Only after the port is ours: a key that was made and never shown would be lost.
     const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
-    const servers = await discover(config, server, live)
+    const discovery = new Discovery(config, server.port ?? config.server.port)
+    const servers = await discovery.scan()
+    // Parsing the catalog again for nothing would double what it takes of the memory.
+    if (servers.length > 0) Object.assign(live, liveOf(config, servers))
+    const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) =>
+      log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length }),
+    )
     // Starting leaves garbage behind that nobody would collect before the first burst of calls.
     Bun.gc(true)
     const sweep = startSweep({
@@ -85,6 +82,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     return {
       facts: factsOf(config, server, live, servers, ownerKey),
       stop: () => {
+        watch.stop()
         sweep.stop()
         return stop(config, log, server, service, store, state)
       },
@@ -95,18 +93,6 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     await store.close()
     throw error
   }
-}
-
-/** Finds the servers on this machine, and lists the models of all that tell them; the catalog knows them then. */
-async function discover(config: Config, server: Server, live: Live): Promise<readonly LocalServer[]> {
-  const found = config.local_servers.discover
-    ? await findLocalServers(unconfigured(config, server), config.local_servers.timeout_ms)
-    : []
-  const listed = await listedModels(config, live.providers)
-  const servers = [...found, ...listed]
-  // Parsing the catalog again for nothing would double what it takes of the memory.
-  if (servers.length > 0) Object.assign(live, liveOf(config, servers))
-  return servers
 }
 
 type Server = ReturnType<typeof Bun.serve>
@@ -206,6 +192,7 @@ function serviceOf(
     },
     allowances: new Allowances(store.ledger, Date.now),
     catalog,
+    answering: () => answering(live),
     limiter,
     calls,
     requests: store.requests,
@@ -254,15 +241,6 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
   }
 }
 
-function liveOf(config: Config, servers: readonly LocalServer[]): Live {
-  const today = new Date().toISOString().slice(0, 10)
-  const discovered = servers.flatMap(({ id, models }) => localModels(id, models, today))
-  return {
-    catalog: catalogInUse(config, Date.now, discovered),
-    providers: configureProviders(rows, config.providers, new Set(servers.map(({ id }) => id))),
-  }
-}
-
 function liveCatalog(live: Live): Catalog {
   return {
     get date() {
@@ -274,34 +252,8 @@ function liveCatalog(live: Live): Catalog {
     resolve: (id) => live.catalog.resolve(id),
     find: (id) => live.catalog.find(id),
     list: (filter) => live.catalog.list(filter),
-    count: () => live.catalog.count(),
+    count: (servedBy) => live.catalog.count(servedBy),
   }
-}
-
-/** The local rows that the operator says nothing about: only these are looked for, and never at our own port. */
-function unconfigured(config: Config, server: Server) {
-  return rows
-    .filter(({ id }) => config.providers[id] === undefined)
-    .filter(({ baseUrl }) => URL.parse(baseUrl)?.port !== String(server.port))
-}
-
-/** The models of servers that the operator names and gives away: they are listed by the servers themselves. */
-async function listedModels(
-  config: Config,
-  configured: ReadonlyMap<string, ConfiguredProvider>,
-): Promise<LocalServer[]> {
-  const free = [...configured.values()].filter(({ id, transport, local }) => {
-    const settings = config.providers[id]
-    return settings !== undefined && transport === 'http' && (settings.price === 'free' || local)
-  })
-  const answers = await Promise.all(
-    free.map(async (provider) => ({
-      id: provider.id,
-      baseUrl: provider.baseUrl,
-      models: (await modelsOf(provider, config.local_servers.timeout_ms)) ?? [],
-    })),
-  )
-  return answers
 }
 
 function factsOf(

@@ -17,6 +17,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   cwd: process.cwd(),
+  terminal: process.stdout.isTTY === true,
   clock: Date.now,
   environment: () => Promise.resolve(readEnvironment()),
   input: () => Bun.stdin.text(),

@@ -41,6 +41,8 @@ export interface ModelFilter {
   /** Words that the id or the name must contain, all of them, in any case. */
   readonly q?: string
   readonly provider?: string
+  /** Only models that one of these serves. */
+  readonly servedBy?: ReadonlySet<string> | undefined
   readonly access?: 'open' | 'premium'
   /** The most that an input token and an output token may cost, in picodollars, at the highest rates. */
   readonly maxPrice?: Pico
@@ -58,8 +60,8 @@ export interface Catalog {
   find(id: string): Model | undefined
   /** The models that can be called today, by id. */
   list(filter?: ModelFilter): readonly Model[]
-  /** How many models can be called today; builds none of them. */
-  count(): number
+  /** How many models can be called today, of all or of these providers; builds none of them. */
+  count(servedBy?: ReadonlySet<string>): number
   /** Known but not sold, with the reason. */
   readonly unpriced: readonly UnpricedModel[]
 }
@@ -102,9 +104,11 @@ export function buildCatalog(input: CatalogInput): Catalog {
       return undefined
     }
   }
-  const current = () => {
+  const current = (servedBy?: ReadonlySet<string>) => {
     const day = today()
-    return [...rows.values()].filter((row) => !retired(row, day)).map((row) => row.id)
+    return [...rows.values()]
+      .filter((row) => !retired(row, day) && (servedBy === undefined || isServedBy(row, servedBy)))
+      .map((row) => row.id)
   }
 
   return {
@@ -117,9 +121,9 @@ export function buildCatalog(input: CatalogInput): Catalog {
       if (retired(row, today())) throw retiredError(model)
       return model
     },
-    count: () => current().length,
+    count: (servedBy) => current(servedBy).length,
     list(filter = {}) {
-      const found = current()
+      const found = current(filter.servedBy)
         .map(find)
         .filter((model) => model !== undefined)
       return found.filter((model) => matches(model, filter)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
@@ -130,6 +134,12 @@ export function buildCatalog(input: CatalogInput): Catalog {
       return [...unpriced.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1))
     },
   }
+}
+
+function isServedBy(row: CatalogRow, providers: ReadonlySet<string>): boolean {
+  return row.offers
+    ? row.offers.some(({ provider }) => providers.has(provider))
+    : providers.has(providerOf(row.id))
 }
 
 function providerOf(id: string): string {

@@ -85,16 +85,3 @@ export function overridden(row: CatalogRow | undefined, override: ModelOverride,
     ...(price === undefined ? {} : { price, source: 'configuration', date: today }),
   }
 }
-
-/**
- * Rows for the models that a server on this machine or in the next rack lists, under the names it gives them. Free
- * unless `price` says otherwise: their tokens are paid for with electricity.
- */
-export function localModels(
-  provider: string,
-  names: readonly string[],
-  today: string,
-  price: PriceSpec = freePrice,
-): CatalogRow[] {
-  return names.map((name) => ({ id: `${provider}/${name}`, price, source: 'local server', date: today }))
-}

@@ -3,6 +3,8 @@
 import { join } from 'node:path'
 import { bundledCatalog, bundledRows } from '../catalog/bundled.ts'
 import { buildCatalog, type Catalog, defaultPremiumRule } from '../catalog/catalog.ts'
+import type { ModelOverride } from '../catalog/overrides.ts'
+import { freePrice } from '../catalog/price-spec.ts'
 import { type CatalogFile, catalogFileSchema, type CatalogRow } from '../catalog/row.ts'
 import { type Config, readTextFile } from '../config.ts'
 import { parseUsdPerMillion } from '../credits/money.ts'
@@ -46,17 +48,35 @@ export function providersInService(config: Config): ReadonlySet<string> {
 }
 
 /**
+ * An entry of a server that is free, on this machine or by the operator's word, is free too where neither it nor the
+ * catalog has a price: also while the server is not running.
+ */
+function withLocalPrice(entry: ModelOverride, config: Config, priced: ReadonlySet<string>): ModelOverride {
+  if (entry.price !== undefined || entry.offers !== undefined || priced.has(entry.id)) return entry
+  const provider = entry.id.slice(0, entry.id.indexOf('/'))
+  const free = config.providers[provider]?.price === 'free' || isLocalServer(provider)
+  return free ? { ...entry, price: freePrice } : entry
+}
+
+function isLocalServer(id: string): boolean {
+  const row = providerById(id)
+  return row !== undefined && row.local && row.transport === 'http'
+}
+
+/**
  * The catalog that a configuration leads to. `local` are rows of servers found on this machine; the bundled catalog
  * and the operator's entries stand above them.
  */
 export function catalogInUse(config: Config, now: () => number, local: readonly CatalogRow[] = []): Catalog {
   const file = catalogFileInUse(config.data_dir)
+  const rows = [...local, ...bundledRows(file)]
+  const priced = new Set(rows.filter(({ price }) => price !== undefined).map(({ id }) => id))
   const outputAtLeast =
     parseUsdPerMillion(config.premium.output_usd_per_million) ?? defaultPremiumRule.outputAtLeast
   return buildCatalog({
-    rows: [...local, ...bundledRows(file)],
+    rows,
     unpriced: file.unpriced,
-    overrides: config.models,
+    overrides: config.models.map((entry) => withLocalPrice(entry, config, priced)),
     premiumRule: { outputAtLeast },
     providersKnown: providersInService(config),
     ignored: (id, upstream, reasoning) =>

@@ -13,6 +13,8 @@ export interface Io {
   /** What is told beside it: standard error. */
   err(text: string): void
   readonly cwd: string
+  /** Whether a person reads what `out` writes. */
+  readonly terminal?: boolean
   /** Milliseconds since 1970. */
   clock(): number
   environment(): Promise<Environment>

@@ -2,14 +2,25 @@
 
 import type { Model } from '../catalog/model.ts'
 import { formatUsd, formatUsdPerMillion } from '../credits/money.ts'
-import { catalogInUse } from './catalog-in-use.ts'
-import { type Context, type Invocation, print, table } from './context.ts'
+import { type Context, type Invocation, print, table, usageFault } from './context.ts'
+import { answering, Discovery, liveOf } from './live.ts'
 
-/** Lists the models that are sold, with the price of the first offer of each. */
+/**
+ * Lists the models that are sold, with the price of the first offer of each: all of them, or with --available those that
+ * can be called now. A person at a terminal who has configured a provider, or runs a server, is shown these first.
+ */
 export async function listModels(context: Context, invocation: Invocation): Promise<void> {
-  const catalog = catalogInUse(context.config, context.io.clock)
+  const { config, io, json } = context
+  if (invocation.flag('available') && invocation.flag('all'))
+    throw usageFault('--available or --all, not both')
+  const live = liveOf(config, await new Discovery(config, config.server.port).scan())
+  const { catalog, providers } = live
+  const able = answering(live)
+  const isOurs = [...able].some((id) => providers.get(id)?.transport === 'http')
+  const bySelf = !json && io.terminal === true && isOurs && !invocation.flag('all')
+  const servedBy = invocation.flag('available') || bySelf ? able : undefined
   const [q] = invocation.args
-  const models = catalog.list(q === undefined ? {} : { q })
+  const models = catalog.list({ servedBy, ...(q === undefined ? {} : { q }) })
   const rows = models.map((model) => {
     const { input, output } = model.offers[0]!.price.rates
     const context_length = model.contextLength?.toLocaleString('en-US') ?? '-'
@@ -19,7 +30,8 @@ export async function listModels(context: Context, invocation: Invocation): Prom
     return [model.id, formatUsdPerMillion(input), formatUsdPerMillion(output), context_length, notes]
   })
   const heading = ['MODEL', 'INPUT USD/M', 'OUTPUT USD/M', 'CONTEXT', '']
-  const footer = `${models.length} models, prices of ${catalog.date}`
+  const which = servedBy ? ' that can be called now (--all lists the whole catalog)' : ''
+  const footer = `${models.length} models${which}, prices of ${catalog.date}`
   print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
 }
 

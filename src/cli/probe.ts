@@ -3,7 +3,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Model } from '../catalog/model.ts'
 import { nearestIds, suggestion } from '../catalog/model-id.ts'
-import { localModels } from '../catalog/overrides.ts'
+import { localModels } from '../catalog/local-models.ts'
 import { collect, type Fault, type FaultKind } from '../conversation/event.ts'
 import { larger, type Pico } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
@@ -105,9 +105,10 @@ async function modelFor(context: Context, provider: ConfiguredProvider): Promise
   const { config, io } = context
   const known = cheapest(catalogInUse(config, io.clock), provider.id)
   if (known || provider.transport === 'builtin') return known
-  const names = (await modelsOf(provider, config.local_servers.timeout_ms)) ?? []
+  const listed = await modelsOf(provider, config.local_servers.timeout_ms)
+  if (listed.kind !== 'models') return undefined
   const today = new Date(io.clock()).toISOString().slice(0, 10)
-  return cheapest(catalogInUse(config, io.clock, localModels(provider.id, names, today)), provider.id)
+  return cheapest(catalogInUse(config, io.clock, localModels(provider.id, listed.models, today)), provider.id)
 }
 
 function cheapest(catalog: Catalog, provider: string): Choice | undefined {

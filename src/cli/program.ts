@@ -187,6 +187,8 @@ function models(weir: Command, io: Io): void {
     .command('models')
     .description('list the models of the catalog')
     .argument('[text]', 'only ids that contain this')
+    .option('--available', 'only what can be called now: of providers with a key, and of servers that run')
+    .option('--all', 'the whole catalog; in a terminal what can be called now is shown first')
   ready(list, io, async (...given) => (await import('./models.ts')).listModels(...given))
   const chat = weir
     .command('chat')

@@ -382,7 +382,8 @@ export const configSchema = z.strictObject({
     .prefault({}),
   local_servers: z
     .strictObject({
-      discover: note(z.boolean().default(true), 'Look at start for inference servers on this machine'),
+      discover: note(z.boolean().default(true), 'Look for inference servers on this machine'),
+      every_ms: milliseconds('How often to look for servers that have come or gone', 15_000, 100),
       timeout_ms: milliseconds('How long each of them may take to answer', 500, 10, 30_000),
     })
     .prefault({}),

@@ -9,6 +9,7 @@ import { Elysia } from 'elysia'
 import scalarPath from '../../node_modules/@scalar/api-reference/dist/browser/standalone.js' with { type: 'file' }
 import { etagMatches } from '../catalog/wire.ts'
 import { errorReference, GatewayError } from '../errors.ts'
+import { takesGzip } from './compressed.ts'
 import { errorPage, hashSource, icon } from './docs-errors.ts'
 import { version } from '../version.ts'
 import { openApiDocument, type OpenApiDocument } from './openapi.ts'
@@ -70,10 +71,7 @@ export async function docs(request: Request): Promise<Response> {
   if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
     return new Response(null, { status: 304, headers })
   }
-  const takesGzip = /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(
-    request.headers.get('accept-encoding') ?? '',
-  )
-  return takesGzip
+  return takesGzip(request.headers)
     ? new Response(zipped, { headers: { ...headers, 'content-encoding': 'gzip' } })
     : new Response(body, { headers })
 }

@@ -1,24 +1,29 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
-import type { Catalog, ModelFilter } from '../catalog/catalog.ts'
+import type { ModelFilter } from '../catalog/catalog.ts'
 import { etagMatches, etagOf, modelList, modelObject } from '../catalog/wire.ts'
 import { parseUsdPerMillion } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
+import { compressible } from './compressed.ts'
+import type { Service } from './service.ts'
 
 /** Longer search words are refused: no id is longer. */
 const maxQueryCharacters = 200
 
+type Models = Pick<Service, 'catalog' | 'answering'>
+
 /**
- * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens) and
- * `supported_parameters` (comma-separated). Throws `invalid_request` naming the filter that is wrong.
+ * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
+ * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
+ * wrong.
  */
-export function listModels(catalog: Catalog, request: Request): Response {
-  const filter = filterOf(new URL(request.url).searchParams)
+export function listModels({ catalog, answering }: Models, request: Request): Promise<Response> {
+  const filter = filterOf(new URL(request.url).searchParams, answering)
   return tagged(request, JSON.stringify(modelList(catalog.list(filter))))
 }
 
 /** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
-export function showModel(catalog: Catalog, request: Request, path: string): Response {
+export function showModel({ catalog }: Models, request: Request, path: string): Promise<Response> {
   return tagged(request, JSON.stringify(modelObject(catalog.resolve(decoded(path)))))
 }
 
@@ -30,7 +35,7 @@ function decoded(path: string): string {
   }
 }
 
-function filterOf(query: URLSearchParams): ModelFilter {
+function filterOf(query: URLSearchParams, answering: Service['answering']): ModelFilter {
   const q = text(query, 'q')
   const provider = text(query, 'provider')
   const access = text(query, 'access')
@@ -38,6 +43,13 @@ function filterOf(query: URLSearchParams): ModelFilter {
   const parameters = text(query, 'supported_parameters')
   if (access !== undefined && access !== 'open' && access !== 'premium') {
     throw new GatewayError('invalid_request', { message: 'access must be open or premium.', param: 'access' })
+  }
+  const available = text(query, 'available')
+  if (available !== undefined && available !== 'true' && available !== 'false') {
+    throw new GatewayError('invalid_request', {
+      message: 'available must be true or false.',
+      param: 'available',
+    })
   }
   const maxPrice = price === undefined ? undefined : parseUsdPerMillion(price)
   if (price !== undefined && maxPrice === undefined) {
@@ -48,6 +60,7 @@ function filterOf(query: URLSearchParams): ModelFilter {
     ...(q === undefined ? {} : { q }),
     ...(provider === undefined ? {} : { provider }),
     ...(access === undefined ? {} : { access }),
+    ...(available === 'true' ? { servedBy: answering() } : {}),
     ...(maxPrice === undefined ? {} : { maxPrice }),
     ...(parameters === undefined
       ? {}
@@ -62,10 +75,15 @@ function text(query: URLSearchParams, name: string): string | undefined {
   throw new GatewayError('invalid_request', { message: `${name} is too long.`, param: name })
 }
 
-function tagged(request: Request, body: string): Response {
+async function tagged(request: Request, body: string): Promise<Response> {
   const etag = etagOf(body)
-  const headers = { etag, 'cache-control': 'public, max-age=60' }
-  if (etagMatches(request.headers.get('if-none-match'), etag))
-    return new Response(null, { status: 304, headers })
-  return new Response(body, { headers: { ...headers, 'content-type': 'application/json' } })
+  const headers = { 'cache-control': 'public, max-age=60', 'content-type': 'application/json' }
+  if (etagMatches(request.headers.get('if-none-match'), etag)) {
+    const { 'cache-control': cache } = headers
+    return new Response(null, {
+      status: 304,
+      headers: { etag, 'cache-control': cache, vary: 'accept-encoding' },
+    })
+  }
+  return compressible(request, body, etag, headers)
 }

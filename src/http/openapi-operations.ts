@@ -219,11 +219,19 @@ const models: Operation = {
   route: '/v1/models',
   tag: 'Models',
   summary: 'List the models',
-  description: 'Every model that is sold here. Needs no key. The answer has an `ETag`.',
+  description:
+    'Every model that is sold here; with `available=true` those that can be called now. Needs no key. The answer has an `ETag`, and is compressed for clients that take gzip.',
   security: 'none',
   parameters: [
     text('q', 'Only models whose id or name holds this.', 'echo'),
     text('provider', 'Only models of this provider.', 'sim'),
+    {
+      ...text(
+        'available',
+        'Only models that can be called now: of providers with a key, and of servers that run.',
+      ),
+      schema: { enum: ['true', 'false'] },
+    },
     { ...text('access', 'Only open, or only premium models.'), schema: { enum: ['open', 'premium'] } },
     text('max_price', 'The most that a million tokens may cost, US dollars.', '2.50'),
     text('supported_parameters', 'Only models that honour all of these, with commas.', 'tools,seed'),

@@ -21,7 +21,7 @@ type Handler = (request: Request, requestId: string) => Response | Promise<Respo
 
 /** The application: takes requests, gives responses, listens nowhere. No failure leaves it as an exception. */
 export function createRoutes(service: Service) {
-  const { catalog, ledger, now } = service
+  const { ledger, now } = service
   const answer =
     (handler: Handler, refuse?: Refuse) =>
     ({ request }: { request: Request }) =>
@@ -98,10 +98,10 @@ export function createRoutes(service: Service) {
     )
     .get(
       '/v1/models',
-      answer((request) => listModels(catalog, request)),
+      answer((request) => listModels(service, request)),
     )
     .get('/v1/models/*', ({ request, params }) =>
-      answered(service, request, () => showModel(catalog, request, params['*'])),
+      answered(service, request, () => showModel(service, request, params['*'])),
     )
     .get(
       '/v1/key',
@@ -137,13 +137,13 @@ export function createRoutes(service: Service) {
       '/app/v1/models',
       answer(async (request) => {
         await signedIn(service, request)
-        return listModels(catalog, request)
+        return listModels(service, request)
       }),
     )
     .get('/app/v1/models/*', ({ request, params }) =>
       answered(service, request, async () => {
         await signedIn(service, request)
-        return showModel(catalog, request, params['*'])
+        return showModel(service, request, params['*'])
       }),
     )
     .get('/app/v1/credits', asSignedIn(credits))

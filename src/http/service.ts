@@ -28,6 +28,8 @@ export interface Service extends IdempotencyParts {
   readonly ledger: LedgerStore
   readonly allowances: Pick<Allowances, 'ensure'>
   readonly catalog: Catalog
+  /** The providers that can answer now, by id: configured with a key, or found running. */
+  readonly answering: () => ReadonlySet<string>
   readonly responses: ResponseStore
   readonly responseLimits: ResponseLimits
   readonly body: BodyLimits

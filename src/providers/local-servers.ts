@@ -1,68 +1,191 @@
-// Inference servers on this machine: asked at start whether they answer, and which models they have.
+// Inference servers: asked whether they answer, which models they have, and what they say of them.
 
 import type { ProtocolId } from '../protocols/protocol.ts'
 import type { Provider } from './provider.ts'
 
+/** A model as its server lists it. */
+export interface LocalModel {
+  /** The name that the server knows it by. */
+  readonly name: string
+  /** Tokens of prompt and output together, where the server says. */
+  readonly contextLength?: number | undefined
+  /** Whether it turns texts into vectors, and does nothing else. */
+  readonly embeds: boolean
+}
+
 export interface LocalServer {
   readonly id: string
   readonly baseUrl: string
-  /** The names it lists. */
-  readonly models: readonly string[]
+  readonly models: readonly LocalModel[]
+}
+
+/** What asking a server for its models led to. */
+export type Listed =
+  | { readonly kind: 'models'; readonly models: readonly LocalModel[] }
+  /** Nothing listens there, or something else does. */
+  | { readonly kind: 'absent' }
+  /** Something listens and did not answer in time, or said that it is not ready: a server at work may do so. */
+  | { readonly kind: 'busy' }
+
+/** Facts that were asked for model by model, and need not be asked for again. */
+export type KnownFacts = Map<string, Omit<LocalModel, 'name'>>
+
+type Askable = Pick<Provider, 'baseUrl' | 'protocol' | 'headers' | 'modelList'> & {
+  readonly keys?: readonly (string | undefined)[]
 }
 
 /** A list of models is short; whatever is longer is some other server on the port. */
 const maxListBytes = 1_000_000
+/** Servers with more models than this are asked for the facts of the first ones only. */
+const maxFacts = 64
 
-/** Where a server lists its models, and under which keys. */
-interface Listing {
-  readonly path: string
-  readonly list: string
-  readonly name: string
-}
-
-const usualListing: Listing = { path: '/models', list: 'data', name: 'id' }
-const listings: Readonly<Partial<Record<ProtocolId, Listing>>> = {
-  ollama: { path: '/api/tags', list: 'models', name: 'name' },
-}
-
-/** Asks every local row, all at once, each for at most `timeoutMs`. Those that do not answer are left out. */
-export async function findLocalServers(rows: readonly Provider[], timeoutMs: number): Promise<LocalServer[]> {
-  const asked = rows
-    .filter((row) => row.local && row.transport === 'http' && row.baseUrl !== '')
-    .map(async (row) => ({
-      id: row.id,
-      baseUrl: row.baseUrl,
-      models: await modelsOf(row, timeoutMs),
-    }))
-  const answers = await Promise.all(asked)
-  return answers.flatMap(({ models, ...server }) => (models === undefined ? [] : [{ ...server, models }]))
-}
-
-/** The model names a server lists; undefined when it does not answer as one. */
+/**
+ * Asks a server for its models, for at most `timeoutMs` each time it is asked. `known` spares it questions about what
+ * has not changed.
+ */
 export async function modelsOf(
-  { baseUrl, protocol, headers }: Pick<Provider, 'baseUrl' | 'protocol' | 'headers'>,
+  provider: Askable,
   timeoutMs: number,
-): Promise<string[] | undefined> {
-  const { path, list, name } = listings[protocol] ?? usualListing
-  try {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const response = await fetch(baseUrl + path, { signal, redirect: 'manual', headers: { ...headers } })
-    if (!response.ok || Number(response.headers.get('content-length') ?? 0) > maxListBytes) return undefined
-    const body: unknown = await response.json()
-    const entries = isRecord(body) ? body[list] : undefined
-    if (!Array.isArray(entries)) return undefined
-    return entries.flatMap((entry: unknown) => nameIn(entry, name) ?? [])
-  } catch {
-    // Nothing listens there, or something else does.
-    return undefined
+  known: KnownFacts = new Map(),
+): Promise<Listed> {
+  const ask = (path: string, body?: object) => answerOf(provider, path, timeoutMs, body)
+  const list = listings[provider.protocol] ?? usualList
+  return list(provider, ask, known)
+}
+
+type Ask = (path: string, body?: object) => Promise<unknown>
+type List = (provider: Askable, ask: Ask, known: KnownFacts) => Promise<Listed>
+
+const absent: Listed = { kind: 'absent' }
+/** What `ask` gives where something listens that did not answer in time. */
+const busy = Symbol('busy')
+
+/** `GET /models`, as OpenAI lists them; servers add their own facts to each entry. */
+const usualList: List = async ({ baseUrl, modelList }, ask) => {
+  const detailed = modelList === undefined ? undefined : await ask(new URL(modelList, baseUrl).href)
+  const answer = isRecord(detailed) ? detailed : await ask(`${baseUrl}/models`)
+  if (answer === busy) return { kind: 'busy' }
+  if (!isRecord(answer) || !Array.isArray(answer['data'])) return absent
+  const entries = answer['data'].filter(isRecord)
+  // llama.cpp lists what the model was trained for; what it was started with, it says elsewhere.
+  const props = entries.some((entry) => entry['owned_by'] === 'llamacpp')
+    ? await ask(new URL('/props', baseUrl).href)
+    : undefined
+  const started = isRecord(props) ? intIn(props['default_generation_settings'], ['n_ctx']) : undefined
+  return {
+    kind: 'models',
+    models: entries.flatMap((entry) => {
+      const name = textIn(entry, 'id')
+      const contextLength = started ?? intIn(entry, contextNames) ?? intIn(entry['meta'], contextNames)
+      return name === undefined ? [] : [{ name, contextLength, embeds: embeds(name, entry) }]
+    }),
   }
 }
 
-function nameIn(entry: unknown, key: string): string | undefined {
-  const name = isRecord(entry) ? entry[key] : undefined
-  return typeof name === 'string' && name !== '' ? name : undefined
+/**
+ * `GET /api/tags`, then `POST /api/show` for each model.
+ * Source: Ollama's API reference, "List local models" and "Show model information".
+ */
+const ollamaList: List = async ({ baseUrl }, ask, known) => {
+  const answer = await ask(`${baseUrl}/api/tags`)
+  if (answer === busy) return { kind: 'busy' }
+  if (!isRecord(answer) || !Array.isArray(answer['models'])) return absent
+  const tags = answer['models'].filter(isRecord).flatMap((tag) => {
+    const name = textIn(tag, 'name')
+    return name === undefined ? [] : [{ name, tag, version: `${baseUrl} ${name} ${textIn(tag, 'digest')}` }]
+  })
+  const unknown = tags.filter(({ version }) => !known.has(version)).slice(0, maxFacts)
+  await Promise.all(
+    unknown.map(async ({ name, version }) => {
+      const shown = await ask(`${baseUrl}/api/show`, { model: name })
+      if (isRecord(shown)) known.set(version, ollamaFacts(name, shown))
+    }),
+  )
+  const models = tags.map(({ name, tag, version }) => ({
+    name,
+    ...(known.get(version) ?? { embeds: embeds(name, tag) }),
+  }))
+  return { kind: 'models', models }
+}
+
+const listings: Readonly<Partial<Record<ProtocolId, List>>> = { ollama: ollamaList }
+
+function ollamaFacts(name: string, shown: Record<string, unknown>): Omit<LocalModel, 'name'> {
+  const info = isRecord(shown['model_info']) ? shown['model_info'] : {}
+  const trained = Object.keys(info).filter((key) => key.endsWith('.context_length'))
+  // The model's own file may ask for less than it was trained for.
+  const asked = /^num_ctx\s+(\d+)$/m.exec(textIn(shown, 'parameters') ?? '')?.[1]
+  return {
+    contextLength: asked === undefined ? intIn(info, trained) : Number(asked),
+    embeds: embeds(name, shown),
+  }
+}
+
+/** Where servers say how much fits: vLLM, SGLang, LM Studio (loaded before possible), llama.cpp's `meta`. */
+const contextNames = [
+  'max_model_len',
+  'loaded_context_length',
+  'max_context_length',
+  'context_length',
+  'context_window',
+  'n_ctx',
+  'n_ctx_train',
+]
+
+const embeddingNames = /(^|[^a-z])(embed(ding)?s?|bge|gte|e5|minilm|arctic-embed)([^a-z]|$)/i
+const otherNames = /rerank/i
+
+/** What the server says of the model's kind; its name, where the server says nothing. */
+function embeds(name: string, entry: Record<string, unknown>): boolean {
+  const capabilities = entry['capabilities']
+  if (Array.isArray(capabilities))
+    return capabilities.includes('embedding') && !capabilities.includes('completion')
+  const type = entry['type']
+  if (typeof type === 'string') return /^embeddings?$/.test(type)
+  return embeddingNames.test(name) && !otherNames.test(name)
+}
+
+/** The JSON that a server answers; `busy` where it does not in time, undefined where nothing of use does. */
+async function answerOf(
+  { headers, keys }: Askable,
+  url: string,
+  timeoutMs: number,
+  body: object | undefined,
+): Promise<unknown> {
+  const key = keys?.[0]
+  try {
+    const response = await fetch(url, {
+      signal: AbortSignal.timeout(timeoutMs),
+      redirect: 'manual',
+      headers: {
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    })
+    const tooLong = Number(response.headers.get('content-length') ?? 0) > maxListBytes
+    if (response.ok && !tooLong) return await response.json()
+    await response.body?.cancel()
+    return response.status === 503 ? busy : undefined
+  } catch (thrown) {
+    return thrown instanceof DOMException && thrown.name === 'TimeoutError' ? busy : undefined
+  }
+}
+
+function textIn(from: Record<string, unknown>, key: string): string | undefined {
+  const text = from[key]
+  return typeof text === 'string' && text !== '' ? text : undefined
+}
+
+/** The first of these that is a positive whole number. */
+function intIn(from: unknown, keys: readonly string[]): number | undefined {
+  if (!isRecord(from)) return undefined
+  return keys
+    .map((key) => from[key])
+    .find((value): value is number => typeof value === 'number' && Number.isSafeInteger(value) && value > 0)
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

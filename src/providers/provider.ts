@@ -37,8 +37,10 @@ export interface Provider {
   readonly passthrough: 'native' | 'repair'
   /** `builtin` is answered inside this process, over the same path. */
   readonly transport: 'http' | 'builtin'
-  /** A server that may run on this machine: asked at start whether it answers, free of charge by default. */
+  /** A server that may run on this machine: asked now and then whether it answers, free of charge by default. */
   readonly local: boolean
+  /** Where it lists its models with more facts than under its protocol's path; from the root of its address. */
+  readonly modelList?: string | undefined
   /** Fixed headers the provider needs. */
   readonly headers: Readonly<Record<string, string>>
   /**

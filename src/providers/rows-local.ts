@@ -54,6 +54,8 @@ const lmstudio = openaiCompatible({
   baseUrl: 'http://127.0.0.1:1234/v1',
   auth: { kind: 'none' },
   local: true,
+  // Since version 0.3.6; tells embedding models apart and how much fits (LM Studio's "REST API v0").
+  modelList: '/api/v0/models',
   quirks: { thinkTags: true },
 })
 

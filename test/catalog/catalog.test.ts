@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { localModels } from '../../src/catalog/overrides.ts'
 import { asGatewayError } from '../../src/errors.ts'
 import { catalogOf, override, row } from './support.ts'
 
@@ -263,27 +262,5 @@ describe('listing', () => {
     [{ supportedParameters: ['tools', 'seed'] }, ['b/zeta']],
   ])('%p gives %p', (filter, expected) => {
     expect(ids(filter)).toEqual(expected)
-  })
-})
-
-describe('models of local servers', () => {
-  const catalog = (price?: { input: string; output: string }) =>
-    catalogOf(localModels('ollama', ['llama3.2:latest', 'hf.co/x/y'], '2026-06-15', price), {
-      providersKnown: new Set(['ollama']),
-    })
-
-  test('are free, because servers on this machine are', () => {
-    const model = catalog().resolve('ollama/hf.co/x/y')
-    expect(model.offers[0]).toMatchObject({
-      provider: 'ollama',
-      upstream: 'hf.co/x/y',
-      price: { rates: { output: 0n } },
-    })
-    expect(model.flashClass).toBe(true)
-  })
-
-  test('cost what the configuration says', () => {
-    const { rates } = catalog({ input: '1', output: '2' }).resolve('ollama/llama3.2:latest').offers[0]!.price
-    expect(rates.output).toBe(2_000_000n)
   })
 })

@@ -13,6 +13,8 @@ export interface Machine {
   readonly cwd: string
   readonly env?: Readonly<Record<string, string>>
   readonly now?: number
+  /** Whether a person reads the output. */
+  readonly terminal?: boolean
   /** What stands on standard input. */
   readonly input?: string
 }
@@ -21,7 +23,7 @@ export const moment = Date.UTC(2026, 10, 21, 12)
 
 /** Runs one command line in the folder `cwd`, where the data directory is `weir-data`. */
 export async function run(
-  { cwd, env = {}, now = moment, input = '' }: Machine,
+  { cwd, env = {}, now = moment, terminal = false, input = '' }: Machine,
   ...argv: string[]
 ): Promise<Ran> {
   const ran = { out: '', err: '' }
@@ -29,6 +31,7 @@ export async function run(
     out: (text) => void (ran.out += text),
     err: (text) => void (ran.err += text),
     cwd,
+    terminal,
     clock: () => now,
     environment: async () => env,
     input: async () => input,

@@ -1,0 +1,35 @@
+// Answers that are the same for many readers, compressed for those that ask for it.
+
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { LRUCache } from 'lru-cache'
+
+const zip = promisify(gzip)
+
+/** Compressed bodies by their entity tags; a whole catalog takes 50 kB, and few filters are in use at a time. */
+const zipped = new LRUCache<string, Promise<Uint8Array<ArrayBuffer>>>({ max: 32 })
+
+/** Shorter bodies fit into a packet as they are. */
+const leastBytes = 1_000
+
+/** Whether the client takes gzip: it is named, and not with a weight of nothing. */
+export function takesGzip(headers: Headers): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(headers.get('accept-encoding') ?? '')
+}
+
+/**
+ * The body as an answer, compressed where the request allows it and it is worth it. `etag` names the body: the same tag
+ * is compressed once, outside this thread.
+ */
+export async function compressible(
+  request: Request,
+  body: string,
+  etag: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const given = { ...headers, etag, vary: 'accept-encoding' }
+  if (body.length < leastBytes || !takesGzip(request.headers)) return new Response(body, { headers: given })
+  const known = zipped.get(etag) ?? zip(body).then((bytes) => new Uint8Array(bytes))
+  zipped.set(etag, known)
+  return new Response(await known, { headers: { ...given, 'content-encoding': 'gzip' } })
+}
