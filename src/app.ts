@@ -11,7 +11,7 @@ import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
 import { firstRun } from './cli/first-run.ts'
 import { answering, Discovery, type Live, liveOf, watchServers } from './cli/live.ts'
-import { type Config, reasonOf } from './config.ts'
+import { type Config, reasonOf, secretsOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
 import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
@@ -21,6 +21,7 @@ import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
+import { secretFilter } from './observe/secret-filter.ts'
 import { outbounds } from './protocols/registry.ts'
 import type { LocalServer } from './providers/local-servers.ts'
 import { providers as rows } from './providers/registry.ts'
@@ -168,6 +169,7 @@ function serviceOf(
     limits: limitsOf(config),
     owner,
     now: Date.now,
+    redact: secretFilter(secretsOf(config)),
     media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
     inFlight,
     health: new Health(Date.now),

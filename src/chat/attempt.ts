@@ -11,7 +11,7 @@ import type { Booking } from './booking.ts'
 import { disconnectPolicy } from './departure.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { AttemptFailed } from './dispatch.ts'
-import { shuttingDown, transportFault } from './fault-error.ts'
+import { shuttingDown, transportFault, withoutSecrets } from './fault-error.ts'
 import { frameDecoder } from './frames.ts'
 import type { ChatLimits, Gateway, IncomingCall, PaidCall } from './gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
@@ -170,6 +170,7 @@ export class Attempt {
   /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
   readonly #endsAt: number
   readonly #giveBack: () => void
+  readonly #redact: Gateway['redact']
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
@@ -177,7 +178,7 @@ export class Attempt {
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, upstream }: Gateway,
+    { watchdog, stopping, upstream, redact }: Gateway,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
@@ -187,6 +188,7 @@ export class Attempt {
     this.#giveBack = giveBack
     this.#gone = call.signal
     this.#requestId = call.requestId
+    this.#redact = redact
     this.#stopping = stopping
     this.#endsAt = call.arrivedAt + totalMs
     this.#deadline = watchdog.arm(this.#within(firstMs), () => {
@@ -222,7 +224,8 @@ export class Attempt {
 
   /** What an exception of this attempt means. */
   verdict(error: unknown): unknown {
-    if (error instanceof AttemptFailed || error instanceof GatewayError) return error
+    if (error instanceof AttemptFailed) return new AttemptFailed(withoutSecrets(error.fault, this.#redact))
+    if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
     if (this.#stopping.aborted) return shuttingDown()
     if (this.#gone.aborted && this.#controller.signal.aborted) {

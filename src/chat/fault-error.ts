@@ -33,6 +33,16 @@ export function codeOf(fault: Fault): ErrorCode {
   return codes[fault.kind]
 }
 
+/** A provider's fault with nothing secret in its words. */
+export function withoutSecrets(fault: Fault, redact: (text: string) => string): Fault {
+  return {
+    ...fault,
+    message: redact(fault.message),
+    param: fault.param === undefined ? undefined : redact(fault.param),
+    providerCode: fault.providerCode === undefined ? undefined : redact(fault.providerCode),
+  }
+}
+
 export function errorOf(fault: Fault, provider: string): GatewayError {
   const code = codeOf(fault)
   const told = tellsMessage.has(fault.kind) && fault.message !== ''

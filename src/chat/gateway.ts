@@ -33,6 +33,8 @@ export interface Gateway {
   readonly now: () => number
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
   readonly media: Media
+  /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */
+  readonly redact: (text: string) => string
   /** Calls in flight, for limits and draining. */
   readonly inFlight: InFlight
   readonly health: Health

@@ -6,7 +6,7 @@ import { pass } from '../credits/failpoint.ts'
 import type { Ending } from '../credits/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
-import { errorOf, shuttingDown, transportFault } from './fault-error.ts'
+import { errorOf, shuttingDown, transportFault, withoutSecrets } from './fault-error.ts'
 import type { AnswerKeeper, ChatLimits } from './gateway.ts'
 import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
@@ -65,6 +65,8 @@ export interface RelayOptions {
   readonly gone: AbortSignal
   /** Aborts when the gateway stops and waits no longer. */
   readonly stopping: AbortSignal
+  /** Takes our secrets out of a provider's words. */
+  readonly redact: (text: string) => string
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
   /**
    * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
@@ -286,7 +288,8 @@ class Relay {
       return { ...facts, ending: 'stopped', stoppedBy: this.#stoppedBy, finishReason: 'length' }
     if (this.#gone) return { ...facts, ending: 'client-gone' }
     if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
-    return { ...facts, ending: 'provider-cut', fault: progress.fault ?? brokeOff }
+    const fault = withoutSecrets(progress.fault ?? brokeOff, this.#options.redact)
+    return { ...facts, ending: 'provider-cut', fault }
   }
 
   #enqueue(bytes: Uint8Array): void {

@@ -73,6 +73,7 @@ export function streamResponse(
     elapsedMs: performance.now() - call.arrivedAt,
     gone: call.signal,
     stopping: gateway.stopping,
+    redact: gateway.redact,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
     settle: (outcome, make) => {
       if (outcome.fault) brokeOff(gateway, call, booking, outcome.fault)

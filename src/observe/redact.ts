@@ -1,7 +1,6 @@
 // Secrets do not reach the log: by the name of their field, by their form, and by being known. One bounded pass.
 
-/** What stands where a secret stood. */
-export const redactedText = '[redacted]'
+import { patternOf, redactedText } from './secret-filter.ts'
 
 /** Fields that hold a secret whatever it looks like. `max_tokens`, `cache_key` and the like are not among them. */
 const secretField =
@@ -59,7 +58,7 @@ export interface Redactor {
 
 /** Makes a redactor; the pattern for the known secrets is built once. */
 export function createRedactor({ secrets, prompts }: Redaction): Redactor {
-  const known = knownSecrets(secrets)
+  const known = patternOf(secrets)
 
   function text(value: string): string {
     if (value.length <= maxText) return replaced(value)
@@ -147,13 +146,4 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
 /** Counts and switches are no secrets, whatever their field is called. */
 function holdsWords(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null)
-}
-
-/** Short secrets are left out: replacing `a` everywhere would hide the log and tell the secret. */
-function knownSecrets(secrets: readonly string[]): RegExp | undefined {
-  const long = [...new Set(secrets)]
-    .filter((secret) => secret.length >= 8)
-    .toSorted((a, b) => b.length - a.length)
-  if (long.length === 0) return undefined
-  return new RegExp(long.map((secret) => RegExp.escape(secret)).join('|'), 'g')
 }

@@ -61,6 +61,7 @@ function running(chunks: number, bufferBytes: number) {
     elapsedMs: 0,
     gone: never,
     stopping: never,
+    redact: (text) => text,
     onDisconnect: 'cancel',
     settle: async ({ ending }, make) => {
       endings.push(ending)
