@@ -47,6 +47,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     clock: Date.now,
     serveAs: owner,
     group: groupLimits(config),
+    clockBackMs: config.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
@@ -192,7 +193,7 @@ function serviceOf(
       keepMs: config.idempotency.keep_ms,
       answerBytes: config.idempotency.answer_bytes,
     },
-    allowances: new Allowances(store.ledger, Date.now),
+    allowances: new Allowances(store.ledger, () => store.ledger.now()),
     catalog,
     answering: () => answering(live),
     limiter,

@@ -39,7 +39,8 @@ export async function withNewStore<Result>(
   work: (store: ReadableStore) => Result | Promise<Result>,
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
-  const store = openStore(context.config.data_dir, { clock: context.io.clock })
+  const { data_dir, ledger } = context.config
+  const store = openStore(data_dir, { clock: context.io.clock, clockBackMs: ledger.clock_back_ms })
   try {
     return await work(store)
   } finally {

@@ -315,6 +315,12 @@ export const configSchema = z.strictObject({
         1000,
       ),
       sweep_ms: milliseconds('How often abandoned calls are ended and expired credit is booked', 15_000, 50),
+      clock_back_ms: milliseconds(
+        "How far the clock may be behind the ledger's time, which never runs backwards, before nothing is admitted",
+        3_600_000,
+        1000,
+        10 * 365 * 86_400_000,
+      ),
       group_max: whole('The most ledger commands that share one commit', 64, 1, 10_000),
       group_wait_ms: milliseconds(
         'The longest a ledger command waits for others to commit with',

@@ -245,9 +245,12 @@ export interface DayAudit extends Pick<AuditReport, 'ok' | 'journalEntries' | 'c
 
 /**
  * The one door to the money. Promises resolve when the change is durable. They reject with GatewayError
- * `store_unavailable` when the database cannot be written; a settle that was accepted is never dropped.
+ * `store_unavailable` when the database cannot be written, and what may be refused also while the clock is too far behind
+ * the ledger's time; a settle that was accepted is never dropped.
  */
 export interface LedgerStore {
+  /** The ledger's time: the clock's, but never earlier than anything that is booked. Milliseconds since 1970. */
+  now(): number
   hold(command: HoldCommand): Promise<HoldResult>
   /** Enlarges an open hold by `more`; false (and nothing changes) when the credit is not there. */
   extend(call: string, owner: string, more: Pico): Promise<boolean>

@@ -12,7 +12,8 @@ import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
-import { SqliteLedger, type SpillRecord } from './sqlite/ledger-store.ts'
+import type { SpillRecord } from './sqlite/ledger-parts.ts'
+import { SqliteLedger } from './sqlite/ledger-store.ts'
 import { register } from './sqlite/recovery.ts'
 import { SqliteRequestLog } from './sqlite/request-log.ts'
 import { SqliteRequestReader } from './sqlite/request-reader.ts'
@@ -25,6 +26,8 @@ export { StoreOpenError } from './sqlite/connection.ts'
 
 /** A lock that another process holds must not stop the event loop for longer than this; the ledger retries by itself. */
 const serverBusyTimeoutMs = 50
+const defaultClockBackMs = 3_600_000
+const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
 export interface StoreOptions {
   /** Milliseconds since 1970. */
@@ -38,6 +41,8 @@ export interface StoreOptions {
   /** Called with what an operator should know, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
+  /** How far the clock may be behind the ledger's time before nothing more is admitted, and no server starts. */
+  readonly clockBackMs?: number
 }
 
 export interface Store {
@@ -93,7 +98,7 @@ function lockFor(dataDir: string, { clock, notice }: StoreOptions): ServeLock & 
 }
 
 function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void } | undefined): Store {
-  const { clock, serveAs } = options
+  const { clock, serveAs, notice, clockBackMs: backMs = defaultClockBackMs } = options
   if (lock) requireWhole(dataDir)
   const database = openDatabase(dataDir, clock())
   const path = databasePath(dataDir)
@@ -105,7 +110,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const ledger: SqliteLedger = new SqliteLedger({
     database,
     path,
-    clock,
+    time: { clock, backMs, stepped: (behindMs) => notice?.(clockMessage, { behind_ms: behindMs }) },
     limits: { ...defaultGroupLimits, ...options.group },
     riders: [requestLog, signatures],
     isDead,
@@ -114,6 +119,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   let spill: SpillFile | undefined
   try {
     if (serveAs !== undefined) {
+      requireClock(ledger.now() - clock(), backMs)
       register(database, serveAs, clock())
       database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
       spill = succeed(dataDir, ledger, options)
@@ -152,6 +158,16 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       }
     },
   }
+}
+
+/** A server whose clock is far behind would refuse all calls, or all the credit of its day: it does not start. */
+function requireClock(behindMs: number, backMs: number): void {
+  if (behindMs <= backMs) return
+  throw new StoreOpenError(
+    `the clock of this machine is ${Math.round(behindMs / 1000)} s behind the last entry of the ledger, whose time ` +
+      'never runs backwards. Set the clock right; if it is the entry that is wrong, ledger.clock_back_ms lets the ' +
+      'ledger stand still for so long until the clock has caught up',
+  )
 }
 
 /** Takes over from servers that are gone: the ends of calls they could not write are written now. */

@@ -16,7 +16,7 @@ database.run('PRAGMA wal_autocheckpoint = 40')
 const ledger = new SqliteLedger({
   database,
   path: join(dataDir, 'weir.db'),
-  clock: () => noon,
+  time: { clock: () => noon, backMs: 0, stepped: () => undefined },
   limits: defaultGroupLimits,
   riders: [],
   isDead: () => false,

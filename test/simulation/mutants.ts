@@ -18,6 +18,7 @@ const store = 'src/store/sqlite/ledger-store.ts'
 const wallets = 'src/store/sqlite/wallets.ts'
 const journal = 'src/store/sqlite/journal.ts'
 const group = 'src/store/sqlite/group-commit.ts'
+const clock = 'src/store/sqlite/ledger-clock.ts'
 
 export const mutants: readonly Mutant[] = [
   {
@@ -208,12 +209,26 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the end of the hash chain is not read again after another process has written',
     patches: [
-      [
-        store,
-        'if (this.#wallets.validate()) this.#journal.forget()\n        },',
-        'this.#wallets.validate()\n        },',
-      ],
+      [store, '    this.#journal.forget()\n    this.#time.forget()\n  }', '    this.#time.forget()\n  }'],
     ],
+  },
+  {
+    name: 'the time that another process has booked at is not read',
+    patches: [
+      [store, '    this.#journal.forget()\n    this.#time.forget()\n  }', '    this.#journal.forget()\n  }'],
+    ],
+  },
+  {
+    name: 'the time of the ledger follows a clock that goes back',
+    patches: [[clock, 'if (clock >= this.#latest) {', 'if (clock >= 0) {']],
+  },
+  {
+    name: 'credit is admitted however far the clock is behind',
+    patches: [[clock, 'if (!this.tooFarBehind) return now', 'if (now > 0) return now']],
+  },
+  {
+    name: 'a restart forgets when the last call ended',
+    patches: [[clock, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
   },
   {
     name: 'the wallets in memory are trusted although another process has written',

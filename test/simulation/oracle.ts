@@ -25,7 +25,7 @@ export type Carried =
   | { readonly kind: 'grant'; readonly command: GrantCommand }
   | { readonly kind: 'refund'; readonly command: RefundCommand }
   | { readonly kind: 'adjust'; readonly command: AdjustCommand }
-  | { readonly kind: 'expire'; readonly command: { account: string; now: number } }
+  | { readonly kind: 'expire'; readonly command: { account: string } }
   | { readonly kind: 'recover'; readonly command: { call: string; now: number; dead: boolean } }
 
 /** The answer of a command: its value, or the code of the error it was refused with. */
@@ -64,6 +64,14 @@ export interface OracleCall {
   drawn: { readonly lot: string; readonly amount: bigint }[]
 }
 
+/** When a command is carried out. */
+export interface Moment {
+  /** The ledger's time. */
+  readonly now: number
+  /** The clock is so far behind it that nothing is admitted. */
+  readonly tooFarBehind: boolean
+}
+
 interface Correction {
   readonly kind: 'refund' | 'adjust'
   readonly account: string
@@ -84,7 +92,9 @@ export class Oracle {
   readonly #spent: { readonly key: string; readonly day: number; readonly amount: bigint }[] = []
 
   /** The answer the ledger owes for this command at this moment. `newLot` is the id it gave the lot it made, if any. */
-  carryOut({ kind, command }: Carried, now: number, newLot: string): Answer {
+  carryOut({ kind, command }: Carried, { now, tooFarBehind }: Moment, newLot: string): Answer {
+    if (tooFarBehind && ['hold', 'grant', 'refund', 'adjust'].includes(kind))
+      return { error: 'store_unavailable' }
     switch (kind) {
       case 'hold':
         return this.#hold(command, now)
@@ -103,9 +113,9 @@ export class Oracle {
       case 'adjust':
         return this.#adjust(command, now, newLot)
       case 'expire':
-        return this.#expire(command)
+        return this.#expire(command.account, now)
       case 'recover':
-        return this.#recover(command)
+        return this.#recover(command, now)
     }
   }
 
@@ -353,7 +363,7 @@ export class Oracle {
     return { value: { adjusted: true } }
   }
 
-  #expire({ account, now }: { account: string; now: number }): Answer {
+  #expire(account: string, now: number): Answer {
     let total = 0n
     for (const lot of this.#of(account)) {
       if (lot.expiresAt > now) continue
@@ -365,9 +375,9 @@ export class Oracle {
     return { value: total }
   }
 
-  #recover({ call, now, dead }: { call: string; now: number; dead: boolean }): Answer {
+  #recover({ call, now: asked, dead }: { call: string; now: number; dead: boolean }, now: number): Answer {
     const open = this.calls.get(call)
-    if (open?.state !== 'open' || (open.leaseUntil > now && !dead)) return { value: false }
+    if (open?.state !== 'open' || (open.leaseUntil > asked && !dead)) return { value: false }
     if (open.checkpoint === null) this.#void(open, now)
     else this.#settle(open, open.checkpoint, true, now)
     return { value: true }

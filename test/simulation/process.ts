@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
-import type { SpillRecord } from '../../src/store/sqlite/ledger-store.ts'
+import type { SpillRecord } from '../../src/store/sqlite/ledger-parts.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
@@ -24,12 +24,17 @@ export interface Entry {
   readonly issue: Issue
   readonly carried: Carried
   readonly answer: Answer
+  /** The ledger's time, and what the clock said. */
   readonly now: number
+  readonly clock: number
 }
 
 export interface World {
   readonly stage: Stage
   now(): number
+  /** The latest time at which a committed command has left anything in the file. */
+  readonly bookedTime: number
+  readonly clockBackMs: number
   isDead(owner: string, asker: SimulatedProcess): boolean
   committed(process: SimulatedProcess, entries: readonly Entry[]): void
 }
@@ -49,6 +54,8 @@ export class SimulatedProcess {
     readonly lastExpired: Statement<{ account: string }, []>
   }
   #transaction: Entry[] = []
+  /** What the ledger's time must be here: no earlier than what any process has booked, and this one has acted at. */
+  #time = 0
   #replaying: readonly Carried[] = []
 
   constructor(world: World, owner: string, connection: Database) {
@@ -56,14 +63,17 @@ export class SimulatedProcess {
     this.#world = world
     const { system, path } = world.stage
     this.database = new FaultyDatabase(connection, {
-      began: () => void (this.#transaction = []),
+      began: () => {
+        this.#transaction = []
+        this.#time = Math.max(this.#time, world.bookedTime)
+      },
       committed: () => world.committed(this, this.#transaction.splice(0)),
       rolledBack: () => void (this.#transaction = []),
     })
     this.ledger = new system.SqliteLedger({
       database: this.database.asDatabase,
       path,
-      clock: () => world.now(),
+      time: { clock: () => world.now(), backMs: world.clockBackMs, stepped: () => undefined },
       limits,
       riders: [],
       isDead: (owner) => world.isDead(owner, this),
@@ -114,6 +124,7 @@ export class SimulatedProcess {
       // What was spilled and could not be replayed at once is carried out for nobody.
       const command = record as Carried
       return conclude(() => {
+        this.#acted(command.kind)
         const value = run()
         this.#book(issueOf(command), command, replayed)
         return value
@@ -121,6 +132,7 @@ export class SimulatedProcess {
     }
     group.immediately = (run) =>
       immediately(() => {
+        for (const { kind } of this.#replaying) this.#acted(kind)
         const value = run()
         for (const command of this.#replaying) this.#book(issueOf(command), command, replayed)
         return value
@@ -128,6 +140,7 @@ export class SimulatedProcess {
   }
 
   #booked<T>(issue: Issue, run: () => T): T {
+    this.#acted(issue.carried(undefined)?.kind)
     try {
       const value = run()
       const done = issue.carried(value)
@@ -141,8 +154,14 @@ export class SimulatedProcess {
     }
   }
 
+  /** A checkpoint has no time of its own. */
+  #acted(kind: Carried['kind'] | undefined): void {
+    if (kind !== 'checkpoint') this.#time = Math.max(this.#time, this.#world.now())
+  }
+
   #book(issue: Issue, carried: Carried, answer: Answer): void {
-    this.#transaction.push({ issue, carried, answer, now: this.#world.now() })
+    const clock = this.#world.now()
+    this.#transaction.push({ issue, carried, answer, now: this.#time, clock })
   }
 
   /** The calls that are open in the file, as the transaction that is open sees it. */

@@ -2,7 +2,7 @@
 // any write, locks, full disks and a clock that jumps. After every commit the file is compared with the oracle.
 
 import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
-import { noon } from '../credits/support.ts'
+import { minute, noon } from '../credits/support.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
 import { Oracle, type Answer } from './oracle.ts'
@@ -39,6 +39,9 @@ export class Simulation implements World {
   readonly #seed: number
   readonly #tell: ((line: string) => void) | undefined
   readonly #spill = new Spill()
+  bookedTime = 0
+  /** Less than two of the hours that the clock may jump back by. */
+  readonly clockBackMs = 90 * minute
   #clock = noon
   #lockHolder: SimulatedProcess | null = null
   #living = new Set<string>()
@@ -219,7 +222,8 @@ export class Simulation implements World {
     if (code === 'store_unavailable' || code === 'overloaded') {
       const command = issue.carried(undefined)
       const kept = command && ['settle', 'release', 'checkpoint'].includes(command.kind)
-      if (!kept && issue.durable) this.fail(`${what()} was refused as ${code}, and carried out`)
+      const booked = issue.durable && !('error' in issue.durable)
+      if (!kept && booked) this.fail(`${what()} was refused as ${code}, and carried out`)
       return
     }
     if (code === 'internal_error') this.fail(`${what()}: ${String((error as Error).cause ?? error)}`)
@@ -236,7 +240,7 @@ export class Simulation implements World {
       carried: (value) => {
         if (kind === 'expire') {
           const account = typeof value === 'bigint' && value > 0n ? process.lastExpired() : null
-          return account === null ? null : { kind, command: { account, now } }
+          return account === null ? null : { kind, command: { account } }
         }
         if (value !== true) return null
         const open = process.openCalls()
@@ -260,10 +264,12 @@ export class Simulation implements World {
   committed(process: SimulatedProcess, entries: readonly Entry[]): void {
     this.#commits++
     const touched = new Set<string>()
-    for (const { issue, carried, answer, now } of entries) {
+    for (const { issue, carried, answer, now, clock } of entries) {
       issue.durable = answer
       this.tell(() => `${process.owner} commits ${show(carried)} → ${show(answer)}`)
-      const expected = this.oracle.carryOut(carried, now, this.#newLot(carried, answer))
+      const tooFarBehind = now - clock > this.clockBackMs
+      const expected = this.oracle.carryOut(carried, { now, tooFarBehind }, this.#newLot(carried, answer))
+      if (leavesTime(carried, expected)) this.bookedTime = Math.max(this.bookedTime, now)
       if (answer !== replayed && !Bun.deepEquals(answer, expected)) {
         this.fail(`${show(carried)} gave ${show(answer)}, not ${show(expected)}`)
       }
@@ -286,6 +292,15 @@ export class Simulation implements World {
     const broken = report.checks.find((check) => !check.ok)
     if (broken) this.fail(`audit: ${broken.name}: ${broken.detail}`)
   }
+}
+
+/** Whether a command that was carried out so has left its time in the file. */
+function leavesTime({ kind }: Entry['carried'], answer: Answer): boolean {
+  if (kind === 'extend' || kind === 'checkpoint' || !('value' in answer)) return false
+  const { value } = answer as { value: Record<string, unknown> | boolean | bigint }
+  if (typeof value !== 'object') return Boolean(value)
+  if ('kind' in value) return value['kind'] !== 'refused' && value['kind'] !== 'already-ended'
+  return (value['granted'] ?? value['refunded'] ?? value['adjusted']) === true
 }
 
 function hasEnded({ carried, answer }: Entry): boolean {

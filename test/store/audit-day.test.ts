@@ -19,7 +19,7 @@ const today = noon - day / 2
 beforeEach(() => {
   dir = tempDir('weir-audit-day-')
   now = noon
-  store = openStore(dir.path, { clock: () => now })
+  store = openStore(dir.path, { clock: () => now, clockBackMs: 2 * day })
 })
 afterEach(async () => {
   await store.close()
@@ -116,9 +116,9 @@ describe('the audit of a day', () => {
   test.each([20, 60 * 26])(
     'is sound, and misses no call, when the clock went back by %d minutes',
     async (back) => {
-      now = noon
-      await store.ledger.grant(grantOf('g', usd(200)))
       const half = 60
+      now = today + day - half * 30 * minute
+      await store.ledger.grant(grantOf('g', usd(200)))
       for (let n = 0; n < 2 * half; n++) {
         await charge(`c${n}`, today + day + (n - half) * 30 * minute - (n >= half ? back * minute : 0))
       }

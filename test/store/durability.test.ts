@@ -23,8 +23,8 @@ function freshDir(): string {
   return dir.path
 }
 
-function open(dataDir: string, serveAs?: string): Store {
-  const store = openStore(dataDir, { clock: () => noon, ...(serveAs === undefined ? {} : { serveAs }) })
+function open(dataDir: string, serveAs?: string, clock = () => noon): Store {
+  const store = openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
   opened.push(store)
   return store
 }
@@ -64,7 +64,7 @@ describe('a killed process', () => {
         if (acknowledged.length > 200) child.kill('SIGKILL')
       }
       await child.exited
-      const successor = open(dataDir, `successor${kill}`)
+      const successor = open(dataDir, `successor${kill}`, Date.now)
       expect(await successor.ledger.recover(Date.now())).toBeGreaterThan(0)
       expect(successor.ledger.balance('anna').lots[0]?.pinned).toBe(0n)
       // The last piece of the output may be half a line.
@@ -218,7 +218,7 @@ describe('a full disk', () => {
     const parts = {
       database,
       path,
-      clock: () => noon,
+      time: { clock: () => noon, backMs: 0, stepped: () => undefined },
       limits,
       riders: [],
       isDead: () => false,

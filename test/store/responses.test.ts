@@ -187,7 +187,7 @@ function ledgerOn(dataDir: string) {
   const ledger = new SqliteLedger({
     database,
     path: `${dataDir}/weir.db`,
-    clock: () => noon,
+    time: { clock: () => noon, backMs: 0, stepped: () => undefined },
     limits: defaultGroupLimits,
     riders: [],
     isDead: () => false,

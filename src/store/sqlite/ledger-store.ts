@@ -31,39 +31,19 @@ import { auditFile } from './audit.ts'
 import { auditDay } from './audit-day.ts'
 import { type CallEnd, CallTable } from './call-table.ts'
 import { Corrections } from './corrections.ts'
-import { GroupCommit, type GroupLimits } from './group-commit.ts'
+import { GroupCommit } from './group-commit.ts'
 import { Journal } from './journal.ts'
+import { LedgerClock } from './ledger-clock.ts'
+import type { LedgerParts, SpillRecord } from './ledger-parts.ts'
 import { isOutage, reading } from './outage.ts'
 import { PriceRecords } from './price-records.ts'
 import { lostAttempt, recoverable } from './recovery.ts'
 import { Wallets, type CachedWallet } from './wallets.ts'
 
-/** What the spill file keeps of a command that must not be lost. */
-export type SpillRecord =
-  | { readonly kind: 'settle'; readonly command: SettleCommand }
-  | { readonly kind: 'release'; readonly command: ReleaseCommand }
-  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
-
-/** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
-export interface Rider {
-  write(): void
-  committed(): void
-}
-
-export interface LedgerParts {
-  readonly database: Database
-  readonly path: string
-  readonly clock: () => number
-  readonly limits: GroupLimits
-  /** Rows of other tables that ride on a group's commit. */
-  readonly riders: readonly Rider[]
-  /** Whether a process is dead for certain, whatever its leases say. */
-  readonly isDead: (owner: string) => boolean
-}
-
 export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   readonly group: GroupCommit
   readonly #parts: LedgerParts
+  readonly #time: LedgerClock
   readonly #wallets: Wallets
   readonly #journal: Journal
   readonly #calls: CallTable
@@ -74,17 +54,18 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   constructor(parts: LedgerParts) {
     this.#parts = parts
+    this.#time = new LedgerClock(parts.database, parts.time)
     this.#wallets = new Wallets(parts.database)
     this.#journal = new Journal(parts.database)
     this.#calls = new CallTable(parts.database)
     this.#corrections = new Corrections(parts.database)
-    this.#prices = new PriceRecords(parts.database, parts.clock)
+    this.#prices = new PriceRecords(parts.database, parts.time.clock)
     this.#sql = statements(parts.database)
     this.group = new GroupCommit(
       parts.database,
       {
         begin: () => {
-          if (this.#wallets.validate()) this.#journal.forget()
+          this.#validate()
         },
         finish: () => {
           this.#write()
@@ -101,6 +82,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
           this.#wallets.forget()
           this.#journal.forget()
           this.#calls.forget()
+          this.#time.forget()
         },
       },
       parts.limits,
@@ -128,9 +110,13 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     this.#calls.write()
   }
 
+  now(): number {
+    return reading(() => this.#time.now())
+  }
+
   hold(command: HoldCommand): Promise<HoldResult> {
     return this.group.admit(() => {
-      const now = this.#parts.clock()
+      const now = this.#time.admitting()
       const entry = this.#wallets.of(command.account)
       const { key, keyLimit } = command
       if (key !== null) this.#wallets.keyOf(key)
@@ -143,13 +129,14 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   extend(call: string, owner: string, more: Pico): Promise<boolean> {
     return this.group.admit(() => {
+      const now = this.#time.now()
       const entry = this.#wallets.ofOpenCall(call)
       const open = entry?.wallet.calls.get(call)
       if (!entry || !open) return false
       const { key, keyLimit } = open
       const keySpend = key !== null && keyLimit ? this.#wallets.keySpend(key, keyLimit.windowStart) : 0n
       const command = { kind: 'extend', call, owner, more, keySpend } as const
-      const { result, change } = decide<'extend'>(entry.wallet, command, this.#parts.clock())
+      const { result, change } = decide<'extend'>(entry.wallet, command, now)
       if (change) this.#keep(entry, open, change)
       return result
     })
@@ -202,9 +189,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   }
 
   #settle(command: SettleCommand): SettleResult {
+    const now = this.#time.now()
     const entry = this.#wallets.ofOpenCall(command.call)
     if (!entry) return { kind: 'already-ended' }
-    const now = this.#parts.clock()
     const settle = { ...command, provider: command.served.provider }
     const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
     if (change) this.#end(entry, change, now, command.ending, command, command.served.attempts)
@@ -212,9 +199,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   }
 
   #release(command: ReleaseCommand): SettleResult {
+    const now = this.#time.now()
     const entry = this.#wallets.ofOpenCall(command.call)
     if (!entry) return { kind: 'already-ended' }
-    const now = this.#parts.clock()
     const { result, change } = decide<'release'>(entry.wallet, { kind: 'release', release: command }, now)
     if (change) this.#end(entry, change, now, command.reason, null, command.attempts)
     return result
@@ -266,7 +253,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   grant(command: GrantCommand): Promise<GrantResult> {
     return this.group.admit(() => {
-      const now = this.#parts.clock()
+      const now = this.#time.admitting()
       const entry = this.#wallets.of(command.account)
       const prior = this.#sql.lotBySource.get(command.source) ?? null
       const grant = { kind: 'grant', grant: command, lot: newLotId(), prior } as const
@@ -279,9 +266,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   refund(command: RefundCommand): Promise<RefundResult> {
     return this.group.admit(() => {
+      const now = this.#time.admitting()
       const done = this.#corrections.findRefund(command)
       if (done) return { taken: done.taken, debt: done.debt, refunded: false }
-      const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       this.#wallets.admitLot(entry, command.lot)
       const refund = {
@@ -298,8 +285,8 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   adjust(command: AdjustCommand): Promise<AdjustResult> {
     return this.group.admit(() => {
+      const now = this.#time.admitting()
       if (this.#corrections.hasAdjusted(command)) return { adjusted: false }
-      const now = this.#parts.clock()
       const entry = this.#wallets.of(command.account)
       const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
       const { result, change } = decide<'adjust'>(entry.wallet, adjust, now)
@@ -313,9 +300,10 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const accounts = reading(() => this.#sql.expiring.all(now))
     const booked = accounts.map(({ account }) =>
       this.admit(() => {
+        const at = this.#time.now()
         const entry = this.#wallets.of(account)
-        const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, now)
-        if (change) this.#post(entry, change, now, null)
+        const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, at)
+        if (change) this.#post(entry, change, at, null)
         return result
       }),
     )
@@ -338,26 +326,27 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
 
   /** Ends one abandoned call; false when its owner has ended it, or shown a sign of life, in the meantime. */
   #recover(call: string, account: string, now: number): boolean {
+    const at = this.#time.now()
     const entry = this.#wallets.of(account)
     const open = entry.wallet.calls.get(call)
     if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false
     if (open.progress === null) {
-      const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, now)
-      if (change) this.#end(entry, change, now, 'recovered', null, [lostAttempt])
+      const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, at)
+      if (change) this.#end(entry, change, at, 'recovered', null, [lostAttempt])
       return change !== null
     }
     const { usage, cost } = open.progress
     const settle = { call, owner: open.owner, cost, estimated: true, provider: 'unreconciled' }
-    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, at)
     const receipt = { usage, lines: [], served: null, estimated: true }
-    if (change) this.#end(entry, change, now, 'recovered', receipt, [lostAttempt])
+    if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null
   }
 
   balance(account: string): Balance {
     return reading(() => {
       this.#validate()
-      return balanceOf(this.#wallets.of(account).wallet, this.#parts.clock())
+      return balanceOf(this.#wallets.of(account).wallet, this.#time.now())
     })
   }
 
@@ -373,8 +362,11 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     })
   }
 
+  /** Drops what was read of the file when another process has written since. */
   #validate(): void {
-    if (this.#wallets.validate()) this.#journal.forget()
+    if (!this.#wallets.validate()) return
+    this.#journal.forget()
+    this.#time.forget()
   }
 
   totals(account: string): { purchased: Pico; used: Pico } {
@@ -409,9 +401,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const now = performance.now()
     if (now - this.#lastWriteCheck > 1000) {
       this.#lastWriteCheck = now
-      this.group.probe(() => this.#sql.touch.run(this.#parts.clock()))
+      this.group.probe(() => this.#sql.touch.run(this.#parts.time.clock()))
     }
-    return this.group.writable
+    return this.group.writable && !this.#time.tooFarBehind
   }
 
   close(): Promise<void> {

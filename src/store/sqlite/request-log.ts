@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../observe/request-log.ts'
-import type { Rider } from './ledger-store.ts'
+import type { Rider } from './ledger-parts.ts'
 import { isOutage } from './outage.ts'
 
 const bufferedRows = 10_000

@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Rider } from './ledger-store.ts'
+import type { Rider } from './ledger-parts.ts'
 import { isOutage } from './outage.ts'
 
 const livesMs = 86_400_000

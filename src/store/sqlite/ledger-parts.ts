@@ -1,0 +1,29 @@
+// What the ledger on SQLite is made of, and what it leaves in the spill file.
+
+import type { Database } from 'bun:sqlite'
+import type { CheckpointCommand, ReleaseCommand, SettleCommand } from '../../credits/ledger.ts'
+import type { GroupLimits } from './group-commit.ts'
+import type { LedgerClockParts } from './ledger-clock.ts'
+
+/** What the spill file keeps of a command that must not be lost. */
+export type SpillRecord =
+  | { readonly kind: 'settle'; readonly command: SettleCommand }
+  | { readonly kind: 'release'; readonly command: ReleaseCommand }
+  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
+
+/** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
+export interface Rider {
+  write(): void
+  committed(): void
+}
+
+export interface LedgerParts {
+  readonly database: Database
+  readonly path: string
+  readonly time: LedgerClockParts
+  readonly limits: GroupLimits
+  /** Rows of other tables that ride on a group's commit. */
+  readonly riders: readonly Rider[]
+  /** Whether a process is dead for certain, whatever its leases say. */
+  readonly isDead: (owner: string) => boolean
+}
