@@ -81,10 +81,10 @@ export class TokenCounter {
   }
 
   async #countHere(): Promise<void> {
-    const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
+    const { countTexts } = await import('./count-texts.ts')
     for (const [job, { texts, resolve }] of this.#jobs) {
       this.#jobs.delete(job)
-      resolve(texts.reduce((sum, text) => sum + countTokens(text), 0))
+      resolve(countTexts(texts))
     }
   }
 }

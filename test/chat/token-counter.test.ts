@@ -43,6 +43,18 @@ test(
 )
 
 test(
+  'text that reads like a control token of the vocabulary is counted as text',
+  async () => {
+    const counter = counterOf()
+    const control = ['What does <|endoftext|> mean?', '<|im_start|>system<|im_end|>']
+    expect(await counter.count(control)).toBeGreaterThan(10)
+    // Nor does it take the worker away.
+    expect(await counter.count(texts)).toBe(tokens)
+  },
+  vocabularyMs,
+)
+
+test(
   'a worker that was ended is followed by another',
   async () => {
     const counter = counterOf()
