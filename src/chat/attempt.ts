@@ -1,6 +1,7 @@
 // One attempt at one offer: lower the request, send it, and read the answer as far as failing over is possible.
 
-import { collect, type Choice, type Fault } from '../conversation/event.ts'
+import { Delivered } from '../conversation/delivered.ts'
+import { collect, type Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { pass } from '../credits/failpoint.ts'
 import { GatewayError } from '../errors.ts'
@@ -337,7 +338,8 @@ function wholeAnswer(
     if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)
   }
   const context = contextOf(gateway, call, candidate, warnings)
-  const delivered = result.choices.reduce((sum, choice) => sum + charactersIn(choice), 0)
+  const delivered = new Delivered()
+  for (const choice of result.choices) delivered.addChoice(choice)
   return {
     kind: 'whole',
     warnings,
@@ -345,7 +347,7 @@ function wholeAnswer(
       ending: 'finished',
       fault: undefined,
       usage: result.usage,
-      deliveredTokens: Math.ceil(delivered / 4),
+      delivered,
       finishReason: result.choices[0]?.finish,
       upstreamId: result.id,
       stoppedBy: undefined,
@@ -357,17 +359,6 @@ function wholeAnswer(
         : call.inbound.whole(result, usage, bill, context)
     },
   }
-}
-
-/** What of a choice a model has written: neither its framing nor what the provider adds. */
-function charactersIn({ text, refusal, reasoning, toolCalls }: Choice): number {
-  const parts = [
-    text ?? '',
-    refusal ?? '',
-    ...reasoning.map((detail) => detail.text ?? detail.summary ?? ''),
-    ...toolCalls.flatMap((call) => [call.name, call.arguments]),
-  ]
-  return parts.reduce((sum, part) => sum + part.length, 0)
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import type { ApiKey } from '../accounts/api-key.ts'
 import { windowEnd, windowStart } from '../accounts/spend-window.ts'
-import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
+import { completionTokens, promptTokens, type Usage } from '../conversation/usage.ts'
 import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/failpoint.ts'
 import type { Attempt, Balance, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
@@ -18,7 +18,8 @@ import { codeOf } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
-import { promptBound, promptCount, promptGuess, tokenBound } from './prompt-size.ts'
+import { type Answered, exactCount, type OwnCount, roughCount } from './own-count.ts'
+import { promptBound, tokenBound } from './prompt-size.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import type { Progress, StoppedBy } from './stream-channel.ts'
 
@@ -37,7 +38,6 @@ export class Booking {
   #free: Pico
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
-  #promptTokens: number | undefined
   #ended = false
   #extending = false
   #exhausted = false
@@ -146,15 +146,15 @@ export class Booking {
 
   /** Looks at a running stream: notes a checkpoint, grows the hold, says when it must stop. */
   watch(progress: Progress): StoppedBy | undefined {
-    const { deliveredTokens } = progress
     this.#checkpoint(progress)
     if (this.#need.bounded) return undefined
     const allowance = outputWithin(this.#held, this.#need, this.#candidate.offer.price, 1)
-    if (deliveredTokens < allowance * extendAt) return undefined
+    const { tokens } = progress.delivered
+    if (tokens < allowance * extendAt) return undefined
     if (this.#need.maxCost !== undefined && this.#held >= this.#need.maxCost) {
-      return deliveredTokens >= allowance ? 'max_cost' : undefined
+      return tokens >= allowance ? 'max_cost' : undefined
     }
-    if (this.#exhausted) return deliveredTokens >= allowance ? 'credits' : undefined
+    if (this.#exhausted) return tokens >= allowance ? 'credits' : undefined
     void this.#extend()
     return undefined
   }
@@ -165,10 +165,7 @@ export class Booking {
    * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
    */
   async settle(outcome: Outcome, make: (settlement: Settlement) => void): Promise<void> {
-    // Nobody has counted the prompt: it is worth the moment that counting it takes.
-    if (outcome.deliveredTokens > 0 && promptTokens(outcome.usage ?? noUsage) === 0)
-      this.#promptTokens = await promptCount(this.#call.request.body)
-    const charge = this.#charge(outcome)
+    const charge = await this.#charge(outcome)
     this.#warnOfUnpriced(charge)
     let made = false
     try {
@@ -208,21 +205,18 @@ export class Booking {
     return this.#need.maxCost !== undefined && this.#held >= this.#need.want ? 'max_cost' : 'credits'
   }
 
-  #charge(outcome: Outcome): Charge {
-    const { price } = this.#candidate.offer
-    const { onDisconnect, costFrom } = this.#candidate.provider
-    const complete = outcome.ending === 'finished'
-    const gone = outcome.ending === 'client-gone'
-    if (!complete && (outcome.deliveredTokens === 0 || (gone && onDisconnect === 'free'))) return noCharge
-    const usage = this.#believed(outcome.usage)
-    // Sizing the prompt walks the whole body: not for the many answers that their provider has counted.
-    const guess = () => this.#promptTokens ?? promptGuess(this.#call.request.body, this.#call.bodyBytes)
-    const counted = complete && usage !== undefined
-    const charge = chargeOf(
-      { usage, complete, deliveredTokens: outcome.deliveredTokens, promptGuess: counted ? 0 : guess() },
-      price,
-      costFrom,
-    )
+  /** What the call is charged. Counts what its provider has not, which takes a moment. */
+  async #charge({ ending, usage, delivered }: Outcome): Promise<Charge> {
+    const complete = ending === 'finished'
+    const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
+    if (!complete && (!delivered.any || free)) return noCharge
+    const answered = { usage: this.#believed(usage), complete, delivered }
+    return this.#chargeOf(answered, await exactCount(this.#call, answered))
+  }
+
+  #chargeOf(answered: Answered, own: OwnCount): Charge {
+    const { offer, provider } = this.#candidate
+    const charge = chargeOf(answered, own, offer.price, provider.costFrom)
     return charge.estimated ? atMost(charge, this.#held) : charge
   }
 
@@ -290,23 +284,17 @@ export class Booking {
     }
   }
 
-  #checkpoint({ deliveredTokens, usage, upstreamId, finishReason }: Progress): void {
+  #checkpoint({ delivered, usage }: Progress): void {
     const { limits, ledger, owner } = this.#gateway
     const now = this.#gateway.now()
-    const due =
-      now >= this.#checkpointAt || deliveredTokens - this.#checkpointTokens >= limits.checkpointTokens
-    if (!due || deliveredTokens === this.#checkpointTokens) return
+    const { tokens } = delivered
+    const due = now >= this.#checkpointAt || tokens - this.#checkpointTokens >= limits.checkpointTokens
+    if (!due || tokens === this.#checkpointTokens) return
     this.#checkpointAt = now + limits.checkpointMs
-    this.#checkpointTokens = deliveredTokens
-    const outcome = {
-      usage,
-      deliveredTokens,
-      upstreamId,
-      finishReason,
-      fault: undefined,
-      stoppedBy: undefined,
-    }
-    const charge = this.#charge({ ...outcome, ending: 'stopped' })
+    this.#checkpointTokens = tokens
+    // The running estimate will do: only a process that dies is charged by it, and the vocabulary is for settles.
+    const answered = { usage: this.#believed(usage), complete: false, delivered }
+    const charge = this.#chargeOf(answered, roughCount(this.#call, answered))
     const leaseUntil = now + limits.totalMs + limits.drainMs + limits.leaseMs
     pass('checkpoint-queued', this.#call.requestId)
     ledger

@@ -6,6 +6,7 @@ import { costOf } from '../credits/price.ts'
 import { formatUsd, parseUsd, type Pico } from '../credits/money.ts'
 import type { Bill } from '../protocols/protocol.ts'
 import type { Provider } from '../providers/provider.ts'
+import { type Answered, type OwnCount, uncountedSides } from './own-count.ts'
 
 export interface Charge {
   readonly usage: Usage
@@ -14,30 +15,27 @@ export interface Charge {
   readonly estimated: boolean
 }
 
-/** What is known at the end of a call. */
-export interface Delivered {
-  readonly usage: Usage | undefined
-  /** The provider ended its answer properly, so its count, if any, is final. */
-  readonly complete: boolean
-  /** Output tokens that went to the client, counted here. */
-  readonly deliveredTokens: number
-  /** A guess of the prompt's tokens, for providers that count nothing. */
-  readonly promptGuess: number
-}
-
 /**
- * The charge of a call that served something. An explicit zero is zero; what is missing is estimated from what was
- * delivered. A provider that counts the prompt at the start of a stream (Anthropic) has that count kept when the
- * stream is cut.
+ * The charge of a call that served something. An explicit zero is zero. Of an answer that was cut every count that
+ * came is kept, and only what no count covers is estimated: the prompt where nobody has counted it, and the output
+ * since the last count.
  */
-export function chargeOf(delivered: Delivered, price: Price, costFrom: Provider['costFrom']): Charge {
-  const { usage, complete } = delivered
-  if (usage !== undefined && complete)
+export function chargeOf(
+  answered: Pick<Answered, 'usage' | 'complete'>,
+  own: OwnCount,
+  price: Price,
+  costFrom: Provider['costFrom'],
+): Charge {
+  const { usage } = answered
+  const sides = uncountedSides(answered)
+  if (usage !== undefined && !sides.prompt && !sides.output)
     return { usage, cost: priced(usage, price, costFrom), estimated: false }
-  const prompt =
-    usage !== undefined && promptTokens(usage) > 0 ? usage : { ...noUsage, input: delivered.promptGuess }
-  const counted = completionTokens(prompt)
-  const estimate = { ...prompt, output: prompt.output + Math.max(0, delivered.deliveredTokens - counted) }
+  const { billed: _onlyOfWholeAnswers, ...counted } = usage ?? noUsage
+  const estimate: Usage = {
+    ...counted,
+    ...(sides.prompt ? { input: own.prompt } : {}),
+    ...(sides.output ? own.output : {}),
+  }
   return { usage: estimate, cost: costOf(estimate, price), estimated: true }
 }
 

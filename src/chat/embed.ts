@@ -5,6 +5,7 @@ import type { EmbeddingAnswer, EmbeddingRequest, EmbeddingOutbound } from '../pr
 import { defaultEmbeddingQuirks } from '../protocols/embeddings.ts'
 import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol.ts'
 import { embedders } from '../protocols/embeddings-registry.ts'
+import { Delivered } from '../conversation/delivered.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { fundingOf } from '../credits/pool.ts'
@@ -92,7 +93,7 @@ async function settled(
     ending: 'finished',
     fault: undefined,
     usage: answer.usage,
-    deliveredTokens: 0,
+    delivered: new Delivered(),
     finishReason: undefined,
     upstreamId: answer.id,
     stoppedBy: undefined,

@@ -43,7 +43,8 @@ export class MessagesChannel implements StreamChannel {
     if (this.#whole) return this.#whole.progress
     const { progress } = this.#meter
     if (!this.#frames.begun) return progress
-    return { ...progress, started: true, deliveredTokens: Math.max(1, progress.deliveredTokens) }
+    progress.delivered.addOpaque()
+    return { ...progress, started: true }
   }
 
   push(bytes: Uint8Array): readonly Uint8Array[] {

@@ -69,15 +69,6 @@ export function passthroughWhole(
 
 const utf8 = new TextEncoder()
 
-/**
- * Most providers send a token in each delta, so the deltas are the count; four characters to a token are the figure
- * for those that send several at a time.
- */
-function deliveredIn(deltas: number, characters: number): number {
-  const byLength = Math.ceil(characters / 4)
-  return byLength > 2 * deltas ? byLength : deltas
-}
-
 /** How the provider's error inside a stream reads. */
 function faultIn(error: unknown): Fault {
   return faultInside({ error }) ?? transportFault('broken', 'the provider reported an error without words')
@@ -109,7 +100,7 @@ class RepairChannel implements StreamChannel {
       finished: repair.finished && (repair.done || this.#over),
       fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
       usage: repair.usage,
-      deliveredTokens: deliveredIn(repair.deltas, repair.characters),
+      delivered: repair.delivered,
       finishReason: repair.finishReason,
       upstreamId: repair.id,
     }

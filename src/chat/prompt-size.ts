@@ -1,7 +1,7 @@
 // How many tokens a prompt can have at the most, before any provider has counted it.
 
 import type { Json, JsonObject } from '../conversation/request.ts'
-import { TokenCounter } from './token-counter.ts'
+import { tokensIn } from './exact-count.ts'
 
 /** Upper figures for media, whose bytes say little about their tokens. */
 const imageTokens = 6_000
@@ -12,11 +12,6 @@ const fileBytesPerToken = 4
 const tokenizerMargin = 1.6
 /** Roles, separators and what a provider adds around messages and tools. */
 const overheadTokens = 200
-/** Every tokenizer is quadratic on long unbroken runs; slices of this many characters keep it linear. */
-const sliceCharacters = 512
-/** More than this is not counted of one text: about 30 milliseconds of work. */
-const countableCharacters = 65_536
-
 /** What a body holds: the bytes of inline media, the tokens they can make, and all its text. */
 interface Content {
   mediaBytes: number
@@ -112,22 +107,6 @@ function readTexts(value: Json, key = ''): string[] {
 
 function jsonOf(value: Json | undefined): string[] {
   return value === undefined || value === null ? [] : [JSON.stringify(value)]
-}
-
-const counter = new TokenCounter()
-
-/** Counts tokens by o200k_base. Of a long text every so many slices are counted and stand for the rest. */
-async function tokensIn(text: string): Promise<number> {
-  const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
-  const slices: string[] = []
-  let characters = 0
-  for (let at = 0; at < text.length; at += stride) {
-    const slice = text.slice(at, at + sliceCharacters)
-    slices.push(slice)
-    characters += slice.length
-  }
-  const tokens = await counter.count(slices)
-  return characters === 0 ? 0 : Math.ceil((tokens * text.length) / characters)
 }
 
 function contentOf(body: JsonObject): Content {

@@ -1,5 +1,6 @@
 // Upstream → { body, outcome }: exactly one outcome, however the stream ends.
 
+import type { Delivered } from '../conversation/delivered.ts'
 import type { Fault } from '../conversation/event.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { pass } from '../credits/failpoint.ts'
@@ -39,7 +40,7 @@ export interface Outcome {
   readonly fault: Fault | undefined
   /** What the provider counted; undefined where it did not get to it. */
   readonly usage: Usage | undefined
-  readonly deliveredTokens: number
+  readonly delivered: Delivered
   readonly finishReason: string | undefined
   readonly upstreamId: string | undefined
   readonly stoppedBy: StoppedBy | undefined
@@ -277,7 +278,7 @@ class Relay {
     const { progress } = this.#open.channel
     const facts = {
       usage: progress.usage,
-      deliveredTokens: progress.deliveredTokens,
+      delivered: progress.delivered,
       finishReason: progress.finishReason,
       upstreamId: progress.upstreamId,
       fault: undefined,

@@ -1,5 +1,6 @@
 // What turns a provider's streamed bytes into the client's, and what it has seen on the way.
 
+import type { Delivered } from '../conversation/delivered.ts'
 import type { ChatEvent, Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -15,8 +16,8 @@ export interface Progress {
   readonly fault: Fault | undefined
   /** What the provider has counted so far. */
   readonly usage: Usage | undefined
-  /** Output tokens delivered, counted here: for checkpoints and for answers whose provider counts nothing. */
-  readonly deliveredTokens: number
+  /** What the client was served: for checkpoints, for bounds, and for answers whose provider counts nothing. */
+  readonly delivered: Delivered
   readonly finishReason: string | undefined
   readonly upstreamId: string | undefined
 }

@@ -1,5 +1,6 @@
 // Translation: the provider's frames become events, the events become frames of the client's protocol.
 
+import { Delivered } from '../conversation/delivered.ts'
 import type { ChatEvent, Fault } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -25,9 +26,6 @@ export interface TranslateParts {
   readonly onSignature: (toolCallId: string, signature: string) => void
 }
 
-/** Four characters of delivered text to a token, as English averages: only for what nobody counted. */
-const charactersPerToken = 4
-
 export class TranslateChannel implements StreamChannel {
   readonly #parts: TranslateParts
   readonly #utf8 = new TextEncoder()
@@ -35,7 +33,6 @@ export class TranslateChannel implements StreamChannel {
   /** What is written and not yet handed on. */
   #text = ''
   #opened = false
-  #characters = 0
   #choices = new Set<number>()
   #closed = new Set<number>()
   #progress: { -readonly [K in keyof Progress]: Progress[K] } = {
@@ -43,7 +40,7 @@ export class TranslateChannel implements StreamChannel {
     finished: false,
     fault: undefined,
     usage: undefined,
-    deliveredTokens: 0,
+    delivered: new Delivered(),
     finishReason: undefined,
     upstreamId: undefined,
   }
@@ -120,7 +117,11 @@ export class TranslateChannel implements StreamChannel {
   }
 
   #takeAll(events: readonly ChatEvent[]): void {
+    const { usage } = this.#progress
     for (const event of events) if (!this.#ended) this.#take(event)
+    // A count that comes with some text covers it, whichever of them its frame names first.
+    const counted = this.#progress.usage
+    if (counted !== undefined && counted !== usage) this.#progress.delivered.count(counted)
   }
 
   #take(event: ChatEvent): void {
@@ -147,13 +148,10 @@ export class TranslateChannel implements StreamChannel {
   #note(event: Extract<ChatEvent, { choice: number }>): void {
     this.#progress.started = true
     this.#choices.add(event.choice)
-    this.#characters += charactersOf(event)
+    this.#progress.delivered.addEvent(event)
     if (event.kind === 'choice-finish') {
       this.#closed.add(event.choice)
       this.#progress.finishReason = event.reason
-    } else {
-      // Also what nobody can read, as sealed thoughts, has been served: its prompt is owed.
-      this.#progress.deliveredTokens = Math.max(1, Math.ceil(this.#characters / charactersPerToken))
     }
     if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined) {
       this.#parts.onSignature(event.id, event.thoughtSignature)
@@ -196,20 +194,4 @@ export function wholeChannel(
     extra,
     onSignature: () => undefined,
   })
-}
-
-function charactersOf(event: ChatEvent): number {
-  switch (event.kind) {
-    case 'text-delta':
-    case 'refusal-delta':
-      return event.text.length
-    case 'reasoning-delta':
-      return (event.detail.text ?? event.detail.summary ?? '').length
-    case 'tool-call-start':
-      return event.name.length
-    case 'tool-call-delta':
-      return event.arguments.length
-    default:
-      return 0
-  }
 }

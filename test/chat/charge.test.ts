@@ -2,22 +2,28 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atMost, billOf, chargeOf, type Delivered, isBelievable } from '../../src/chat/charge.ts'
+import { atMost, billOf, chargeOf, isBelievable } from '../../src/chat/charge.ts'
 import { noUsage, tokenBuckets, type Usage } from '../../src/conversation/usage.ts'
 import { formatUsd, parseUsd } from '../../src/credits/money.ts'
 import { price } from './support.ts'
 
 const counted: Usage = { ...noUsage, input: 100, output: 50 }
 const early: Usage = { ...noUsage, input: 40, cacheRead: 60, output: 1 }
-const delivered: Delivered = { usage: counted, complete: true, deliveredTokens: 48, promptGuess: 90 }
+const complete = { usage: counted, complete: true }
+const own = { prompt: 90, output: { output: 48, reasoning: 7 } }
 
 describe('the charge', () => {
-  test.each<[string, Partial<Delivered>, Partial<Usage>, boolean]>([
+  test.each<[string, Partial<typeof complete> & { usage?: Usage | undefined }, Partial<Usage>, boolean]>([
     // what happened, what is known, the usage charged, estimated
     ['complete and counted: the count', {}, counted, false],
     ['an explicit zero is zero', { usage: noUsage }, noUsage, false],
-    ['missing is estimated from what was delivered', { usage: undefined }, { input: 90, output: 48 }, true],
-    ['cut before any count', { usage: undefined, complete: false }, { input: 90, output: 48 }, true],
+    ['missing is counted here', { usage: undefined }, { input: 90, output: 48, reasoning: 7 }, true],
+    [
+      'cut before any count',
+      { usage: undefined, complete: false },
+      { input: 90, output: 48, reasoning: 7 },
+      true,
+    ],
     [
       'cut after an early count: its prompt is kept',
       { usage: early, complete: false },
@@ -25,27 +31,21 @@ describe('the charge', () => {
       true,
     ],
     [
-      'cut after a count that is ahead of us: the count',
-      { usage: counted, complete: false },
-      { input: 100, output: 50 },
+      'cut with calls of tools that were counted: they are kept',
+      { usage: { ...counted, toolCalls: { web_search: 2 } }, complete: false },
+      { input: 100, output: 48, toolCalls: { web_search: 2 } },
       true,
     ],
     [
-      'cut with a count of nothing: the guess',
+      'cut with a count of nothing: our own',
       { usage: noUsage, complete: false },
       { input: 90, output: 48 },
       true,
     ],
   ])('%s', (_, known, usage, estimated) => {
-    const charge = chargeOf({ ...delivered, ...known }, price, 'rates')
+    const charge = chargeOf({ ...complete, ...known }, own, price, 'rates')
     expect(charge.usage).toMatchObject(usage)
     expect(charge.estimated).toBe(estimated)
-  })
-
-  test('reasoning that was counted is not counted again as output', () => {
-    const usage = { ...noUsage, input: 10, reasoning: 40, output: 5 }
-    const charge = chargeOf({ ...delivered, usage, complete: false, deliveredTokens: 60 }, price, 'rates')
-    expect(charge.usage).toMatchObject({ reasoning: 40, output: 20 })
   })
 
   test.each([
@@ -57,11 +57,10 @@ describe('the charge', () => {
   ])(
     'a provider that names its own price is charged %p; without a sane one the rates hold',
     (reportedCost, total) => {
-      const charge = chargeOf({ ...delivered, usage: { ...counted, reportedCost } }, price, 'reported')
+      const answered = { ...complete, usage: { ...counted, reportedCost } }
+      const charge = chargeOf(answered, own, price, 'reported')
       expect(charge.cost.total).toBe(total)
-      expect(chargeOf({ ...delivered, usage: { ...counted, reportedCost } }, price, 'rates').cost.total).toBe(
-        200_000_000n,
-      )
+      expect(chargeOf(answered, own, price, 'rates').cost.total).toBe(200_000_000n)
     },
   )
 })
@@ -83,7 +82,7 @@ const usages = fc
 test('a charge at most so much is at most so much, and its lines still multiply and add up', () => {
   fc.assert(
     fc.property(usages, fc.bigInt(0n, 10n ** 13n), (usage, limit) => {
-      const whole = chargeOf({ ...delivered, usage }, price, 'rates')
+      const whole = chargeOf({ ...complete, usage }, own, price, 'rates')
       const { cost } = atMost(whole, limit)
       expect(cost.total <= limit || cost.total === whole.cost.total).toBe(true)
       expect(cost.total <= whole.cost.total).toBe(true)
@@ -96,7 +95,7 @@ test('a charge at most so much is at most so much, and its lines still multiply 
 test('the parts of a bill add up to its total, to the last digit', () => {
   fc.assert(
     fc.property(usages, (usage) => {
-      const bill = billOf(chargeOf({ ...delivered, usage }, price, 'rates').cost)
+      const bill = billOf(chargeOf({ ...complete, usage }, own, price, 'rates').cost)
       const sum = Object.values(bill.lines).reduce((total, line) => total + parseUsd(line)!, 0n)
       expect(formatUsd(sum)).toBe(bill.cost)
     }),

@@ -121,6 +121,7 @@ describe('any stream', () => {
       quirksOf(dialects[0]!),
     )
     expect(texts(ended.text)).toBe('abc')
-    expect(ended.progress).toMatchObject({ finished: true, deliveredTokens: 3, finishReason: 'stop' })
+    expect(ended.progress).toMatchObject({ finished: true, finishReason: 'stop' })
+    expect(ended.progress.delivered.samples('start').map((sample) => sample.text)).toEqual(['abc'])
   })
 })

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { relay, type OpenStream, type RelayOptions } from '../../src/chat/relay.ts'
 import type { Progress, StreamChannel } from '../../src/chat/stream-channel.ts'
 import { Watchdog } from '../../src/chat/watchdog.ts'
+import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 
 const clientStallMs = 1_000
@@ -21,7 +22,7 @@ function running(chunks: number, bufferBytes: number) {
     },
     fault: undefined,
     usage: undefined,
-    deliveredTokens: 1,
+    delivered: new Delivered(),
     finishReason: 'stop',
     upstreamId: undefined,
   }

@@ -7,6 +7,7 @@ import { InFlight } from '../../src/chat/in-flight.ts'
 import type { Outcome } from '../../src/chat/relay.ts'
 import { jsonResponse } from '../../src/chat/respond.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
+import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { usd } from '../../src/credits/money.ts'
 import type { RequestLogRow } from '../../src/observe/request-log.ts'
@@ -20,7 +21,7 @@ const outcome: Outcome = {
   ending: 'finished',
   fault: undefined,
   usage,
-  deliveredTokens: 4,
+  delivered: new Delivered(),
   finishReason: 'stop',
   upstreamId: 'up_1',
   stoppedBy: undefined,

@@ -1,7 +1,9 @@
 // G7: what a call is charged is what the provider asks for it.
 
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { kinds } from './corpus.ts'
 import { measureExactness, type ExactnessReport } from './exactness.ts'
+import { measureUncounted, type UncountedReport } from './uncounted.ts'
 
 describe('G7: of 2,500 mixed calls, streamed and whole, with caches, tools, zeros, gaps and departures', () => {
   let report: ExactnessReport
@@ -21,5 +23,21 @@ describe('G7: of 2,500 mixed calls, streamed and whole, with caches, tools, zero
 
   test('those that had to be estimated differ from it by less than 3 % in the sum', () => {
     expect(Math.abs(report.estimateError)).toBeLessThan(0.03)
+  })
+})
+
+describe('G7: of answers that nobody counts, in scripts, code, digits, base64 and emoji', () => {
+  let report: UncountedReport
+  beforeAll(async () => {
+    report = await measureUncounted({ callsOfKind: 24, lanes: 8, seed: 1 })
+  }, 120_000)
+
+  test('every one is charged by an estimate', () => {
+    expect(report.broken).toEqual([])
+    expect(Object.keys(report.kinds).toSorted()).toEqual([...kinds].toSorted())
+  })
+
+  test.each(kinds)('the sum for %s is within 5 %% of what was made', (kind) => {
+    expect(Math.abs(report.kinds[kind]!.error)).toBeLessThan(0.05)
   })
 })

@@ -3,6 +3,7 @@
 
 import { parseArgs } from 'node:util'
 import { measureExactness } from './exactness.ts'
+import { measureUncounted } from './uncounted.ts'
 
 const { values } = parseArgs({
   options: {
@@ -17,8 +18,16 @@ const { broken, ...figures } = await measureExactness({
   seed: Number(values.seed),
 })
 for (const line of broken.slice(0, 50)) process.stdout.write(`${line}\n`)
-const text = JSON.stringify({ ...figures, broken: broken.length }, (_key, value: unknown) =>
-  typeof value === 'bigint' ? String(value) : value,
+const uncounted = await measureUncounted({
+  callsOfKind: Math.ceil(Number(values.calls) / 400),
+  lanes: Number(values.lanes),
+  seed: Number(values.seed),
+})
+for (const line of uncounted.broken.slice(0, 50)) process.stdout.write(`${line}\n`)
+const far = Object.values(uncounted.kinds).filter(({ error }) => Math.abs(error) > 0.05)
+const text = JSON.stringify(
+  { ...figures, broken: broken.length, uncounted: uncounted.kinds },
+  (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
 )
 process.stdout.write(`${text}\n`)
-process.exitCode = broken.length > 0 ? 1 : 0
+process.exitCode = broken.length + uncounted.broken.length + far.length > 0 ? 1 : 0

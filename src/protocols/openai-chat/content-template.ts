@@ -55,7 +55,7 @@ export class ContentTemplate {
   /** The events like the one learnt from that stand in a row from `at` on, mended; undefined where there is none. */
   run(events: string, at: number): MendedRun | undefined {
     const { from, to } = (this.#events ??= { from: inEvent(this.#theirs), to: inEvent(this.#ours) })
-    const run = { text: '', end: at, deltas: 0, characters: 0 }
+    const run = { text: '', end: at, content: '' }
     while (events.startsWith(from.before, run.end)) {
       const start = run.end + from.before.length
       const end = stringEnd(events, start)
@@ -64,10 +64,9 @@ export class ContentTemplate {
       if (bareControl.test(text)) break
       run.text += to.before + text + to.after
       run.end = end + from.after.length
-      run.deltas += 1
-      run.characters += end - start
+      run.content += text
     }
-    return run.deltas === 0 ? undefined : run
+    return run.end === at ? undefined : run
   }
 }
 
@@ -77,8 +76,8 @@ export interface MendedRun {
   readonly text: string
   /** The position behind the last of theirs. */
   readonly end: number
-  readonly deltas: number
-  readonly characters: number
+  /** What stood in them, as JSON writes it. */
+  readonly content: string
 }
 
 function around(data: string): Surroundings | undefined {

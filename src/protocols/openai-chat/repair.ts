@@ -2,6 +2,7 @@
 // each frame is mended, every unknown field stays, and the finish and the usage wait for the charge.
 
 import type { FinishReason } from '../../conversation/event.ts'
+import { Delivered } from '../../conversation/delivered.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
@@ -37,10 +38,7 @@ export class FrameRepair {
   error: Json | undefined
   /** Whether the provider said `[DONE]`. */
   done = false
-  /** Deltas with content. */
-  deltas = 0
-  /** About how many characters of content and arguments have passed. */
-  characters = 0
+  readonly delivered = new Delivered()
   /** The provider's id of the answer; the client sees ours. */
   id: string | undefined
 
@@ -51,6 +49,9 @@ export class FrameRepair {
   /** How many of them have no finish reason yet. */
   #unended = 0
   #template: ContentTemplate | undefined
+  /** The choice that the template's frames belong to, and that of the last frame. */
+  #templateChoice = 0
+  #lastChoice = 0
   /** What the text cites by number. */
   #sources: readonly Source[] = []
   /** Fields of frames that are not sent themselves, and our own; they ride on the next chunk. */
@@ -65,7 +66,7 @@ export class FrameRepair {
 
   /** Whether content has been seen: from here on no failover is possible. */
   get started(): boolean {
-    return this.deltas > 0
+    return this.delivered.any
   }
 
   /** Whether every choice has its finish reason: a stream that ends without this was cut. */
@@ -89,14 +90,17 @@ export class FrameRepair {
     const unburdened = Object.keys(this.#carried).length === 0 && !this.#cites
     const text = unburdened ? this.#template?.textOf(frame.data) : undefined
     if (this.#template && text !== undefined) {
-      this.deltas += 1
-      this.characters += text.length
+      this.delivered.add(this.#templateChoice, 'output', unescaped(text))
       return [{ event: undefined, data: this.#template.mended(text) }]
     }
     const mended = this.#parsed(frame)
     // Fields carried over from frames before belong to this one alone: nothing may be learnt from it.
     if (unburdened && mended.length === 1) {
-      this.#template = ContentTemplate.learn(frame.data, mended[0]!.data) ?? this.#template
+      const learnt = ContentTemplate.learn(frame.data, mended[0]!.data)
+      if (learnt) {
+        this.#template = learnt
+        this.#templateChoice = this.#lastChoice
+      }
     }
     return mended
   }
@@ -110,8 +114,7 @@ export class FrameRepair {
     if (Object.keys(this.#carried).length > 0) return undefined
     const run = this.#template.run(events, at)
     if (!run) return undefined
-    this.deltas += run.deltas
-    this.characters += run.characters
+    this.delivered.add(this.#templateChoice, 'output', unescaped(run.content))
     return run
   }
 
@@ -124,8 +127,11 @@ export class FrameRepair {
     }
     // Some providers count on every chunk, cumulatively: the last count holds. What was counted up to an error is
     // owed all the same.
-    this.usage = usageIn(chunk, this.#quirks) ?? this.usage
-    return this.error === undefined ? this.#chunk(chunk) : []
+    const counted = usageIn(chunk, this.#quirks)
+    this.usage = counted ?? this.usage
+    const frames = this.error === undefined ? this.#chunk(chunk) : []
+    if (counted) this.delivered.count(counted)
+    return frames
   }
 
   /** What is left open is closed: empty calls, the finish of each choice, the usage if asked for, `[DONE]`. */
@@ -169,8 +175,9 @@ export class FrameRepair {
     const whole = known === undefined && isObject(message) ? message : {}
     const mended = mend(isObject(delta) ? delta : whole)
     const choice = known ?? this.#open(index)
+    this.#lastChoice = index
 
-    const deltas = this.#deltasOf(mended, choice)
+    const deltas = this.#deltasOf(mended, choice, index)
     const frames: Frame[] = []
     // The role chunk goes alone when content follows at once; otherwise it takes the fields that came with it.
     if (!known) {
@@ -181,7 +188,7 @@ export class FrameRepair {
     for (const [i, piece] of deltas.entries()) {
       frames.push(this.#frame(index, piece, i === 0 ? { ...choiceFields, logprobs } : {}))
     }
-    this.deltas += deltas.length
+    if (deltas.length > 0) this.delivered.addOpaque()
     if (isReason(finish_reason))
       this.#end(
         choice,
@@ -226,7 +233,7 @@ export class FrameRepair {
   }
 
   /** The deltas to send for one upstream delta: the message's fields in one, each entry of a call in its own. */
-  #deltasOf(mended: ReturnType<typeof mend>, choice: OpenChoice): JsonObject[] {
+  #deltasOf(mended: ReturnType<typeof mend>, choice: OpenChoice, index: number): JsonObject[] {
     const { text, refusal, reasoning, details, fields } = mended
     const message: JsonObject = {
       ...(text === '' ? {} : { content: text }),
@@ -237,7 +244,9 @@ export class FrameRepair {
     }
     if (this.#cites) choice.text += text
     const calls = choice.calls.step(mended.toolCalls)
-    this.characters += text.length + refusal.length + reasoning.length + argumentLength(calls)
+    for (const said of [text, refusal, ...calls.map(calledIn)])
+      if (said !== '') this.delivered.add(index, 'output', said)
+    if (reasoning !== '') this.delivered.add(index, 'reasoning', reasoning)
     const pieces = calls.map((call): JsonObject => ({ tool_calls: [call] }))
     return Object.keys(message).length === 0 ? pieces : [message, ...pieces]
   }
@@ -266,12 +275,15 @@ const plainStop: NonNullable<OpenChoice['ending']> = {
   chunkFields: {},
 }
 
-function argumentLength(calls: readonly JsonObject[]): number {
-  let length = 0
-  for (const { function: piece } of calls) {
-    if (!isObject(piece)) continue
-    const { name = '', arguments: args } = piece
-    length += String(name).length + String(args).length
-  }
-  return length
+/** What a delta of a call adds to what the model has written. */
+function calledIn({ function: piece }: JsonObject): string {
+  if (!isObject(piece)) return ''
+  return String(piece.name ?? '') + String(piece.arguments ?? '')
+}
+
+/** The text of a JSON string's body; an escape that JSON does not know stays as it is. */
+function unescaped(body: string): string {
+  if (!body.includes('\\')) return body
+  const text = parseJson(`"${body}"`)
+  return typeof text === 'string' ? text : body
 }
