@@ -4,6 +4,16 @@ import { GatewayError } from '../errors.ts'
 
 const plainHost = /^(\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(:\d{1,5})?$/i
 
+/**
+ * Throws `invalid_request` for a target that is no address under this gateway: handlers parse `request.url`, and may
+ * rely on it. CONNECT asks for a tunnel, which only a proxy makes.
+ */
+export function checkTarget({ method, url }: Pick<Request, 'method' | 'url'>): void {
+  if (method === 'CONNECT' || !URL.canParse(url)) {
+    throw new GatewayError('invalid_request', { message: 'The target of the request is malformed.' })
+  }
+}
+
 /** A name, a colon, a space and a line end. */
 const bytesPerHeader = 4
 
@@ -14,7 +24,8 @@ const bytesPerHeader = 4
  */
 export function checkHeaders(headers: Headers, maxBytes: number): void {
   const host = headers.get('host')
-  if (host === null || !plainHost.test(host)) {
+  // The pattern keeps paths and users out; a name such as 1.2.3.999 looks plain and is no host to any parser.
+  if (host === null || !plainHost.test(host) || !URL.canParse(`http://${host}/`)) {
     throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
   }
   const length = headers.get('content-length')

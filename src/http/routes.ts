@@ -10,7 +10,7 @@ import { byKey, chatCompletions, createCompletion, type Identify } from './chat-
 import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
-import { checkHeaders } from './header-guard.ts'
+import { checkHeaders, checkTarget } from './header-guard.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
 import { listModels, showModel } from './models.ts'
 import { describeProviders } from './providers.ts'
@@ -175,6 +175,7 @@ async function answered(
   const requestId = newRequestId()
   try {
     checkHeaders(request.headers, service.body.maxHeaderBytes)
+    checkTarget(request)
     const response = await handler(request, requestId)
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response

@@ -42,6 +42,13 @@ describe('headers', () => {
     '[::1',
     '::1',
     'a%00',
+    '1.2.3.999',
+    '1.2.3.4.5',
+    '999999999999',
+    '[:::]',
+    '[1::2::3]',
+    'xn--a',
+    'a:99999',
     'é',
   ])('with the host %p are refused', (host) => expect(codeOf({ host })).toBe('invalid_request'))
 

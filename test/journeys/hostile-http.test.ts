@@ -65,6 +65,10 @@ describe('a Host (S8)', () => {
       ],
     ],
     ['with a port that is none', [['Host', 'a:b']]],
+    ['with a port that is too high', [['Host', 'a:99999']]],
+    ['that is an address with a part too large', [['Host', '1.2.3.999']]],
+    ['that is an address of too many parts', [['Host', '[:::]']]],
+    ['of letters that encode nothing', [['Host', 'xn--a']]],
   ] as const)('%s is refused on every route', async (_, hosts) => {
     for (const line of ['GET /v1/models?q=echo HTTP/1.1', 'GET /v1/key HTTP/1.1', 'GET /nowhere HTTP/1.1']) {
       const answer = await ask(line, [...hosts, bearer()])
@@ -90,6 +94,13 @@ describe('a Host (S8)', () => {
     expect(answer.status).toBe(200)
     expectError(await ask('GET http://evil.example/x HTTP/1.1', [host(), bearer()]), 404, 'not_found')
   })
+})
+
+test('S8 a tunnel is not opened', async () => {
+  for (const target of ['evil.example:443', '/', '127.0.0.1:80']) {
+    const answer = await ask(`CONNECT ${target} HTTP/1.1`, [host(), bearer()])
+    expectError(answer, 400, 'invalid_request')
+  }
 })
 
 describe('a smuggled request (S28)', () => {
