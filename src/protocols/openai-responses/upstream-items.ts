@@ -63,6 +63,9 @@ export function emptyOutput(seed: string): OutputState {
 /** A response has one answer. */
 export const choice = 0
 
+/** By how much the stream's number of a part may exceed the place that the finished item gives it. */
+const furthestSkip = 8
+
 const freshPart: PartState = { told: 0, start: 0, annotations: 0, logprobs: false }
 
 /** One step over the output: collects events while it makes the next state out of copies. */
@@ -173,8 +176,7 @@ export class OutputStep {
     switch (item.type) {
       case 'message':
         this.#count(position)
-        for (const [at, part] of objects(item.content).entries()) this.#messagePart(part, position, at)
-        return
+        return this.#messageItem(item, position)
       case 'reasoning':
         return this.#reasoningItem(item, position)
       case 'compaction':
@@ -187,6 +189,15 @@ export class OutputStep {
         return this.#image(item)
       default:
       // Other tools that the provider ran itself are no business of the client.
+    }
+  }
+
+  #messageItem(item: JsonObject, position: number): void {
+    const parts = objects(item.content)
+    const texts = this.#streamedAs('text', position, parts, (part) => part.type === 'output_text')
+    const refusals = this.#streamedAs('refusal', position, parts, (part) => part.type === 'refusal')
+    for (const [at, part] of parts.entries()) {
+      this.#messagePart(part, position, (part.type === 'refusal' ? refusals : texts)(at))
     }
   }
 
@@ -204,12 +215,15 @@ export class OutputStep {
 
   #reasoningItem(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
-    for (const [at, part] of objects(item.summary).entries()) {
-      const key = keyOf('summary', position, at)
+    const [summaries, contents] = [objects(item.summary), objects(item.content)]
+    const summaryAt = this.#streamedAs('summary', position, summaries)
+    for (const [at, part] of summaries.entries()) {
+      const key = keyOf('summary', position, summaryAt(at))
       this.#reasoning(key, this.#rest(key, part.text), (text) => summaryPart(this.#format, id, text))
     }
-    for (const [at, part] of objects(item.content).entries()) {
-      const key = keyOf('reasoning', position, at)
+    const contentAt = this.#streamedAs('reasoning', position, contents)
+    for (const [at, part] of contents.entries()) {
+      const key = keyOf('reasoning', position, contentAt(at))
       this.#reasoning(key, this.#rest(key, part.text), (text) => textPart(this.#format, id, text))
     }
     this.#encrypted(item, position)
@@ -316,6 +330,28 @@ export class OutputStep {
     const [calls, events] = takeItemCall(this.state.calls, position, entry, { choice, mintId })
     this.state = { ...this.state, calls }
     this.events.push(...events)
+  }
+
+  /**
+   * By which index the stream called a part of a finished item: its own, or, where nothing was streamed under that, the
+   * next that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
+   */
+  #streamedAs(
+    kind: string,
+    position: number,
+    parts: readonly JsonObject[],
+    isOfKind: (part: JsonObject) => boolean = () => true,
+  ): (at: number) => number {
+    const own = new Set(parts.flatMap((part, at) => (isOfKind(part) ? [at] : [])))
+    const isStreamed = (at: number) => this.#known(keyOf(kind, position, at)) !== undefined
+    const unknown = [...own].filter((at) => !isStreamed(at))
+    if (unknown.length === 0) return (at) => at
+    // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
+    const others = [...Array(parts.length + furthestSkip).keys()].filter(
+      (at) => !own.has(at) && isStreamed(at),
+    )
+    const names = new Map(unknown.map((at, rank) => [at, others[rank] ?? at]))
+    return (at) => names.get(at) ?? at
   }
 
   // ---- bookkeeping ----------------------------------------------------------------------------------------

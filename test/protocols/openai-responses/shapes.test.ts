@@ -452,6 +452,29 @@ describe('text', () => {
     expect(choiceOf(streamOf(created, ...textOf('Hi'), ended('completed', { output }))).text).toBe('Hi')
   })
 
+  // As Bedrock's Mantle numbers them: the reasoning of gpt-oss has no part of its own, but its number.
+  test.each([
+    ['the end of the item', (item: JsonObject) => [done(0, item), ended('completed')]],
+    ['the end of the response', (item: JsonObject) => [ended('completed', { output: [item] })]],
+  ])('a text whose deltas were numbered otherwise is told once at %s', (_, end) => {
+    const numbered = textOf('Hel', 'lo').map((delta) => ({ ...delta, content_index: 1 }))
+    const item = { type: 'message', id: 'msg_1', content: [part('Hello')] }
+    const events = streamOf(created, ...numbered, ...end(item))
+    assertWellFormed(events)
+    expect(choiceOf(events).text).toBe('Hello')
+  })
+
+  test('a part that was not streamed is told beside one that was, whichever comes first', () => {
+    const item = { type: 'message', id: 'msg_1', content: [part('One. '), part('Two.')] }
+    for (const [index, delta, whole] of [
+      [0, 'One. ', 'One. Two.'],
+      [1, 'Two.', 'Two.One. '],
+    ] as const) {
+      const streamed = textOf(delta).map((event) => ({ ...event, content_index: index }))
+      expect(choiceOf(streamOf(created, ...streamed, done(0, item), ended('completed'))).text).toBe(whole)
+    }
+  })
+
   test('log probabilities that come at the end of the text only are told', () => {
     const entry = { token: 'Hi', logprob: -0.1 }
     const end = {
