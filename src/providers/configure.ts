@@ -61,14 +61,24 @@ export function configureProvider(
     quirks: { ...(changed ? {} : base.quirks), ...override?.quirks },
     ignores: [...(base.ignores ?? []), ...(override?.ignores ?? [])],
     passthrough: changed ? 'repair' : base.passthrough,
-    // An address of the operator's own may serve nothing but the row's own protocol.
-    dialects: changed || override?.base_url !== undefined ? undefined : base.dialects,
+    dialects: changed ? undefined : dialectsOf(base, override),
     auth:
       base.auth.kind === 'none' && keys.length > 0 ? { kind: 'bearer', env: [] } : authFor(base, protocol),
     keys: keys.length > 0 ? keys : needsKey ? [] : [undefined],
     custom: row === undefined,
     timeouts: override?.timeouts ?? {},
   }
+}
+
+/**
+ * The ways in which some models are spoken to: at another address as well (Azure has none of its own, a company's proxy
+ * stands before OpenAI), unless `quirks.dialects: false` says that only the row's own protocol is served there. Quirks
+ * that the operator sets hold for these models, too.
+ */
+function dialectsOf({ dialects }: Provider, override: ProviderOverride | undefined): Provider['dialects'] {
+  const { dialects: wanted, ...quirks } = override?.quirks ?? {}
+  if (wanted === false) return undefined
+  return dialects?.map((dialect) => ({ ...dialect, quirks: { ...dialect.quirks, ...quirks } }))
 }
 
 /** Where each protocol expects its key; the others take a bearer. */

@@ -2,10 +2,19 @@
 
 import { describe, expect, test } from 'bun:test'
 import { defaultQuirks } from '../../src/protocols/openai-responses/quirks.ts'
+import { configureProvider, type ProviderOverride } from '../../src/providers/configure.ts'
 import { spokenTo } from '../../src/providers/provider.ts'
 import { hostedProviders } from '../../src/providers/rows-hosted.ts'
 
-const rowOf = (id: string) => hostedProviders.find((row) => row.id === id)!
+const said: ProviderOverride = { api_key: ['key'], headers: {}, quirks: {}, disabled: false }
+
+/** The provider as it is called: configured, at an address of the operator's where `base_url` is given. */
+function configured(id: string, more: Partial<ProviderOverride> = {}) {
+  const row = hostedProviders.find((each) => each.id === id)
+  return configureProvider(id, row, { ...said, ...more })
+}
+
+const elsewhere = { base_url: 'https://models.company.example/openai/v1' }
 
 describe('a model', () => {
   test.each([
@@ -40,12 +49,29 @@ describe('a model', () => {
     ['xai', 'grok-code-fast-1', 'openai-responses'],
     ['groq', 'openai/gpt-oss-20b', 'openai-chat'],
   ] as const)('%s/%s is spoken to in %s', (provider, model, protocol) => {
-    const row = rowOf(provider)
-    const spoken = spokenTo(row, model)
-    expect(spoken.protocol as string).toBe(protocol)
-    expect({ ...spoken, protocol: row.protocol, quirks: row.quirks, passthrough: row.passthrough }).toEqual(
-      row,
-    )
+    for (const row of [configured(provider), configured(provider, elsewhere)]) {
+      const spoken = spokenTo(row, model)
+      expect(spoken.protocol as string).toBe(protocol)
+      expect({ ...spoken, protocol: row.protocol, quirks: row.quirks, passthrough: row.passthrough }).toEqual(
+        row,
+      )
+    }
+  })
+
+  test('at an address that serves nothing else is spoken to in the protocol of its row', () => {
+    const plain = configured('azure', { ...elsewhere, quirks: { dialects: false } })
+    expect(spokenTo(plain, 'gpt-5').protocol).toBe('openai-chat')
+  })
+
+  test('has no dialect where the operator names another protocol', () => {
+    const changed = configured('openai', { ...elsewhere, protocol: 'openai-responses' })
+    expect(changed.dialects).toBeUndefined()
+  })
+
+  test('keeps the quirks that the operator sets', () => {
+    const quirks = { bodyExtras: { user: 'company' } }
+    const spoken = spokenTo(configured('azure', { ...elsewhere, quirks }), 'gpt-5')
+    expect(spoken.quirks).toMatchObject({ ...quirks, reasoningFormat: 'azure-openai-responses-v1' })
   })
 })
 
