@@ -20,9 +20,13 @@ export function authenticate(headers: Headers, parts: Authentication): Caller {
   return callerOf(bearerOf(headers), parts)
 }
 
-/** As `authenticate`, for clients that send the key as `x-api-key`, as a bearer, or as both. */
-export function authenticateEither(headers: Headers, parts: Authentication): Caller {
-  return callerOf(keyOf(headers), parts)
+/** As `authenticate`, for clients that send the key in a header of their own, as a bearer, or as both. */
+export function authenticateEither(
+  headers: Headers,
+  parts: Authentication,
+  header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
+): Caller {
+  return callerOf(keyOf(headers, header), parts)
 }
 
 function callerOf(text: string, { accounts, now }: Authentication): Caller {
@@ -71,14 +75,14 @@ function bearerOf(headers: Headers): string {
   return key
 }
 
-function keyOf(headers: Headers): string {
-  const key = headers.get('x-api-key') ?? ''
+function keyOf(headers: Headers, header: string): string {
+  const key = headers.get(header) ?? ''
   // An empty header is no credential: some clients send one beside the header that they use.
   const authorization = (headers.get('authorization') ?? '').replace(/^bearer *$/i, '')
   if (authorization === '') {
     if (key !== '') return key
     throw new GatewayError('missing_api_key', {
-      message: 'The request carries no API key: send it as x-api-key, or as Authorization: Bearer <key>.',
+      message: `The request carries no API key: send it as ${header}, or as Authorization: Bearer <key>.`,
     })
   }
   if (key !== '' && authorization.replace(/^bearer +/i, '').trimEnd() !== key) throw differing()

@@ -27,7 +27,8 @@ export function showModel({ catalog }: Models, request: Request, path: string): 
   return tagged(request, JSON.stringify(modelObject(catalog.resolve(decoded(path)))))
 }
 
-function decoded(path: string): string {
+/** An id as it stands in a path. Throws `invalid_model_id` for an escape that is none. */
+export function decoded(path: string): string {
   try {
     return decodeURIComponent(path)
   } catch (cause) {

@@ -2,6 +2,7 @@
 
 import { GatewayError, type ErrorCode, errorTable, renderError, retryHeaders } from '../errors.ts'
 import { inbound as messages } from '../protocols/anthropic-messages/inbound.ts'
+import { wireError as geminiError } from '../protocols/gemini/inbound/answer.ts'
 import { inbound as chat } from '../protocols/openai-chat/inbound.ts'
 
 /** What any request may be refused with, before a route looks at it. */
@@ -76,6 +77,7 @@ const requestId = 'req_01a1fcaa216272aa8d5548c4e8af6c09'
 const shapes = {
   own: { schema: 'Error', render: chat.error },
   messages: { schema: 'MessagesError', render: messages.error },
+  gemini: { schema: 'GeminiError', render: geminiError },
 } as const
 
 export type ErrorShape = keyof typeof shapes

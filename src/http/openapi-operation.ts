@@ -25,8 +25,8 @@ export interface Operation {
   readonly tag: Tag
   readonly summary: string
   readonly description: string
-  /** `either`: a key as a bearer or as `x-api-key`. */
-  readonly security: 'key' | 'either' | 'session' | 'none'
+  /** `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
+  readonly security: 'key' | 'either' | 'google' | 'session' | 'none'
   readonly parameters?: readonly Parameter[]
   readonly body?: Content
   /** The answers that are no errors of the contract, by status. */

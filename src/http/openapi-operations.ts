@@ -1,6 +1,7 @@
 // What the API documentation says of each route. A route added to routes.ts is added here; a test compares the two.
 
 import type { ErrorCode } from '../errors.ts'
+import { geminiOperations } from './openapi-gemini.ts'
 import {
   ofAnyRequest,
   ofBody,
@@ -313,6 +314,7 @@ export const operations: readonly Operation[] = [
   completion,
   messages,
   countTokens,
+  ...geminiOperations,
   createResponse,
   retrieve,
   remove,

@@ -3,6 +3,13 @@
 import { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../catalog/wire.ts'
 import {
+  geminiError,
+  geminiModel,
+  geminiModelList,
+  generateContentRequest,
+  generateContentResponse,
+} from '../protocols/gemini/inbound/schema.ts'
+import {
   chatCompletion,
   chatCompletionChunk,
   chatCompletionRequest,
@@ -85,6 +92,11 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   ResponseEvent: responseEvent,
   DeletedResponse: deletedResponse,
   ResponseItemList: responseItemList,
+  GenerateContentRequest: generateContentRequest,
+  GenerateContentResponse: generateContentResponse,
+  GeminiModel: geminiModel,
+  GeminiModelList: geminiModelList,
+  GeminiError: geminiError,
   EmbeddingRequest: embeddingRequest,
   EmbeddingList: embeddingList,
   Estimate: answers.estimateSchema,
@@ -162,7 +174,8 @@ function operationObject(operation: Operation): object {
 /** Schemes of which any one will do. */
 function securityOf(security: Operation['security']): object[] {
   if (security === 'none') return []
-  return security === 'either' ? [{ key: [] }, { apiKey: [] }] : [{ [security]: [] }]
+  if (security === 'either') return [{ key: [] }, { apiKey: [] }]
+  return security === 'google' ? [{ key: [] }, { googleKey: [] }] : [{ [security]: [] }]
 }
 
 const headers = {
@@ -192,6 +205,12 @@ const securitySchemes = {
     in: 'header',
     name: 'x-api-key',
     description: 'The same key, as Anthropic’s clients send it. Under `/v1/messages` only.',
+  },
+  googleKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-goog-api-key',
+    description: 'The same key, as Google’s clients send it. Under `/v1beta` only.',
   },
   session: {
     type: 'http',

@@ -10,6 +10,7 @@ import { byKey, chatCompletions, createCompletion, type Identify } from './chat-
 import { createEmbeddings } from './embeddings.ts'
 import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
 import { estimateCall } from './estimate.ts'
+import { refuseGemini } from './gemini-errors.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
 import { listModels, showModel } from './models.ts'
@@ -58,112 +59,131 @@ export function createRoutes(service: Service) {
         const acts = await import('./stored-responses.ts')
         return Response.json(await acts[act](service, caller, params.id, request))
       })
+  const gemini = ({ request, params }: { request: Request; params: { '*': string } }) =>
+    answered(
+      service,
+      request,
+      async (_request, id) => (await import('./gemini.ts')).callGemini(service, request, id, params['*']),
+      refuseGemini,
+    )
+  const listGemini = async (request: Request) =>
+    (await import('./gemini.ts')).listGeminiModels(service.catalog, request)
+  const showGemini = async (id: string) => (await import('./gemini.ts')).showGeminiModel(service.catalog, id)
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
-  return new Elysia({ aot: true, handler: { standardHostname: false } })
-    .post(
-      '/v1/chat/completions',
-      answer((request, id) => chatCompletions(service, request, id)),
-      { parse: 'none' },
-    )
-    .post(
-      '/v1/completions',
-      answer((request, id) => createCompletion(service, request, id)),
-      { parse: 'none' },
-    )
-    .post('/v1/responses', createResponse(byKey), { parse: 'none' })
-    .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
-    .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
-    .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
-    .post(
-      '/v1/messages',
-      answer((request, id) => createMessage(service, request, id), refuseMessages),
-      { parse: 'none' },
-    )
-    .post(
-      '/v1/messages/count_tokens',
-      answer((request, id) => countMessageTokens(service, request, id), refuseMessages),
-      { parse: 'none' },
-    )
-    .post(
-      '/v1/embeddings',
-      answer((request, id) => createEmbeddings(service, request, id)),
-      { parse: 'none' },
-    )
-    .post(
-      '/v1/estimate',
-      answer((request, id) => estimateCall(service, request, id)),
-      { parse: 'none' },
-    )
-    .get(
-      '/v1/models',
-      answer((request) => listModels(service, request)),
-    )
-    .get('/v1/models/*', ({ request, params }) =>
-      answered(service, request, () => showModel(service, request, params['*'])),
-    )
-    .get(
-      '/v1/key',
-      asCaller((caller) => describeKey(caller, ledger, now())),
-    )
-    .get('/v1/credits', asCaller(credits))
-    .get('/v1/generation', asCaller(generation))
-    .get(
-      '/v1/requests',
-      asCaller((caller, request) => listRequests(caller, service.requests, request)),
-    )
-    .get('/v1/requests/:id', ({ request, params }) =>
-      answered(service, request, () => {
-        const caller = authenticate(request.headers, service)
-        return Response.json(showRequest(caller, service.requests, ledger, params.id))
-      }),
-    )
-    .post(
-      '/app/v1/chat/completions',
-      answer((request, id) => chatCompletions(service, request, id, signedIn)),
-      { parse: 'none' },
-    )
-    .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
-    .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
-    .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
-    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
-    .post(
-      '/app/v1/estimate',
-      answer((request, id) => estimateCall(service, request, id, signedIn)),
-      { parse: 'none' },
-    )
-    .get(
-      '/app/v1/models',
-      answer(async (request) => {
-        await signedIn(service, request)
-        return listModels(service, request)
-      }),
-    )
-    .get('/app/v1/models/*', ({ request, params }) =>
-      answered(service, request, async () => {
-        await signedIn(service, request)
-        return showModel(service, request, params['*'])
-      }),
-    )
-    .get('/app/v1/credits', asSignedIn(credits))
-    .get('/app/v1/generation', asSignedIn(generation))
-    .get(
-      '/v1/providers',
-      asCaller((caller) => describeProviders(service.gateway, caller)),
-    )
-    .get(
-      '/v1/errors',
-      answer(() => Response.json({ object: 'list', data: errorReference() })),
-    )
-    .get('/docs', documentation)
-    .get('/docs/*', documentation)
-    .get('/healthz', () => Response.json({ status: 'ok' }))
-    .get('/readyz', () => readiness(service))
-    .all('/*', ({ request }) =>
-      answered(service, request, notFound, isOfMessages(request) ? refuseMessages : errorResponse),
-    )
-    .onError(({ error }) => errorResponse(error, newRequestId()))
+  return (
+    new Elysia({ aot: true, handler: { standardHostname: false } })
+      .post(
+        '/v1/chat/completions',
+        answer((request, id) => chatCompletions(service, request, id)),
+        { parse: 'none' },
+      )
+      .post(
+        '/v1/completions',
+        answer((request, id) => createCompletion(service, request, id)),
+        { parse: 'none' },
+      )
+      .post('/v1/responses', createResponse(byKey), { parse: 'none' })
+      .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
+      .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
+      .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
+      .post(
+        '/v1/messages',
+        answer((request, id) => createMessage(service, request, id), refuseMessages),
+        { parse: 'none' },
+      )
+      .post(
+        '/v1/messages/count_tokens',
+        answer((request, id) => countMessageTokens(service, request, id), refuseMessages),
+        { parse: 'none' },
+      )
+      .post(
+        '/v1/embeddings',
+        answer((request, id) => createEmbeddings(service, request, id)),
+        { parse: 'none' },
+      )
+      .post(
+        '/v1/estimate',
+        answer((request, id) => estimateCall(service, request, id)),
+        { parse: 'none' },
+      )
+      // Google's client libraries call v1beta, or v1 from their third version on.
+      .post('/v1beta/models/*', gemini, { parse: 'none' })
+      .post('/v1/models/*', gemini, { parse: 'none' })
+      .get('/v1beta/models', answer(listGemini, refuseGemini))
+      .get('/v1beta/models/*', ({ request, params }) =>
+        answered(service, request, () => showGemini(params['*']), refuseGemini),
+      )
+      .get(
+        '/v1/models',
+        answer((request) => (isOfGoogle(request) ? listGemini(request) : listModels(service, request))),
+      )
+      .get('/v1/models/*', ({ request, params }) =>
+        answered(service, request, () =>
+          isOfGoogle(request) ? showGemini(params['*']) : showModel(service, request, params['*']),
+        ),
+      )
+      .get(
+        '/v1/key',
+        asCaller((caller) => describeKey(caller, ledger, now())),
+      )
+      .get('/v1/credits', asCaller(credits))
+      .get('/v1/generation', asCaller(generation))
+      .get(
+        '/v1/requests',
+        asCaller((caller, request) => listRequests(caller, service.requests, request)),
+      )
+      .get('/v1/requests/:id', ({ request, params }) =>
+        answered(service, request, () => {
+          const caller = authenticate(request.headers, service)
+          return Response.json(showRequest(caller, service.requests, ledger, params.id))
+        }),
+      )
+      .post(
+        '/app/v1/chat/completions',
+        answer((request, id) => chatCompletions(service, request, id, signedIn)),
+        { parse: 'none' },
+      )
+      .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
+      .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
+      .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
+      .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
+      .post(
+        '/app/v1/estimate',
+        answer((request, id) => estimateCall(service, request, id, signedIn)),
+        { parse: 'none' },
+      )
+      .get(
+        '/app/v1/models',
+        answer(async (request) => {
+          await signedIn(service, request)
+          return listModels(service, request)
+        }),
+      )
+      .get('/app/v1/models/*', ({ request, params }) =>
+        answered(service, request, async () => {
+          await signedIn(service, request)
+          return showModel(service, request, params['*'])
+        }),
+      )
+      .get('/app/v1/credits', asSignedIn(credits))
+      .get('/app/v1/generation', asSignedIn(generation))
+      .get(
+        '/v1/providers',
+        asCaller((caller) => describeProviders(service.gateway, caller)),
+      )
+      .get(
+        '/v1/errors',
+        answer(() => Response.json({ object: 'list', data: errorReference() })),
+      )
+      .get('/docs', documentation)
+      .get('/docs/*', documentation)
+      .get('/healthz', () => Response.json({ status: 'ok' }))
+      .get('/readyz', () => readiness(service))
+      .all('/*', ({ request }) => answered(service, request, notFound, refusalFor(request)))
+      .onError(({ error }) => errorResponse(error, newRequestId()))
+  )
 }
 
 async function answered(
@@ -207,9 +227,16 @@ function readiness(service: Service): Response {
   return Response.json(body, { status: ready ? 200 : 503 })
 }
 
-/** Whether a client of Anthropic's protocol asks, though for something that is not served. */
-function isOfMessages({ url }: Request): boolean {
-  return /^\/v1\/messages(\/|$)/.test(URL.parse(url)?.pathname ?? '')
+/** Google's clients say so by the name of the header that carries their key. */
+function isOfGoogle({ headers }: Request): boolean {
+  return headers.has('x-goog-api-key')
+}
+
+/** The shape of errors that the clients of a path know, though what they ask for is not served. */
+function refusalFor({ url }: Request): Refuse {
+  const path = URL.parse(url)?.pathname ?? ''
+  if (/^\/v1\/messages(\/|$)/.test(path)) return refuseMessages
+  return path.startsWith('/v1beta/') ? refuseGemini : errorResponse
 }
 
 function notFound(request: Request): never {

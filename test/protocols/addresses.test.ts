@@ -7,6 +7,8 @@ import type { Parts, Place } from '../../src/protocols/addresses.ts'
 import { addresses as messages } from '../../src/protocols/anthropic-messages/addresses.ts'
 import { messagesRequest } from '../../src/protocols/anthropic-messages/request-schema.ts'
 import { addresses as chat, embeddingAddresses } from '../../src/protocols/openai-chat/addresses.ts'
+import { inbound as gemini } from '../../src/protocols/gemini/inbound/inbound.ts'
+import { generateContentRequest } from '../../src/protocols/gemini/inbound/schema.ts'
 import { embeddingRequest } from '../../src/protocols/openai-chat/embeddings-inbound.ts'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/schema.ts'
 import { addresses as responses } from '../../src/protocols/openai-responses/addresses.ts'
@@ -63,6 +65,7 @@ function placeAt(root: Parts, path: readonly string[]): Place | 'never-sent' | u
 const described: readonly [name: string, schema: z.ZodType, places: Parts][] = [
   ['chat completions', chatCompletionRequest, chat],
   ['text completions', textCompletionRequest, textCompletions.addresses],
+  ['generateContent', generateContentRequest, gemini.addresses],
   ['embeddings', embeddingRequest, embeddingAddresses],
   ['messages', messagesRequest, messages],
 ]

@@ -1,0 +1,31 @@
+// Where an address may stand in the body of a Gemini request.
+
+import { parts } from '../../addresses.ts'
+import { ofGateway } from '../../openai-chat/addresses.ts'
+
+const part = parts({
+  text: 'words',
+  thought: 'words',
+  thoughtSignature: 'words',
+  inlineData: 'words',
+  fileData: parts({ mimeType: 'words', fileUri: 'address' }),
+  functionCall: 'words',
+  functionResponse: 'words',
+  executableCode: 'words',
+  codeExecutionResult: 'words',
+})
+
+const content = parts({ role: 'words', parts: part })
+
+export const addresses = parts({
+  ...ofGateway,
+  model: 'words',
+  contents: content,
+  systemInstruction: content,
+  tools: 'words',
+  toolConfig: 'words',
+  generationConfig: 'words',
+  safetySettings: 'words',
+  cachedContent: 'reference',
+  labels: 'words',
+})

@@ -1,0 +1,143 @@
+// Answers as generateContent gives them: candidates of parts, usageMetadata, and errors in Google's shape.
+
+import type { Annotation, Choice, FinishReason } from '../../../conversation/event.ts'
+import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
+import { errorTable, type RenderedError } from '../../../errors.ts'
+import { isObject, parseJson } from '../../json.ts'
+import type { Bill } from '../../protocol.ts'
+import { carriedBy } from '../signatures.ts'
+import { thinkingText, thoughtSignatureOf } from './thoughts.ts'
+
+/** Why an answer ended. Google says STOP after function calls as well. */
+export const finishReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'STOP',
+  tool_calls: 'STOP',
+  length: 'MAX_TOKENS',
+  content_filter: 'SAFETY',
+}
+
+/** All parts of a whole answer: thoughts, text, pictures, sound, then calls. */
+export function partsOf(choice: Choice): JsonObject[] {
+  const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
+  const audio = choice.audio?.data
+  return [
+    ...choice.reasoning.flatMap(reasoningPart),
+    ...(text === '' ? [] : [{ text }]),
+    ...choice.images.map(({ mediaType, data }) => ({ inlineData: { mimeType: mediaType, data } })),
+    ...(audio === undefined ? [] : [audioPart(audio)]),
+    ...choice.toolCalls.map(({ id, name, arguments: json, thoughtSignature }) =>
+      callPart(id, name, json, thoughtSignature),
+    ),
+  ]
+}
+
+/** A piece of reasoning as the part it came on, or as a thought. */
+export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
+  const carried = carriedBy(detail)
+  if (carried?.kind === 'part') return [carried.part]
+  // Signatures of pictures have no place here: the picture has been sent.
+  if (carried?.kind === 'image') return []
+  if (carried?.kind === 'text') return [{ text: '', thoughtSignature: carried.signature }]
+  const text = thinkingText(detail)
+  const signature = thoughtSignatureOf(detail)
+  const signed: JsonObject = signature === undefined ? {} : { thoughtSignature: signature }
+  if (detail.type === 'reasoning.encrypted') return signature === undefined ? [] : [{ text: '', ...signed }]
+  return text === '' && signature === undefined ? [] : [{ text, thought: true, ...signed }]
+}
+
+export function callPart(id: string, name: string, json: string, signature: string | undefined): JsonObject {
+  const args = parseJson(json === '' ? '{}' : json)
+  return {
+    functionCall: { id, name, args: isObject(args) ? args : { invalid_arguments: json } },
+    ...(signature === undefined ? {} : { thoughtSignature: signature }),
+  }
+}
+
+/** Sound as Google makes it: 24 kHz PCM. */
+export function audioPart(data: string): JsonObject {
+  return { inlineData: { mimeType: 'audio/L16;codec=pcm;rate=24000', data } }
+}
+
+/** Where stretches of the text come from. Google counts bytes of UTF-8. */
+export function groundingOf(annotations: readonly Annotation[], text: string): JsonObject {
+  if (annotations.length === 0) return {}
+  const urls = [...new Map(annotations.map(({ url, title }) => [url, title]))]
+  const bytesUntil = (end: number) => Buffer.byteLength(text.slice(0, end))
+  return {
+    groundingMetadata: {
+      groundingChunks: urls.map(([uri, title]) => ({ web: { uri, title } })),
+      groundingSupports: annotations.map(({ url, start, end }) => ({
+        segment: { startIndex: bytesUntil(start), endIndex: bytesUntil(end), text: text.slice(start, end) },
+        groundingChunkIndices: [urls.findIndex(([uri]) => uri === url)],
+      })),
+    },
+  }
+}
+
+export function logprobsOf(content: readonly Json[]): JsonObject {
+  if (content.length === 0) return {}
+  const token = (value: Json): JsonObject =>
+    isObject(value) ? { token: value['token'] ?? '', logProbability: value['logprob'] ?? 0 } : {}
+  const rivals = (value: Json) =>
+    isObject(value) && Array.isArray(value['top_logprobs']) ? value['top_logprobs'].map(token) : []
+  return {
+    logprobsResult: {
+      chosenCandidates: content.map(token),
+      topCandidates: content.map((value) => ({ candidates: rivals(value) })),
+    },
+  }
+}
+
+/** Cached tokens lie inside the prompt's, thoughts beside the candidates'; `cost` and `costDetails` are ours. */
+export function usageMetadata(usage: Usage, bill: Bill): JsonObject {
+  const prompt = promptTokens(usage)
+  const completion = completionTokens(usage)
+  return {
+    promptTokenCount: prompt,
+    cachedContentTokenCount: usage.cacheRead,
+    candidatesTokenCount: completion - usage.reasoning,
+    thoughtsTokenCount: usage.reasoning,
+    totalTokenCount: prompt + completion,
+    cost: Number(bill.cost),
+    costDetails: { ...bill.lines, total: bill.cost },
+  }
+}
+
+/** google.rpc.Code for the HTTP statuses in use. */
+const statuses: Readonly<Record<number, string>> = {
+  401: 'UNAUTHENTICATED',
+  402: 'FAILED_PRECONDITION',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  405: 'UNIMPLEMENTED',
+  409: 'ABORTED',
+  429: 'RESOURCE_EXHAUSTED',
+  500: 'INTERNAL',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+}
+
+/** An error in Google's shape; our code and metadata ride in its details. */
+export function wireError({ error }: RenderedError): JsonObject {
+  const code = errorTable[error.code].status
+  const known = Object.entries(error.metadata).filter(([, value]) => value !== undefined)
+  const metadata = Object.fromEntries(
+    known.map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
+  const reason: JsonObject = {
+    '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+    reason: error.code,
+    domain: 'weir',
+    metadata: { ...metadata, ...(error.param === null ? {} : { param: error.param }) },
+  }
+  return {
+    error: {
+      code,
+      message: error.message,
+      status: statuses[code] ?? 'INVALID_ARGUMENT',
+      details: [reason],
+    },
+  }
+}

@@ -1,0 +1,171 @@
+// The turns of a Gemini conversation as the messages of a chat: results of functions find their calls again.
+
+import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { mintCallId } from '../call-id.ts'
+import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
+import type { ClientContent, ClientPart } from './schema.ts'
+import { detailOfThought } from './thoughts.ts'
+
+/** A call of the history that no result has answered yet. */
+interface OpenCall {
+  readonly id: string
+  readonly name: string
+}
+
+/** All turns as chat messages, each with the turn it was made of. Throws `invalid_request` naming what cannot be read. */
+export function messagesOf(contents: readonly ClientContent[]): { message: JsonObject; param: string }[] {
+  const open: OpenCall[] = []
+  return contents.flatMap((content, index) => {
+    const param = `contents[${index}]`
+    const messages =
+      content.role === 'model' ? [modelMessage(content, index, open)] : userMessages(content, param, open)
+    return messages.map((message) => ({ message, param }))
+  })
+}
+
+/** The texts of a system instruction. */
+export function systemMessage(content: ClientContent): JsonObject | undefined {
+  const text = (content.parts ?? []).map((part) => part.text ?? '').join('\n')
+  return text === '' ? undefined : { role: 'system', content: text }
+}
+
+// ---- what the user said -----------------------------------------------------------------------------------
+
+/** Results first, each a message of its own, then what was said beside them. */
+function userMessages({ parts }: ClientContent, param: string, open: OpenCall[]): JsonObject[] {
+  const results: JsonObject[] = []
+  const said: JsonObject[] = []
+  for (const [at, part] of (parts ?? []).entries()) {
+    if (part.functionResponse != null) results.push(...resultMessage(part, `${param}.parts[${at}]`, open))
+    else said.push(contentPart(part, `${param}.parts[${at}]`))
+  }
+  return said.length === 0 ? results : [...results, { role: 'user', content: said }]
+}
+
+function resultMessage(part: ClientPart, param: string, open: OpenCall[]): JsonObject[] {
+  const { id, name, response, parts } = part.functionResponse!
+  const at = open.findIndex((call) => (id == null ? call.name === name : call.id === id))
+  const call = open[at]
+  if (call === undefined) {
+    throw new GatewayError('invalid_request', {
+      message: `Invalid value for '${param}.functionResponse': no function call before it has that name.`,
+      param: `${param}.functionResponse`,
+    })
+  }
+  open.splice(at, 1)
+  const media = (parts ?? []).flatMap(({ inlineData }) => (inlineData == null ? [] : [mediaPart(inlineData)]))
+  const text = { type: 'text', text: resultText((response ?? {}) as JsonObject) }
+  return [
+    {
+      role: 'tool',
+      tool_call_id: call.id,
+      content: media.length === 0 ? text.text : [text, ...media],
+      ...(isObjectOfOne(response, 'error') ? { is_error: true } : {}),
+    },
+  ]
+}
+
+/** Google's convention: `output` (`result` in its client libraries) holds what the function gave, `error` why it failed. */
+function resultText(response: JsonObject): string {
+  for (const key of ['output', 'result', 'error']) {
+    const value = response[key]
+    if (typeof value === 'string' && isObjectOfOne(response, key)) return value
+  }
+  return JSON.stringify(response)
+}
+
+function isObjectOfOne(value: unknown, key: string): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).join() === key
+}
+
+function contentPart(part: ClientPart, param: string): JsonObject {
+  if (part.text != null) return { type: 'text', text: part.text }
+  if (part.inlineData != null) return mediaPart(part.inlineData)
+  if (part.fileData != null) return filePart(part.fileData)
+  throw new GatewayError('invalid_request', {
+    message: `Invalid value for '${param}': a part of this kind cannot be read here.`,
+    param,
+  })
+}
+
+function mediaPart({ mimeType, data }: { mimeType: string; data: string }): JsonObject {
+  const url = `data:${mimeType};base64,${data}`
+  if (mimeType.startsWith('image/')) return { type: 'image_url', image_url: { url } }
+  if (mimeType.startsWith('video/')) return { type: 'video_url', video_url: { url } }
+  if (!mimeType.startsWith('audio/')) return { type: 'file', file: { file_data: url } }
+  const format = mimeType.slice('audio/'.length).split(';', 1)[0]!
+  return { type: 'input_audio', input_audio: { data, format: format === 'mpeg' ? 'mp3' : format } }
+}
+
+/** A file by its address, or one that Google keeps for the client. */
+function filePart({
+  mimeType,
+  fileUri,
+}: {
+  mimeType?: string | null | undefined
+  fileUri: string
+}): JsonObject {
+  const type = mimeType ?? ''
+  const isKept = !/^https?:/i.test(fileUri) || /\/v\d\w*\/files\/[^/]+$/.test(fileUri)
+  if (isKept) return { type: 'file', file: { file_id: fileUri } }
+  if (type.startsWith('image/')) return { type: 'image_url', image_url: { url: fileUri } }
+  const isVideo =
+    type.startsWith('video/') || /^https:\/\/((www|m)\.)?(youtube\.com|youtu\.be)\//.test(fileUri)
+  if (isVideo) return { type: 'video_url', video_url: { url: fileUri } }
+  return { type: 'file', file: { file_url: fileUri } }
+}
+
+// ---- what the model said ----------------------------------------------------------------------------------
+
+function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[]): JsonObject {
+  let text = ''
+  const calls: JsonObject[] = []
+  const reasoning: ReasoningDetail[] = []
+  const images: JsonObject[] = []
+  for (const part of parts ?? []) {
+    const signature = part.thoughtSignature ?? undefined
+    const here = { start: text.length, end: text.length, calls: calls.length }
+    if (part.functionCall != null) {
+      const id = part.functionCall.id ?? mintCallId('history', turn, calls.length)
+      open.push({ id, name: part.functionCall.name })
+      calls.push({
+        id,
+        type: 'function',
+        function: { name: part.functionCall.name, arguments: JSON.stringify(part.functionCall.args ?? {}) },
+        ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
+      })
+    } else if (part.thought === true) {
+      reasoning.push(detailOfThought(part.text ?? '', signature, reasoning.length))
+    } else if (part.inlineData != null) {
+      if (signature !== undefined)
+        reasoning.push(carry(reasoning.length, { ...here, kind: 'image', image: images.length, signature }))
+      images.push(mediaPart(part.inlineData))
+    } else if (opaqueParts.some((kind) => part[kind] !== undefined)) {
+      reasoning.push(carry(reasoning.length, { ...here, kind: 'part', part: part as JsonObject }))
+    } else {
+      text += part.text ?? ''
+      if (signature !== undefined) {
+        const place = { ...here, end: text.length }
+        reasoning.push(carriedText(reasoning.length, place, signature))
+      }
+    }
+  }
+  return {
+    role: 'assistant',
+    content: text === '' ? null : text,
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(reasoning.length === 0 ? {} : { reasoning_details: reasoning as unknown as Json }),
+    ...(images.length === 0 ? {} : { images }),
+  }
+}
+
+/** A signature on plain text: Google's own, or another provider's reasoning that had no text to show. */
+function carriedText(
+  index: number,
+  place: { start: number; end: number; calls: number },
+  signature: string,
+): ReasoningDetail {
+  const detail = detailOfThought('', signature, index)
+  return detail.format === signatureFormat ? carry(index, { ...place, kind: 'text', signature }) : detail
+}

@@ -1,0 +1,137 @@
+// Writes one streamed answer as chunks of streamGenerateContent, each in the shape of a whole answer.
+
+import type { Annotation, ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { Frame } from '../../sse.ts'
+import {
+  audioPart,
+  callPart,
+  finishReasons,
+  groundingOf,
+  logprobsOf,
+  reasoningPart,
+  usageMetadata,
+  wireError,
+} from './answer.ts'
+
+interface OpenCall {
+  readonly id: string
+  readonly name: string
+  readonly signature: string | undefined
+  json: string
+}
+
+interface OpenCandidate {
+  text: string
+  readonly calls: OpenCall[]
+  readonly annotations: Annotation[]
+  readonly logprobs: Json[]
+  finish: FinishReason | undefined
+}
+
+/** Function calls are whole in this protocol, so they are sent when all of their arguments are there: at the end. */
+export class GeminiEncoder implements StreamEncoder {
+  readonly #context: AnswerContext
+  readonly #candidates = new Map<number, OpenCandidate>()
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+    this.#candidate(0)
+  }
+
+  start(): readonly Frame[] {
+    return []
+  }
+
+  event(event: ChatEvent): readonly Frame[] {
+    if (!('choice' in event)) return []
+    const candidate = this.#candidate(event.choice)
+    switch (event.kind) {
+      case 'text-delta':
+      case 'refusal-delta':
+        candidate.text += event.text
+        return event.text === '' ? [] : [this.#parts(event.choice, [{ text: event.text }])]
+      case 'reasoning-delta': {
+        const parts = reasoningPart(event.detail)
+        return parts.length === 0 ? [] : [this.#parts(event.choice, parts)]
+      }
+      case 'tool-call-start':
+        candidate.calls[event.call] = {
+          id: event.id,
+          name: event.name,
+          signature: event.thoughtSignature,
+          json: '',
+        }
+        return []
+      case 'tool-call-delta': {
+        const call = candidate.calls[event.call]
+        if (call) call.json += event.arguments
+        return []
+      }
+      case 'image':
+        return [this.#parts(event.choice, [{ inlineData: { mimeType: event.mediaType, data: event.data } }])]
+      case 'audio-delta': {
+        const { data } = event.audio
+        return data === undefined ? [] : [this.#parts(event.choice, [audioPart(data)])]
+      }
+      case 'annotation':
+        candidate.annotations.push(event.annotation)
+        return []
+      case 'logprobs':
+        candidate.logprobs.push(...event.content)
+        return []
+      case 'choice-finish':
+        candidate.finish = event.reason
+        return []
+      default:
+        return event satisfies never
+    }
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const candidates = [...this.#candidates]
+      .toSorted(([a], [b]) => a - b)
+      .map(([index, candidate]) => ({
+        ...candidateOf(
+          index,
+          candidate.calls.map(({ id, name, json, signature }) => callPart(id, name, json, signature)),
+        ),
+        finishReason: finishReasons[candidate.finish ?? 'stop'],
+        ...groundingOf(candidate.annotations, candidate.text),
+        ...logprobsOf(candidate.logprobs),
+      }))
+    return [this.#chunk(candidates, { usageMetadata: usageMetadata(usage, bill), ...this.#context.extra })]
+  }
+
+  fail(error: RenderedError): readonly Frame[] {
+    return [{ event: undefined, data: JSON.stringify(wireError(error)) }]
+  }
+
+  #candidate(index: number): OpenCandidate {
+    const known = this.#candidates.get(index)
+    if (known) return known
+    const fresh: OpenCandidate = { text: '', calls: [], annotations: [], logprobs: [], finish: undefined }
+    this.#candidates.set(index, fresh)
+    return fresh
+  }
+
+  #parts(index: number, parts: JsonObject[]): Frame {
+    return this.#chunk([candidateOf(index, parts)])
+  }
+
+  #chunk(candidates: JsonObject[], more: JsonObject = {}): Frame {
+    return { event: undefined, data: JSON.stringify({ candidates, ...answerHead(this.#context), ...more }) }
+  }
+}
+
+/** What every chunk and every whole answer says of itself. */
+export function answerHead({ id, model }: AnswerContext): JsonObject {
+  return { modelVersion: model, responseId: id }
+}
+
+export function candidateOf(index: number, parts: JsonObject[]): JsonObject {
+  return { index, content: { role: 'model', parts } }
+}

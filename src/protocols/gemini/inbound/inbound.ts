@@ -1,0 +1,105 @@
+// Clients speak Gemini's API to us (generateContent, streamGenerateContent): for Google's client libraries and tools.
+
+import type { ChatResult } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import { GatewayError } from '../../../errors.ts'
+import { isObject } from '../../json.ts'
+import { inbound as chat } from '../../openai-chat/inbound.ts'
+import { invalidRequest } from '../../openai-chat/invalid-param.ts'
+import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
+import { safeParsed } from '../../safe-parse.ts'
+import { keepaliveComment } from '../../sse.ts'
+import { addresses } from './addresses.ts'
+import { finishReasons, groundingOf, logprobsOf, partsOf, usageMetadata, wireError } from './answer.ts'
+import { camelCased } from './camel-case.ts'
+import { answerHead, candidateOf, GeminiEncoder } from './encode.ts'
+import { chatBody } from './read.ts'
+import { generateContentRequest } from './schema.ts'
+
+export const inbound: Inbound = {
+  id: 'gemini',
+  keepalive: keepaliveComment,
+  addresses,
+  parse: (body) => parsed(body, isObject(body) && body['stream'] === true),
+  whole,
+  encoder: (context) => new GeminiEncoder(context),
+  error: wireError,
+}
+
+/** Who makes the models that clients of this protocol name without a provider. */
+const home = 'gemini'
+
+/** The catalog's id for the model of a path: `gemini-2.5-flash`, `models/gemini-2.5-flash` or `anthropic/claude-…`. */
+export function modelId(name: string): string {
+  const plain = name.replace(/^models\//, '')
+  return plain.includes('/') ? plain : `${home}/${plain}`
+}
+
+/** The body of a call with the model of its path in it, under the field names of the API. */
+export function withModel(body: JsonObject, model: string, stream: boolean): JsonObject {
+  return { ...camelCased(body), model: modelId(model), stream }
+}
+
+/** Takes what `withModel` gives. Throws `invalid_request` and `unsupported_parameter` with `param`. */
+function parsed(body: unknown, stream: boolean): InboundRequest {
+  if (!isObject(body)) {
+    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+  }
+  const { data, error } = safeParsed(generateContentRequest, body)
+  if (error) throw invalidRequest(error)
+  const made = chatBody(data, String(body['model'] ?? ''), stream)
+  const named = (thrown: unknown) => renamed(thrown, made.params)
+  const request = attempt(() => chat.parse(made.body), named)
+  return {
+    ...request,
+    warnings: [...(request.warnings ?? []), ...made.warnings],
+    toChatRequest: () => attempt(() => request.toChatRequest(), named),
+  }
+}
+
+function attempt<T>(act: () => T, named: (thrown: unknown) => unknown): T {
+  try {
+    return act()
+  } catch (thrown) {
+    throw named(thrown)
+  }
+}
+
+/** The same error about the client's own field: a message of the chat is one of its `contents`. */
+function renamed(thrown: unknown, params: readonly string[]): unknown {
+  if (!(thrown instanceof GatewayError)) return thrown
+  const { param } = thrown.details
+  const at = /^messages\[(\d+)\]/.exec(param ?? '')
+  const own = at === null ? undefined : params[Number(at[1])]
+  if (own === undefined) return thrown
+  return new GatewayError(thrown.code, {
+    ...thrown.details,
+    message: thrown.message.replaceAll(param!, own),
+    param: own,
+  })
+}
+
+/** A whole answer. Throws `upstream_error` for one that never ended: a finish reason is not invented. */
+function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
+  const candidates = result.choices.map((choice) => {
+    if (choice.finish === undefined) {
+      throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
+    }
+    const text = `${choice.text ?? ''}${choice.refusal ?? ''}`
+    return {
+      ...candidateOf(choice.index, partsOf(choice)),
+      finishReason: finishReasons[choice.finish],
+      ...groundingOf(choice.annotations, text),
+      ...logprobsOf(choice.logprobs?.content ?? []),
+    }
+  })
+  const { warnings } = context
+  return {
+    candidates,
+    usageMetadata: usageMetadata(usage, bill),
+    ...answerHead(context),
+    ...(warnings.length === 0 ? {} : { warnings: warnings.map((warning) => ({ ...warning })) }),
+    ...context.extra,
+  }
+}

@@ -1,0 +1,160 @@
+// A Gemini request as the body of a chat completion: what follows it reads a chat.
+
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { unsupportedParam } from '../../openai-chat/invalid-param.ts'
+import type { Warning } from '../../protocol.ts'
+import { messagesOf, systemMessage } from './contents.ts'
+import { gatewayFields, type GenerateContentRequest } from './schema.ts'
+import { jsonSchemaOf } from './schema-of-types.ts'
+
+type Config = NonNullable<GenerateContentRequest['generationConfig']>
+type Tools = NonNullable<GenerateContentRequest['tools']>
+
+export interface ChatBody {
+  readonly body: JsonObject
+  /** Where each message of the chat stood in the client's body: `contents[2]`. */
+  readonly params: readonly string[]
+  /** What of the request is dropped, whoever serves it. */
+  readonly warnings: readonly Warning[]
+}
+
+/** Throws `invalid_request` or `unsupported_parameter` with the client's own name of the field. */
+export function chatBody(request: GenerateContentRequest, model: string, stream: boolean): ChatBody {
+  const { systemInstruction, contents, generationConfig, tools, toolConfig, cachedContent } = request
+  if (cachedContent != null)
+    throw unsupportedParam('cachedContent', 'a cache that one provider keeps is not there at the others.')
+  const system = systemInstruction == null ? undefined : systemMessage(systemInstruction)
+  const turns = messagesOf(contents)
+  const messages = [...(system === undefined ? [] : [system]), ...turns.map(({ message }) => message)]
+  const functions = functionsOf(tools ?? [])
+  const body = defined({
+    model,
+    messages,
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
+    ...(functions.length === 0 ? {} : { tools: functions }),
+    tool_choice: functions.length === 0 ? undefined : toolChoiceOf(toolConfig?.functionCallingConfig),
+    ...configOf(generationConfig ?? {}),
+    ...Object.fromEntries(gatewayFields.map((field) => [field, request[field] as Json | undefined])),
+  })
+  const params = turns.map(({ param }) => param)
+  return {
+    body,
+    params: system === undefined ? params : ['systemInstruction', ...params],
+    warnings: droppedOf(request),
+  }
+}
+
+/** Fields of Google's alone that change how it answers, not what is asked: named, and left out. */
+const googleOnly = ['safetySettings', 'labels'] as const
+
+function droppedOf(request: GenerateContentRequest): Warning[] {
+  const fields: string[] = googleOnly.filter((field) => request[field] != null)
+  if (request.generationConfig?.['mediaResolution'] != null) fields.push('generationConfig.mediaResolution')
+  return fields.map((param) => ({ param, message: 'Only Google itself knows this field; dropped.' }))
+}
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+function functionsOf(tools: Tools): JsonObject[] {
+  return tools.flatMap((tool, index) => {
+    const other = Object.keys(tool).find((kind) => kind !== 'functionDeclarations' && tool[kind] != null)
+    if (other !== undefined)
+      throw unsupportedParam(`tools[${index}].${other}`, 'tools that a provider runs are not served.')
+    return (tool.functionDeclarations ?? []).map(
+      ({ name, description, parameters, parametersJsonSchema }): JsonObject => {
+        const schema = parametersJsonSchema ?? (parameters == null ? undefined : jsonSchemaOf(parameters))
+        return {
+          type: 'function',
+          function: defined({ name, description, parameters: schema as JsonObject | undefined }),
+        }
+      },
+    )
+  })
+}
+
+function toolChoiceOf(
+  config: NonNullable<GenerateContentRequest['toolConfig']>['functionCallingConfig'],
+): Json | undefined {
+  const names = config?.allowedFunctionNames ?? []
+  const mode = config?.mode?.toUpperCase()
+  if (mode === 'NONE') return 'none'
+  if (mode !== 'ANY') return undefined
+  if (names.length === 0) return 'required'
+  const tools = names.map((name) => ({ type: 'function', function: { name } }))
+  return tools.length === 1
+    ? tools[0]!
+    : { type: 'allowed_tools', allowed_tools: { mode: 'required', tools } }
+}
+
+// ---- how to answer ----------------------------------------------------------------------------------------
+
+function configOf(config: Config): JsonObject {
+  return defined({
+    temperature: config.temperature,
+    top_p: config.topP,
+    top_k: config.topK,
+    seed: config.seed,
+    stop: config.stopSequences,
+    max_completion_tokens: config.maxOutputTokens,
+    n: config.candidateCount,
+    presence_penalty: config.presencePenalty,
+    frequency_penalty: config.frequencyPenalty,
+    logprobs: config.responseLogprobs,
+    top_logprobs: config.responseLogprobs === true ? config.logprobs : undefined,
+    response_format: formatOf(config),
+    reasoning: reasoningOf(config.thinkingConfig),
+    modalities: config.responseModalities?.map((modality) => modality.toLowerCase()),
+    audio: voiceOf(config.speechConfig),
+  })
+}
+
+function formatOf({ responseMimeType, responseSchema, responseJsonSchema }: Config): JsonObject | undefined {
+  const type = responseMimeType ?? 'text/plain'
+  if (type === 'text/plain') return undefined
+  if (type !== 'application/json')
+    throw unsupportedParam('generationConfig.responseMimeType', 'send application/json or text/plain.')
+  const schema = responseJsonSchema ?? (responseSchema == null ? undefined : jsonSchemaOf(responseSchema))
+  if (schema === undefined) return { type: 'json_object' }
+  return { type: 'json_schema', json_schema: { name: 'answer', schema: schema as JsonObject } }
+}
+
+const levels = new Set(['minimal', 'low', 'medium', 'high'])
+
+/** A budget of 0 turns thinking off, -1 leaves it to the model; thoughts are shown only where they are asked for. */
+function reasoningOf(thinking: Config['thinkingConfig']): JsonObject | undefined {
+  if (thinking == null) return undefined
+  const { includeThoughts, thinkingBudget, thinkingLevel } = thinking
+  if (thinkingBudget === 0) return { enabled: false }
+  const level = thinkingLevel?.toLowerCase()
+  if (level !== undefined && level !== 'thinking_level_unspecified' && !levels.has(level)) {
+    throw new GatewayError('invalid_request', {
+      message: `Invalid value for 'generationConfig.thinkingConfig.thinkingLevel': it is one of ${[...levels].join(', ')}.`,
+      param: 'generationConfig.thinkingConfig.thinkingLevel',
+    })
+  }
+  return defined({
+    enabled: true,
+    max_tokens: thinkingBudget != null && thinkingBudget > 0 ? thinkingBudget : undefined,
+    effort: level !== undefined && levels.has(level) ? level : undefined,
+    exclude: includeThoughts === true ? undefined : true,
+  })
+}
+
+function voiceOf(speech: Config['speechConfig']): JsonObject | undefined {
+  const voice = (
+    speech as { voiceConfig?: { prebuiltVoiceConfig?: { voiceName?: unknown } } } | null | undefined
+  )?.voiceConfig?.prebuiltVoiceConfig?.voiceName
+  return typeof voice === 'string' ? { voice, format: 'pcm16' } : undefined
+}
+
+function defined(
+  fields: Record<string, Json | undefined | null | readonly string[] | readonly JsonObject[]>,
+): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).filter(
+      (entry): entry is [string, Json] => entry[1] !== undefined && entry[1] !== null,
+    ),
+  )
+}

@@ -1,0 +1,146 @@
+// What clients of Gemini's API may send (ai.google.dev, "Generating content"), in the camel case that `camelCased` gives.
+
+import { z } from 'zod'
+import { chatCompletionRequest } from '../../openai-chat/schema.ts'
+
+const text = z.string()
+const json = z.looseObject({})
+const number = z.number()
+
+const blob = z.looseObject({ mimeType: text.min(1), data: text })
+
+const part = z.looseObject({
+  text: text.nullish(),
+  thought: z.boolean().nullish(),
+  thoughtSignature: text.nullish(),
+  inlineData: blob.nullish(),
+  fileData: z.looseObject({ mimeType: text.nullish(), fileUri: text.min(1) }).nullish(),
+  functionCall: z.looseObject({ id: text.nullish(), name: text.min(1), args: json.nullish() }).nullish(),
+  functionResponse: z
+    .looseObject({
+      id: text.nullish(),
+      name: text.min(1),
+      response: json.nullish(),
+      parts: z.array(z.looseObject({ inlineData: blob.nullish() })).nullish(),
+    })
+    .nullish(),
+})
+
+const content = z.looseObject({
+  role: z.enum(['user', 'model', 'function', 'system']).nullish(),
+  parts: z.array(part).nullish(),
+})
+
+const functionDeclaration = z.looseObject({
+  name: text.min(1),
+  description: text.nullish(),
+  parameters: json.nullish(),
+  parametersJsonSchema: json.nullish(),
+})
+
+const generationConfig = z.looseObject({
+  temperature: number.nullish(),
+  topP: number.nullish(),
+  topK: number.nullish(),
+  seed: z.number().nullish(),
+  stopSequences: z.array(text).nullish(),
+  maxOutputTokens: z.int().min(1).nullish(),
+  candidateCount: z.int().min(1).nullish(),
+  presencePenalty: number.nullish(),
+  frequencyPenalty: number.nullish(),
+  responseLogprobs: z.boolean().nullish(),
+  logprobs: z.int().min(0).nullish(),
+  responseMimeType: text.nullish(),
+  responseSchema: json.nullish(),
+  responseJsonSchema: json.nullish(),
+  responseModalities: z.array(text).nullish(),
+  speechConfig: json.nullish(),
+  thinkingConfig: z
+    .looseObject({
+      includeThoughts: z.boolean().nullish(),
+      thinkingBudget: z.int().min(-1).nullish(),
+      thinkingLevel: text.nullish(),
+    })
+    .nullish(),
+})
+
+/** The gateway's own fields, as chat completions have them. */
+const ours = chatCompletionRequest.pick({
+  models: true,
+  provider: true,
+  max_cost: true,
+  session_id: true,
+  strict: true,
+  on_disconnect: true,
+}).shape
+
+export const generateContentRequest = z.looseObject({
+  contents: z.array(content).min(1),
+  systemInstruction: content.nullish(),
+  tools: z.array(z.looseObject({ functionDeclarations: z.array(functionDeclaration).nullish() })).nullish(),
+  toolConfig: z
+    .looseObject({
+      functionCallingConfig: z
+        .looseObject({ mode: text.nullish(), allowedFunctionNames: z.array(text).nullish() })
+        .nullish(),
+    })
+    .nullish(),
+  generationConfig: generationConfig.nullish(),
+  safetySettings: z.array(json).nullish(),
+  cachedContent: text.nullish(),
+  labels: z.record(text, text).nullish(),
+  ...ours,
+})
+
+export type GenerateContentRequest = z.infer<typeof generateContentRequest>
+export type ClientContent = z.infer<typeof content>
+export type ClientPart = z.infer<typeof part>
+
+/** The fields of `ours`: they go to the chat request as they are. */
+export const gatewayFields = Object.keys(ours)
+
+const answerPart = z.looseObject({
+  text: text.optional(),
+  thought: z.boolean().optional(),
+  thoughtSignature: text.optional(),
+  functionCall: z.looseObject({ id: text, name: text, args: json }).optional(),
+  inlineData: blob.optional(),
+})
+
+/** A whole answer, and each chunk of a stream. */
+export const generateContentResponse = z.looseObject({
+  candidates: z.array(
+    z.looseObject({
+      index: z.int().min(0),
+      content: z.looseObject({ role: z.literal('model'), parts: z.array(answerPart) }),
+      finishReason: z.enum(['STOP', 'MAX_TOKENS', 'SAFETY']).optional(),
+    }),
+  ),
+  usageMetadata: z
+    .looseObject({
+      promptTokenCount: z.int(),
+      candidatesTokenCount: z.int(),
+      thoughtsTokenCount: z.int(),
+      cachedContentTokenCount: z.int(),
+      totalTokenCount: z.int(),
+      cost: z.number(),
+      costDetails: z.record(text, text),
+    })
+    .optional(),
+  modelVersion: text,
+  responseId: text,
+})
+
+export const geminiError = z.looseObject({
+  error: z.looseObject({ code: z.int(), message: text, status: text, details: z.array(json) }),
+})
+
+export const geminiModel = z.looseObject({
+  name: text,
+  displayName: text,
+  inputTokenLimit: z.int().optional(),
+  outputTokenLimit: z.int().optional(),
+  supportedGenerationMethods: z.array(text),
+})
+
+export const geminiModelList = z.looseObject({ models: z.array(geminiModel), nextPageToken: text.optional() })

@@ -1,0 +1,32 @@
+// Reasoning of any provider in Gemini's thought signatures, which clients send back unread.
+
+import type { ReasoningDetail } from '../../../conversation/request.ts'
+import {
+  detailOfThinking,
+  isCarried,
+  signatureOf,
+  thinkingText,
+} from '../../anthropic-messages/carried-reasoning.ts'
+import { signatureFormat } from '../signatures.ts'
+
+/** Google's own signature, or another provider's detail around its own; as base64, since clients decode the field. */
+export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined {
+  if (detail.format === signatureFormat) return detail.signature ?? undefined
+  const signature = signatureOf(detail)
+  return signature === '' ? undefined : Buffer.from(signature).toString('base64')
+}
+
+/** The detail that a thought of the client's history was made of; `index` is its place among the turn's reasoning. */
+export function detailOfThought(text: string, signature: string | undefined, index: number): ReasoningDetail {
+  const carried = signature === undefined ? undefined : Buffer.from(signature, 'base64').toString('utf8')
+  if (carried !== undefined && isCarried(carried)) return detailOfThinking(text, carried, index)
+  return {
+    type: 'reasoning.text',
+    format: signatureFormat,
+    index,
+    text,
+    ...(signature === undefined ? {} : { signature }),
+  }
+}
+
+export { thinkingText }
