@@ -44,6 +44,7 @@ interface RunState {
 export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const store = openStore(config.data_dir, {
+    retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
     clock: Date.now,
     serveAs: owner,
     group: groupLimits(config),
@@ -76,7 +77,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     Bun.gc(true)
     const sweep = startSweep({
       ledger: store.ledger,
-      forgetful: [store.idempotency, store.responses],
+      forgetful: [store.idempotency, store.responses, store.retention],
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),

@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Provider } from '../providers/provider.ts'
 import { providers as registry } from '../providers/registry.ts'
+import type { RetentionFacts } from '../store/sqlite/retention.ts'
 import { catalogInUse } from './catalog-in-use.ts'
 import { CommandFailure, type Context, print } from './context.ts'
 import { withStore } from './with-store.ts'
@@ -75,19 +76,55 @@ async function database(context: Context): Promise<readonly Finding[]> {
     return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
   }
   try {
-    const { writable, accounts } = await withStore(context, (store) => ({
+    const { writable, accounts, path, kept } = await withStore(context, (store) => ({
       writable: store.ledger.writable(),
       accounts: store.accounts.listAccounts().length,
+      path: store.path,
+      kept: store.retention.facts(),
     }))
     const state = writable ? 'ok' : 'bad'
-    return [
-      sqlite,
-      { check: 'database', state, detail: writable ? `${accounts} accounts` : 'cannot be written' },
-    ]
+    const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'
+    return [sqlite, { check: 'database', state, detail }, ...retention(context, kept)]
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown)
     return [sqlite, { check: 'database', state: 'bad', detail: reason }]
   }
+}
+
+/** How long what is not for ever is kept, and how far back it goes. */
+function retention({ config }: Context, { requests }: RetentionFacts): readonly Finding[] {
+  const held =
+    requests === null
+      ? 'none yet'
+      : `about ${requests.about} since ${new Date(requests.since).toISOString().slice(0, 10)}`
+  return [
+    {
+      check: 'request log',
+      state: 'info',
+      detail: `${held}; kept for ${inWords(config.retention.requests)} (retention.requests)`,
+    },
+    {
+      check: 'thought signatures',
+      state: 'info',
+      detail: `kept for ${inWords(config.retention.signatures)} (retention.signatures)`,
+    },
+  ]
+}
+
+function inWords(ms: number): string {
+  const [unit, name] = ms >= 86_400_000 ? [86_400_000, 'days'] : [1_000, 'seconds']
+  const count = Math.round((ms / unit) * 10) / 10
+  return `${count} ${count === 1 ? name.slice(0, -1) : name}`
+}
+
+/** The file, and beside it the log that is written back into it now and then. */
+function sizeOfFile(path: string): string {
+  const bytes = (file: string) => (existsSync(file) ? statSync(file).size : 0)
+  return `${megabytes(bytes(path))} (and ${megabytes(bytes(`${path}-wal`))} of write-ahead log)`
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
 async function providers({ config }: Context): Promise<readonly Finding[]> {

@@ -371,6 +371,17 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
+  retention: z
+    .strictObject({
+      requests: milliseconds('How long the request log keeps a call', 90 * day, 1000, 3650 * day),
+      signatures: milliseconds(
+        "How long a tool call's thought signature is kept for clients that drop it",
+        day,
+        1000,
+        365 * day,
+      ),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: note(

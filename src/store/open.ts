@@ -19,6 +19,7 @@ import { SqliteRequestLog } from './sqlite/request-log.ts'
 import { SqliteRequestReader } from './sqlite/request-reader.ts'
 import { SqliteResponses } from './sqlite/response-store.ts'
 import { takeServeLock, type ServeLock } from './sqlite/serve-lock.ts'
+import { defaultRetention, Retention, type RetentionTimes } from './sqlite/retention.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
 
@@ -43,6 +44,7 @@ export interface StoreOptions {
   readonly group?: Partial<GroupLimits>
   /** How far the clock may be behind the ledger's time before nothing more is admitted, and no server starts. */
   readonly clockBackMs?: number
+  readonly retention?: RetentionTimes
 }
 
 export interface Store {
@@ -54,6 +56,7 @@ export interface Store {
   readonly requestLog: SqliteRequestLog
   readonly requests: RequestReader
   readonly signatures: SqliteSignatures
+  readonly retention: Retention
   readonly path: string
   /** Writes what is waiting and closes the file. */
   close(): Promise<void>
@@ -104,7 +107,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const path = databasePath(dataDir)
   // With the lock every process that has served before is dead; without it none is known to be.
   const isDead = (owner: string) => lock !== undefined && owner !== serveAs
-  const signatures = new SqliteSignatures(database, clock)
+  const times = options.retention ?? defaultRetention
+  const signatures = new SqliteSignatures(database, clock, times.signaturesMs)
   // An empty transaction is enough: it takes the buffered rows along.
   const requestLog = new SqliteRequestLog(database, () => ledger.group.probe(() => undefined))
   const ledger: SqliteLedger = new SqliteLedger({
@@ -116,6 +120,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     isDead,
   })
 
+  const retention = new Retention(database, times)
   let spill: SpillFile | undefined
   try {
     if (serveAs !== undefined) {
@@ -144,8 +149,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     requestLog,
     requests: new SqliteRequestReader(database),
     signatures,
+    retention,
     path,
     async close() {
+      retention.close()
       try {
         while (requestLog.waiting && ledger.group.writable) ledger.group.probe(() => undefined)
         if (signatures.waiting) ledger.group.probe(() => undefined)

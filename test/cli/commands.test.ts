@@ -396,7 +396,16 @@ describe('doctor', () => {
       state: 'info',
       detail: 'no key (GROQ_API_KEY)',
     })
-    expect(report.findings).toContainEqual({ check: 'database', state: 'ok', detail: '1 accounts' })
+    expect(report.findings).toContainEqual({
+      check: 'database',
+      state: 'ok',
+      detail: expect.stringMatching(/^1 accounts, \d+\.\d MB \(and \d+\.\d MB of write-ahead log\)$/),
+    })
+    expect(report.findings).toContainEqual({
+      check: 'request log',
+      state: 'info',
+      detail: 'none yet; kept for 90 days (retention.requests)',
+    })
     expect(report.findings).toContainEqual(
       expect.objectContaining({
         check: 'not sold',

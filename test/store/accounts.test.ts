@@ -171,5 +171,5 @@ test('a thought signature is known at once, for a day, and to the next process',
   now += 86_400_001
   const later = open(dataDir, () => now)
   expect(later.signatures.recall('call_1')).toBeUndefined()
-  expect(later.signatures.prune(now)).toBe(1)
+  expect(await later.retention.sweep(now)).toBe(1)
 })

@@ -10,6 +10,8 @@ import { missingPages } from './truncation.ts'
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
 const oldestSafeVersion = '3.51.3'
 const busyTimeoutMs = 5000
+/** SQLite's own: commits write the log back into the file when it has so many pages. */
+const pagesPerCheckpoint = 1000
 /** What a long reader (an audit, a backup) has made the log grow to is given back after it. */
 const largestLogBytes = 64 * 1024 * 1024
 
@@ -120,6 +122,25 @@ function prepareConnection(database: Database): void {
   }
   if (one(database, 'PRAGMA synchronous') !== 2n)
     throw new StoreOpenError('SQLite refuses synchronous = FULL')
+}
+
+/**
+ * Runs one write that may be lost in a power cut, and that waits for nothing: not until it is on disk, not for the lock
+ * of another process (SQLITE_BUSY is thrown), not for the log to be written back. Commits after it are as durable as
+ * ever, and make it so too. Must not be called inside a transaction.
+ */
+export function withoutWaiting<T>(database: Database, write: () => T): T {
+  const patience = Number(one(database, 'PRAGMA busy_timeout'))
+  database.run('PRAGMA busy_timeout = 0')
+  database.run('PRAGMA wal_autocheckpoint = 0')
+  database.run('PRAGMA synchronous = NORMAL')
+  try {
+    return write()
+  } finally {
+    database.run('PRAGMA synchronous = FULL')
+    database.run(`PRAGMA wal_autocheckpoint = ${pagesPerCheckpoint}`)
+    database.run(`PRAGMA busy_timeout = ${patience}`)
+  }
 }
 
 /** The first column of the first row. */

@@ -1,11 +1,10 @@
-// Thought signatures by tool-call id, for clients that drop them. In memory at once, in the file soon after, for a day.
+// Thought signatures by tool-call id, for clients that drop them. In memory at once, in the file soon after, for a time.
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
 import type { Rider } from './ledger-parts.ts'
 import { isOutage } from './outage.ts'
 
-const livesMs = 86_400_000
 const cachedSignatures = 5_000
 const largestSignature = 256 * 1024
 const waitingSignatures = 1_000
@@ -19,25 +18,26 @@ export class SqliteSignatures implements Rider {
   readonly #waiting = new Map<string, { readonly signature: string; readonly expiresAt: number }>()
   readonly #insert: Statement
   readonly #select: Statement<{ signature: string }, [string, number]>
-  readonly #prune: Statement
   readonly #clock: () => number
+  readonly #livesMs: number
 
-  constructor(database: Database, clock: () => number) {
+  /** Each is kept for `livesMs` milliseconds. */
+  constructor(database: Database, clock: () => number, livesMs: number) {
     this.#clock = clock
+    this.#livesMs = livesMs
     this.#insert = database.prepare(
       `INSERT INTO signature (tool_call, signature, expires_at) VALUES (?,?,?)
        ON CONFLICT (tool_call) DO UPDATE SET signature = excluded.signature, expires_at = excluded.expires_at`,
     )
     this.#select = database.prepare('SELECT signature FROM signature WHERE tool_call = ? AND expires_at > ?')
-    this.#prune = database.prepare('DELETE FROM signature WHERE expires_at <= ?')
   }
 
-  /** Keeps the signature of a tool call for a day. One that is absurdly long is not kept. */
+  /** Keeps the signature of a tool call. One that is absurdly long is not kept. */
   remember(toolCallId: string, signature: string): void {
     if (signature.length > largestSignature) return
     this.#cache.set(toolCallId, signature)
     if (this.#waiting.size < waitingSignatures) {
-      this.#waiting.set(toolCallId, { signature, expiresAt: this.#clock() + livesMs })
+      this.#waiting.set(toolCallId, { signature, expiresAt: this.#clock() + this.#livesMs })
     }
   }
 
@@ -71,10 +71,5 @@ export class SqliteSignatures implements Rider {
 
   committed(): void {
     this.#waiting.clear()
-  }
-
-  /** Deletes what has expired. Returns how many. */
-  prune(now: number): number {
-    return Number(this.#prune.run(now).changes)
   }
 }

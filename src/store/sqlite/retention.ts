@@ -1,0 +1,114 @@
+// What is kept for a time only and belongs to nobody's money, deleted when its time is over: the request log and the
+// thought signatures. In bites, since every statement holds the loop that serves everybody.
+
+import { existsSync, statSync } from 'node:fs'
+import type { Database, Statement } from 'bun:sqlite'
+import { withoutWaiting } from './connection.ts'
+import { isBusy, reading } from './outage.ts'
+
+export interface RetentionTimes {
+  /** How long rows of the request log are kept, milliseconds. */
+  readonly requestsMs: number
+  /** How long thought signatures are kept, milliseconds. */
+  readonly signaturesMs: number
+}
+
+const day = 86_400_000
+export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }
+
+/** The rows of the first bite; the next are larger or smaller, as it took. */
+const firstBite = 32
+const smallestBite = 4
+const largestBite = 512
+/** No bite is to take 5 ms: one that took longer than this is followed by a smaller one. */
+const longestBiteMs = 2
+const shortestBiteMs = 0.8
+/** Between two bites others have their turn. */
+const pauseMs = 10
+/** A round ends after so many bites; the next comes with the next sweep. */
+const bitesPerRound = 100
+/**
+ * The ledger's commits write the log back into the file. Where none come, nobody is kept waiting when a round does it.
+ */
+const longWalBytes = 16 * 1024 * 1024
+
+export interface RetentionFacts {
+  /** When the oldest call in the request log ended, and about how many it holds; null where it holds none. */
+  readonly requests: { readonly since: number; readonly about: number } | null
+}
+
+export class Retention {
+  readonly #database: Database
+  readonly #requestsMs: number
+  readonly #requests: Statement
+  readonly #signatures: Statement
+  readonly #bounds: Statement<{ first: bigint | null; last: bigint | null; since: bigint | null }, []>
+  #closed = false
+
+  constructor(database: Database, { requestsMs }: Pick<RetentionTimes, 'requestsMs'>) {
+    this.#database = database
+    this.#requestsMs = requestsMs
+    this.#requests = database.prepare(
+      'DELETE FROM request_log WHERE seq IN (SELECT seq FROM request_log WHERE at < ? ORDER BY at LIMIT ?)',
+    )
+    this.#signatures = database.prepare(
+      `DELETE FROM signature WHERE rowid IN
+       (SELECT rowid FROM signature WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
+    )
+    this.#bounds = database.prepare(
+      `SELECT (SELECT min(seq) FROM request_log) AS first, (SELECT max(seq) FROM request_log) AS last,
+       (SELECT min(at) FROM request_log) AS since`,
+    )
+  }
+
+  /** Deletes what is over. Returns how many rows; rejects when the database cannot be written. */
+  async sweep(now: number): Promise<number> {
+    const requests = await this.#inBites(this.#requests, now - this.#requestsMs)
+    return requests + (await this.#inBites(this.#signatures, now))
+  }
+
+  facts(): RetentionFacts {
+    const bounds = reading(() => this.#bounds.get())
+    if (!bounds || bounds.since === null) return { requests: null }
+    const about = Number((bounds.last ?? 0n) - (bounds.first ?? 0n)) + 1
+    return { requests: { since: Number(bounds.since), about } }
+  }
+
+  /** A round that runs ends after its bite. */
+  close(): void {
+    this.#closed = true
+  }
+
+  async #inBites(statement: Statement, before: number): Promise<number> {
+    let deleted = 0
+    let size = firstBite
+    for (let n = 0; n < bitesPerRound && !this.#closed; n++) {
+      const { gone, ms } = this.#bite(statement, before, size)
+      deleted += gone
+      if (gone < size) break
+      if (ms > longestBiteMs) size = Math.max(smallestBite, Math.floor(size / 2))
+      else if (ms < shortestBiteMs) size = Math.min(largestBite, size * 2)
+      await Bun.sleep(pauseMs)
+    }
+    if (deleted > 0 && !this.#closed) this.#shortenWal()
+    return deleted
+  }
+
+  /** A power cut may bring the rows back: they go with the next round. So a bite waits neither for the disk nor for a lock. */
+  #bite(statement: Statement, before: number, size: number): { gone: number; ms: number } {
+    const began = performance.now()
+    try {
+      const gone = withoutWaiting(this.#database, () => Number(statement.run(before, size).changes))
+      return { gone, ms: performance.now() - began }
+    } catch (error) {
+      if (!isBusy(error)) throw error
+      return { gone: 0, ms: 0 }
+    }
+  }
+
+  #shortenWal(): void {
+    const wal = `${this.#database.filename}-wal`
+    if (existsSync(wal) && statSync(wal).size > longWalBytes)
+      this.#database.run('PRAGMA wal_checkpoint(PASSIVE)')
+  }
+}
