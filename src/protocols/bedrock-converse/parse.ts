@@ -37,6 +37,8 @@ type Block =
 export interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
   readonly reasonings: number
+  /** Where the last block of text began: sources may come after it, in a block of their own without text. */
+  readonly lastText: number
   readonly stopReason: string | undefined
   readonly metadata: boolean
 }
@@ -50,6 +52,7 @@ const initialState: BedrockState = {
   calls: 0,
   reasonings: 0,
   brokenCall: false,
+  lastText: 0,
   stopReason: undefined,
   metadata: false,
 }
@@ -265,8 +268,11 @@ function stopBlock(state: BedrockState, index: number): Step {
   const { [index]: open, ...others } = state.open
   const closed = { ...state, open: others }
   switch (open?.kind) {
-    case 'text':
-      return [closed, annotationsOf(open.citations, open.start, state.textLength)]
+    case 'text': {
+      const end = state.textLength
+      const start = end > open.start ? open.start : state.lastText
+      return [{ ...closed, lastText: start }, annotationsOf(open.citations, start, end)]
+    }
     case 'call': {
       if (open.json !== '') {
         return [{ ...closed, brokenCall: closed.brokenCall || !isObject(parseJson(open.json)) }, []]
@@ -280,13 +286,16 @@ function stopBlock(state: BedrockState, index: number): Step {
   }
 }
 
-/** A citation stands before the text it is for; only those with an address have a place in the wire format. */
+/**
+ * Claude's citations stand before the text they are for, in its block; Nova's behind it, in a block of their own. Only
+ * those with an address have a place in the wire format.
+ */
 function annotationsOf(citations: readonly unknown[], start: number, end: number): ChatEvent[] {
   return citations.flatMap((raw): ChatEvent[] => {
     const told = citationSchema.safeParse(raw).data
     const location = isObject(told?.location) && isObject(told.location.web) ? told.location.web : {}
     const url = [location.url, told?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
-    if (typeof url !== 'string' || end <= start) return []
+    if (typeof url !== 'string') return []
     const annotation = { kind: 'url-citation', url, title: told?.title ?? url, start, end } as const
     return [{ kind: 'annotation', choice: 0, annotation }]
   })
