@@ -192,7 +192,9 @@ function compare(answer: Answer, said: ChatResult): void {
   if (said.usage === undefined) return
   expect(answer.usage?.input_tokens).toBe(promptTokens(said.usage))
   expect(answer.usage?.output_tokens).toBe(completionTokens(said.usage))
-  expect(answer.usage?.input_tokens_details.cached_tokens).toBe(said.usage.cacheRead)
+  expect(answer.usage?.input_tokens_details.cached_tokens).toBe(
+    said.usage.cacheRead + said.usage.cacheReadAudio,
+  )
 }
 
 test('every charge of these answers is in a ledger that proves itself', () => expectAudited(weir))

@@ -182,7 +182,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #beginReasoning(detail: ReasoningDetail, delta: ReasoningDetail): void {
-    this.#begin('rs', (place, tell) => new ReasoningItem(place, tell, detail, delta))
+    this.#begin('rs', (place, tell) => this.#reasoningItem(place, tell, detail, delta))
   }
 
   #tellDeferred(): void {
@@ -192,8 +192,13 @@ export class ResponseEncoder implements StreamEncoder {
       const wordless = { ...detail, text: '', summary: '' }
       const open = this.#items.at(-1)
       if (open instanceof ReasoningItem && open.open && open.continuedBy(detail)) open.take(detail, wordless)
-      else this.#place('rs', (place, tell) => new ReasoningItem(place, tell, detail, wordless))
+      else this.#place('rs', (place, tell) => this.#reasoningItem(place, tell, detail, wordless))
     }
+  }
+
+  #reasoningItem(place: Place, tell: Tell, known: ReasoningDetail, delta: ReasoningDetail): ReasoningItem {
+    const summarised = asksForSummary(this.#asked.request)
+    return new ReasoningItem(place, tell, { known, delta, summarised })
   }
 
   #annotate(source: Annotation): boolean {
@@ -259,6 +264,11 @@ export class ResponseEncoder implements StreamEncoder {
     this.#frames = []
     return frames
   }
+}
+
+function asksForSummary({ reasoning }: ResponsesRequest): boolean {
+  const summary = reasoning?.summary ?? reasoning?.generate_summary
+  return summary != null && summary !== 'none'
 }
 
 /** An item without what only clients that keep everything themselves are told. */

@@ -183,11 +183,18 @@ export class ReasoningItem extends OutputItem {
   readonly #details = new Map<number, ReasoningDetail>()
   readonly #parts: ReasoningPart[] = []
   #last: ReasoningDetail
+  /** Whether the client asked for a summary: it looks for the reasoning there, and nowhere else. */
+  readonly #summarised: boolean
   /** What only its maker understands; made when the item has ended. */
   #sealed: string | undefined
 
-  constructor(place: Place, tell: Tell, known: ReasoningDetail, delta: ReasoningDetail) {
+  constructor(
+    place: Place,
+    tell: Tell,
+    { known, delta, summarised }: { known: ReasoningDetail; delta: ReasoningDetail; summarised: boolean },
+  ) {
     super(place, tell)
+    this.#summarised = summarised
     this.#last = known
     this.begin()
     this.take(known, delta)
@@ -234,7 +241,7 @@ export class ReasoningItem extends OutputItem {
   }
 
   #show(detail: ReasoningDetail): void {
-    const kind = detail.type === 'reasoning.summary' ? 'summary' : 'text'
+    const kind = this.#kindOf(detail)
     const delta = readableText(detail)
     if (delta === '') return
     let part = this.#parts.at(-1)
@@ -243,6 +250,12 @@ export class ReasoningItem extends OutputItem {
     const type =
       kind === 'summary' ? 'response.reasoning_summary_text.delta' : 'response.reasoning_text.delta'
     this.about(type, { ...this.#where(part), delta })
+  }
+
+  /** Makers that speak this protocol tell summaries from the reasoning itself; the others only show what may be shown. */
+  #kindOf({ type, format }: ReasoningDetail): ReasoningPart['kind'] {
+    if (type === 'reasoning.summary') return 'summary'
+    return this.#summarised && !format?.includes('responses') ? 'summary' : 'text'
   }
 
   #openPart(kind: ReasoningPart['kind'], of: number): ReasoningPart {

@@ -411,6 +411,56 @@ describe('an answer', () => {
     expect(sentBack(output)?.reasoning as unknown[]).toEqual([whole])
   })
 
+  describe('to a client that asked for a summary', () => {
+    const summarised = (summary: object) => callOf({ ...telling, reasoning: summary })
+
+    test.each(['anthropic-claude-v1', 'google-gemini-v1', null])('has thoughts of %p in one', (format) => {
+      const events = [
+        thought({ format, text: 'Hm, ' }),
+        thought({ format, text: 'yes.', signature: 'sig' }),
+        thought({ format, index: 1, text: 'Again.' }),
+        text('Yes.'),
+        ...end(),
+      ]
+      const frames = framesFor(events, summarised({ summary: 'auto' }))
+      assertStream(frames)
+      expect(frames.map(({ event }) => event)).not.toContain('response.reasoning_text.delta')
+      const output = outputOf(events, summarised({ summary: 'detailed' }))
+      expect(
+        output.filter(({ type }) => type === 'reasoning').flatMap(({ summary }) => summary as unknown[]),
+      ).toEqual([
+        { type: 'summary_text', text: 'Hm, yes.' },
+        { type: 'summary_text', text: 'Again.' },
+      ])
+      // Sent back it is what its maker wrote, with the signature that holds for it.
+      expect(sentBack(output)?.reasoning).toMatchObject([
+        { type: 'reasoning.text', format, text: 'Hm, yes.', signature: 'sig' },
+        { type: 'reasoning.text', format, text: 'Again.' },
+      ])
+    })
+
+    test('has summaries and reasoning apart where its maker tells them apart', () => {
+      const of = (detail: Partial<ReasoningDetail>) =>
+        thought({ format: 'openai-responses-v1', id: 'rs_1', ...detail })
+      const events = [
+        of({ type: 'reasoning.summary', index: 0, summary: 'Short' }),
+        of({ index: 1, text: 'Long' }),
+        ...end(),
+      ]
+      expect(outputOf(events, summarised({ summary: 'auto' }))).toMatchObject([
+        { summary: [{ text: 'Short' }], content: [{ text: 'Long' }] },
+      ])
+    })
+
+    test.each([{}, { effort: 'low' }, { summary: 'none' }, { summary: null }])(
+      'but not for %j',
+      (reasoning) => {
+        const output = outputOf([thought({ text: 'Hm.' }), ...end()], summarised(reasoning))
+        expect(output).toMatchObject([{ summary: [], content: [{ type: 'reasoning_text', text: 'Hm.' }] }])
+      },
+    )
+  })
+
   test('has the parts of one reasoning item of its maker in one of its own', () => {
     const of = (detail: Partial<ReasoningDetail>) =>
       thought({ format: 'openai-responses-v1', id: 'rs_1', ...detail })
