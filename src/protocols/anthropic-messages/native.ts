@@ -10,19 +10,37 @@ import { costFields } from './answer-fields.ts'
 import { changesNoPrice } from './own-fields.ts'
 import { gatewayFields } from './request-schema.ts'
 import type { AnthropicQuirks } from './schema.ts'
+import { lostItsThinking, type Turn } from './turns.ts'
 
 // ---- the request ------------------------------------------------------------------------------------------
 
 /**
  * Whether the client's own body may go on: it holds no field that might cost what nobody is charged, names no address
- * that the provider cannot read, and holds nothing of a turn that another provider made.
+ * that the provider cannot read, holds nothing of a turn that another provider made, and does not ask Claude to go on
+ * thinking in a turn that has lost its thoughts.
  */
 export function isNative(body: JsonObject): boolean {
   if (!changesNoPrice(body, gatewayFields) || !Array.isArray(body.messages)) return false
+  // The API refuses it; translated, the request goes without thinking and with a warning.
+  if (isObject(body.thinking) && body.thinking.type === 'enabled' && lostItsThinking(turnsIn(body.messages)))
+    return false
   return body.messages.every(
     (message) =>
       !isObject(message) || !Array.isArray(message.content) || message.content.every(isNativeBlock),
   )
+}
+
+/** The turns as the API sees them: messages of one role that follow each other are one. */
+function turnsIn(messages: readonly Json[]): Turn[] {
+  const turns: Turn[] = []
+  for (const message of messages.filter(isObject)) {
+    const { role, content } = message
+    const blocks = Array.isArray(content) ? content.filter(isObject) : [{ type: 'text' }]
+    const last = turns.at(-1)
+    if (last && last.role === role) last.content.push(...blocks)
+    else turns.push({ role: role === 'assistant' ? 'assistant' : 'user', content: blocks })
+  }
+  return turns
 }
 
 /** Ids that Anthropic takes; it refuses some that other providers give. */

@@ -23,6 +23,41 @@ describe('a body is told anew', () => {
   })
 })
 
+describe('a body that asks Claude to think with a budget', () => {
+  const thinking = { type: 'enabled', budget_tokens: 2048 }
+  const use = { type: 'tool_use', id: 'toolu_1', name: 'f', input: {} }
+  const thought = { type: 'thinking', thinking: 'Hm.', signature: 'sig' }
+  const result = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: '1' }] }
+  const hi = { role: 'user', content: 'Hi.' }
+
+  test.each<[string, JsonObject[], boolean]>([
+    ['with its thoughts', [hi, { role: 'assistant', content: [thought, use] }, result], true],
+    [
+      'with thoughts that only it can read',
+      [hi, { role: 'assistant', content: [{ type: 'redacted_thinking', data: 'x' }, use] }, result],
+      true,
+    ],
+    [
+      'in two messages of which the first has them',
+      [hi, { role: 'assistant', content: [thought] }, { role: 'assistant', content: [use] }, result],
+      true,
+    ],
+    ['without them', [hi, { role: 'assistant', content: [use] }, result], false],
+    [
+      'with a text in their place',
+      [hi, { role: 'assistant', content: [{ type: 'text', text: 'I look.' }, use] }, result],
+      false,
+    ],
+    ['to be continued without them', [hi, { role: 'assistant', content: 'The answer' }], false],
+    ['after an answer that called nothing', [hi, { role: 'assistant', content: 'Yes.' }, hi], true],
+  ])('goes on as it is when the turn of its tools came back %s: %p', (_, messages, may) => {
+    expect(isNative({ messages, thinking })).toBe(may)
+    // Without a budget the API checks nothing.
+    expect(isNative({ messages, thinking: { type: 'adaptive' } })).toBe(true)
+    expect(isNative({ messages })).toBe(true)
+  })
+})
+
 describe('beta features', () => {
   test('are asked for once each, the gateway’s own first', () => {
     expect(betaHeader(['own-1'], ['a-2025-08-07', 'own-1', 'a-2025-08-07'])).toEqual({
