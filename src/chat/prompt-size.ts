@@ -68,7 +68,7 @@ function itemsOf(input: Json | undefined): Json[] {
 }
 
 /** What is put before the model as JSON. */
-const declared = ['tools', 'functions', 'response_format', 'output_config', 'text'] as const
+const declared = ['tools', 'functions', 'response_format', 'output_config', 'output_format', 'text'] as const
 /** Members of a message that name its kind or its place and are not read by the model. */
 const unread = new Set([
   'role',

@@ -1,6 +1,7 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
 import type { ModelFilter } from '../catalog/catalog.ts'
+import { anthropicModel, anthropicModelList, type ModelPage } from '../catalog/wire-anthropic.ts'
 import { etagMatches, etagOf, modelList, modelObject } from '../catalog/wire.ts'
 import { parseUsdPerMillion } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
@@ -15,16 +16,37 @@ type Models = Pick<Service, 'catalog' | 'answering'>
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
  * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
- * wrong.
+ * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API.
  */
 export function listModels({ catalog, answering }: Models, request: Request): Promise<Response> {
-  const filter = filterOf(new URL(request.url).searchParams, answering)
-  return tagged(request, JSON.stringify(modelList(catalog.list(filter))))
+  const query = new URL(request.url).searchParams
+  const models = catalog.list(filterOf(query, answering))
+  const list = speaksMessages(request) ? anthropicModelList(models, pageOf(query)) : modelList(models)
+  return tagged(request, JSON.stringify(list))
 }
 
 /** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
 export function showModel({ catalog }: Models, request: Request, path: string): Promise<Response> {
-  return tagged(request, JSON.stringify(modelObject(catalog.resolve(decoded(path)))))
+  const id = decoded(path)
+  if (!speaksMessages(request)) return tagged(request, JSON.stringify(modelObject(catalog.resolve(id))))
+  // A name without a provider is Anthropic's own, as in the requests of this protocol.
+  const model = catalog.resolve(id.includes('/') ? id : `anthropic/${id}`)
+  return tagged(request, JSON.stringify(anthropicModel(model)))
+}
+
+/** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */
+export function speaksMessages({ headers }: Request): boolean {
+  return headers.has('anthropic-version') || headers.has('x-api-key')
+}
+
+/** The page of Anthropic's lists: 20 models unless `limit` says otherwise. Throws `invalid_request`. */
+function pageOf(query: URLSearchParams): ModelPage {
+  const limit = Number(text(query, 'limit') ?? 20)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) {
+    const message = 'limit must be a whole number from 1 to 1000.'
+    throw new GatewayError('invalid_request', { message, param: 'limit' })
+  }
+  return { limit, afterId: text(query, 'after_id'), beforeId: text(query, 'before_id') }
 }
 
 /** An id as it stands in a path. Throws `invalid_model_id` for an escape that is none. */
@@ -83,8 +105,13 @@ async function tagged(request: Request, body: string): Promise<Response> {
     const { 'cache-control': cache } = headers
     return new Response(null, {
       status: 304,
-      headers: { etag, 'cache-control': cache, vary: 'accept-encoding' },
+      headers: { etag, 'cache-control': cache, vary },
     })
   }
-  return compressible(request, body, etag, headers)
+  const response = await compressible(request, body, etag, headers)
+  response.headers.set('vary', vary)
+  return response
 }
+
+/** What an answer depends on beside its address. */
+const vary = 'accept-encoding, anthropic-version, x-api-key'

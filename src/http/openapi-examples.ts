@@ -190,8 +190,10 @@ const messageCounters = (input: number, output: number) => ({
   cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
   output_tokens: output,
   output_tokens_details: { thinking_tokens: 0 },
-  server_tool_use: { web_search_requests: 0 },
+  server_tool_use: { web_fetch_requests: 0, web_search_requests: 0 },
   service_tier: 'standard',
+  inference_geo: null,
+  speed: null,
 })
 
 const counted = { ...messageCounters(7, 2), cost: usage.cost, cost_details: usage.cost_details }

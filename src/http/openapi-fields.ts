@@ -84,6 +84,7 @@ export const messageFields: Readonly<Record<string, string>> = {
   tool_choice: 'Whether and which tools the model must call.',
   thinking: 'Whether the model thinks before it answers, and for how many tokens.',
   output_config: 'How hard to try (`effort`), and the JSON schema that the answer must fit (`format`).',
+  output_format: 'The beta name of `output_config.format`.',
   stop_sequences: 'Texts at which the answer ends.',
   stream: requestFields['stream']!,
   temperature: requestFields['temperature']!,

@@ -13,7 +13,7 @@ import { estimateCall } from './estimate.ts'
 import { refuseGemini } from './gemini-errors.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
-import { listModels, showModel } from './models.ts'
+import { listModels, showModel, speaksMessages } from './models.ts'
 import { describeProviders } from './providers.ts'
 import { listRequests, showRequest } from './requests.ts'
 import type { Service } from './service.ts'
@@ -115,13 +115,20 @@ export function createRoutes(service: Service) {
       .get('/v1beta/models/*', ({ request, params }) =>
         answered(service, request, () => showGemini(params['*']), refuseGemini),
       )
-      .get(
-        '/v1/models',
-        answer((request) => (isOfGoogle(request) ? listGemini(request) : listModels(service, request))),
+      .get('/v1/models', ({ request }) =>
+        answered(
+          service,
+          request,
+          () => (isOfGoogle(request) ? listGemini(request) : listModels(service, request)),
+          refusalFor(request),
+        ),
       )
       .get('/v1/models/*', ({ request, params }) =>
-        answered(service, request, () =>
-          isOfGoogle(request) ? showGemini(params['*']) : showModel(service, request, params['*']),
+        answered(
+          service,
+          request,
+          () => (isOfGoogle(request) ? showGemini(params['*']) : showModel(service, request, params['*'])),
+          refusalFor(request),
         ),
       )
       .get(
@@ -232,11 +239,13 @@ function isOfGoogle({ headers }: Request): boolean {
   return headers.has('x-goog-api-key')
 }
 
-/** The shape of errors that the clients of a path know, though what they ask for is not served. */
-function refusalFor({ url }: Request): Refuse {
-  const path = URL.parse(url)?.pathname ?? ''
+/** The shape of errors that the client knows, though what it asks for may not be served. */
+function refusalFor(request: Request): Refuse {
+  const path = URL.parse(request.url)?.pathname ?? ''
   if (/^\/v1\/messages(\/|$)/.test(path)) return refuseMessages
-  return path.startsWith('/v1beta/') ? refuseGemini : errorResponse
+  if (path.startsWith('/v1beta/')) return refuseGemini
+  if (!/^\/v1\/models(\/|$)/.test(path)) return errorResponse
+  return isOfGoogle(request) ? refuseGemini : speaksMessages(request) ? refuseMessages : errorResponse
 }
 
 function notFound(request: Request): never {

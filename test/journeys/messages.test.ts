@@ -72,6 +72,92 @@ function expectAddsUp(receipt: Receipt | undefined, usage: Anthropic.Usage): voi
   )
 }
 
+describe('models', () => {
+  test('are listed page by page, each as the client knows models', async () => {
+    const listed: Anthropic.ModelInfo[] = []
+    for await (const model of client.models.list({ limit: 300 })) listed.push(model)
+    const { data } = (await (await fetch(`${weir.baseUrl}/models`)).json()) as { data: { id: string }[] }
+    expect(listed.map(({ id }) => id)).toEqual(data.map(({ id }) => id))
+    expect(listed.length).toBeGreaterThan(300)
+    expect(listed.find(({ id }) => id === 'sim/echo')).toEqual({
+      id: 'sim/echo',
+      type: 'model',
+      display_name: 'Echo',
+      created_at: expect.stringMatching(/^20\d\d-\d\d-\d\dT00:00:00/),
+      capabilities: null,
+      lifecycle: 'active',
+      deprecated_at: null,
+      retires_at: null,
+      line: null,
+      max_input_tokens: 1_000_000,
+      max_tokens: 65_536,
+    })
+  })
+
+  test('come back from a page to the one before it', async () => {
+    const first = await client.models.list({ limit: 5 })
+    const second = await first.getNextPage()
+    expect([first.data.length, second.data.length, second.has_more]).toEqual([5, 5, true])
+    const back = await client.models.list({ limit: 3, before_id: second.first_id! })
+    expect(back.data).toEqual(first.data.slice(2))
+  })
+
+  test('can be looked up, by the bare name where they are Anthropic’s', async () => {
+    expect(await client.models.retrieve('sim/echo')).toMatchObject({ id: 'sim/echo', type: 'model' })
+    expect(await client.models.retrieve('claude-haiku-4-5')).toMatchObject({
+      id: 'anthropic/claude-haiku-4-5',
+    })
+    expect(await failure(client.models.retrieve('sim/none'))).toBeInstanceOf(Anthropic.NotFoundError)
+    const refused = await fetch(`${weir.baseUrl}/models?limit=0`, {
+      headers: { 'anthropic-version': '2023-06-01' },
+    })
+    expect([refused.status, await refused.json()]).toMatchObject([
+      400,
+      { type: 'error', error: { param: 'limit' } },
+    ])
+  })
+
+  test('have the other shape for every other client, also from a cache', async () => {
+    const response = await fetch(`${weir.baseUrl}/models/sim/echo`)
+    expect(await response.json()).toMatchObject({ object: 'model' })
+    expect(response.headers.get('vary')).toContain('anthropic-version')
+  })
+})
+
+test('usage has every field that the official types require', async () => {
+  // A field that the types gain makes this fail to compile.
+  const required: Record<keyof Anthropic.Usage, true> = {
+    cache_creation: true,
+    cache_creation_input_tokens: true,
+    cache_read_input_tokens: true,
+    inference_geo: true,
+    input_tokens: true,
+    output_tokens: true,
+    output_tokens_details: true,
+    server_tool_use: true,
+    service_tier: true,
+    speed: true,
+  }
+  const { usage } = await client.messages.create(ask('sim/echo', 'Hi'))
+  expect(Object.keys(usage)).toEqual(expect.arrayContaining(Object.keys(required)))
+  expect(usage.server_tool_use).toEqual({ web_fetch_requests: 0, web_search_requests: 0 })
+})
+
+test('the beta name of a JSON schema is understood', async () => {
+  const schema = {
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  }
+  const { content } = await client.beta.messages.create({
+    ...ask('sim/json', 'Where?'),
+    output_format: { type: 'json_schema', schema },
+  } as Anthropic.Beta.Messages.MessageCreateParamsNonStreaming)
+  const [block] = content
+  expect(JSON.parse(block?.type === 'text' ? block.text : '')).toEqual({ city: expect.any(String) })
+})
+
 describe('an answer', () => {
   test('comes with its cost, which is what the account is charged, and its receipt can be re-added', async () => {
     const before = await restingCredits(weir)

@@ -22,8 +22,14 @@ export function wireCounters(usage: Usage): JsonObject {
     },
     output_tokens: completionTokens(usage),
     output_tokens_details: { thinking_tokens: usage.reasoning },
-    server_tool_use: { web_search_requests: usage.toolCalls['web_search'] ?? 0 },
-    service_tier: 'standard',
+    server_tool_use: {
+      web_fetch_requests: usage.toolCalls['web_fetch'] ?? 0,
+      web_search_requests: usage.toolCalls['web_search'] ?? 0,
+    },
+    // The protocol has words for two of the tiers that a call like this can be served at.
+    service_tier: usage.serviceTier === 'priority' ? 'priority' : 'standard',
+    inference_geo: null,
+    speed: null,
   }
 }
 

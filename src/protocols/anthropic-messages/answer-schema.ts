@@ -13,8 +13,10 @@ const counters = z.object({
   cache_creation: z.object({ ephemeral_5m_input_tokens: count, ephemeral_1h_input_tokens: count }),
   output_tokens: count.describe('Tokens of the answer, thinking included.'),
   output_tokens_details: z.object({ thinking_tokens: count }),
-  server_tool_use: z.object({ web_search_requests: count }),
+  server_tool_use: z.object({ web_fetch_requests: count, web_search_requests: count }),
   service_tier: z.string(),
+  inference_geo: z.string().nullable(),
+  speed: z.string().nullable(),
 })
 
 const usage = counters.extend({

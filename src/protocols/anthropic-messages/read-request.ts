@@ -107,7 +107,7 @@ function readReasoning(body: MessagesRequest): Reasoning | undefined {
 }
 
 function readResponseFormat(body: MessagesRequest): ResponseFormat | undefined {
-  const format = body.output_config?.format
+  const format = body.output_config?.format ?? body.output_format
   if (format?.type !== 'json_schema' || format.schema === undefined) return undefined
   return {
     kind: 'json-schema',
@@ -136,6 +136,7 @@ const readFields = new Set([
   'tools',
   'tool_choice',
   'output_config',
+  'output_format',
   'stop_sequences',
   'stream',
   'temperature',

@@ -47,6 +47,8 @@ const gatewayShape = {
 }
 export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 
+const outputFormat = z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() })
+
 export const messagesRequest = z.looseObject({
   model: z.string().min(1).max(512),
   max_tokens: z.int().min(1),
@@ -67,11 +69,11 @@ export const messagesRequest = z.looseObject({
   output_config: z
     .looseObject({
       effort: z.string().nullish(),
-      format: z
-        .looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() })
-        .nullish(),
+      format: outputFormat.nullish(),
     })
     .nullish(),
+  // Its name while it was a beta feature.
+  output_format: outputFormat.nullish(),
   stop_sequences: z.array(z.string()).nullish(),
   stream: z.boolean().nullish(),
   temperature: z.number().nullish(),
