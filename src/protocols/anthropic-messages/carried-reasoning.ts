@@ -36,7 +36,11 @@ export function blockOfDetail(detail: ReasoningDetail): JsonObject {
 
 /** The signature to send: Anthropic's own, or ours around what another provider made. */
 export function signatureOf(detail: ReasoningDetail): string {
-  if (detail.format === reasoningFormat) return detail.signature ?? ''
+  return detail.format === reasoningFormat ? (detail.signature ?? '') : carriedSignature(detail)
+}
+
+/** A signature of our own making around everything of a detail but its readable part. */
+export function carriedSignature(detail: ReasoningDetail): string {
   const { type, format, id, signature, data } = detail
   const carried = {
     type,

@@ -2,6 +2,7 @@
 
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import { unsupportedParam } from '../../openai-chat/invalid-param.ts'
 import { mintCallId } from '../call-id.ts'
 import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'
@@ -19,7 +20,9 @@ export function messagesOf(contents: readonly ClientContent[]): { message: JsonO
   return contents.flatMap((content, index) => {
     const param = `contents[${index}]`
     const messages =
-      content.role === 'model' ? [modelMessage(content, index, open)] : userMessages(content, param, open)
+      content.role === 'model'
+        ? [modelMessage(content, index, open, param)]
+        : userMessages(content, param, open)
     return messages.map((message) => ({ message, param }))
   })
 }
@@ -118,12 +121,12 @@ function filePart({
 
 // ---- what the model said ----------------------------------------------------------------------------------
 
-function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[]): JsonObject {
+function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[], param: string): JsonObject {
   let text = ''
   const calls: JsonObject[] = []
   const reasoning: ReasoningDetail[] = []
   const images: JsonObject[] = []
-  for (const part of parts ?? []) {
+  for (const [at, part] of (parts ?? []).entries()) {
     const signature = part.thoughtSignature ?? undefined
     const here = { start: text.length, end: text.length, calls: calls.length }
     if (part.functionCall != null) {
@@ -138,6 +141,11 @@ function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[]):
     } else if (part.thought === true) {
       reasoning.push(detailOfThought(part.text ?? '', signature, reasoning.length))
     } else if (part.inlineData != null) {
+      if (!part.inlineData.mimeType.startsWith('image/'))
+        throw unsupportedParam(
+          `${param}.parts[${at}].inlineData`,
+          'of an earlier answer only text and images are taken back.',
+        )
       if (signature !== undefined)
         reasoning.push(carry(reasoning.length, { ...here, kind: 'image', image: images.length, signature }))
       images.push(mediaPart(part.inlineData))
@@ -167,5 +175,6 @@ function carriedText(
   signature: string,
 ): ReasoningDetail {
   const detail = detailOfThought('', signature, index)
-  return detail.format === signatureFormat ? carry(index, { ...place, kind: 'text', signature }) : detail
+  const own = detail.format === signatureFormat && detail.type === 'reasoning.text'
+  return own ? carry(index, { ...place, kind: 'text', signature }) : detail
 }

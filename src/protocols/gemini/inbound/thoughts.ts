@@ -2,18 +2,19 @@
 
 import type { ReasoningDetail } from '../../../conversation/request.ts'
 import {
+  carriedSignature,
   detailOfThinking,
   isCarried,
-  signatureOf,
   thinkingText,
 } from '../../anthropic-messages/carried-reasoning.ts'
 import { signatureFormat } from '../signatures.ts'
 
-/** Google's own signature, or another provider's detail around its own; as base64, since clients decode the field. */
+/** Google's own signature, or another provider's detail in one of ours; as base64, since clients decode the field. */
 export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined {
-  if (detail.format === signatureFormat) return detail.signature ?? undefined
-  const signature = signatureOf(detail)
-  return signature === '' ? undefined : Buffer.from(signature).toString('base64')
+  if (detail.format === signatureFormat && detail.type === 'reasoning.text')
+    return detail.signature ?? undefined
+  const isPlain = detail.type === 'reasoning.text' && detail.format === null && !detail.signature
+  return isPlain ? undefined : Buffer.from(carriedSignature(detail)).toString('base64')
 }
 
 /** The detail that a thought of the client's history was made of; `index` is its place among the turn's reasoning. */

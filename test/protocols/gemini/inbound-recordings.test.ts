@@ -1,0 +1,151 @@
+// Every recorded answer of every protocol, told to clients of Gemini's API, streamed and whole: our own reader of
+// Gemini's answers finds the same text, calls, thoughts and end in it, and the history comes back as it was.
+
+import { describe, expect, test } from 'bun:test'
+import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
+import type { AssistantMessage, Json, JsonObject } from '../../../src/conversation/request.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import { inbound, withModel } from '../../../src/protocols/gemini/inbound/inbound.ts'
+import { generateContentResponse } from '../../../src/protocols/gemini/inbound/schema.ts'
+import type { AnswerContext, Bill } from '../../../src/protocols/protocol.ts'
+import { cases } from '../../support/recordings.ts'
+import { answersOf, recordedHosts } from '../recorded-hosts.ts'
+
+const context: AnswerContext = {
+  id: 'req_1',
+  model: 'any/model',
+  created: 1,
+  includeUsage: true,
+  warnings: [],
+  extra: {},
+}
+const none = { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' }
+const bill: Bill = { cost: '0', lines: none }
+
+/** The first answer of every recording that ended well. */
+const answers = recordedHosts.flatMap((host) =>
+  cases(host.folder).flatMap((recorded) =>
+    answersOf(host, recorded)
+      .filter((events) => events.at(-1)?.kind === 'finish')
+      .map((events, at) => [`${host.folder}/${recorded.id} ${at}`, events] as const),
+  ),
+)
+
+function chunksFor(events: readonly ChatEvent[]): JsonObject[] {
+  const encoder = inbound.encoder(context)
+  const frames = [...encoder.start()]
+  for (const event of events) {
+    if (!['usage', 'finish', 'message-start'].includes(event.kind)) frames.push(...encoder.event(event))
+  }
+  frames.push(...encoder.finish(noUsage, bill))
+  return frames.map(({ data }) => JSON.parse(data) as JsonObject)
+}
+
+/** The parts of the first candidate, over all chunks. */
+function partsOf(chunks: readonly JsonObject[]): JsonObject[] {
+  return chunks.flatMap((chunk) => {
+    const first = (chunk['candidates'] as JsonObject[]).find(({ index }) => index === 0)
+    return (first?.['content'] as { parts: JsonObject[] } | undefined)?.parts ?? []
+  })
+}
+
+function readable(parts: readonly JsonObject[]) {
+  const texts = (thought: boolean) =>
+    parts
+      .filter((part) => (part['thought'] === true) === thought)
+      .map((part) => part['text'] ?? '')
+      .join('')
+  const calls = parts.flatMap(({ functionCall }) =>
+    functionCall === undefined ? [] : [functionCall as JsonObject],
+  )
+  const images = parts.filter(({ inlineData }) =>
+    String((inlineData as JsonObject)?.['mimeType']).startsWith('image/'),
+  )
+  return { text: texts(false), thoughts: texts(true), calls, images: images.length }
+}
+
+function expected(choice: Choice) {
+  return {
+    text: `${choice.text ?? ''}${choice.refusal ?? ''}`,
+    // Google's own opaque parts hold no thought to read.
+    thoughts: choice.reasoning
+      .filter(({ type }) => type !== 'reasoning.encrypted')
+      .map(({ text, summary }) => text ?? summary ?? '')
+      .join(''),
+    calls: choice.toolCalls.map(({ id, name, arguments: json }) => ({ id, name, args: argumentsIn(json) })),
+    images: choice.images.length,
+  }
+}
+
+function argumentsIn(json: string): Json {
+  try {
+    const value = JSON.parse(json === '' ? '{}' : json) as Json
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  } catch {
+    // Cut by the token limit: shown as the text it is.
+  }
+  return { invalid_arguments: json }
+}
+
+/** Opaque parts are JSON, whose members may change their order. */
+function sortedJson(data: string | undefined): string | undefined {
+  if (!data?.startsWith('{')) return data
+  return JSON.stringify(Object.entries(JSON.parse(data) as JsonObject).toSorted())
+}
+
+test('there are recordings of every protocol', () => {
+  expect(answers.length).toBeGreaterThan(400)
+})
+
+describe('told to clients of Gemini', () => {
+  test.each(answers)('%s', (_name, events) => {
+    const choice = collect(events).choices.find(({ index }) => index === 0)!
+    const chunks = chunksFor(events)
+    for (const chunk of chunks) expect(generateContentResponse.safeParse(chunk).error).toBeUndefined()
+    const whole = inbound.whole(collect(events), noUsage, bill, context)
+    expect(generateContentResponse.safeParse(whole).error).toBeUndefined()
+
+    expect(readable(partsOf(chunks))).toEqual(expected(choice))
+    expect(readable(partsOf([whole]))).toEqual(expected(choice))
+    const ends = chunks.flatMap((chunk) =>
+      (chunk['candidates'] as JsonObject[]).map((each) => each['finishReason']),
+    )
+    expect(ends.filter((end) => end !== undefined).length).toBe(collect(events).choices.length)
+  })
+
+  const conversations = answers.flatMap(([name, events]) => {
+    const choice = collect(events).choices.find(({ index }) => index === 0)!
+    // An answer with nothing in it is no turn of a conversation; cut arguments and sound cannot be sent back.
+    const whole = choice.toolCalls.every(
+      ({ arguments: json }) => !('invalid_arguments' in (argumentsIn(json) as JsonObject)),
+    )
+    const spoken = choice.audio !== null
+    return whole && !spoken && partsOf(chunksFor(events)).length > 0 ? [[name, events, choice] as const] : []
+  })
+
+  test.each(conversations)('%s comes back with the next turn', (_name, events, choice) => {
+    const parts = partsOf([inbound.whole(collect(events), noUsage, bill, context)])
+    const results = choice.toolCalls.map(({ id, name }) => ({
+      functionResponse: { id, name, response: { output: 'done' } },
+    }))
+    const contents = [
+      { role: 'user', parts: [{ text: 'Go.' }] },
+      { role: 'model', parts },
+      { role: 'user', parts: results.length > 0 ? results : [{ text: 'And?' }] },
+    ]
+    const request = inbound.parse(withModel({ contents }, 'any/model', false)).toChatRequest()
+    const said = request.messages[1] as AssistantMessage
+    expect(said.role).toBe('assistant')
+    expect(said.content.map((part) => ('text' in part ? part.text : '')).join('')).toBe(expected(choice).text)
+    expect(
+      said.toolCalls.map(({ id, name, arguments: json }) => ({ id, name, args: argumentsIn(json) })),
+    ).toEqual(expected(choice).calls as never)
+    expect(said.toolCalls.map(({ thoughtSignature }) => thoughtSignature)).toEqual(
+      choice.toolCalls.map(({ thoughtSignature }) => thoughtSignature),
+    )
+    // Whoever made a piece of reasoning finds its signature again.
+    const signatures = (details: readonly { signature?: string | null; data?: string }[]) =>
+      details.flatMap(({ signature, data }) => signature || sortedJson(data) || []).toSorted()
+    expect(signatures(said.reasoning)).toEqual(signatures(choice.reasoning))
+  })
+})
