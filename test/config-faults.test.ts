@@ -62,8 +62,25 @@ search: { backend: tavily }
     ],
     [
       'providers: { openai: { base_url: "http://a/v1?x=1" } }',
-      'providers.openai.base_url: must not have a query or a fragment, not "http://a/v1?x=1"',
+      'providers.openai.base_url: must not have a query or a fragment, not "http://a/v1?x=****"',
     ],
+    [
+      'providers: { openai: { base_url: "https://me:hunter2@host/v1" } }',
+      'providers.openai.base_url: must not hold credentials: use api_key or headers, not "https://****@host/v1"',
+    ],
+    [
+      'providers: { openai: { base_url: "https://me:hunt/er@2@host/v1" } }',
+      'providers.openai.base_url: must be a full address such as https://host/v1, not "https://****@host/v1"',
+    ],
+    [
+      'providers: { openai: { base_url: "me:hunter2@host/v1" } }',
+      'providers.openai.base_url: must begin with http:// or https://, not "****@host/v1"',
+    ],
+    [
+      'providers: { openai: { base_url: "https://host/v1?key=hunter2&b=hunter3#hunter4" } }',
+      'providers.openai.base_url: must not have a query or a fragment, not "https://host/v1?key=****&b=****#****"',
+    ],
+    ['providers: { openai: sk-proj-hunter2hunter2hunter2 }', 'providers.openai: must be a mapping'],
     [
       'providers: { azure: { api_key: abcdefgh } }',
       'providers.azure: has no address of its own, so it needs base_url',

@@ -80,14 +80,25 @@ function absent(value: unknown): string {
 
 function got(value: unknown, secret: boolean): string {
   if (secret || value === undefined) return ''
-  const text = JSON.stringify(value) ?? String(value)
+  const text = withoutCredentials(JSON.stringify(value) ?? String(value))
   return `, not ${text.length > 60 ? `${text.slice(0, 57)}…` : text}`
 }
 
+/** What stands before the @ of an address, and the values of its query: people write passwords there. */
+function withoutCredentials(text: string): string {
+  return text
+    .replace(/"([a-z][a-z0-9+.-]*:\/\/)?[^"]*@/gi, '"$1****@')
+    .replace(/([?&;][^=&#"]{1,64}=)[^&#"]+/g, '$1****')
+    .replace(/#[^"]+/g, '#****')
+}
+
+/** Also a value where the section of a secret belongs: a key that was written beside its name. */
 function isSecret(path: Path): boolean {
   return settings().some(
     ({ secret, path: known }) =>
-      secret && known.every((part, at) => part === '*' || part === String(path[at])),
+      secret &&
+      path.length > 0 &&
+      known.every((part, at) => at >= path.length || part === '*' || part === String(path[at])),
   )
 }
 
