@@ -88,14 +88,13 @@ const maxParts = 100_000
 const conversationCommas = 2 * maxParts
 
 /**
- * Parses text that must be one JSON object no deeper than `maxDepth`. Of a key that stands twice the last holds; it
- * is the only one that goes on to a provider, so nobody behind can read the body in another way. Throws
- * `invalid_request`.
+ * Parses text that must be one JSON object no deeper than `maxDepth`, with no key twice in any object: of two, one parser
+ * takes the first and another the last. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
   // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
-  const fault = faultOfShape(text, maxDepth, maxCommas)
-  if (fault !== undefined) throw new GatewayError('invalid_request', { message: fault })
+  const shape = shapeOf(text, maxDepth, maxCommas)
+  if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
   let parsed: unknown
   try {
     parsed = JSON.parse(text)
@@ -108,6 +107,8 @@ export function parseJson(text: string, maxDepth: number, maxCommas = Number.POS
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
   }
+  // JSON.parse keeps the last of two members of one name; then it has made fewer than there are colons.
+  if (membersIn(parsed) < shape.colons) throw repeatedKey(text)
   if (mayPollute(text) && pollutes(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
   }
@@ -117,47 +118,129 @@ export function parseJson(text: string, maxDepth: number, maxCommas = Number.POS
 const quote = 0x22
 const backslash = 0x5c
 
+/** What is wrong with the shape of a text, or how many colons stand outside of its strings. */
+type Shape = { readonly fault: string } | { readonly colons: number }
+
+const tooManyParts = { fault: `The body has more than ${maxParts} objects, arrays and keys.` }
+const anyBlanks = /[ \t\r\n]+/y
+
 /**
- * What is wrong with the shape of a JSON text before it is parsed: brackets outside of strings that nest deeper than
- * `maxDepth`, too many parts, more than `maxCommas`, a number that no double can hold. Reads the text once, without
- * recursion.
+ * The shape of a JSON text, before it is parsed: at fault are brackets outside of strings that nest deeper than
+ * `maxDepth`, too many parts, more than `maxCommas`, and a number that no double can hold. Reads the text once, without
+ * recursion; whether it is JSON is for the parser to say.
  */
-export function faultOfShape(
-  text: string,
-  maxDepth: number,
-  maxCommas = Number.POSITIVE_INFINITY,
-): string | undefined {
+export function shapeOf(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): Shape {
   let depth = 0
-  let parts = 0
+  let opened = 0
+  let colons = 0
   let commas = 0
+  let exponents = 0
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote:
         at = endOfString(text, at)
-        if (at < 0) return undefined
+        if (at < 0) return { colons }
         break
       case 0x5b: // [
       case 0x7b: // {
-        if (++depth > maxDepth) return `The body is nested deeper than ${maxDepth} levels.`
-        if (++parts > maxParts) return `The body has more than ${maxParts} objects, arrays and keys.`
+        if (++depth > maxDepth) return { fault: `The body is nested deeper than ${maxDepth} levels.` }
+        if (++opened + colons > maxParts) return tooManyParts
         break
       case 0x5d: // ]
       case 0x7d: // }
         depth--
         break
       case 0x3a: // :
-        if (++parts > maxParts) return `The body has more than ${maxParts} objects, arrays and keys.`
+        if (opened + ++colons > maxParts) return tooManyParts
         break
       case 0x2c: // ,
-        if (++commas > maxCommas) return `The body has more than ${maxCommas} values.`
+        if (++commas > maxCommas) return { fault: `The body has more than ${maxCommas} values.` }
         break
+      case 0x20:
+      case 0x0a: {
+        // Ten million blanks, one by one, would take as long as all the rest of a body.
+        anyBlanks.lastIndex = at
+        if (anyBlanks.test(text)) at = anyBlanks.lastIndex - 1
+        break
+      }
       case 0x45: // E
       case 0x65: // e
-        if (isInfinite(text, at)) return 'The body holds a number that is too large.'
+        if (isInfinite(text, at)) return { fault: 'The body holds a number that is too large.' }
+        // A value has one `e` at the most, and stands behind a comma, a colon or a bracket: more of them are no JSON.
+        if (++exponents > commas + colons + opened + 1) return { colons }
         break
     }
   }
-  return undefined
+  return { colons }
+}
+
+/** How many members the objects of a parsed body have together. */
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const each of value) if (typeof each === 'object') count += membersIn(each)
+    return count
+  }
+  for (const key in value) {
+    count++
+    const inner = (value as JsonObject)[key]
+    if (typeof inner === 'object') count += membersIn(inner)
+  }
+  return count
+}
+
+/** So many keys are compared to name the one that stands twice; then the error names none. */
+const comparedKeys = 10_000
+
+/** The error for a JSON text in which an object has a key twice: it names the way to the second. */
+function repeatedKey(text: string): GatewayError {
+  const seen: Set<string>[] = []
+  /** Where the scan is at each depth: behind a key, or at a position in an array. */
+  const way: (string | number)[] = []
+  let written = ''
+  for (let at = 0, keys = 0; at < text.length && keys < comparedKeys; at++) {
+    const depth = way.length - 1
+    const position = way[depth]
+    switch (text[at]) {
+      case '"': {
+        const end = endOfString(text, at)
+        written = text.slice(at, end + 1)
+        at = end
+        break
+      }
+      case '[':
+        seen[way.push(0) - 1] = new Set()
+        break
+      case '{':
+        seen[way.push('') - 1] = new Set()
+        break
+      case ']':
+      case '}':
+        way.pop()
+        break
+      case ',':
+        if (typeof position === 'number') way[depth] = position + 1
+        break
+      case ':': {
+        keys++
+        // `"model"` and `"\\u006dodel"` are one key.
+        const key = String(JSON.parse(written))
+        way[depth] = key
+        if (seen[depth]!.has(key)) {
+          const steps = way.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
+          const param = steps.join('').slice(1, 257)
+          return new GatewayError('invalid_request', {
+            message: `The body has the key ${param} twice.`,
+            param,
+          })
+        }
+        seen[depth]!.add(key)
+        break
+      }
+    }
+  }
+  return new GatewayError('invalid_request', { message: 'The body has a key twice in one object.' })
 }
 
 /** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would make it Infinity. */
