@@ -50,6 +50,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     group: groupLimits(config),
     clockBackMs: config.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),
+    anchored: (head) => log.info('head of the ledger', head),
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
@@ -78,6 +79,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     const sweep = startSweep({
       ledger: store.ledger,
       forgetful: [store.idempotency, store.responses, store.retention],
+      anchor: () => store.anchor(),
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),

@@ -2,7 +2,7 @@
 
 import { dayMs } from '../credits/calendar.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger.ts'
-import { CommandFailure, type Context, type Invocation, print } from './context.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault } from './context.ts'
 import { pastDay } from './values.ts'
 import { withStore } from './with-store.ts'
 
@@ -22,10 +22,29 @@ async function auditWhole(context: Context): Promise<void> {
       journal_entries: report.journalEntries,
       head_hash: report.headHash,
       checks: report.checks,
+      replaced: report.replaced,
     },
-    text: [heading, ...linesOf(report)].join('\n'),
+    text: [heading, ...linesOf(report), ...report.replaced.map(replacementLine)].join('\n'),
   })
   requireSound(report, 'the ledger does not hold')
+}
+
+/** Accepts the history that the database has, where an anchored one was cut short or replaced by hand. */
+export async function accept(context: Context, invocation: Invocation): Promise<void> {
+  const reason = invocation.option('reason')?.trim() ?? ''
+  if (reason === '') throw usageFault('--reason takes a sentence: it stays beside the ledger')
+  const { acceptHistory } = await import('../store/backup.ts')
+  const { hasStore } = await import('../store/open.ts')
+  const dataDir = context.config.data_dir
+  if (!hasStore(dataDir)) throw new CommandFailure(`there is no database in ${dataDir}`)
+  const found = acceptHistory(dataDir, reason, context.io.clock())
+  print(context, {
+    json: { accepted: found !== null, found, reason },
+    text:
+      found === null
+        ? 'nothing to accept: nothing that was anchored is missing'
+        : `accepted, although ${found}`,
+  })
 }
 
 async function auditOneDay(context: Context, day: number): Promise<void> {
@@ -70,6 +89,10 @@ function linesOf({ checks }: Pick<AuditReport, 'checks'>): string[] {
   return checks.map(
     ({ name, ok, detail }) => `${ok ? 'ok   ' : 'BROKEN'} ${name}${detail ? `: ${detail}` : ''}`,
   )
+}
+
+function replacementLine({ at, kind, tx, note }: AuditReport['replaced'][number]): string {
+  return `note   ${at}: the history goes on from transaction ${tx} (${kind}: ${note})`
 }
 
 function requireSound({ ok, checks }: Pick<AuditReport, 'ok' | 'checks'>, otherwise: string): void {

@@ -234,6 +234,12 @@ a line. Lines are matched to calls by the provider's id of its answer; lines wit
 Ids found on one side only are normal at the edges of the export's period: --since and --until bound the calls.
 Whatever is found, the exit code is 0; "ok" in the JSON tells whether both sides agree.`
 
+const acceptHelp = `
+The head of the ledger is written beside the database (ledger.anchors) and to the log, so that the audit finds a
+history that was cut short: a write-ahead log thrown away, an older copy in the place of the file. weir restore says by
+itself that it has replaced the history. This is for a copy that was put back by hand, once it is known what is missing.
+`
+
 const auditHelp = `
 An audit of a day takes as long as the day was busy, however large the journal: 10,000 calls a tenth of a second. It
 starts from the hash before the day's first entry and says what only the whole audit can check. The day's entries are
@@ -252,6 +258,12 @@ function ledgerAndCatalog(weir: Command, io: Io): void {
     )
     .addHelpText('after', auditHelp)
   ready(audit, io, async (...given) => (await import('./ledger.ts')).audit(...given))
+  const accept = ledger
+    .command('accept')
+    .description('go on with the history the database has, where an anchored one was cut short or replaced')
+    .requiredOption('--reason <text>', 'why: it is kept, and the audit tells it')
+    .addHelpText('after', acceptHelp)
+  ready(accept, io, async (...given) => (await import('./ledger.ts')).accept(...given))
   const reconciling = ledger
     .command('reconcile')
     .description("compare a provider's usage export with the ledger, call by call")

@@ -225,6 +225,17 @@ export interface AuditReport {
   readonly headHash: string
   /** Each invariant with the first thing that breaks it, if any. */
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
+  /** Where the history was replaced on purpose, by a restore or by hand, oldest first. */
+  readonly replaced: readonly Replacement[]
+}
+
+/** A history that ends, and another that goes on from transaction `tx` of the journal. */
+export interface Replacement {
+  readonly at: string
+  readonly kind: 'restored' | 'accepted'
+  readonly tx: number
+  /** The file that was restored, or the reason that was given. */
+  readonly note: string
 }
 
 /** What an audit of one UTC day has found. It takes as long as the day was busy, whatever the journal has grown to. */

@@ -24,6 +24,8 @@ export function startSweep(parts: {
   readonly ledger: Pick<LedgerStore, 'recover'> & Pick<LedgerUpkeep, 'expire'>
   /** What forgets its own, and says how much of it: idempotency keys, stored responses. */
   readonly forgetful: readonly { sweep(now: number): Promise<number> }[]
+  /** Writes the head of the ledger's hash chain beside the database. */
+  readonly anchor: () => void
   readonly clock: () => number
   readonly everyMs: number
   readonly failed: (error: unknown) => void
@@ -35,6 +37,7 @@ export function startSweep(parts: {
     const expired = await parts.ledger.expire(now)
     let forgotten = 0
     for (const records of parts.forgetful) forgotten += await records.sweep(now)
+    parts.anchor()
     return { recovered, expired, forgotten }
   }
   function run() {

@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Database } from 'bun:sqlite'
+import { anchorsBeside, appendAnchor, headOf, missingAnchor, readAnchors } from './sqlite/anchors.ts'
 import { auditFile } from './sqlite/audit.ts'
 import { databasePath, one, openDatabase, openReader } from './sqlite/connection.ts'
 import { applicationId, schemaVersion } from './sqlite/migrate.ts'
@@ -107,11 +108,39 @@ export function restore(
     chmodSync(copy, 0o600)
     synced(copy)
     const movedAside = swap(copy, target, options.now)
+    anchorReplacement(target, options.now, 'restored', basename(file))
     synced(dataDir)
     return { ...report, movedAside }
   } finally {
     rmSync(work, { recursive: true, force: true })
     lock.release()
+  }
+}
+
+/**
+ * Accepts the history that a data directory has now, although an anchored one was cut short or replaced: for a copy that
+ * was put back by hand. Gives what the anchors had found missing; null, and nothing is changed, when it was nothing.
+ */
+export function acceptHistory(dataDir: string, reason: string, now: number): string | null {
+  const path = databasePath(dataDir)
+  const anchors = readAnchors(anchorsBeside(path))
+  const found = readingFrom(path, (database) => missingAnchor(database, anchors))
+  if (found !== null) anchorReplacement(path, now, 'accepted', reason)
+  return found
+}
+
+/** The history that a database has now is the one that goes on; what was anchored before may be missing. */
+function anchorReplacement(path: string, now: number, kind: 'restored' | 'accepted', note: string): void {
+  const head = readingFrom(path, headOf)
+  appendAnchor(anchorsBeside(path), now, { ...head, kind, note })
+}
+
+function readingFrom<T>(path: string, read: (database: Database) => T): T {
+  const database = openReader(path)
+  try {
+    return read(database)
+  } finally {
+    database.close()
   }
 }
 

@@ -7,6 +7,7 @@ import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
+import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/anchors.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
@@ -27,6 +28,8 @@ export { StoreOpenError } from './sqlite/connection.ts'
 
 /** A lock that another process holds must not stop the event loop for longer than this; the ledger retries by itself. */
 const serverBusyTimeoutMs = 50
+const cutMessage =
+  'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
 const defaultClockBackMs = 3_600_000
 const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
@@ -42,6 +45,8 @@ export interface StoreOptions {
   /** Called with what an operator should know, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
+  /** Called with each head of the chain that is written beside the database, for the log. */
+  readonly anchored?: (head: { readonly transaction: number; readonly hash: string }) => void
   /** How far the clock may be behind the ledger's time before nothing more is admitted, and no server starts. */
   readonly clockBackMs?: number
   readonly retention?: RetentionTimes
@@ -58,6 +63,8 @@ export interface Store {
   readonly signatures: SqliteSignatures
   readonly retention: Retention
   readonly path: string
+  /** Writes the head of the hash chain beside the database, if it has moved. */
+  anchor(): void
   /** Writes what is waiting and closes the file. */
   close(): Promise<void>
 }
@@ -107,6 +114,9 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const path = databasePath(dataDir)
   // With the lock every process that has served before is dead; without it none is known to be.
   const isDead = (owner: string) => lock !== undefined && owner !== serveAs
+  const anchors = new Anchors(anchorsBeside(path), clock, (head) =>
+    options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
+  )
   const times = options.retention ?? defaultRetention
   const signatures = new SqliteSignatures(database, clock, times.signaturesMs)
   // An empty transaction is enough: it takes the buffered rows along.
@@ -118,6 +128,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     limits: { ...defaultGroupLimits, ...options.group },
     riders: [requestLog, signatures],
     isDead,
+    committed: (head) => anchors.committed(head),
   })
 
   const retention = new Retention(database, times)
@@ -128,6 +139,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       register(database, serveAs, clock())
       database.run(`PRAGMA busy_timeout = ${serverBusyTimeoutMs}`)
       spill = succeed(dataDir, ledger, options)
+      const cut = missingAnchor(database, readAnchors(anchorsBeside(path)))
+      if (cut === null) anchors.borneOut()
+      else notice?.(cutMessage, { found: cut })
+      anchors.write(ledger.head())
     }
   } catch (error) {
     database.close()
@@ -151,12 +166,14 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     signatures,
     retention,
     path,
+    anchor: () => anchors.write(ledger.head()),
     async close() {
       retention.close()
       try {
         while (requestLog.waiting && ledger.group.writable) ledger.group.probe(() => undefined)
         if (signatures.waiting) ledger.group.probe(() => undefined)
         await ledger.close()
+        if (anchors.behind) anchors.write(ledger.head())
       } finally {
         requestLog.close()
         spill?.close()

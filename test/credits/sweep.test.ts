@@ -24,6 +24,7 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
   const sweep = startSweep({
     ledger,
     forgetful: [idempotency],
+    anchor: () => store.anchor(),
     clock: () => now,
     everyMs: never,
     failed: () => undefined,
@@ -48,6 +49,7 @@ test('a round that fails rejects, and the next one runs', async () => {
       expire: () => Promise.resolve(0),
     },
     forgetful: [{ sweep: () => Promise.resolve(0) }],
+    anchor: () => undefined,
     clock: () => noon,
     everyMs: never,
     failed: () => undefined,

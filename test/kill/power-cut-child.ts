@@ -20,6 +20,7 @@ const ledger = new SqliteLedger({
   limits: defaultGroupLimits,
   riders: [],
   isDead: () => false,
+  committed: () => undefined,
 })
 await ledger.grant(grantOf('g', 10n ** 15n))
 

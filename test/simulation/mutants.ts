@@ -1,6 +1,6 @@
 // Faults planted in a copy of the ledger, each one that somebody has shipped or could: the simulation must find them.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
@@ -49,7 +49,11 @@ export const mutants: readonly Mutant[] = [
         'return isExpired(lot, now) ? 0n : lot.remaining - lot.pinned',
         'return now < 0 ? 0n : lot.remaining - lot.pinned',
       ],
-      [decide, '|| isExpired(lot, now)) continue', ') continue'],
+      [
+        decide,
+        'if (!funding.includes(lot.pool) || isExpired(lot, now)) continue',
+        'if (!funding.includes(lot.pool)) continue',
+      ],
     ],
   },
   {
@@ -231,6 +235,16 @@ export const mutants: readonly Mutant[] = [
     patches: [[clock, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
   },
   {
+    name: 'the end of the journal is anchored before it is committed',
+    patches: [
+      [
+        group,
+        'this.#commit.run()\n      this.#hooks.committed()',
+        'this.#hooks.committed()\n      this.#commit.run()',
+      ],
+    ],
+  },
+  {
     name: 'the wallets in memory are trusted although another process has written',
     patches: [
       [
@@ -302,6 +316,7 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
   ])
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
   for (const [file, find, replace] of mutant.patches) {
     const path = join(copy, file)
     const parts = readFileSync(path, 'utf8').split(find)

@@ -42,6 +42,11 @@ export class Picture {
     return this.#sql.lotOf.get(source)?.id ?? ''
   }
 
+  /** Of the last line of a transaction; empty when there is none. */
+  hashOf(tx: number): string {
+    return this.#sql.hashOf.get(tx)?.hash.toHex() ?? ''
+  }
+
   /** One account: every lot, every pool, every open call. */
   compare(oracle: Oracle, account: string, tell: Tell): void {
     const lots = oracle.lots.filter((lot) => lot.account === account)
@@ -107,6 +112,9 @@ function differenceOf(row: LotRow, lot: OracleLot): string | null {
 
 function statements(database: Database) {
   return {
+    hashOf: database.prepare<{ hash: Uint8Array }, [number]>(
+      'SELECT hash FROM journal WHERE tx = ? ORDER BY leg DESC LIMIT 1',
+    ),
     lotOf: database.prepare<{ id: string }, [string]>('SELECT id FROM lot WHERE source = ?'),
     lots: database.prepare<LotRow, [string]>(
       'SELECT id, pool, granted, remaining, pinned, expired, refunded FROM lot WHERE account = ?',

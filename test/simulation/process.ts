@@ -1,6 +1,7 @@
 // One gateway process as the simulation sees it: its connection, its ledger, and a record of what it has committed.
 
 import type { Database, Statement } from 'bun:sqlite'
+import type { Head } from '../../src/store/sqlite/anchors.ts'
 import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
 import type { SpillRecord } from '../../src/store/sqlite/ledger-parts.ts'
 import { FaultyDatabase } from './faulty-database.ts'
@@ -36,6 +37,8 @@ export interface World {
   readonly bookedTime: number
   readonly clockBackMs: number
   isDead(owner: string, asker: SimulatedProcess): boolean
+  /** What a process says is the end of the journal, after a commit. */
+  anchored(head: Head): void
   committed(process: SimulatedProcess, entries: readonly Entry[]): void
 }
 
@@ -77,6 +80,7 @@ export class SimulatedProcess {
       limits,
       riders: [],
       isDead: (owner) => world.isDead(owner, this),
+      committed: (head) => world.anchored(head),
     })
     const database = this.database.asDatabase
     this.#sql = {

@@ -3,6 +3,7 @@
 
 import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
 import { minute, noon } from '../credits/support.ts'
+import type { Head } from '../../src/store/sqlite/anchors.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
 import { Oracle, type Answer } from './oracle.ts'
@@ -108,6 +109,10 @@ export class Simulation implements World {
       if (!ended && !process.dead) this.fail(`nobody has answered ${what()}`)
     }
     this.stage.picture.compareAll(this.oracle, (why) => this.fail(why))
+    for (const [tx, hash] of this.#anchors) {
+      if (this.stage.picture.hashOf(tx) !== hash)
+        this.fail(`transaction ${tx} was anchored, and is not in the journal`)
+    }
     this.#auditFile()
   }
 
@@ -164,6 +169,12 @@ export class Simulation implements World {
 
   isDead(owner: string, asker: SimulatedProcess): boolean {
     return this.#lockHolder === asker && !this.#living.has(owner)
+  }
+
+  readonly #anchors = new Map<number, string>()
+
+  anchored({ tx, hash }: Head): void {
+    this.#anchors.set(tx, hash.toHex())
   }
 
   crash(process: SimulatedProcess): void {

@@ -222,6 +222,7 @@ describe('a full disk', () => {
       limits,
       riders: [],
       isDead: () => false,
+      committed: () => undefined,
     }
     const ledger = new SqliteLedger(parts)
     const spill = new SpillFile(dataDir, noon)

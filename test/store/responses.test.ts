@@ -191,6 +191,7 @@ function ledgerOn(dataDir: string) {
     limits: defaultGroupLimits,
     riders: [],
     isDead: () => false,
+    committed: () => undefined,
   })
   const responses = new SqliteResponses(database, ledger, () => noon)
   return { dataDir, database, ledger, responses }

@@ -3,6 +3,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../credits/ledger.ts'
+import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import { openReader } from './connection.ts'
 import { genesis, hashOf, type JournalRow } from './journal.ts'
 
@@ -176,8 +177,11 @@ export const checks: readonly Check[] = [
   },
 ]
 
-/** Checks every invariant of the ledger in one file. Throws only when the file cannot be read at all. */
+export const anchoredHistory = 'the history is the one that was anchored outside the database'
+
+/** Checks every invariant of the ledger in one file, and the anchors beside it. Throws only when the file cannot be read at all. */
 export function auditFile(path: string): AuditReport {
+  const anchors = readAnchors(anchorsBeside(path))
   const database = openReader(path)
   try {
     database.run('BEGIN')
@@ -187,6 +191,7 @@ export function auditFile(path: string): AuditReport {
     const all = [
       result('the file is sound', damage === 'ok' ? null : (damage ?? 'no answer')),
       result('the hash chain verifies', chain.broken),
+      result(anchoredHistory, missingAnchor(database, anchors)),
       ...found,
     ]
     return {
@@ -194,6 +199,7 @@ export function auditFile(path: string): AuditReport {
       journalEntries: chain.entries,
       headHash: Buffer.from(chain.head).toString('hex'),
       checks: all,
+      replaced: replacements(anchors),
     }
   } finally {
     database.close()

@@ -1,8 +1,9 @@
 // Opens the database file the way money needs it, and refuses a library or a file that cannot keep the promise.
 
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
+import { anchorsBeside, readAnchors } from './anchors.ts'
 import { migrate } from './migrate.ts'
 import { isDamage } from './outage.ts'
 import { missingPages } from './truncation.ts'
@@ -35,6 +36,7 @@ export function openDatabase(dataDir: string, now: number): Database {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     const path = databasePath(dataDir)
+    requireNotLost(dataDir)
     // Its log and its index get the mode that the file has when they are made, which is before any row is in it.
     closeSync(openSync(path, 'a', 0o600))
     const database = closingWhole(
@@ -67,6 +69,17 @@ function damaged(dataDir: string, reason: string, cause?: unknown): StoreOpenErr
       `Restore a backup (what is there now is kept aside): weir restore FILE --force --data-dir ${dataDir}`,
     cause,
   )
+}
+
+/** A ledger that was there is never begun anew in silence. */
+function requireNotLost(dataDir: string): void {
+  const path = databasePath(dataDir)
+  const size = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+  if (size(path) > 0 || size(`${path}-wal`) > 0) return
+  const last = readAnchors(anchorsBeside(path)).at(-1)
+  if (!last || last.tx === 0) return
+  const reason = `it is empty, although its ledger had ${last.tx} transactions at ${last.at} (ledger.anchors says so)`
+  throw damaged(dataDir, reason)
 }
 
 /** Refuses a database whose file has lost its end. For a server alone: a command may run beside one that writes. */

@@ -2,6 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Leg, TransactionKind } from '../../credits/wallet.ts'
+import type { Head } from './anchors.ts'
 import { BulkInsert } from './bulk-insert.ts'
 
 export interface JournalRow {
@@ -65,6 +66,16 @@ export class Journal {
   forget(): void {
     this.#rows.forget()
     this.#head = null
+  }
+
+  /** The last transaction that was appended or read; null when nothing has been asked of it since it was forgotten. */
+  get head(): Head | null {
+    return this.#head
+  }
+
+  /** The last transaction, read from the file if need be. */
+  readHead(): Head {
+    return (this.#head ??= this.#load())
   }
 
   /** Appends one transaction, to be written with the group, and returns its number. Its legs must sum to zero. */

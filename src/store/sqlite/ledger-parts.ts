@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { CheckpointCommand, ReleaseCommand, SettleCommand } from '../../credits/ledger.ts'
+import type { Head } from './anchors.ts'
 import type { GroupLimits } from './group-commit.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
 
@@ -26,4 +27,6 @@ export interface LedgerParts {
   readonly riders: readonly Rider[]
   /** Whether a process is dead for certain, whatever its leases say. */
   readonly isDead: (owner: string) => boolean
+  /** Called after every commit with the head of the journal. */
+  readonly committed: (head: Head) => void
 }

@@ -27,6 +27,7 @@ import type {
 import type { Pico } from '../../credits/money.ts'
 import { balanceOf, type Change, type OpenCall } from '../../credits/wallet.ts'
 import { GatewayError } from '../../errors.ts'
+import type { Head } from './anchors.ts'
 import { auditFile } from './audit.ts'
 import { auditDay } from './audit-day.ts'
 import { type CallEnd, CallTable } from './call-table.ts'
@@ -77,6 +78,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
         committed: () => {
           this.#prices.committed()
           for (const rider of parts.riders) rider.committed()
+          if (this.#journal.head) parts.committed(this.#journal.head)
         },
         abandon: () => {
           this.#wallets.forget()
@@ -108,6 +110,14 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
   #write(): void {
     this.#journal.write()
     this.#calls.write()
+  }
+
+  /** The end of the journal as the file has it. */
+  head(): Head {
+    return reading(() => {
+      this.#validate()
+      return this.#journal.readHead()
+    })
   }
 
   now(): number {

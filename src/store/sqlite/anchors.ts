@@ -1,0 +1,159 @@
+// Heads of the hash chain, kept beside the database. A chain alone cannot show that its end is missing: a log that was
+// thrown away, or an older copy put in the place of the file, verifies to its last line. What was anchored must be there.
+
+import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Database } from 'bun:sqlite'
+import { z } from 'zod'
+import type { Replacement } from '../../credits/ledger.ts'
+
+/** The last transaction of a journal, and the hash of its last line. */
+export interface Head {
+  readonly tx: number
+  readonly hash: Uint8Array
+}
+
+const anchorSchema = z.object({
+  at: z.string(),
+  /** `restored` and `accepted` begin a history of their own: what was anchored before them may be missing. */
+  kind: z.enum(['head', 'restored', 'accepted']),
+  tx: z.int().min(0),
+  hash: z.string(),
+  note: z.string().optional(),
+})
+export type Anchor = z.infer<typeof anchorSchema>
+
+/** At most one anchor for so many commits, and one a second; the sweep adds one for what comes after. */
+const everyCommits = 256
+const everyMs = 1_000
+/** A file that has grown beyond this keeps its newest lines only. */
+const mostBytes = 4 * 1024 * 1024
+const keptLines = 1_000
+
+/** The file of anchors that belongs to a database file. */
+export function anchorsBeside(databasePath: string): string {
+  return join(dirname(databasePath), 'ledger.anchors')
+}
+
+/** Every anchor of the file, oldest first; none where there is no file. Lines that are no anchors are left out. */
+export function readAnchors(path: string): Anchor[] {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+    throw error
+  }
+  return text.split('\n').flatMap((line) => anchorOf(line) ?? [])
+}
+
+/** A line that was cut off when its process died is no anchor. */
+function anchorOf(line: string): Anchor | undefined {
+  try {
+    return anchorSchema.safeParse(JSON.parse(line)).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Adds one line. `now` in milliseconds since 1970. */
+export function appendAnchor(path: string, now: number, anchor: Head & Pick<Anchor, 'kind' | 'note'>): void {
+  const { kind, tx, hash, note } = anchor
+  const line: Anchor = {
+    at: new Date(now).toISOString(),
+    kind,
+    tx,
+    hash: hash.toHex(),
+    ...(note && { note }),
+  }
+  appendFileSync(path, `${JSON.stringify(line)}\n`, { mode: 0o600 })
+}
+
+/**
+ * The first anchor that the journal does not bear out, in words; null when all do. `anchors` must have been read
+ * before the database's moment began, or the newest could be of a later one.
+ */
+export function missingAnchor(database: Database, anchors: readonly Anchor[]): string | null {
+  const start = anchors.findLastIndex(({ kind }) => kind !== 'head')
+  const at = database.prepare<{ hash: Uint8Array }, [number]>(
+    'SELECT hash FROM journal WHERE tx = ? ORDER BY leg DESC LIMIT 1',
+  )
+  for (const anchor of anchors.slice(Math.max(0, start))) {
+    const found = at.get(anchor.tx)?.hash
+    if (anchor.tx === 0 || found?.toHex() === anchor.hash) continue
+    const named = `transaction ${anchor.tx}, which was the last one at ${anchor.at},`
+    return found ? `${named} is another one now` : `${named} is not in the journal`
+  }
+  return null
+}
+
+/** The end of a journal, read from its file; transaction 0 for an empty one. */
+export function headOf(database: Database): Head {
+  const last = database
+    .prepare<{ tx: bigint; hash: Uint8Array }, []>(
+      'SELECT tx, hash FROM journal ORDER BY tx DESC, leg DESC LIMIT 1',
+    )
+    .get()
+  return last ? { tx: Number(last.tx), hash: last.hash } : { tx: 0, hash: new Uint8Array(32) }
+}
+
+/** Where a history was replaced on purpose, oldest first. */
+export function replacements(anchors: readonly Anchor[]): Replacement[] {
+  return anchors.flatMap(({ kind, at, tx, note = '' }) => (kind === 'head' ? [] : [{ kind, at, tx, note }]))
+}
+
+/** Writes the heads of a ledger that is at work. A file that cannot be written must not keep a charge from being made. */
+export class Anchors {
+  readonly #path: string
+  readonly #clock: () => number
+  readonly #anchored: (head: Head) => void
+  #last: number | null = null
+  #commits = 0
+  #writtenAt = Number.NEGATIVE_INFINITY
+  #mayThin = false
+
+  constructor(path: string, clock: () => number, anchored: (head: Head) => void) {
+    this.#path = path
+    this.#clock = clock
+    this.#anchored = anchored
+  }
+
+  /** From now on old lines may go: what they say has been found to hold. */
+  borneOut(): void {
+    this.#mayThin = true
+  }
+
+  /** Whether this process has committed something that is not anchored. */
+  get behind(): boolean {
+    return this.#commits > 0
+  }
+
+  /** To be called after every commit with the head that it made durable. */
+  committed(head: Head): void {
+    if (head.tx === this.#last || ++this.#commits < everyCommits) return
+    if (performance.now() - this.#writtenAt >= everyMs) this.write(head)
+  }
+
+  /** Anchors a durable head, unless it is the last one that was. */
+  write(head: Head): void {
+    if (head.tx === this.#last || head.tx === 0) return
+    this.#last = head.tx
+    this.#commits = 0
+    this.#writtenAt = performance.now()
+    try {
+      appendAnchor(this.#path, this.#clock(), { kind: 'head', ...head })
+      if (this.#mayThin && statSync(this.#path).size > mostBytes) this.#thin()
+    } catch {
+      // The log has it, and the next one is tried again.
+    }
+    this.#anchored(head)
+  }
+
+  #thin(): void {
+    const lines = readFileSync(this.#path, 'utf8').trimEnd().split('\n')
+    const old = lines.slice(0, -keptLines).filter((line) => anchorOf(line)?.kind !== 'head')
+    const fresh = `${this.#path}.new`
+    writeFileSync(fresh, [...old, ...lines.slice(-keptLines), ''].join('\n'), { mode: 0o600 })
+    renameSync(fresh, this.#path)
+  }
+}
