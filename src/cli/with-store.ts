@@ -43,12 +43,21 @@ export async function withNewStore<Result>(
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
   const { data_dir, ledger } = context.config
-  const store = openStore(data_dir, { clock: context.io.clock, clockBackMs: ledger.clock_back_ms })
+  const store = openStore(data_dir, {
+    clock: context.io.clock,
+    clockBackMs: ledger.clock_back_ms,
+    notice: (message, facts) => context.io.err(`${noticeText(message, facts)}\n`),
+  })
   try {
     return await work(store)
   } finally {
     await store.close()
   }
+}
+
+function noticeText(message: string, facts: Readonly<Record<string, unknown>>): string {
+  const told = Object.entries(facts).map(([name, value]) => `${name}: ${String(value)}`)
+  return told.length === 0 ? message : `${message} (${told.join(', ')})`
 }
 
 /** The account of an id or e-mail address. Throws CommandFailure when there is none. */

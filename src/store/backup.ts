@@ -5,7 +5,6 @@ import {
   closeSync,
   copyFileSync,
   existsSync,
-  fsyncSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -24,6 +23,7 @@ import { applicationId, schemaVersion } from './sqlite/migrate.ts'
 import { isBusy } from './sqlite/outage.ts'
 import { takeServeLock } from './sqlite/serve-lock.ts'
 import { asideName } from './set-aside.ts'
+import { synced } from './upgrade.ts'
 
 /** Why a backup or a restore was refused, in words for an operator. Nothing has been changed. */
 export class BackupRefused extends Error {
@@ -271,15 +271,5 @@ function workFolder(parent: string, name: string): string {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new BackupRefused(`${parent} cannot be written: ${reason}`, error)
-  }
-}
-
-/** Makes a file's content, or a folder's names, durable. */
-function synced(path: string): void {
-  const handle = openSync(path, 'r')
-  try {
-    fsyncSync(handle)
-  } finally {
-    closeSync(handle)
   }
 }

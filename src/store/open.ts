@@ -8,6 +8,7 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/anchors.ts'
+import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
@@ -82,6 +83,7 @@ export function hasStore(dataDir: string): boolean {
 export function openStore(dataDir: string, options: StoreOptions): Store {
   const lock = options.serveAs === undefined ? undefined : lockFor(dataDir, options)
   try {
+    upgrade(dataDir, options, lock !== undefined)
     return storeIn(dataDir, options, lock)
   } catch (error) {
     lock?.release()

@@ -1,0 +1,139 @@
+// Before a newer program changes an older database: nobody else serves it, and a copy of it as it was is kept.
+
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
+import type { Database } from 'bun:sqlite'
+import { databasePath, one, openDatabase, openReader, StoreOpenError } from './sqlite/connection.ts'
+import { applicationId, schemaVersion } from './sqlite/migrate.ts'
+import { isDamage } from './sqlite/outage.ts'
+import { takeServeLock } from './sqlite/serve-lock.ts'
+
+export interface UpgradeOptions {
+  /** Milliseconds since 1970. */
+  readonly clock: () => number
+  readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
+  /** Bytes that are free where the data directory is. */
+  readonly freeBytes?: (dataDir: string) => number
+}
+
+/** What a migration may need beside the copy, whatever the size of the database. */
+const spareBytes = 16 * 1024 * 1024
+
+/**
+ * Brings an older database to the schema of this program, after it has been copied to `weir.db.v<schema>.bak`. What is
+ * up to date, and what is not there, is left alone. `locked` says whether the caller has the right to serve the data
+ * directory; one that has not is refused beside a server, which must be of an older version. Throws StoreOpenError
+ * for that, and when there is no room for a copy: the database is as it was then.
+ */
+export function upgrade(dataDir: string, options: UpgradeOptions, locked: boolean): void {
+  const schema = olderSchema(databasePath(dataDir))
+  if (schema === undefined) return
+  const lock = locked ? undefined : lockBeside(dataDir, options, schema)
+  try {
+    const copy = keptCopy(dataDir, schema, options)
+    options.notice?.('the database is brought to the schema of this version; a copy of it was made before', {
+      from: schema,
+      to: schemaVersion,
+      copy,
+    })
+    openDatabase(dataDir, options.clock()).close()
+  } finally {
+    lock?.release()
+  }
+}
+
+/** The schema of a database that this program would change; undefined for any other, and for what is none of ours. */
+function olderSchema(path: string): number | undefined {
+  if (!existsSync(path) || statSync(path).size === 0) return undefined
+  let reader: Database | undefined
+  try {
+    reader = openReader(path)
+    const schema = Number(one(reader, 'PRAGMA user_version'))
+    const ours = Number(one(reader, 'PRAGMA application_id')) === applicationId
+    return ours && schema < schemaVersion ? schema : undefined
+  } catch {
+    // What is wrong with it is said by whoever opens it next.
+    return undefined
+  } finally {
+    reader?.close()
+  }
+}
+
+function lockBeside(dataDir: string, { clock }: UpgradeOptions, schema: number): { release(): void } {
+  const lock = takeServeLock(dataDir, clock())
+  if (lock.kind === 'taken') return lock
+  const name = lock.processId === null ? 'another process' : `process ${lock.processId}`
+  throw new StoreOpenError(
+    `${name} serves ${dataDir} with an older version of Weir (schema ${schema}, this program has ${schemaVersion}): ` +
+      'stop it first, or use the program of its version',
+  )
+}
+
+function keptCopy(dataDir: string, schema: number, options: UpgradeOptions): string {
+  const source = databasePath(dataDir)
+  const copy = `${source}.v${schema}.bak`
+  requireRoom(dataDir, sizeOf(source), options.freeBytes ?? freeBytes)
+  const unfinished = `${copy}.unfinished`
+  rmSync(unfinished, { force: true })
+  const reader = openReader(source)
+  try {
+    reader.run('VACUUM INTO ?', [unfinished])
+    chmodSync(unfinished, 0o600)
+    synced(unfinished)
+    // That of an earlier upgrade from the same schema, or of one that did not come to its end.
+    renameSync(unfinished, copy)
+    synced(dataDir)
+    return copy
+  } catch (error) {
+    rmSync(unfinished, { force: true })
+    if (isDamage(error)) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StoreOpenError(`no copy of ${source} could be made before its upgrade: ${reason}`, error)
+  } finally {
+    reader.close()
+  }
+}
+
+/** Room for the copy, and as much again for what the migration writes. */
+function requireRoom(dataDir: string, size: number, free: (dataDir: string) => number): void {
+  const needed = 2 * size + spareBytes
+  const there = free(dataDir)
+  if (there >= needed) return
+  throw new StoreOpenError(
+    `the upgrade of the database needs ${megabytes(needed)} in ${dataDir}, half of it for a copy that is kept, and ` +
+      `${megabytes(there)} are free: make room, or move the data directory`,
+  )
+}
+
+function freeBytes(dataDir: string): number {
+  const { bavail, bsize } = statfsSync(dataDir)
+  return bavail * bsize
+}
+
+function sizeOf(path: string): number {
+  const wal = `${path}-wal`
+  return statSync(path).size + (existsSync(wal) ? statSync(wal).size : 0)
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1_000_000)} MB`
+}
+
+/** Makes a file's content, or a folder's names, durable. */
+export function synced(path: string): void {
+  const handle = openSync(path, 'r')
+  try {
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+}
