@@ -38,7 +38,7 @@ export async function loweredFor(
   const native = isPrivate
     ? undefined
     : nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
-  if (native) return { ...native, warnings: [], passthrough: true }
+  if (native) return { ...native, passthrough: true }
   const { request: told, warnings: untold } = requestFor(call, outbound)
   const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)

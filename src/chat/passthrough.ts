@@ -15,6 +15,7 @@ import type { AnswerContext, Bill, ClientProtocolId, InboundRequest, Target } fr
 import { bytesOf, encodeFrame, SseDecoder } from '../protocols/sse.ts'
 import type { Provider } from '../providers/provider.ts'
 import { transportFault } from './fault-error.ts'
+import type { Lowered } from './lower.ts'
 import { MessagesChannel } from './passthrough-messages.ts'
 import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './stream-channel.ts'
 import { type TranslateChannel, wholeChannel } from './translate.ts'
@@ -34,7 +35,7 @@ export function nativeMessages(
   { body, envelope }: InboundRequest,
   target: Target,
   outputBound: number | undefined,
-): { path: string; headers: Readonly<Record<string, string>>; body: string } | undefined {
+): Omit<Lowered, 'passthrough'> | undefined {
   const speak = client === 'anthropic-messages' && provider.protocol === client
   if (!speak || provider.passthrough !== 'native' || outputBound !== envelope.maxOutputTokens)
     return undefined

@@ -247,10 +247,10 @@ describe('thinking', () => {
 })
 
 describe('between a client of Anthropic and Anthropic', () => {
-  /** The recorded body with what only Anthropic reads: it goes on although nobody here has a word for it. */
+  /** The recorded body with what only Anthropic reads: its blocks go on although nobody here has a word for them. */
   const native = {
     ...request('anthropic/recorded'),
-    mystery: { of: 'tomorrow' },
+    context_management: { edits: [] },
     messages: [
       {
         role: 'user',
@@ -300,6 +300,16 @@ describe('between a client of Anthropic and Anthropic', () => {
     expect(response.status).toBe(200)
     expect(response.headers.get('x-weir-warnings')).toBeNull()
     expect(seen).toEqual({ ...native, model: 'recorded' } as unknown as JsonObject)
+  })
+
+  test('a field that nobody here knows stays behind, and all the others go on', async () => {
+    playing = named('anthropic', 'elm48ae30')
+    const { response, seen } = await send({ ...native, mystery: { of: 'tomorrow' }, container: 'c_1' })
+    expect(response.headers.get('x-weir-warnings')).toContain('mystery')
+    expect(response.headers.get('x-weir-warnings')).toContain('container')
+    expect(seen).toEqual({ ...native, model: 'recorded' } as unknown as JsonObject)
+    const strict = await send({ ...native, mystery: { of: 'tomorrow' }, strict: true })
+    expect(strict.response.status).toBe(400)
   })
 
   test('a request whose output the gateway bounds goes on with that bound', async () => {

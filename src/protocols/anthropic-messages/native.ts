@@ -2,12 +2,12 @@
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
-import type { AnswerContext, Bill, LoweredRequest, Target } from '../protocol.ts'
+import type { AnswerContext, Bill, LoweredRequest, Target, Warning } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import { betaHeader } from './betas.ts'
 import { isCarried } from './carried-reasoning.ts'
 import { costFields } from './answer-fields.ts'
-import { changesNoPrice } from './own-fields.ts'
+import { kindOfField } from './own-fields.ts'
 import { gatewayFields } from './request-schema.ts'
 import type { AnthropicQuirks } from './schema.ts'
 import { lostItsThinking, type Turn } from './turns.ts'
@@ -15,12 +15,11 @@ import { lostItsThinking, type Turn } from './turns.ts'
 // ---- the request ------------------------------------------------------------------------------------------
 
 /**
- * Whether the client's own body may go on: it holds no field that might cost what nobody is charged, names no address
- * that the provider cannot read, holds nothing of a turn that another provider made, and does not ask Claude to go on
- * thinking in a turn that has lost its thoughts.
+ * Whether the client's own body may go on: it names no address that the provider cannot read, holds nothing of a turn
+ * that another provider made, and does not ask Claude to go on thinking in a turn that has lost its thoughts.
  */
 export function isNative(body: JsonObject): boolean {
-  if (!changesNoPrice(body, gatewayFields) || !Array.isArray(body.messages)) return false
+  if (!Array.isArray(body.messages)) return false
   // The API refuses it; translated, the request goes without thinking and with a warning.
   if (isObject(body.thinking) && body.thinking.type === 'enabled' && lostItsThinking(turnsIn(body.messages)))
     return false
@@ -58,19 +57,34 @@ function isNativeBlock(block: Json): boolean {
   return !Array.isArray(content) || content.every(isNativeBlock)
 }
 
-/** The client's body for Anthropic: every field it sent but those of ours, under the model's name there. */
+/**
+ * The client's body for Anthropic, under the model's name there: without the gateway's own fields, and without those
+ * that have another price or that nobody here knows, each of which is named.
+ */
 export function nativeRequest(
-  sent: JsonObject,
+  { betas, ...sent }: JsonObject,
   { model, quirks }: Target<AnthropicQuirks>,
-): Pick<LoweredRequest, 'path' | 'headers' | 'body'> {
-  const { betas, ...body }: JsonObject = { ...sent, model }
-  for (const field of gatewayFields) delete body[field]
+): LoweredRequest {
+  const body: JsonObject = {}
+  const warnings: Warning[] = []
+  for (const [field, value] of Object.entries(sent)) {
+    if (gatewayFields.includes(field)) continue
+    const kind = kindOfField(field, value)
+    if (kind === 'known') body[field] = value
+    else if (value !== null) warnings.push({ param: field, message: unsent[kind] })
+  }
   return {
     path: quirks.path,
     headers: { 'anthropic-version': quirks.version, ...betaHeader([...quirks.betas], betas) },
-    body,
+    body: { ...body, model },
+    warnings,
   }
 }
+
+const unsent = {
+  priced: 'The prices here are those without it; dropped.',
+  unknown: 'It is not known to be free of charge; dropped.',
+} as const
 
 // ---- the answer -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // Which fields of a client's body may go to Claude as the client wrote them: an allow-list, because a field nobody here
 // knows may have a price of its own, as a faster mode, another region and the tools that Anthropic runs have.
 
-import type { Json, JsonObject } from '../../conversation/request.ts'
+import type { Json } from '../../conversation/request.ts'
 
 /** Fields that no other protocol has and that change no price; a client that sends them means them. */
 export const passedFields: ReadonlySet<string> = new Set([
@@ -54,10 +54,8 @@ export function isTiered(field: string): boolean {
   return Object.hasOwn(standardValues, field)
 }
 
-/** Whether every field of a body is known to change no price. */
-export function changesNoPrice(body: JsonObject, ours: readonly string[]): boolean {
-  return Object.entries(body).every(([field, value]) => {
-    if (isTiered(field)) return !isPricedApart(field, value)
-    return protocolFields.has(field) || passedFields.has(field) || ours.includes(field) || value === null
-  })
+/** What a field of the client's own body may be to Anthropic: known, of another price, or unknown here. */
+export function kindOfField(field: string, value: Json | undefined): 'known' | 'priced' | 'unknown' {
+  if (isPricedApart(field, value)) return 'priced'
+  return isTiered(field) || protocolFields.has(field) || passedFields.has(field) ? 'known' : 'unknown'
 }

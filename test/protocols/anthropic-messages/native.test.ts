@@ -3,23 +3,36 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { betaHeader } from '../../../src/protocols/anthropic-messages/betas.ts'
-import { isNative } from '../../../src/protocols/anthropic-messages/native.ts'
+import { nativeRequest } from '../../../src/protocols/anthropic-messages/native.ts'
+import { defaultQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
+import { targetsLike } from '../../support/conversation.ts'
 
-describe('a body is told anew', () => {
+describe('of a body', () => {
   const messages = [{ role: 'user', content: 'Hi.' }]
-  test.each<[JsonObject, boolean]>([
-    [{}, true],
-    [{ service_tier: 'auto' }, true],
-    [{ service_tier: 'standard_only' }, true],
-    [{ service_tier: null, speed: 'standard', mcp_servers: [] }, true],
+  const target = targetsLike({ model: 'claude', provider: 'anthropic', quirks: defaultQuirks })()
+
+  test.each<[JsonObject, JsonObject]>([
+    [{}, {}],
+    [{ service_tier: 'auto' }, { service_tier: 'auto' }],
+    [{ service_tier: 'standard_only' }, { service_tier: 'standard_only' }],
+    [
+      { speed: 'standard', mcp_servers: [] },
+      { speed: 'standard', mcp_servers: [] },
+    ],
+    [{ context_management: { edits: [] } }, { context_management: { edits: [] } }],
     // Of a tier that nobody here knows the price is not known either.
-    [{ service_tier: 'flash' }, false],
-    [{ speed: 'fast' }, false],
-    [{ inference_geo: 'us' }, false],
-    [{ mcp_servers: [{ type: 'url', url: 'https://mcp.example' }] }, false],
-    [{ fallbacks: [{ model: 'claude' }] }, false],
-  ])('where it asks for what has another price: %p may go on as it is: %p', (asked, may) => {
-    expect(isNative({ messages, ...asked })).toBe(may)
+    [{ service_tier: 'flash' }, {}],
+    [{ speed: 'fast' }, {}],
+    [{ inference_geo: 'us' }, {}],
+    [{ mcp_servers: [{ type: 'url', url: 'https://mcp.example' }] }, {}],
+    [{ fallbacks: [{ model: 'claude' }] }, {}],
+    [{ container: 'c_1' }, {}],
+    [{ a_field_of_tomorrow: true }, {}],
+  ])('%p goes on as %p: what has another price is named', (asked, sent) => {
+    const { body, warnings } = nativeRequest({ messages, ...asked }, target)
+    expect(body).toEqual({ messages, ...sent, model: 'claude' })
+    const dropped = Object.keys(asked).filter((field) => !Object.hasOwn(sent, field))
+    expect(warnings.map(({ param }) => param)).toEqual(dropped)
   })
 })
 
