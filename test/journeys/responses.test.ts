@@ -169,7 +169,10 @@ describe('a response', () => {
   })
 
   test('tells what of the request is left out, or refuses it where it is strict', async () => {
-    const tools = [functionTool('weather'), { type: 'web_search' }] as Tool[]
+    const tools = [
+      functionTool('weather'),
+      { type: 'web_search', external_web_access: false },
+    ] as unknown as Tool[]
     const request = { model: 'sim/echo', input: 'Hello', tools, truncation: 'auto' } as const
     const { data, response } = await client.responses.create(request).withResponse()
     const { warnings } = data as unknown as { warnings: { param: string }[] }

@@ -4,6 +4,7 @@ import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../con
 import { isObject } from '../json.ts'
 import { warnInto, type Warn } from '../lowering.ts'
 import type { Warning } from '../protocol.ts'
+import { fateOf, toolRefused } from '../served-tools.ts'
 import { effortIn } from './read-request.ts'
 
 /** Fields that are told in other words, or that change nothing of the answer. */
@@ -18,7 +19,10 @@ const unsaid: ReadonlySet<string> = new Set([
 /** The longest name of a user that every provider takes. */
 const longestUser = 64
 
-/** Every field of `rest` goes: other providers refuse a field that they do not know, or read it as another. */
+/**
+ * Every field of `rest` goes: other providers refuse a field that they do not know, or read it as another. Throws
+ * GatewayError `unsupported_parameter` for a tool that only Anthropic's models know.
+ */
 export function abroad(request: ChatRequest): { request: ChatRequest; warnings: readonly Warning[] } {
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
@@ -40,9 +44,9 @@ export function abroad(request: ChatRequest): { request: ChatRequest; warnings: 
 
 /** Tools without a schema of the client's: other models have never heard of them. */
 function dropTools(tools: Json | undefined, warn: Warn): void {
-  if (!Array.isArray(tools)) return
-  for (const tool of tools.filter(isObject)) {
-    warn('tools', `A tool of the type ${JSON.stringify(tool.type)} is Anthropic's own; dropped.`)
+  for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
+    if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
+    warn('tools', `A tool of type ${JSON.stringify(tool.type)} was left out: only Anthropic has it.`)
   }
 }
 

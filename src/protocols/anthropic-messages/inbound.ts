@@ -12,6 +12,7 @@ import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from './carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
 import { readRequest } from './read-request.ts'
+import { fateOf, toolRefused } from '../served-tools.ts'
 import { checked, type MessagesRequest } from './request-schema.ts'
 
 export const inbound: Inbound = {
@@ -43,18 +44,10 @@ function parse(body: unknown): InboundRequest {
   }
 }
 
-/** Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone. */
-const clientRun = /^custom$|^(bash|text_editor|computer|memory)_\d{8}$|^tool_search_tool_/
-
 /** Throws `unsupported_parameter` for a tool that Anthropic itself would run: nobody knows before what it will cost. */
 function refuseProviderRun({ tools }: MessagesRequest): void {
   for (const [index, { type }] of (tools ?? []).entries()) {
-    if (type == null || clientRun.test(type)) continue
-    const param = `tools.${index}.type`
-    throw new GatewayError('unsupported_parameter', {
-      message: `${param}: Tools that a provider runs, as ${JSON.stringify(type)}, are not served.`,
-      param,
-    })
+    if (fateOf('anthropic-messages', { type }) === 'refused') throw toolRefused(type!, `tools.${index}.type`)
   }
 }
 

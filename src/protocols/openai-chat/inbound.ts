@@ -6,6 +6,7 @@ import { GatewayError } from '../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject } from '../json.ts'
 import { safeParsed } from '../safe-parse.ts'
+import { fateOf, toolRefused } from '../served-tools.ts'
 import { keepaliveComment } from '../sse.ts'
 import type { Envelope, Inbound, InboundRequest, Routing } from '../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
@@ -91,13 +92,11 @@ function refuseOtherEndpoints(body: JsonObject): void {
 function refuseUnservedTools(body: JsonObject): void {
   if (Array.isArray(body['tools'])) {
     for (const [i, tool] of body['tools'].entries()) {
-      const type = isObject(tool) ? tool['type'] : undefined
-      if (typeof type === 'string' && type !== 'function')
-        throw unsupportedParam(`tools[${i}].type`, 'Only function tools are served.')
+      if (isObject(tool) && fateOf('openai-chat', tool) === 'refused')
+        throw toolRefused(String(tool['type']), `tools[${i}].type`)
     }
   }
-  if (body['web_search_options'] != null)
-    throw unsupportedParam('web_search_options', 'Web search is not served.')
+  if (body['web_search_options'] != null) throw toolRefused('web_search', 'web_search_options')
 }
 
 /** What no single field shows: results without a call, choices of tools that are not there. */

@@ -21,6 +21,7 @@ import { present } from '../openai-chat/read-request.ts'
 import { chatCompletionRequest } from '../openai-chat/schema.ts'
 import type { Envelope, Warning } from '../protocol.ts'
 import { safeParsed } from '../safe-parse.ts'
+import { fateOf, toolRefused } from '../served-tools.ts'
 import { readItems } from './inbound-items.ts'
 import {
   type FunctionToolItem,
@@ -75,8 +76,8 @@ function refuseUnserved(request: ResponsesRequest): void {
 // ---- what the request leaves to others --------------------------------------------------------------------
 
 /**
- * What of the request is dropped, whoever serves it. Throws `unsupported_parameter` for the first of it where the
- * request is strict.
+ * What of the request is dropped, whoever serves it. Throws `unsupported_parameter` for a tool that is not served, and
+ * for the first of what is dropped where the request is strict.
  */
 export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   const dropped: Warning[] = []
@@ -85,13 +86,11 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
     if (!isKnown(item)) drop(`input[${at}]`, `An item of type '${named(kindOf(item))}' was left out.`)
   }
   for (const [at, tool] of (request.tools ?? []).entries()) {
-    if (tool.type !== 'function') {
-      drop(`tools[${at}]`, `A tool of type '${named(tool.type)}' was left out: only functions are served.`)
-    }
+    const fate = fateOf('openai-responses', tool)
+    if (fate === 'refused') throw toolRefused(tool.type, `tools[${at}].type`)
+    if (fate === 'left-out') drop(`tools[${at}]`, `A tool of type '${named(tool.type)}' was left out.`)
   }
-  if (request.tool_choice != null && readToolChoice(request) === undefined) {
-    drop('tool_choice', 'It was left out: what it names is not among the tools that are served.')
-  }
+  refuseUnservedChoice(request)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
   if (request.truncation === 'auto') {
     drop('truncation', 'The input is not shortened: one that is too long for the model is refused.')
@@ -101,6 +100,18 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
     throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
   }
   return dropped
+}
+
+/** Throws `unsupported_parameter` for a choice that leaves no tool that is served. */
+function refuseUnservedChoice(request: ResponsesRequest): void {
+  const choice = request.tool_choice
+  if (choice == null || readToolChoice(request) !== undefined) return
+  // Without any tool it contradicts itself, which is said elsewhere.
+  if ((request.tools ?? []).length === 0 && choice === 'required') return
+  if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
+    throw toolRefused(choice.type, 'tool_choice.type')
+  }
+  throw unsupportedParam('tool_choice', 'it allows no tool that is served.')
 }
 
 /** A name that a client made up, short enough for a header. */

@@ -52,13 +52,18 @@ describe('how hard to think', () => {
   })
 })
 
-test.each(['bash_20250124', 'computer_20250124', 'tool_search_tool_regex_20251119'])(
-  'a tool of the type %s is dropped by name, and those of the client stay',
+const own = { name: 'lookup', input_schema: { type: 'object' } }
+
+test('the search among tools is left out by name, and those of the client stay', () => {
+  const { request, warned } = abroad({ tools: [{ type: 'tool_search_tool_regex_20251119', name: 'x' }, own] })
+  expect(request.tools.map(({ name }) => name)).toEqual(['lookup'])
+  expect(warned).toEqual(['tools'])
+})
+
+test.each(['bash_20250124', 'computer_20250124'])(
+  'a tool of type %s is refused: no other model knows it',
   (type) => {
-    const own = { name: 'lookup', input_schema: { type: 'object' } }
-    const { request, warned } = abroad({ tools: [{ type, name: 'x' }, own] })
-    expect(request.tools.map(({ name }) => name)).toEqual(['lookup'])
-    expect(warned).toEqual(['tools'])
+    expect(() => abroad({ tools: [{ type, name: 'x' }, own] })).toThrow(type)
   },
 )
 

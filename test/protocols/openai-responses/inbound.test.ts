@@ -52,11 +52,18 @@ describe('a request', () => {
       name: 'f',
       arguments: '{}',
     }))
-    const { messages, tools } = callOf({ model: 'lab/model', ...body }, [], {
+    const sent = (request['tools'] ?? []) as JsonObject[]
+    const functions = sent.filter((tool) => tool['type'] === 'function')
+    if (functions.length < sent.length) {
+      // A tool that the provider ran is not served here.
+      const at = sent.findIndex((tool) => tool['type'] !== 'function')
+      const named = ['unsupported_parameter', `tools[${at}].type`]
+      expect(refusal({ ...body, tools: sent }, { history })).toEqual(named)
+    }
+    const { messages, tools } = callOf({ model: 'lab/model', ...body, tools: functions }, [], {
       history,
     }).request.toChatRequest()
     expect(messages.length).toBeGreaterThan(0)
-    const functions = ((request['tools'] ?? []) as JsonObject[]).filter((tool) => tool['type'] === 'function')
     expect(tools.map(({ name }): unknown => name)).toEqual(functions.map((tool) => tool['name']))
     const texts = JSON.stringify(messages)
     if (typeof input === 'string') expect(texts).toContain(JSON.stringify(input))
@@ -162,11 +169,7 @@ describe('a request', () => {
     ['no number of tokens', { input: 'x', max_output_tokens: 0 }, ['invalid_request', 'max_output_tokens']],
     ['messages', { messages: [] }, ['wrong_endpoint', 'messages']],
     ['the background', { input: 'x', background: true }, ['unsupported_parameter', 'background']],
-    [
-      'another tool, strictly',
-      { input: 'x', strict: true, tools: [{ type: 'mcp' }] },
-      ['unsupported_parameter', 'tools[0]'],
-    ],
+    ['another tool', { input: 'x', tools: [{ type: 'mcp' }] }, ['unsupported_parameter', 'tools[0].type']],
     [
       'another item, strictly',
       { input: [{ type: 'web_search_call' }], strict: true },
@@ -239,8 +242,12 @@ describe('a request', () => {
         { type: 'web_search_call', id: 'ws_1' },
         { type: 'custom_tool_call' },
       ],
-      tools: [{ type: 'web_search_preview' }, ...tools, { type: 'custom', name: 'apply_patch' }],
-      tool_choice: { type: 'web_search_preview' },
+      // Codex sends both with every request.
+      tools: [
+        { type: 'web_search', external_web_access: false },
+        ...tools,
+        { type: 'namespace', name: 'agents', tools: [] },
+      ],
       truncation: 'auto',
       no_such_field: { at: 'all' },
     })
@@ -249,7 +256,6 @@ describe('a request', () => {
       'input[2]',
       'tools[0]',
       'tools[2]',
-      'tool_choice',
       'truncation',
     ])
     const chat = request.toChatRequest()

@@ -1,0 +1,55 @@
+// Which types of tools are served, for clients of every protocol: one table, so that a type is opened in one place and
+// refused everywhere in the same words.
+
+import type { Json } from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
+import { isObject } from './json.ts'
+
+/** `left-out`: the client sends it with every request, wanted or not, and works without; it is named in a warning. */
+type Fate = 'served' | 'left-out' | 'refused'
+
+interface Rule {
+  readonly type: RegExp
+  readonly fate: Exclude<Fate, 'refused'>
+  /** Only tools of which this is true. */
+  readonly where?: (tool: { readonly [field: string]: unknown }) => boolean
+}
+
+/** By the protocol the client speaks; the first rule that fits holds, a type without one is refused. */
+const rules: Readonly<
+  Record<'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'messages-elsewhere', readonly Rule[]>
+> = {
+  'openai-chat': [{ type: /^function$/, fate: 'served' }],
+  'openai-responses': [
+    { type: /^function$/, fate: 'served' },
+    // Codex sends both with every request, unless its user says otherwise: its helpers, and a search of stored pages.
+    { type: /^namespace$/, fate: 'left-out' },
+    { type: /^web_search/, fate: 'left-out', where: (tool) => tool['external_web_access'] === false },
+  ],
+  // Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone.
+  'anthropic-messages': [
+    { type: /^custom$|^(bash|text_editor|computer|memory)_\d{8}$|^tool_search_tool_/, fate: 'served' },
+  ],
+  // The same client at a provider that is not Anthropic's: without the search all tools are shown at once.
+  'messages-elsewhere': [
+    { type: /^custom$/, fate: 'served' },
+    { type: /^tool_search_tool_/, fate: 'left-out' },
+  ],
+}
+
+/** What becomes of a client's tool. One without a type is a function in every protocol that allows it. */
+export function fateOf(protocol: keyof typeof rules, tool: Json | object): Fate {
+  const fields: { readonly [field: string]: unknown } = isObject(tool) ? tool : {}
+  const { type } = fields
+  if (typeof type !== 'string') return 'served'
+  const rule = rules[protocol].find((each) => each.type.test(type) && each.where?.(fields) !== false)
+  return rule?.fate ?? 'refused'
+}
+
+/** The error for a tool of this type; `param` is where it stands, in the client's notation. */
+export function toolRefused(type: string, param: string): GatewayError {
+  return new GatewayError('unsupported_parameter', {
+    message: `'${param}' cannot be honoured: tools of type ${JSON.stringify(type.slice(0, 64))} are not served here, only functions are.`,
+    param,
+  })
+}

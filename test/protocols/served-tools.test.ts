@@ -1,0 +1,104 @@
+// Tools that are not served: the same error for clients of all three protocols.
+
+import { describe, expect, test } from 'bun:test'
+import type { JsonObject } from '../../src/conversation/request.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { asks, type Client, lowered, routeTo } from '../chat/routes.ts'
+
+const lab = routeTo('lab', 'm', false)
+
+async function answerTo(client: Client, more: JsonObject) {
+  try {
+    const { warnings } = await lowered(asks(client, more), lab)
+    return { warned: warnings.map(({ param }) => param) }
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return { code: error.code, param: error.details.param, message: error.message }
+  }
+}
+
+const functions: Readonly<Record<Client, JsonObject>> = {
+  chat: { type: 'function', function: { name: 'f' } },
+  responses: { type: 'function', name: 'f' },
+  messages: { name: 'f', input_schema: { type: 'object' } },
+}
+const clients: readonly Client[] = ['chat', 'responses', 'messages']
+const place: Readonly<Record<Client, string>> = {
+  chat: 'tools[1].type',
+  responses: 'tools[1].type',
+  messages: 'tools.1.type',
+}
+
+describe.each([
+  'web_search',
+  'web_search_preview',
+  'web_search_20250305',
+  'web_fetch_20250910',
+  'file_search',
+  'code_interpreter',
+  'code_execution_20250825',
+  'image_generation',
+  'mcp',
+  'mcp_toolset',
+  'custom_grammar',
+  'local_shell',
+  'apply_patch',
+  'computer_use_preview',
+  'a_type_of_tomorrow',
+])('a tool of type %s', (type) => {
+  test.each(clients)('is refused by name for a client of %s', async (client) => {
+    expect(await answerTo(client, { tools: [functions[client], { type, name: 'x' }] })).toEqual({
+      code: 'unsupported_parameter',
+      param: place[client],
+      message: `'${place[client]}' cannot be honoured: tools of type "${type}" are not served here, only functions are.`,
+    })
+  })
+})
+
+describe('a tool that Anthropic defines and its clients run', () => {
+  const tools = [{ type: 'bash_20250124', name: 'bash' }]
+
+  test('goes to Claude', async () => {
+    const { body } = await lowered(
+      asks('messages', { tools }),
+      routeTo('anthropic', 'claude-sonnet-4-5', true),
+    )
+    expect(body).toMatchObject({ tools })
+  })
+
+  test('is refused for the models of others', async () => {
+    expect(await answerTo('messages', { tools })).toMatchObject({
+      code: 'unsupported_parameter',
+      param: 'tools',
+    })
+  })
+})
+
+describe('what Codex sends with every request', () => {
+  const sent: JsonObject[] = [
+    { type: 'namespace', name: 'agents', tools: [] },
+    { type: 'web_search', external_web_access: false },
+  ]
+
+  test('is left out and named', async () => {
+    const tools = [functions.responses, ...sent]
+    expect(await answerTo('responses', { tools })).toEqual({ warned: ['tools[1]', 'tools[2]'] })
+  })
+
+  test('is refused where it is strict', async () => {
+    const tools = [functions.responses, ...sent]
+    const answer = await answerTo('responses', { tools, strict: true })
+    expect(answer).toMatchObject({ code: 'unsupported_parameter', param: 'tools[1]' })
+  })
+})
+
+describe('a choice of tools that are not served', () => {
+  test.each<[JsonObject, string]>([
+    [{ tool_choice: { type: 'web_search_preview' } }, 'tool_choice.type'],
+    [{ tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'mcp' }] } }, 'tool_choice'],
+    [{ tools: [{ type: 'namespace' }], tool_choice: 'required' }, 'tool_choice'],
+  ])('%j', async (more, param) => {
+    const answer = await answerTo('responses', { tools: [functions.responses], ...more })
+    expect(answer).toMatchObject({ code: 'unsupported_parameter', param })
+  })
+})
