@@ -477,7 +477,7 @@ const largeRequest = (model: string) => ({
       input_schema: { type: 'object' as const, properties: { path: { type: 'string' } }, required: ['path'] },
       ...(at === 11 ? { cache_control: { type: 'ephemeral' as const } } : {}),
     })),
-    { type: 'bash_20250124' as const, name: 'bash' as const },
+    { type: 'tool_search_tool_regex_20251119' as const, name: 'tool_search_tool_regex' as const },
   ],
   messages: [
     {
@@ -539,7 +539,7 @@ describe('a large request', () => {
         'thinking',
       ])
       expect(seen.body).not.toContain('cache_control')
-      expect(seen.body).not.toContain('bash_20250124')
+      expect(seen.body).not.toContain('tool_search_tool')
       expect(seen.body.match(/"tool_\d+"/g)).toHaveLength(12)
       expect(data.warnings?.map(({ param }) => param)).toContain('context_management')
       expect(data.warnings?.map(({ param }) => param)).toContain('tools')

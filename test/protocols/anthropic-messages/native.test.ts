@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { betaHeader } from '../../../src/protocols/anthropic-messages/betas.ts'
-import { nativeRequest } from '../../../src/protocols/anthropic-messages/native.ts'
+import { isNative, nativeRequest } from '../../../src/protocols/anthropic-messages/native.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
