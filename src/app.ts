@@ -8,10 +8,12 @@ import { media } from './chat/inline-media.ts'
 import { RetryBudget } from './chat/retry-budget.ts'
 import { Slots } from './chat/slots.ts'
 import { Watchdog } from './chat/watchdog.ts'
-import { baseUrlOf, type ProviderFact, type StartFacts } from './cli/banner.ts'
+import type { StartFacts } from './cli/banner.ts'
 import { firstRun } from './cli/first-run.ts'
+import { listenFault } from './cli/listen-fault.ts'
 import { answering, Discovery, type Live, liveOf, watchServers } from './cli/live.ts'
-import { type Config, reasonOf, secretsOf } from './config.ts'
+import { startFacts } from './cli/start-facts.ts'
+import { type Config, secretsOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
 import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
@@ -23,10 +25,7 @@ import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
 import { secretFilter } from './observe/secret-filter.ts'
 import { outbounds } from './protocols/registry.ts'
-import type { LocalServer } from './providers/local-servers.ts'
-import { providers as rows } from './providers/registry.ts'
 import { openStore, type Store } from './store/open.ts'
-import { version } from './version.ts'
 
 export interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
@@ -85,7 +84,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
     })
     return {
-      facts: factsOf(config, server, live, servers, ownerKey),
+      facts: startFacts(config, server.port ?? config.server.port, live, ownerKey),
       stop: () => {
         watch.stop()
         sweep.stop()
@@ -130,12 +129,7 @@ async function listenOrClose(
     return listen(config, service)
   } catch (cause) {
     await store.close()
-    const { host, port } = config.server
-    // Bun asks whether the port is in use, also where it is the address that does not exist.
-    throw new Error(
-      `cannot listen on ${host}:${port} (${reasonOf(cause)}): another program uses the port, or this machine has no such address`,
-      { cause },
-    )
+    throw listenFault(config.server, cause)
   }
 }
 
@@ -260,46 +254,6 @@ function liveCatalog(live: Live): Catalog {
     list: (filter) => live.catalog.list(filter),
     count: (servedBy) => live.catalog.count(servedBy),
   }
-}
-
-function factsOf(
-  config: Config,
-  server: Server,
-  live: Live,
-  servers: readonly LocalServer[],
-  owner: StartFacts['owner'],
-): RunningGateway['facts'] {
-  const port = server.port ?? config.server.port
-  const baseUrl = baseUrlOf(config.server.host, port)
-  return {
-    version,
-    listen: `${config.server.host}:${port}`,
-    baseUrl,
-    console: undefined,
-    docs: baseUrl.replace(/\/v1$/, '/docs'),
-    providers: providerFacts(config, live, servers),
-    catalog: { date: live.catalog.date, models: live.catalog.count() },
-    tryModel: 'sim/echo',
-    owner,
-  }
-}
-
-function providerFacts(config: Config, live: Live, servers: readonly LocalServer[]): ProviderFact[] {
-  const found = new Map(servers.map((server) => [server.id, server.models.length]))
-  const ids = [...new Set([...live.providers.keys(), ...rows.filter(needsKey).map(({ id }) => id)])]
-  return ids.map((id): ProviderFact => {
-    const provider = live.providers.get(id)
-    const models = found.get(id)
-    if (config.providers[id]?.disabled) return { id, standing: 'disabled' }
-    if (provider?.transport === 'builtin') return { id, standing: 'builtin' }
-    if (models !== undefined) return { id, standing: models > 0 ? 'found' : 'not-found', models }
-    if (provider?.keys[0] === undefined && provider !== undefined) return { id, standing: 'found' }
-    return { id, standing: provider ? 'key' : 'no-key' }
-  })
-}
-
-function needsKey(row: (typeof rows)[number]): boolean {
-  return row.auth.kind !== 'none' && !row.local
 }
 
 /**

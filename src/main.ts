@@ -13,6 +13,9 @@ process.stdout.on('error', (error: Error & { code?: string }) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1)
 })
 
+// Nor is a terminal that was closed: a log that nobody reads any more ends no calls.
+process.stderr.on('error', () => undefined)
+
 process.exitCode = await runCli(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),

@@ -1,5 +1,7 @@
 // What `weir serve` says when it is up: where it listens, who can answer, and on the first run the key to begin with.
 
+import { ownerEmail } from '../accounts/account.ts'
+
 /** How a provider stands at start. */
 export type ProviderStanding =
   /** Answers inside this process. */
@@ -38,8 +40,12 @@ export interface StartFacts {
   readonly dataDir: string
   readonly configFile: string | undefined
   readonly providers: readonly ProviderFact[]
+  /** How many models can be called now. */
+  readonly available: number
+  /** The chat models of servers that were found. */
+  readonly local: readonly string[]
   readonly catalog: { readonly date: string; readonly models: number }
-  /** A model that answers without any key, for the first try. */
+  /** A model that answers without a provider's key, for the first try: of a server that was found, where there is one. */
   readonly tryModel: string
   readonly owner: OwnerKey | undefined
 }
@@ -50,38 +56,84 @@ export function baseUrlOf(host: string, port: number): string {
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}/v1`
 }
 
-/** The banner as text, without a line break at its end. Pure: the same facts give the same text. */
+/**
+ * The banner as text, without a line break at its end: what works now and how to call it, then where things are, then
+ * what could be added. Pure: the same facts give the same text.
+ */
 export function renderBanner(facts: StartFacts): string {
-  const rows: [string, string | undefined][] = [
-    ['listening on', facts.listen],
+  const works = rowsOf([
     ['base URL', facts.baseUrl],
+    ['key', facts.owner?.key ?? `yours; weir keys create --account ${ownerEmail} makes another`],
+    ['models', `${facts.available} can be called now: ${able(facts)}`],
+    ['local', localModels(facts.local)],
+  ])
+  const places = rowsOf([
+    ['listening on', facts.listen],
     ['console', facts.console],
     ['docs', facts.docs],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],
-    ['providers', providersWith(facts, ['key'], 'with a key') ?? 'none with a key yet'],
-    ['', providersWith(facts, ['no-key'], 'without a key')],
-    ['', providersWith(facts, ['builtin', 'found'], 'ready without one')],
-    ['', providersWith(facts, ['not-found'], 'not reachable')],
-    ['', providersWith(facts, ['disabled'], 'disabled')],
     ['catalog', `${facts.catalog.models} models, prices of ${facts.catalog.date}`],
-  ]
-  const lines = rows.flatMap(([name, value]) =>
-    value === undefined ? [] : [`  ${name.padEnd(14)} ${value}`],
-  )
-  const text = [`weir ${facts.version}`, ...lines].join('\n')
-  return facts.owner ? `${text}\n\n${renderOwner(facts, facts.owner)}` : text
+    ['not reachable', namesWith(facts, ['not-found'])],
+    ['disabled', namesWith(facts, ['disabled'])],
+    ['add more', additions(facts)],
+  ])
+  return [
+    `weir ${facts.version} is ready`,
+    '',
+    ...works,
+    '',
+    ...(facts.owner ? [firstRunLine(facts.owner), ''] : []),
+    `  ${curlLine(facts)}`,
+    '',
+    ...places,
+  ].join('\n')
 }
 
-function providersWith(
-  facts: StartFacts,
-  standings: readonly ProviderStanding[],
-  words: string,
-): string | undefined {
+function firstRunLine({ email, creditUsd }: OwnerKey): string {
+  return `  First run: the account ${email} was created with ${creditUsd} USD of credit, and its key is shown this once. Try it:`
+}
+
+function rowsOf(rows: readonly (readonly [string, string | undefined])[]): string[] {
+  return rows.flatMap(([name, value]) =>
+    value === undefined ? [] : [`  ${name.padEnd(14)} ${wrapped(value)}`],
+  )
+}
+
+/** Who answers: the operator's providers first, the simulator last. */
+function able(facts: StartFacts): string {
+  const names = [namesWith(facts, ['key', 'found']), namesWith(facts, ['builtin'])]
+  return names.filter((each) => each !== undefined).join(', ')
+}
+
+function namesWith(facts: StartFacts, standings: readonly ProviderStanding[]): string | undefined {
   const found = facts.providers.filter(({ standing }) => standings.includes(standing))
   if (found.length === 0) return undefined
-  const names = found.map(({ id, models }) => (models === undefined ? id : `${id} (${models} models)`))
-  return wrapped(`${words}: ${names.join(', ')}`)
+  return found.map(({ id, models }) => (models ? `${id} (${models})` : id)).join(', ')
+}
+
+/** How many models of local servers are named; all are in the list of models. */
+const localNamed = 3
+
+function localModels(ids: readonly string[]): string | undefined {
+  if (ids.length === 0) return undefined
+  const more = ids.length - localNamed
+  return `${ids.slice(0, localNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** The providers most people have a key of: they stand for all others in one line. */
+const known = ['openai', 'anthropic', 'gemini']
+
+function additions({ providers }: StartFacts): string | undefined {
+  const without = providers.filter(({ standing }) => standing === 'no-key').map(({ id }) => id)
+  if (without.length === 0) return undefined
+  const named = [
+    ...known.filter((id) => without.includes(id)),
+    ...without.filter((id) => !known.includes(id)),
+  ]
+  const more = named.length - known.length
+  const rest = more > 0 ? ` and ${more} more` : ''
+  return `keys of ${named.slice(0, known.length).join(', ')}${rest}: weir doctor names their variables`
 }
 
 const margin = `  ${' '.repeat(15)}`
@@ -98,26 +150,15 @@ function wrapped(text: string): string {
   return lines.join(`\n${margin}`)
 }
 
-function renderOwner(facts: StartFacts, owner: OwnerKey): string {
-  return [
-    `First run: the account ${owner.email} was created with ${owner.creditUsd} USD of credit. Its API key, shown this once:`,
-    '',
-    `  ${owner.key}`,
-    '',
-    'Try it:',
-    '',
-    `  ${curlLine(facts, owner.key)}`,
-  ].join('\n')
-}
-
-/** One line for a POSIX shell that works as it is printed. */
-function curlLine(facts: StartFacts, key: string): string {
+/** One line for a POSIX shell: with the key on the first run, later with the one in its environment. */
+function curlLine({ baseUrl, owner, tryModel }: StartFacts): string {
   const body = JSON.stringify({
-    model: facts.tryModel,
+    model: tryModel,
     messages: [{ role: 'user', content: 'Hello, river.' }],
   })
-  const headers = `-H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json'`
-  return `curl ${facts.baseUrl}/chat/completions ${headers} -d '${body}'`
+  const bearer = owner ? `'Authorization: Bearer ${owner.key}'` : '"Authorization: Bearer $WEIR_API_KEY"'
+  const headers = `-H ${bearer} -H 'Content-Type: application/json'`
+  return `curl ${baseUrl}/chat/completions ${headers} -d '${body}'`
 }
 
 /** The facts as JSON, for `weir serve --json`. */
@@ -131,6 +172,9 @@ export function startFactsJson(facts: StartFacts) {
     data_dir: facts.dataDir,
     config_file: facts.configFile ?? null,
     providers: facts.providers.map(({ id, standing, models }) => ({ id, standing, models: models ?? null })),
+    available: facts.available,
+    local: facts.local,
+    try: facts.tryModel,
     catalog: facts.catalog,
     owner: facts.owner
       ? {

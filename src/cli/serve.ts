@@ -8,6 +8,10 @@ import { type Context, contextFor, type Invocation, type Io } from './context.ts
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const context = await contextFor(io, invocation)
   const log = await logOf(context)
+  // A terminal that is closed says so, and calls go on: SIGTERM and SIGINT are what ends the gateway.
+  process.on('SIGHUP', () =>
+    log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
+  )
   const { startGateway } = await import('../app.ts')
   const gateway = await startGateway(context.config, log)
   const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }

@@ -14,31 +14,38 @@ const facts: StartFacts = {
   providers: [
     { id: 'openai', standing: 'key' },
     { id: 'groq', standing: 'no-key' },
-    { id: 'ollama', standing: 'found', models: 3 },
+    { id: 'ollama', standing: 'found', models: 4 },
     { id: 'vllm', standing: 'not-found' },
     { id: 'sim', standing: 'builtin' },
   ],
+  available: 112,
+  local: ['ollama/a', 'ollama/b', 'ollama/c', 'ollama/d'],
   catalog: { date: '2026-10-21', models: 1000 },
-  tryModel: 'sim/echo',
+  tryModel: 'ollama/a',
   owner: undefined,
 }
 const owner = { account: 'acct_1', email: 'owner@localhost', key: 'sk-weir-live-abc-def', creditUsd: '100' }
 
 describe('the banner', () => {
-  test('names every fact of the contract', () => {
+  test('says first what works now and how to call it, and last what could be added', () => {
     expect(renderBanner(facts)).toBe(
       [
-        'weir 1.2.3',
-        '  listening on   127.0.0.1:8787',
+        'weir 1.2.3 is ready',
+        '',
         '  base URL       http://127.0.0.1:8787/v1',
+        '  key            yours; weir keys create --account owner@localhost makes another',
+        '  models         112 can be called now: openai, ollama (4), sim',
+        '  local          ollama/a, ollama/b, ollama/c and 1 more',
+        '',
+        `  curl http://127.0.0.1:8787/v1/chat/completions -H "Authorization: Bearer $WEIR_API_KEY" -H 'Content-Type: application/json' -d '{"model":"ollama/a","messages":[{"role":"user","content":"Hello, river."}]}'`,
+        '',
+        '  listening on   127.0.0.1:8787',
         '  docs           http://127.0.0.1:8787/docs',
         '  data           /srv/weir-data',
         '  configuration  /srv/weir.yaml',
-        '  providers      with a key: openai',
-        '                 without a key: groq',
-        '                 ready without one: ollama (3 models), sim',
-        '                 not reachable: vllm',
         '  catalog        1000 models, prices of 2026-10-21',
+        '  not reachable  vllm',
+        '  add more       keys of groq: weir doctor names their variables',
       ].join('\n'),
     )
   })
@@ -49,24 +56,40 @@ describe('the banner', () => {
     expect(text).toContain('  configuration  no weir.yaml')
   })
 
+  test('names what could be added in one line, the best known first', () => {
+    const ids = ['cohere', ...Array.from({ length: 40 }, (_, at) => `provider-${at}`), 'anthropic', 'openai']
+    const providers = ids.map((id) => ({ id, standing: 'no-key' as const }))
+    expect(
+      renderBanner({ ...facts, providers })
+        .split('\n')
+        .at(-1),
+    ).toBe(
+      '  add more       keys of openai, anthropic, cohere and 40 more: weir doctor names their variables',
+    )
+    expect(renderBanner({ ...facts, providers: [] })).not.toContain('add more')
+  })
+
   test('breaks a long list at its commas', () => {
     const providers = Array.from({ length: 40 }, (_, at) => ({
       id: `provider-${at}`,
-      standing: 'no-key' as const,
+      standing: 'key' as const,
     }))
-    const lines = renderBanner({ ...facts, providers }).split('\n')
+    const lines = renderBanner({ ...facts, providers })
+      .split('\n')
+      .filter((line) => !line.includes('curl'))
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100)
     expect(lines.join('').match(/provider-\d+/g)).toHaveLength(40)
   })
 
   test('tells the key on the first run, and only then', () => {
-    expect(renderBanner({ ...facts, owner })).toContain(`\n  ${owner.key}\n`)
-    expect(renderBanner(facts)).not.toContain('curl')
+    expect(renderBanner({ ...facts, owner })).toContain(`  key            ${owner.key}\n`)
+    expect(renderBanner({ ...facts, owner })).toContain('shown this once')
+    expect(renderBanner(facts)).not.toContain('First run')
     expect(startFactsJson({ ...facts, owner }).owner).toMatchObject({ key: owner.key, credit_usd: '100' })
-    expect(startFactsJson(facts).owner).toBeNull()
+    expect(startFactsJson(facts)).toMatchObject({ owner: null, available: 112, try: 'ollama/a' })
   })
 
-  test('prints a curl line that a shell can run', async () => {
+  test.each([true, false])('prints a curl line that a shell can run: first run %p', async (isFirst) => {
     const seen: unknown[] = []
     const server = Bun.serve({
       port: 0,
@@ -76,9 +99,17 @@ describe('the banner', () => {
         return new Response('answered')
       },
     })
-    const text = renderBanner({ ...facts, baseUrl: `http://127.0.0.1:${server.port}/v1`, owner })
+    const text = renderBanner({
+      ...facts,
+      baseUrl: `http://127.0.0.1:${server.port}/v1`,
+      owner: isFirst ? owner : undefined,
+    })
     const line = text.split('\n').find((row) => row.trimStart().startsWith('curl '))!
-    const shell = Bun.spawn(['sh', '-c', line], { stdout: 'pipe', stderr: 'ignore' })
+    const shell = Bun.spawn(['sh', '-c', line], {
+      env: { ...process.env, WEIR_API_KEY: owner.key },
+      stdout: 'pipe',
+      stderr: 'ignore',
+    })
     const answer = await new Response(shell.stdout).text()
     await server.stop(true)
     expect(answer).toBe('answered')
@@ -86,7 +117,7 @@ describe('the banner', () => {
       [
         '/v1/chat/completions',
         `Bearer ${owner.key}`,
-        { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello, river.' }] },
+        { model: 'ollama/a', messages: [{ role: 'user', content: 'Hello, river.' }] },
       ],
     ])
   })

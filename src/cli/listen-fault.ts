@@ -1,0 +1,21 @@
+// Why the address cannot be listened on, in words that say what to do about it.
+
+import { reasonOf } from '../config.ts'
+
+/** Ports below this need rights that ordinary users do not have, unless the system is told otherwise. */
+const firstFreePort = 1024
+
+/** The error that ends a start whose address cannot be listened on; `cause` is what the runtime threw. */
+export function listenFault(
+  { host, port }: { readonly host: string; readonly port: number },
+  cause: unknown,
+): Error {
+  const isDenied = cause instanceof Error && Reflect.get(cause, 'code') === 'EACCES'
+  // Bun asks whether the port is in use, also where it is the address that does not exist.
+  const why = !isDenied
+    ? 'another program uses the port, or this machine has no such address'
+    : port < firstFreePort
+      ? `not permitted: ports below ${firstFreePort} need the capability CAP_NET_BIND_SERVICE; take another with --port, and a reverse proxy in front of it`
+      : 'not permitted'
+  return new Error(`cannot listen on ${host}:${port} (${reasonOf(cause)}): ${why}`, { cause })
+}
