@@ -19,6 +19,7 @@ import { Allowances } from './credits/allowance.ts'
 import { armFailpoint, parseFailpoint, pass } from './credits/failpoint.ts'
 import { formatUsd } from './credits/money.ts'
 import { startSweep } from './credits/sweep.ts'
+import { crossOrigin } from './http/cors.ts'
 import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import { CallLog } from './observe/call-log.ts'
@@ -103,7 +104,7 @@ type Server = ReturnType<typeof Bun.serve>
 
 function listen(config: Config, service: Service & { server?: Server }): Server {
   // `fetch` is a getter that compiles the routes whenever it is read.
-  const { fetch } = createRoutes(service)
+  const fetch = crossOrigin(config.server.cors_origins, createRoutes(service).fetch)
   const server = Bun.serve({
     hostname: config.server.host,
     port: config.server.port,

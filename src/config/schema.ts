@@ -146,6 +146,19 @@ export const configSchema = z.strictObject({
         1000,
         255_000,
       ),
+      cors_origins: note(
+        z
+          .array(
+            z
+              .string()
+              .regex(
+                /^(\*|https?:\/\/(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:\d{1,5})?|(chrome|moz)-extension:\/\/[a-z0-9-]+)$/,
+                'must be * or an origin such as https://app.example, in small letters and without a path',
+              ),
+          )
+          .default(['*']),
+        'Web pages that may call /v1 from a browser, by origin; `*` is all, an empty list is none. Never with cookies',
+      ),
     })
     .prefault({}),
   data_dir: note(z.string().min(1).default('./weir-data'), 'Where the database and all state live'),
