@@ -13,6 +13,7 @@ import { firstRun } from './cli/first-run.ts'
 import { listenFault } from './cli/listen-fault.ts'
 import { answering, Discovery, type Live, liveOf, watchServers } from './cli/live.ts'
 import { startFacts } from './cli/start-facts.ts'
+import { unsoldModels } from './cli/unsold.ts'
 import { type Config, secretsOf } from './config.ts'
 import { Limiter, type RequestLimits } from './http/limits.ts'
 import { Allowances } from './credits/allowance.ts'
@@ -61,6 +62,8 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   }
 
   const live: Live = liveOf(config, [])
+  for (const { name, problem } of unsoldModels(config, live.catalog))
+    log.warn('configuration', { name, problem })
   const state: RunState = { draining: false, stopping: new AbortController() }
   const service = serviceOf(config, store, live, log, owner, state)
   const server = await listenOrClose(config, service, store)

@@ -8,6 +8,7 @@ import {
   renderSettings,
   shownSettings,
 } from '../config.ts'
+import { catalogInUse } from './catalog-in-use.ts'
 import {
   CommandFailure,
   configFlags,
@@ -17,13 +18,16 @@ import {
   type Io,
   print,
 } from './context.ts'
+import { unsoldModels } from './unsold.ts'
 
 /** Checks the configuration. Faults are the answer here, so with --json they are on standard output too. */
 export async function checkConfig(io: Io, invocation: Invocation): Promise<void> {
   const json = invocation.flag('json')
   const env = await io.environment()
   const loaded = loadConfig({ flags: configFlags(invocation), env, cwd: io.cwd, readFile: readTextFile })
-  const warnings = loaded.warnings.map(({ name, problem }) => ({ name, problem }))
+  const unsold =
+    loaded.kind === 'loaded' ? unsoldModels(loaded.config, catalogInUse(loaded.config, io.clock)) : []
+  const warnings = [...loaded.warnings, ...unsold].map(({ name, problem }) => ({ name, problem }))
   if (!json) for (const { name, problem } of warnings) io.err(`warning: ${name} ${problem}\n`)
   if (loaded.kind === 'loaded') {
     const text = `the configuration is good (${loaded.file ?? 'no file, defaults and environment only'})`

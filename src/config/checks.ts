@@ -9,6 +9,7 @@ import { settingAt } from './settings.ts'
 /** Notes every combination of settings that cannot work. */
 export function checkTogether(draft: Draft, known: readonly KnownProvider[]): void {
   checkProviders(draft, known)
+  checkModels(draft)
   checkSearch(draft)
   const lease = numberAt(draft, ['ledger', 'lease_ms'])
   const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
@@ -29,6 +30,13 @@ function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
     if (typeof settings['base_url'] === 'string' && isOwnAddress(draft, settings['base_url'])) {
       draft.fault(['providers', id, 'base_url'], 'is the address of this gateway: it would call itself')
     }
+    const operation = operationIn(settings['base_url'])
+    if (operation !== undefined) {
+      draft.warn(
+        `providers.${id}.base_url`,
+        `ends in ${operation}, which is added to it: give the address up to and including the version, such as https://host/v1`,
+      )
+    }
     const row = known.find((provider) => provider.id === id)
     const needed = row ? (row.baseUrl === '' ? ['base_url'] : []) : ['protocol', 'base_url']
     const missing = needed.filter((key) => settings[key] === undefined)
@@ -41,6 +49,31 @@ function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
       `${reason}, so it needs ${missing.join(' and ')}`,
       row ? undefined : nearest(id, ids),
     )
+  }
+}
+
+/** What the protocols append to a base URL; an address that has it already is called at …/messages/messages. */
+function operationIn(address: unknown): string | undefined {
+  if (typeof address !== 'string') return undefined
+  const path = URL.parse(address)?.pathname ?? ''
+  return /\/(chat\/completions|completions|responses|messages|embeddings|models|chat|api\/chat)\/*$/.exec(
+    path,
+  )?.[0]
+}
+
+function checkModels(draft: Draft): void {
+  const models = draft.get(['models'])
+  const first = new Map<unknown, number>()
+  for (const [at, model] of (Array.isArray(models) ? models : []).entries()) {
+    const id = isTree(model) ? model['id'] : undefined
+    const before = first.get(id)
+    if (typeof id !== 'string') continue
+    if (before === undefined) first.set(id, at)
+    else
+      draft.warn(
+        `models[${at}].id`,
+        `${id} is declared twice: it overrides models[${before}], field by field`,
+      )
   }
 }
 

@@ -1,0 +1,49 @@
+// `weir config check` names what would trip people up later, and `serve` warns of the same.
+
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { startWeir } from '../support/run-weir.ts'
+import { tempDir } from '../support/tmp.ts'
+import { run } from './run.ts'
+
+const config = `
+local_servers: { discover: false }
+providers:
+  lab: { protocol: openai-chat, base_url: "http://127.0.0.1:9/v1/chat/completions", api_key: k }
+  claude: { protocol: anthropic-messages, base_url: "http://127.0.0.1:9/v1/messages/", api_key: k }
+  fine: { protocol: openai-chat, base_url: "http://127.0.0.1:9/chat/v1", api_key: k }
+models:
+  - { id: lab/unpriced }
+  - { id: lab/priced, price: { input: "1", output: "2" } }
+  - { id: nobody/m, price: free }
+  - { id: lab/priced, context_length: 10 }
+  - { id: ollama/mine }
+`
+
+const expected = [
+  [/providers\.lab\.base_url/, /ends in \/chat\/completions/],
+  [/providers\.claude\.base_url/, /ends in \/messages/],
+  [/models\[3\]\.id/, /lab\/priced is declared twice: it overrides models\[1\]/],
+  [/models: lab\/unpriced/, /it has no price/],
+  [/models: nobody\/m/, /no provider named nobody/],
+] as const
+
+test('config check names each, and nothing else', async () => {
+  using dir = tempDir()
+  writeFileSync(dir.join('weir.yaml'), config)
+  const { code, err } = await run({ cwd: dir.path }, 'config', 'check')
+  const lines = err.trim().split('\n')
+  expect({ code, lines: lines.length }).toEqual({ code: 0, lines: expected.length })
+  for (const [name, problem] of expected) {
+    const line = lines.find((each) => name.test(each))
+    expect(line).toMatch(problem)
+  }
+})
+
+test('serve warns of the same', async () => {
+  await using weir = await startWeir({ config })
+  for (const [name, problem] of expected) {
+    expect(weir.output()).toMatch(name)
+    expect(weir.output()).toMatch(problem)
+  }
+}, 30_000)
