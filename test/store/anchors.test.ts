@@ -215,6 +215,7 @@ describe('a history that was cut short', () => {
     for (const serveAs of ['next', undefined]) {
       expect(() => open(serveAs)).toThrow(StoreOpenError)
       expect(() => open(serveAs)).toThrow('had 1 transactions')
+      expect(() => open(serveAs)).toThrow('to begin anew, move that file away')
       expect(() => open(serveAs)).toThrow(`weir restore FILE --force --data-dir ${dir.join('data')}`)
     }
     expect(existsSync(file('weir.db')) ? readFileSync(file('weir.db')).length : 0).toBe(0)

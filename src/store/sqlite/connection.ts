@@ -78,7 +78,9 @@ function requireNotLost(dataDir: string): void {
   if (size(path) > 0 || size(`${path}-wal`) > 0) return
   const last = readAnchors(anchorsBeside(path)).at(-1)
   if (!last || last.tx === 0) return
-  const reason = `it is empty, although its ledger had ${last.tx} transactions at ${last.at} (ledger.anchors says so)`
+  const reason =
+    `it is empty, although ledger.anchors says that its ledger had ${last.tx} transactions at ${last.at} ` +
+    '(to begin anew, move that file away, too)'
   throw damaged(dataDir, reason)
 }
 
