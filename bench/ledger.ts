@@ -62,6 +62,7 @@ const hold: Omit<HoldCommand, 'call' | 'account'> = {
 const settle: Omit<SettleCommand, 'call'> = {
   owner: 'bench',
   cost: 180_000_000n,
+  most: null,
   usage: { ...noUsage, input: 20, output: 80 },
   lines: [
     { item: 'input', quantity: 20, rate: 1_000_000n, amount: 20_000_000n },

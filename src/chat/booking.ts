@@ -1,11 +1,10 @@
 // The money side of one call: its hold, what it grows by, and the one settle or release that ends it.
 
-import type { ApiKey } from '../accounts/api-key.ts'
-import { windowEnd, windowStart } from '../accounts/spend-window.ts'
+import { windowEnd } from '../accounts/spend-window.ts'
 import { completionTokens, promptTokens, type Usage } from '../conversation/usage.ts'
 import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/failpoint.ts'
-import type { Attempt, Balance, Ending, HoldResult, KeyLimit } from '../credits/ledger.ts'
+import type { Attempt, Balance, Ending, HoldResult, SettleResult } from '../credits/ledger.ts'
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import type { Pool } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
@@ -18,9 +17,11 @@ import { codeOf } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
+import { keyLimitOf, keyRoom } from './key-limit.ts'
 import { type Answered, exactCount, type OwnCount, roughCount } from './own-count.ts'
 import { promptBound, tokenBound } from './prompt-size.ts'
 import type { Outcome, Settlement } from './relay.ts'
+import { ignoresBound, tokensWithin } from './stream-bounds.ts'
 import type { Progress, StoppedBy } from './stream-channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
@@ -41,6 +42,8 @@ export class Booking {
   #ended = false
   #extending = false
   #exhausted = false
+  /** Output tokens that the hold pays for, and what that was computed from. */
+  #within: { readonly held: Pico; readonly usage: Usage | undefined; readonly tokens: number } | undefined
   #firstByteMs: number | null = null
   #checkpointAt: number
   #checkpointTokens = 0
@@ -76,7 +79,8 @@ export class Booking {
   ): Promise<Booking> {
     const { caller } = call
     const { model, offer } = candidates[0]!
-    const free = freeIn(balance, funding, gateway.now())
+    const credit = freeIn(balance, funding, gateway.now())
+    const free = smaller(credit, keyRoom(gateway.ledger, caller.key, gateway.now()) ?? credit)
     const need = quickNeed(gateway, call, candidates, free) ?? (await countedNeed(gateway, call, candidates))
     const now = gateway.now()
     gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
@@ -147,16 +151,27 @@ export class Booking {
   /** Looks at a running stream: notes a checkpoint, grows the hold, says when it must stop. */
   watch(progress: Progress): StoppedBy | undefined {
     this.#checkpoint(progress)
-    if (this.#need.bounded) return undefined
-    const allowance = outputWithin(this.#held, this.#need, this.#candidate.offer.price, 1)
     const { tokens } = progress.delivered
-    if (tokens < allowance * extendAt) return undefined
+    const { maxOutputTokens, n } = this.#call.request.envelope
+    if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
+    const within = this.#tokensWithin(progress.usage)
+    // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.
+    if (tokens < within * (this.#need.bounded ? 1 : extendAt)) return undefined
     if (this.#need.maxCost !== undefined && this.#held >= this.#need.maxCost) {
-      return tokens >= allowance ? 'max_cost' : undefined
+      return tokens >= within ? 'max_cost' : undefined
     }
-    if (this.#exhausted) return tokens >= allowance ? 'credits' : undefined
+    if (this.#exhausted) return tokens >= within ? 'credits' : undefined
     void this.#extend()
     return undefined
+  }
+
+  /** Output tokens that the hold pays for, after what the provider has counted. */
+  #tokensWithin(usage: Usage | undefined): number {
+    const known = this.#within
+    if (known && known.held === this.#held && known.usage === usage) return known.tokens
+    const tokens = tokensWithin(this.#held, this.#credible(usage), this.#need, this.#candidate.offer.price)
+    this.#within = { held: this.#held, usage, tokens }
+    return tokens
   }
 
   /**
@@ -169,7 +184,11 @@ export class Booking {
     this.#warnOfUnpriced(charge)
     let made = false
     try {
-      make({ usage: charge.usage, bill: billOf(charge.cost), stoppedBy: this.#boundBy(outcome) })
+      make({
+        usage: charge.usage,
+        bill: billOf(charge.cost, this.#need.maxCost),
+        stoppedBy: this.#boundBy(outcome),
+      })
       made = true
     } finally {
       if (!made && !this.#call.request.envelope.stream) {
@@ -232,9 +251,29 @@ export class Booking {
     })
   }
 
+  /** What the provider bills and the caller does not pay, or pays beyond the limit of its key. */
+  #warnOfUnpaid(result: SettleResult): void {
+    if (result.kind !== 'settled' || (result.absorbed === 0n && !result.overLimit)) return
+    const { model, provider } = this.#candidate
+    this.#gateway.log.warn('a provider billed more than was held for the call', {
+      request_id: this.#call.requestId,
+      provider: provider.id,
+      model: model.id,
+      absorbed_usd: formatUsd(result.absorbed),
+      over_limit: result.overLimit,
+    })
+  }
+
+  /** A count that the provider can have made; undefined in place of any other. */
+  #credible(usage: Usage | undefined): Usage | undefined {
+    const { contextLength } = this.#candidate.model
+    return usage && isBelievable(usage, contextLength, this.#call.request.envelope.n) ? usage : undefined
+  }
+
   #believed(usage: Usage | undefined): Usage | undefined {
     const { model, provider } = this.#candidate
-    if (!usage || isBelievable(usage, model.contextLength, this.#call.request.envelope.n)) return usage
+    const credible = this.#credible(usage)
+    if (usage === undefined || credible !== undefined) return credible
     this.#gateway.log.warn('a provider counted more tokens than its model can have used', {
       request_id: this.#call.requestId,
       provider: provider.id,
@@ -257,10 +296,11 @@ export class Booking {
         return
       }
       pass('settle-queued', call)
-      await ledger.settle({
+      const result = await ledger.settle({
         call,
         owner,
         cost: charge.cost.total,
+        most: this.#need.maxCost ?? null,
         usage: charge.usage,
         lines: charge.cost.lines,
         estimated: charge.estimated,
@@ -279,6 +319,7 @@ export class Booking {
         },
       })
       pass('settle-committed', call)
+      this.#warnOfUnpaid(result)
     } finally {
       inFlight.leave(call)
     }
@@ -293,7 +334,7 @@ export class Booking {
     this.#checkpointAt = now + limits.checkpointMs
     this.#checkpointTokens = tokens
     // The running estimate will do: only a process that dies is charged by it, and the vocabulary is for settles.
-    const answered = { usage: this.#believed(usage), complete: false, delivered }
+    const answered = { usage: this.#credible(usage), complete: false, delivered }
     const charge = this.#chargeOf(answered, roughCount(this.#call, answered))
     const leaseUntil = now + limits.totalMs + limits.drainMs + limits.leaseMs
     pass('checkpoint-queued', this.#call.requestId)
@@ -397,9 +438,4 @@ function refused(
     default:
       return reason satisfies never
   }
-}
-
-function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
-  if (!key || key.spendLimit === null) return null
-  return { limit: key.spendLimit, windowStart: windowStart(key.limitWindow, now) }
 }

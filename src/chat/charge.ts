@@ -105,12 +105,21 @@ const groups: Readonly<Record<string, keyof Bill['lines']>> = {
   reasoning: 'reasoning',
 }
 
-/** The figures an answer carries: decimal strings in US dollars whose parts add up to the total exactly. */
-export function billOf(cost: Cost): Bill {
+/**
+ * The figures an answer carries: decimal strings in US dollars whose parts add up to the total exactly. The caller is
+ * charged at most `most` picodollars, and shown what it is charged: of what is beyond it, the last parts are left out.
+ */
+export function billOf(cost: Cost, most: Pico = cost.total): Bill {
   const sums = { input: 0n, cache_read: 0n, cache_write: 0n, output: 0n, reasoning: 0n, tools: 0n }
-  for (const line of cost.lines) sums[groups[line.item] ?? 'tools'] += line.amount
+  let left = min(cost.total, most)
+  const total = left
+  for (const line of cost.lines) {
+    const amount = min(line.amount, left)
+    sums[groups[line.item] ?? 'tools'] += amount
+    left -= amount
+  }
   return {
-    cost: formatUsd(cost.total),
+    cost: formatUsd(total),
     lines: {
       input: formatUsd(sums.input),
       cache_read: formatUsd(sums.cache_read),

@@ -1,15 +1,14 @@
 // What a call would cost, without making it.
 
-import type { ApiKey } from '../accounts/api-key.ts'
-import { windowStart } from '../accounts/spend-window.ts'
 import { noUsage } from '../conversation/usage.ts'
 import { asGatewayError, type ErrorCode, GatewayError } from '../errors.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
-import { formatUsd, larger, smaller, type Pico } from '../credits/money.ts'
+import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
 import { admitted } from './complete.ts'
 import { fundingFor } from './flash-class.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
+import { keyRoom } from './key-limit.ts'
 import { candidatesFor, needOf } from './plan.ts'
 import { promptCount, tokenBound } from './prompt-size.ts'
 import { testModel } from './test-mode.ts'
@@ -63,7 +62,7 @@ export async function estimate(
   const now = gateway.now()
   const balance = gateway.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)
-  const room = roomOf(gateway, caller.key, now)
+  const room = keyRoom(gateway.ledger, caller.key, now)
   const left = funding.reduce((sum, pool) => sum + remainingIn(balance, pool, now), 0n)
   const refused = refusalOf(gateway, call) ?? shortage(need.least, free, left, room)
   return {
@@ -90,12 +89,6 @@ function refusalOf(gateway: Gateway, call: Pick<IncomingCall, 'caller' | 'reques
     if (error instanceof GatewayError && (error.status === 402 || error.status === 403)) return error.code
     throw error
   }
-}
-
-/** What the key may still spend in its window, picodollars; undefined where it has no limit. */
-function roomOf({ ledger }: Pick<Gateway, 'ledger'>, key: ApiKey | null, now: number): Pico | undefined {
-  if (!key || key.spendLimit === null) return undefined
-  return larger(key.spendLimit - ledger.keySpend(key.id, windowStart(key.limitWindow, now)), 0n)
 }
 
 /** Why the least that the call could cost cannot be held, in the ledger's order; undefined when it can. */

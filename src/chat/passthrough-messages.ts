@@ -8,7 +8,7 @@ import { NativeFrames } from '../protocols/anthropic-messages/native.ts'
 import { parser } from '../protocols/anthropic-messages/parse.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocols/protocol.ts'
 import { bytesOf, SseDecoder, type Frame } from '../protocols/sse.ts'
-import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { type Progress, type StoppedBy, stopNote, type StreamChannel } from './stream-channel.ts'
 import { TranslateChannel, wholeChannel } from './translate.ts'
 
 /** Says nothing: the frames themselves are the client's answer. */
@@ -64,8 +64,8 @@ export class MessagesChannel implements StreamChannel {
 
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
     if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
-    // The gateway never cuts it short: a request whose output it would bound does not pass as it is.
-    return bytesOf(this.#frames.finish(bill))
+    Object.assign(this.#context.extra, stopNote(stoppedBy))
+    return bytesOf(this.#frames.finish(bill, stoppedBy === undefined ? undefined : usage))
   }
 
   fail(error: RenderedError): readonly Uint8Array[] {

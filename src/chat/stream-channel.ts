@@ -22,7 +22,8 @@ export interface Progress {
   readonly upstreamId: string | undefined
 }
 
-export type StoppedBy = 'max_cost' | 'credits'
+/** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
+export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'
 
 /** How an answer says what stopped it; nothing where it ended by itself. */
 export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {

@@ -3,6 +3,8 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
+import type { Unpaid } from '../credits/books.ts'
+import { formatUsd } from '../credits/money.ts'
 import type { Provider } from '../providers/provider.ts'
 import { providers as registry } from '../providers/registry.ts'
 import type { RetentionFacts } from '../store/sqlite/retention.ts'
@@ -76,15 +78,18 @@ async function database(context: Context): Promise<readonly Finding[]> {
     return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
   }
   try {
-    const { writable, accounts, path, kept } = await withStore(context, (store) => ({
+    const since = context.io.clock() - unpaidDays * 86_400_000
+    const { writable, accounts, path, kept, unpaid } = await withStore(context, (store) => ({
       writable: store.ledger.writable(),
       accounts: store.accounts.listAccounts().length,
       path: store.path,
       kept: store.retention.facts(),
+      unpaid: store.books.unpaid(since),
     }))
     const state = writable ? 'ok' : 'bad'
     const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'
-    return [sqlite, { check: 'database', state, detail }, ...retention(context, kept)]
+    const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
+    return [sqlite, { check: 'database', state, detail }, ...facts]
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown)
     return [sqlite, { check: 'database', state: 'bad', detail: reason }]
@@ -125,6 +130,20 @@ function sizeOfFile(path: string): string {
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`
+}
+
+/** How far back it is looked for what providers billed and nobody paid. */
+const unpaidDays = 30
+
+function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
+  const told = [
+    ...(absorbedCalls > 0
+      ? [`${formatUsd(absorbed)} USD of ${absorbedCalls} calls are borne by the operator`]
+      : []),
+    ...(overLimitCalls > 0 ? [`${overLimitCalls} calls took their key beyond its limit`] : []),
+  ]
+  const detail = `billed more than was held for it in the last ${unpaidDays} days: ${told.join('; ')}`
+  return { check: `provider ${provider}`, state: 'warn', detail }
 }
 
 async function providers({ config }: Context): Promise<readonly Finding[]> {

@@ -41,6 +41,16 @@ export interface ProviderCall {
   readonly estimated: boolean
 }
 
+/** What a provider billed since some moment that was not charged as the hold of its call said. */
+export interface Unpaid {
+  readonly provider: string
+  /** Calls of which a part was absorbed, and that part. */
+  readonly absorbedCalls: number
+  readonly absorbed: Pico
+  /** Calls that took their key beyond its limit. */
+  readonly overLimitCalls: number
+}
+
 /** Reads one moment of the books; nothing here changes them. */
 export interface LedgerBooks {
   /** Every line of the account's journal, oldest first. */
@@ -49,4 +59,6 @@ export interface LedgerBooks {
   debts(): readonly Debt[]
   /** The calls that went to this provider and have an id there, oldest first. */
   callsOf(provider: string): readonly ProviderCall[]
+  /** By provider, the largest amount first; providers of which there is nothing to tell are left out. */
+  unpaid(since: number): readonly Unpaid[]
 }

@@ -44,7 +44,8 @@ export type Command =
       readonly keySpend: Pico
     }
   | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
-  | { readonly kind: 'settle'; readonly settle: Settlement }
+  /** `keySpend` as for a hold: what this call holds is in it. */
+  | { readonly kind: 'settle'; readonly settle: Settlement; readonly keySpend: Pico }
   | { readonly kind: 'release'; readonly release: Pick<ReleaseCommand, 'call' | 'owner'> }
   /** `lot` names the new lot; `prior` is the lot of a grant with the same source. */
   | {
@@ -58,7 +59,7 @@ export type Command =
   | { readonly kind: 'refund'; readonly refund: RefundCommand; readonly refunded: Pico }
   | { readonly kind: 'adjust'; readonly adjust: AdjustCommand; readonly lot: string }
 
-export type Settlement = Pick<SettleCommand, 'call' | 'owner' | 'cost' | 'estimated'> & {
+export type Settlement = Pick<SettleCommand, 'call' | 'owner' | 'cost' | 'most' | 'estimated'> & {
   readonly provider: string
 }
 
@@ -210,10 +211,14 @@ function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'
 
 /**
  * Charges the cost to the lots the call has pinned, in their order, and unpins the rest. A cost above the hold takes
- * free credit of the same funding, unless it is an estimate: that is charged up to the hold. What is left over is
- * absorbed by the operator.
+ * free credit of the same funding, unless it is an estimate: that is charged up to the hold. What is left over, and
+ * what goes beyond the caller's own bound, is absorbed by the operator.
  */
-function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: number): Decision<SettleResult> {
+function decideSettle(
+  wallet: Wallet,
+  { settle, keySpend }: CommandOf<'settle'>,
+  now: number,
+): Decision<SettleResult> {
   const open = openCallOf(wallet, settle.call, settle.owner)
   if (!open) return { result: { kind: 'already-ended' }, change: null }
   if (settle.cost < 0n) throw new GatewayError('internal_error', { message: 'a cost cannot be negative' })
@@ -221,7 +226,8 @@ function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: numb
   const cost = smaller(settle.cost, largestLot)
   // As many as the call has pins, nearly always one: looking through them is cheaper than a map.
   const lots: LotChange[] = []
-  let due = cost
+  const payable = smaller(cost, settle.most ?? cost)
+  let due = payable
   for (const pin of open.pins) {
     const paid = smaller(due, pin.amount)
     due -= paid
@@ -241,18 +247,23 @@ function decideSettle(wallet: Wallet, { settle }: CommandOf<'settle'>, now: numb
       else lots.push({ lot: more.lot, remaining: -more.amount, pinned: 0n, expired: 0n, refunded: 0n })
     }
   }
-  const charged = cost - due
+  const charged = payable - due
+  const absorbed = cost - charged
+  const spent = keySpend - open.hold + charged
+  const overLimit = charged > open.hold && open.keyLimit !== null && spent > open.keyLimit.limit
   return {
-    result: { kind: 'settled', charged, absorbed: due },
+    result: { kind: 'settled', charged, absorbed, overLimit },
     change: {
       lots,
       newLot: null,
       debt: 0n,
       repayment: null,
       lastAllowance: null,
-      call: { kind: 'ended', open, state: 'settled', cost, charged, absorbed: due },
+      call: { kind: 'ended', open, state: 'settled', cost, charged, absorbed },
       transaction:
-        cost === 0n ? null : { kind: 'settle', legs: settleLegs(wallet, lots, cost, due, settle.provider) },
+        cost === 0n
+          ? null
+          : { kind: 'settle', legs: settleLegs(wallet, lots, cost, absorbed, settle.provider) },
     },
   }
 }
@@ -291,7 +302,7 @@ function decideRelease(wallet: Wallet, { release }: CommandOf<'release'>): Decis
     refunded: 0n,
   }))
   return {
-    result: { kind: 'settled', charged: 0n, absorbed: 0n },
+    result: { kind: 'settled', charged: 0n, absorbed: 0n, overLimit: false },
     change: {
       ...noChange,
       lots,

@@ -69,6 +69,8 @@ export interface SettleCommand {
   readonly call: string
   readonly owner: string
   readonly cost: Pico
+  /** The most that the caller may be charged, by its own word; the rest of the cost is absorbed. null: no such word. */
+  readonly most: Pico | null
   readonly usage: Usage
   readonly lines: readonly CostLine[]
   /** The usage was not reported by the provider but counted here from what was delivered. */
@@ -119,8 +121,16 @@ export interface Attempt {
 }
 
 export type SettleResult =
-  /** `charged` is what the account paid; `absorbed` what the hold and the free credit did not cover. */
-  | { readonly kind: 'settled'; readonly charged: Pico; readonly absorbed: Pico }
+  /**
+   * `charged` is what the account paid, `absorbed` what it did not: beyond the hold and the free credit, or beyond
+   * `most`. `overLimit`: the charge has taken the key beyond its limit, because the provider billed more than was held.
+   */
+  | {
+      readonly kind: 'settled'
+      readonly charged: Pico
+      readonly absorbed: Pico
+      readonly overLimit: boolean
+    }
   /** The call had ended before, or belongs to another owner: nothing is charged now. */
   | { readonly kind: 'already-ended' }
 
@@ -213,6 +223,8 @@ export interface CallRecord {
   /** Why a call that served nothing was released: an error code, or `recovered`. */
   readonly released: string | null
   readonly served: Served | null
+  /** What its provider billed has taken its key beyond the limit. */
+  readonly overLimit: boolean
   /** Every attempt, also of a call that served nothing. */
   readonly attempts: readonly Attempt[]
   /** What each lot paid. */

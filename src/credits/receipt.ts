@@ -41,6 +41,8 @@ export interface Receipt {
   /** What the account paid; `absorbed` is what the operator bears. charged + absorbed = total. */
   readonly charged: string
   readonly absorbed: string
+  /** What the provider billed has taken the key beyond its limit. */
+  readonly over_limit: boolean
   /** Set aside while the call runs. */
   readonly held: string
   readonly price_version: string
@@ -99,6 +101,7 @@ export function receiptOf(record: CallRecord): Receipt {
     total: formatUsd(record.cost),
     charged: formatUsd(record.charged),
     absorbed: formatUsd(record.absorbed),
+    over_limit: record.overLimit,
     held: formatUsd(record.state === 'open' ? record.hold : 0n),
     price_version: served?.priceVersion ?? record.priceVersion,
     service_tier: usage?.serviceTier ?? null,

@@ -83,6 +83,9 @@ const receipt = z.object({
   total: usd,
   charged: usd.describe('What the account paid.'),
   absorbed: usd.describe('What the operator bears; charged + absorbed = total.'),
+  over_limit: z
+    .boolean()
+    .describe('What the provider billed has taken the key beyond its limit; it is charged all the same.'),
   held: usd.describe('Set aside while the call runs.'),
   price_version: z.string(),
   service_tier: z

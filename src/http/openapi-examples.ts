@@ -300,6 +300,7 @@ export const receipt = {
     total: '0.0000075',
     charged: '0.0000075',
     absorbed: '0',
+    over_limit: false,
     held: '0',
     price_version: 'pv_b1d179a0d262',
     service_tier: null,

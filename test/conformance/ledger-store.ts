@@ -45,6 +45,7 @@ export function ledgerStoreConformance(
         kind: 'settled',
         charged: usd('1.5'),
         absorbed: 0n,
+        overLimit: false,
       })
       expect(free()).toBe(usd('8.5'))
       expect(ledger.totals('anna')).toEqual({ purchased: usd(10), used: usd('1.5') })

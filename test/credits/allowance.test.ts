@@ -76,6 +76,7 @@ describe('the daily allowance', () => {
       kind: 'settled',
       charged: usd('0.1'),
       absorbed: usd('0.05'),
+      overLimit: false,
     })
     expect(await store.ledger.expire(now)).toBe(1)
     expect(daily(store)).toEqual([])

@@ -110,7 +110,11 @@ function history() {
       case 'extend':
         return carryOut<'extend'>({ kind: 'extend', keySpend: 0n, ...step })
       case 'settle':
-        return carryOut<'settle'>({ kind: 'settle', settle: { ...step, provider: 'sim' } })
+        return carryOut<'settle'>({
+          kind: 'settle',
+          settle: { ...step, most: null, provider: 'sim' },
+          keySpend: 0n,
+        })
       case 'release':
         return carryOut<'release'>({ kind: 'release', release: step })
       case 'grant': {

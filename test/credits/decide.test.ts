@@ -45,9 +45,13 @@ function hold(wallet: Wallet, wanted: Partial<HoldCommand>, keySpend = 0n, now =
   return decision.result
 }
 
-function settle(wallet: Wallet, cost: string, estimated = false, now = noon) {
-  const command = { call: 'c', owner: 'here', cost: usd(cost), estimated, provider: 'sim' }
-  const decision = decide<'settle'>(wallet, { kind: 'settle', settle: command }, now)
+function settle(
+  wallet: Wallet,
+  cost: string,
+  { estimated = false, most = null as bigint | null, keySpend = 0n, now = noon } = {},
+) {
+  const command = { call: 'c', owner: 'here', cost: usd(cost), most, estimated, provider: 'sim' }
+  const decision = decide<'settle'>(wallet, { kind: 'settle', settle: command, keySpend }, now)
   if (decision.change) apply(wallet, decision.change)
   return decision
 }
@@ -143,8 +147,13 @@ describe('settling', () => {
     (held, cost, estimated, charged, absorbed, left) => {
       const wallet = walletWith({ a: { left: '10' } })
       hold(wallet, { want: usd(held), least: 0n })
-      const { result, change } = settle(wallet, cost, estimated)
-      expect(result).toEqual({ kind: 'settled', charged: usd(charged), absorbed: usd(absorbed) })
+      const { result, change } = settle(wallet, cost, { estimated })
+      expect(result).toEqual({
+        kind: 'settled',
+        charged: usd(charged),
+        absorbed: usd(absorbed),
+        overLimit: false,
+      })
       expect(wallet.lots.reduce((sum, lot) => sum + lot.remaining, 0n)).toBe(usd(left))
       expect(wallet.lots.every((lot) => lot.pinned === 0n)).toBe(true)
       expect(change?.transaction?.legs.reduce((sum, leg) => sum + leg.amount, 0n) ?? 0n).toBe(0n)
@@ -157,7 +166,7 @@ describe('settling', () => {
       b: { left: '5', expiresAt: noon + day },
     })
     hold(wallet, { want: usd(3), least: usd(3) })
-    expect(settle(wallet, '2', false, noon + 2 * minute).change?.transaction?.legs).toEqual([
+    expect(settle(wallet, '2', { now: noon + 2 * minute }).change?.transaction?.legs).toEqual([
       { account: 'wallet:anna:purchased', lot: 'a', amount: -usd(1) },
       { account: 'wallet:anna:purchased', lot: 'b', amount: -usd(1) },
       { account: 'provider:sim', lot: null, amount: usd(2) },
@@ -168,7 +177,37 @@ describe('settling', () => {
     const wallet = walletWith({ a: { left: '1' } })
     hold(wallet, {})
     const { result } = settle(wallet, '9000000')
-    expect(result).toEqual({ kind: 'settled', charged: usd(1), absorbed: largestLot - usd(1) })
+    expect(result).toMatchObject({ kind: 'settled', charged: usd(1), absorbed: largestLot - usd(1) })
+  })
+
+  test.each([
+    // hold, cost, the caller's own bound → charged, absorbed
+    ['1', '3', '1', '1', '2'],
+    ['1', '3', '2', '2', '1'],
+    ['1', '0.5', '2', '0.5', '0'],
+    ['1', '12', '20', '10', '2'],
+  ] as const)(
+    'a hold of %p, a cost of %p and a bound of %p charges %p and absorbs %p',
+    (held, cost, most, charged, absorbed) => {
+      const wallet = walletWith({ a: { left: '10' } })
+      hold(wallet, { want: usd(held), least: 0n })
+      const { result, change } = settle(wallet, cost, { most: usd(most) })
+      expect(result).toMatchObject({ charged: usd(charged), absorbed: usd(absorbed) })
+      expect(change?.transaction?.legs.reduce((sum, leg) => sum + leg.amount, 0n) ?? 0n).toBe(0n)
+    },
+  )
+
+  test.each([
+    // spent and held before, cost → beyond the limit of 4
+    ['2', '2', false],
+    ['2', '2.5', true],
+    ['3', '1.5', true],
+  ] as const)('with %p of a limit of 4 spent elsewhere, a cost of %p is over it: %p', (spent, cost, over) => {
+    const wallet = walletWith({ a: { left: '10' } })
+    const keyLimit = { limit: usd(4), windowStart: noon }
+    const { amount } = hold(wallet, { want: usd(1), keyLimit }, usd(spent)) as { amount: bigint }
+    const { result } = settle(wallet, cost, { keySpend: usd(spent) + amount })
+    expect(result).toMatchObject({ charged: usd(cost), overLimit: over })
   })
 })
 

@@ -28,6 +28,7 @@ const record: CallRecord = {
   ],
   ending: 'finished',
   released: null,
+  overLimit: false,
   served: servedBySim,
   attempts: servedBySim.attempts,
   drawn: [{ lot: 'lot_1', pool: 'purchased', amount: 7_000_000n }],

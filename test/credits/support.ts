@@ -45,6 +45,7 @@ export function settleOf(call: string, cost: bigint, wanted: Partial<SettleComma
     call,
     owner: 'here',
     cost,
+    most: null,
     usage: { ...noUsage, input: 10, output: 5 },
     lines: [{ item: 'output', quantity: 1, rate: cost, amount: cost }],
     estimated: false,

@@ -150,6 +150,7 @@ export class Actions {
         const command = settleOf(call, random.oneIn(8) ? cost : cost === absurd ? held : cost, {
           owner,
           estimated: random.oneIn(4),
+          most: random.oneIn(3) ? random.pick([held, this.#amount()]) : null,
           lines: [],
         })
         return { kind: 'settle', command }

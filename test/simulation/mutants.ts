@@ -42,6 +42,14 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: "a caller's own bound is not kept",
+    patches: [[decide, 'smaller(cost, settle.most ?? cost)', 'cost']],
+  },
+  {
+    name: 'a charge beyond the limit of its key is not marked',
+    patches: [[decide, 'spent > open.keyLimit.limit', 'spent < 0n']],
+  },
+  {
     name: 'an expired lot is spent',
     patches: [
       [

@@ -103,7 +103,7 @@ export class Oracle {
       case 'checkpoint':
         return this.#checkpoint(command)
       case 'settle':
-        return this.#settle(this.#open(command), command.cost, command.estimated, now)
+        return this.#settle(this.#open(command), command, now)
       case 'release':
         return this.#void(this.#open(command), now)
       case 'grant':
@@ -194,12 +194,19 @@ export class Oracle {
     return { value: undefined }
   }
 
-  #settle(open: OracleCall | undefined, wanted: bigint, estimated: boolean, now: number): Answer {
+  #settle(
+    open: OracleCall | undefined,
+    { cost: wanted, most, estimated }: Pick<SettleCommand, 'cost' | 'most' | 'estimated'>,
+    now: number,
+  ): Answer {
     if (!open) return { value: { kind: 'already-ended' } }
     const cost = wanted < largestLot ? wanted : largestLot
-    let due = cost
-    const draw = (lot: OracleLot, most: bigint) => {
-      const part = due < most ? due : most
+    const payable = most !== null && most < cost ? most : cost
+    const { key, keyLimit } = open
+    const others = key === null || !keyLimit ? 0n : this.keySpend(key, keyLimit.windowStart) - holdOf(open)
+    let due = payable
+    const draw = (lot: OracleLot, upTo: bigint) => {
+      const part = due < upTo ? due : upTo
       if (part === 0n) return
       lot.remaining -= part
       lot.consumed += part
@@ -224,10 +231,12 @@ export class Oracle {
     }
     open.state = 'settled'
     open.cost = cost
-    open.charged = cost - due
+    open.charged = payable - due
+    const overLimit =
+      open.charged > holdOf(open) && keyLimit !== null && others + open.charged > keyLimit.limit
     if (open.key !== null) this.#spent.push({ key: open.key, day: now - (now % dayMs), amount: open.charged })
     this.#repay(open.account, now)
-    return { value: { kind: 'settled', charged: open.charged, absorbed: due } }
+    return { value: { kind: 'settled', charged: open.charged, absorbed: cost - open.charged, overLimit } }
   }
 
   #void(open: OracleCall | undefined, now: number): Answer {
@@ -235,7 +244,7 @@ export class Oracle {
     for (const { lot, amount } of open.pins) lot.pinned -= amount
     open.state = 'voided'
     this.#repay(open.account, now)
-    return { value: { kind: 'settled', charged: 0n, absorbed: 0n } }
+    return { value: { kind: 'settled', charged: 0n, absorbed: 0n, overLimit: false } }
   }
 
   #grant(command: GrantCommand, now: number, id: string): Answer {
@@ -379,7 +388,7 @@ export class Oracle {
     const open = this.calls.get(call)
     if (open?.state !== 'open' || (open.leaseUntil > asked && !dead)) return { value: false }
     if (open.checkpoint === null) this.#void(open, now)
-    else this.#settle(open, open.checkpoint, true, now)
+    else this.#settle(open, { cost: open.checkpoint, most: null, estimated: true }, now)
     return { value: true }
   }
 

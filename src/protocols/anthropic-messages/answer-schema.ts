@@ -48,7 +48,7 @@ const additions = {
     .describe('What was asked for and could not be honoured.'),
   mode: z.literal('test').optional(),
   metadata: z
-    .looseObject({ stopped_by: z.enum(['max_cost', 'credits']).optional() })
+    .looseObject({ stopped_by: z.enum(['max_cost', 'credits', 'max_tokens']).optional() })
     .optional()
     .describe('What cut the answer short, where it was neither its end nor its `max_tokens`.'),
 }

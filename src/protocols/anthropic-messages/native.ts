@@ -1,6 +1,7 @@
 // A client of Anthropic's protocol and Anthropic itself: the request goes on as it was written, and so does the answer.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
+import { completionTokens, type Usage } from '../../conversation/usage.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import type { AnswerContext, Bill, LoweredRequest, Target, Warning } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
@@ -107,6 +108,8 @@ export class NativeFrames {
   #last: JsonObject = {}
   /** What comes behind the end is no part of the answer: nobody counts it. */
   #ended = false
+  /** The index of the block that is open. */
+  #block: Json | undefined
   /** Whether a tool of the provider's own has begun, which no reader of words sees. */
   begun = false
 
@@ -123,7 +126,11 @@ export class NativeFrames {
     switch (event.type) {
       case 'message_start':
         return [this.#start(event)]
+      case 'content_block_stop':
+        this.#block = undefined
+        break
       case 'content_block_start':
+        this.#block = event.index
         this.begun ||=
           isObject(event.content_block) && nonEmpty(event.content_block.type)?.endsWith('_tool_use') === true
         break
@@ -144,11 +151,20 @@ export class NativeFrames {
     return [{ event: event.type, data: frame.data.replaceAll('\n', ' ') }]
   }
 
-  /** The end of the answer: what the provider said of it, and what it cost. */
-  finish(bill: Bill): readonly Frame[] {
-    const usage = joined(this.#last.usage, costFields(bill))
+  /**
+   * The end of the answer: what the provider said of it, and what it cost. `cutAt` is what it has consumed where the
+   * gateway cut it off at a bound, so that the provider has said nothing.
+   */
+  finish(bill: Bill, cutAt?: Usage): readonly Frame[] {
+    const counted: JsonObject = cutAt === undefined ? {} : { output_tokens: completionTokens(cutAt) }
+    const usage = { ...joined(this.#last.usage, counted), ...costFields(bill) }
+    const cut: JsonObject =
+      cutAt === undefined ? {} : { delta: { stop_reason: 'max_tokens', stop_sequence: null } }
     return [
-      named({ ...this.#last, type: 'message_delta', usage, ...this.#context.extra }),
+      ...(cutAt === undefined || this.#block === undefined
+        ? []
+        : [named({ type: 'content_block_stop', index: this.#block })]),
+      named({ ...this.#last, ...cut, type: 'message_delta', usage, ...this.#context.extra }),
       named({ type: 'message_stop' }),
     ]
   }

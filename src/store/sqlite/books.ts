@@ -1,7 +1,7 @@
 // Statements, debts and providers' calls, read from the file by a connection of their own, one moment at a time.
 
 import type { Database } from 'bun:sqlite'
-import type { Debt, HistoryEntry, LedgerBooks, ProviderCall } from '../../credits/books.ts'
+import type { Debt, HistoryEntry, LedgerBooks, ProviderCall, Unpaid } from '../../credits/books.ts'
 import { pools, type Pool } from '../../credits/pool.ts'
 import { openReader } from './connection.ts'
 import { reading } from './outage.ts'
@@ -16,6 +16,15 @@ interface HistoryRow extends Omit<HistoryEntry, 'tx' | 'at' | 'pool' | 'balance'
 interface CallRow extends Omit<ProviderCall, 'at' | 'estimated'> {
   readonly at: bigint
   readonly estimated: bigint
+}
+
+interface UnpaidRow {
+  readonly provider: string
+  readonly absorbedCalls: bigint
+  /** The sum in two parts: as one it may exceed what SQLite's integers hold. */
+  readonly high: bigint
+  readonly low: bigint
+  readonly overLimitCalls: bigint
 }
 
 export class SqliteBooks implements LedgerBooks {
@@ -49,6 +58,18 @@ export class SqliteBooks implements LedgerBooks {
     return rows.map(({ at, estimated, ...row }) => ({ ...row, at: Number(at), estimated: estimated === 1n }))
   }
 
+  unpaid(since: number): readonly Unpaid[] {
+    const rows = this.#read((database) => database.prepare<UnpaidRow, [number]>(unpaidSql).all(since))
+    return rows
+      .map(({ provider, absorbedCalls, high, low, overLimitCalls }) => ({
+        provider,
+        absorbedCalls: Number(absorbedCalls),
+        absorbed: (high << 32n) + low,
+        overLimitCalls: Number(overLimitCalls),
+      }))
+      .toSorted((a, b) => (a.absorbed > b.absorbed ? -1 : 1))
+  }
+
   #read<T>(read: (database: Database) => T): T {
     return reading(() => {
       const database = openReader(this.#path)
@@ -76,3 +97,11 @@ const callsSql = `
   FROM attempt JOIN call ON call.id = attempt.call
   WHERE attempt.provider = ?1 AND attempt.upstream_id IS NOT NULL
   ORDER BY 4, 1`
+
+const unpaidSql = `
+  SELECT coalesce(json_extract(receipt, '$.served.provider'), 'unknown') AS provider,
+    sum(absorbed > 0) AS absorbedCalls, sum(absorbed >> 32) AS high, sum(absorbed & 4294967295) AS low,
+    sum(json_extract(receipt, '$.overLimit') IS NOT NULL) AS overLimitCalls
+  FROM call WHERE state = 'settled' AND ended_at >= ?
+    AND (absorbed > 0 OR json_extract(receipt, '$.overLimit') IS NOT NULL)
+  GROUP BY 1`

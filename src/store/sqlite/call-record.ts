@@ -53,17 +53,19 @@ export interface ReceiptFacts {
   readonly usage: Usage
   readonly lines: readonly CostLine[]
   readonly served: Served | null
+  readonly overLimit: boolean
 }
 
 /** Buckets of nothing are left out: most calls fill three of ten. */
 export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attempt[]): string | null {
   // What served nothing has nothing to tell but what was tried.
   if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
-  const { usage, lines, served } = facts
+  const { usage, lines, served, overLimit } = facts
   return JSON.stringify({
     usage: usageFacts(usage),
     lines: lines.map((line) => [line.item, line.quantity, String(line.rate), String(line.amount)]),
     served,
+    ...(overLimit ? { overLimit } : {}),
   })
 }
 
@@ -142,6 +144,7 @@ export function openRecordOf(row: OpenCallRow): CallRecord {
     ending: null,
     released: null,
     served: null,
+    overLimit: false,
     attempts: [],
     drawn: [],
   }
@@ -170,6 +173,7 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
     ending: row.state === 'settled' ? (row.ending as Ending) : null,
     released: row.state === 'voided' ? row.ending : null,
     served: facts?.served ?? null,
+    overLimit: facts?.overLimit === true,
     attempts: attemptsOf(stored),
     drawn,
   }
@@ -206,4 +210,5 @@ interface StoredReceipt {
   readonly usage: Partial<Usage>
   readonly lines: readonly (readonly [CostLine['item'], number, string, string])[]
   readonly served: Served | null
+  readonly overLimit?: true
 }

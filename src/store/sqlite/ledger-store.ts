@@ -128,9 +128,9 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     return this.group.admit(() => {
       const now = this.#time.admitting()
       const entry = this.#wallets.of(command.account)
-      const { key, keyLimit } = command
+      const { key } = command
       if (key !== null) this.#wallets.keyOf(key)
-      const keySpend = key !== null && keyLimit ? this.#wallets.keySpend(key, keyLimit.windowStart) : 0n
+      const keySpend = this.#wallets.spendOf(command)
       const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
       if (change) this.#open(entry, change)
       return result
@@ -143,9 +143,7 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
       const entry = this.#wallets.ofOpenCall(call)
       const open = entry?.wallet.calls.get(call)
       if (!entry || !open) return false
-      const { key, keyLimit } = open
-      const keySpend = key !== null && keyLimit ? this.#wallets.keySpend(key, keyLimit.windowStart) : 0n
-      const command = { kind: 'extend', call, owner, more, keySpend } as const
+      const command = { kind: 'extend', call, owner, more, keySpend: this.#wallets.spendOf(open) } as const
       const { result, change } = decide<'extend'>(entry.wallet, command, now)
       if (change) this.#keep(entry, open, change)
       return result
@@ -203,8 +201,10 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
     const entry = this.#wallets.ofOpenCall(command.call)
     if (!entry) return { kind: 'already-ended' }
     const settle = { ...command, provider: command.served.provider }
-    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, now)
-    if (change) this.#end(entry, change, now, command.ending, command, command.served.attempts)
+    const keySpend = this.#wallets.spendOf(entry.wallet.calls.get(command.call))
+    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, now)
+    const receipt = { ...command, overLimit: result.kind === 'settled' && result.overLimit }
+    if (change) this.#end(entry, change, now, command.ending, receipt, command.served.attempts)
     return result
   }
 
@@ -346,9 +346,10 @@ export class SqliteLedger implements LedgerStore, LedgerUpkeep {
       return change !== null
     }
     const { usage, cost } = open.progress
-    const settle = { call, owner: open.owner, cost, estimated: true, provider: 'unreconciled' }
-    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle }, at)
-    const receipt = { usage, lines: [], served: null, estimated: true }
+    const settle = { call, owner: open.owner, cost, most: null, estimated: true, provider: 'unreconciled' }
+    // An estimate is charged within its hold, and a hold is within the limit of its key.
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend: 0n }, at)
+    const receipt = { usage, lines: [], served: null, estimated: true, overLimit: false }
     if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null
   }

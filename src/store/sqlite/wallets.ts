@@ -5,7 +5,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import { startOfDay } from '../../credits/calendar.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
-import { addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
+import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
 import { openCallOf, type OpenCallRow } from './call-record.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
@@ -136,6 +136,12 @@ export class Wallets {
     spending.relatives ??= this.#sql.relatives.all(key).map(({ id }) => id)
     for (const relative of spending.relatives) sum += spentSince(this.keyOf(relative), start)
     return sum
+  }
+
+  /** The same for the key of a call, in the window of its limit; nothing where it has none. */
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): Pico {
+    if (!call || call.key === null || call.keyLimit === null) return 0n
+    return this.keySpend(call.key, call.keyLimit.windowStart)
   }
 
   forgetKeys(): void {
