@@ -1,6 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
 import type { ChatRequest } from '../conversation/request.ts'
+import { errorFor, warningsFor } from '../protocols/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../protocols/parameters.ts'
 import type { Outbound, Target, Warning } from '../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from './gateway.ts'
@@ -25,6 +26,23 @@ export interface Lowered {
  * Rejects with `unsupported_parameter` or `url_not_allowed` for what the provider cannot be sent.
  */
 export async function loweredFor(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidate: Candidate,
+  outbound: Outbound,
+  target: Target,
+  outputBound: number | undefined,
+): Promise<Lowered> {
+  const { fields } = call.request
+  try {
+    const lowered = await lower(gateway, call, candidate, outbound, target, outputBound)
+    return { ...lowered, warnings: warningsFor(lowered.warnings, fields) }
+  } catch (error) {
+    throw errorFor(error, fields)
+  }
+}
+
+async function lower(
   gateway: Gateway,
   call: IncomingCall,
   candidate: Candidate,

@@ -74,6 +74,8 @@ export interface FunctionTool {
   /** JSON Schema of the arguments; undefined for a function that takes none. */
   readonly parameters: JsonObject | undefined
   readonly strict: boolean | undefined
+  /** The client left `strict` to a protocol in which a function is strict by default where it can be. */
+  readonly strictUnsaid?: boolean
   readonly cache: CacheMark | undefined
 }
 

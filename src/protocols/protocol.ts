@@ -4,6 +4,7 @@ import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
+import type { ClientFields } from './client-fields.ts'
 import type { Parts } from './addresses.ts'
 import type { Frame } from './sse.ts'
 
@@ -142,6 +143,8 @@ export interface InboundRequest {
   readonly warnings?: readonly Warning[]
   /** The addresses in it that a provider may fetch, checked by name; none where this is absent. */
   readonly addresses?: readonly RequestAddress[]
+  /** What the client calls the fields of its request; as in chat completions where this is absent. */
+  readonly fields?: ClientFields
   toChatRequest(): ChatRequest
 }
 

@@ -124,7 +124,7 @@ describe('S5 a provider in a private network', () => {
     }
     expect(await refusalOf(sent(network(names), candidate, body as JsonObject, messages))).toEqual([
       'url_not_allowed',
-      'messages[0].content[0]',
+      'system.0',
     ])
   })
 

@@ -11,7 +11,7 @@ import { abroad } from './abroad.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from './carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
-import { readRequest } from './read-request.ts'
+import { fieldsOf, readRequest } from './read-request.ts'
 import { fateOf, toolRefused } from '../served-tools.ts'
 import { checked, type MessagesRequest } from './request-schema.ts'
 
@@ -40,6 +40,7 @@ function parse(body: unknown): InboundRequest {
   return {
     envelope: envelopeOf(request),
     body: body as JsonObject,
+    fields: fieldsOf(request),
     toChatRequest: () => readRequest(request),
   }
 }

@@ -11,14 +11,15 @@ import type {
   Sampling,
   ToolChoice,
 } from '../../conversation/request.ts'
+import type { ClientFields, Placed } from '../client-fields.ts'
 import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
-import { gatewayFields, type MessagesRequest } from './request-schema.ts'
+import { type ClientContent, gatewayFields, type MessagesRequest } from './request-schema.ts'
 
 /** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */
 export function readRequest(body: MessagesRequest): ChatRequest {
   const { functions, others } = readTools(body)
   return {
-    messages: readMessages(body),
+    messages: readMessages(body).map(({ message }) => message),
     tools: functions,
     toolChoice: readToolChoice(body),
     parallelToolCalls: body.tool_choice?.disable_parallel_tool_use === true ? false : undefined,
@@ -32,16 +33,38 @@ export function readRequest(body: MessagesRequest): ChatRequest {
   }
 }
 
-function readMessages(body: MessagesRequest): Message[] {
-  const system: Message[] =
-    body.system == null ? [] : [{ role: 'system', content: readParts(body.system, 'system') }]
-  const said = body.messages.flatMap(({ role, content }, index): Message[] => {
-    const param = `messages.${index}.content`
-    if (role === 'assistant') return [readAssistant(content, param)]
-    if (role === 'system') return [{ role, content: readParts(content, param) }]
-    return readUser(content, param)
+/** What clients of this protocol call their fields. */
+export function fieldsOf(body: MessagesRequest): ClientFields {
+  return { messages: () => readMessages(body).map(({ field }) => field), names, dotted: true }
+}
+
+const names: Readonly<Record<string, string>> = {
+  parallel_tool_calls: 'tool_choice.disable_parallel_tool_use',
+  reasoning: 'thinking',
+  response_format: 'output_config.format',
+  stop: 'stop_sequences',
+  user: 'metadata.user_id',
+}
+
+function readMessages(body: MessagesRequest): Placed[] {
+  const said = body.messages.flatMap(({ role, content }, index): Placed[] => {
+    const field = `messages.${index}`
+    return readTurn(role, content, `${field}.content`).map((message) => ({ message, field }))
   })
-  return [...system, ...said]
+  if (body.system == null) return said
+  return [
+    { message: { role: 'system', content: readParts(body.system, 'system') }, field: 'system' },
+    ...said,
+  ]
+}
+
+function readTurn(
+  role: MessagesRequest['messages'][number]['role'],
+  content: ClientContent,
+  param: string,
+): Message[] {
+  if (role === 'assistant') return [readAssistant(content, param)]
+  return role === 'system' ? [{ role, content: readParts(content, param) }] : readUser(content, param)
 }
 
 function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: JsonObject[] } {

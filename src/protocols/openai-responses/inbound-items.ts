@@ -3,6 +3,7 @@
 
 import type { ContentPart, Message, ToolCall } from '../../conversation/request.ts'
 import { fileSource, mediaSource } from '../openai-chat/read-content.ts'
+import type { Placed } from '../client-fields.ts'
 import { detailsOf, TurnReasoning } from './inbound-reasoning.ts'
 import { type InputItem, type KnownItem, kindOf, type WirePart } from './inbound-schema.ts'
 
@@ -16,20 +17,26 @@ type MessageItem = Extract<KnownItem, { type: 'message' }>
 type CallItem = Extract<KnownItem, { type: 'function_call' }>
 
 /**
- * The messages of these items. `offset` is how many of them stand before those of the request itself, which errors name
+ * The messages of these items, each with where the client wrote it (a turn by its first item). `offset` is how many of them stand before those of the request itself, which errors name
  * as `input[i]`. Throws GatewayError for a `data:` URL that is none.
  */
-export function readItems(items: readonly InputItem[], offset: number): Message[] {
-  const messages: Message[] = []
+export function readItems(items: readonly InputItem[], offset: number): Placed[] {
+  const messages: Placed[] = []
   let turn: Turn | undefined
+  let turnField = ''
   const assistant = (): Turn => (turn ??= { content: [], reasoning: new TurnReasoning(), toolCalls: [] })
   const endTurn = () => {
-    if (turn) messages.push({ role: 'assistant', ...turn, reasoning: turn.reasoning.details })
+    if (turn) {
+      const message: Message = { role: 'assistant', ...turn, reasoning: turn.reasoning.details }
+      messages.push({ message, field: turnField })
+    }
     turn = undefined
   }
   for (const [at, any] of items.entries()) {
     const item = any as KnownItem
-    const param = `input[${at - offset}]`
+    // What was said before is not in this request.
+    const param = at < offset ? 'previous_response_id' : `input[${at - offset}]`
+    if (turn === undefined) turnField = param
     switch (kindOf(item)) {
       case 'message': {
         const { role, content } = item as MessageItem
@@ -39,7 +46,7 @@ export function readItems(items: readonly InputItem[], offset: number): Message[
           break
         }
         endTurn()
-        messages.push({ role, content: parts })
+        messages.push({ message: { role, content: parts }, field: param })
         break
       }
       case 'reasoning': {
@@ -61,7 +68,8 @@ export function readItems(items: readonly InputItem[], offset: number): Message[
         const { call_id, output } = item as Extract<KnownItem, { type: 'function_call_output' }>
         endTurn()
         const content = readContent(output, `${param}.output`)
-        messages.push({ role: 'tool', toolCallId: call_id, content, isError: false })
+        const message: Message = { role: 'tool', toolCallId: call_id, content, isError: false }
+        messages.push({ message, field: param })
         break
       }
       default:

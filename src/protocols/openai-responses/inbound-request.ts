@@ -7,13 +7,13 @@ import type {
   Json,
   JsonObject,
   Labels,
-  Message,
   Reasoning,
   ResponseFormat,
   Sampling,
   ToolChoice,
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import type { ClientFields, Placed } from '../client-fields.ts'
 import { isObject } from '../json.ts'
 import { readRouting, withModel } from '../openai-chat/inbound.ts'
 import { invalidParam, invalidRequest, unsupportedParam } from '../openai-chat/invalid-param.ts'
@@ -226,7 +226,7 @@ export function chatRequest(
   offset: number,
 ): ChatRequest {
   return {
-    messages: [...instructionsOf(request), ...readItems(items, offset)],
+    messages: messagesOf(request, items, offset).map(({ message }) => message),
     tools: functionsOf(request).map(readTool),
     toolChoice: readToolChoice(request),
     parallelToolCalls: request.parallel_tool_calls ?? undefined,
@@ -240,9 +240,32 @@ export function chatRequest(
   }
 }
 
-function instructionsOf({ instructions }: ResponsesRequest): Message[] {
-  if (instructions == null || instructions === '') return []
-  return [{ role: 'system', content: [{ kind: 'text', text: instructions, cache: undefined }] }]
+function messagesOf(
+  request: ResponsesRequest,
+  items: readonly InputItem[],
+  offset: number,
+): readonly Placed[] {
+  const { instructions } = request
+  const said = readItems(items, offset)
+  if (instructions == null || instructions === '') return said
+  const content = [{ kind: 'text', text: instructions, cache: undefined } as const]
+  return [{ message: { role: 'system', content }, field: 'instructions' }, ...said]
+}
+
+/** What clients of this protocol call their fields; `items` and `offset` are those of `chatRequest`. */
+export function fieldsOf(
+  request: ResponsesRequest,
+  items: readonly InputItem[],
+  offset: number,
+): ClientFields {
+  return { messages: () => messagesOf(request, items, offset).map(({ field }) => field), names }
+}
+
+const names: Readonly<Record<string, string>> = {
+  logprobs: 'include',
+  max_tokens: 'max_output_tokens',
+  response_format: 'text.format',
+  verbosity: 'text.verbosity',
 }
 
 function functionsOf(request: ResponsesRequest): readonly FunctionToolItem[] {
@@ -254,8 +277,9 @@ function readTool(tool: FunctionToolItem): FunctionTool {
     name: tool.name,
     description: tool.description ?? undefined,
     parameters: tool.parameters == null ? undefined : (tool.parameters as JsonObject),
-    // Of a function that says nothing the protocol makes a strict one where it can; many a schema cannot be.
     strict: tool.strict ?? undefined,
+    // The protocol makes a strict one of a function that says nothing, where its schema allows it.
+    ...(tool.strict == null ? { strictUnsaid: true } : {}),
     cache: undefined,
   }
 }

@@ -16,6 +16,7 @@ import {
   completeItems,
   droppedOf,
   envelopeOf,
+  fieldsOf,
   type Recalled,
   refuseContradictions,
 } from './inbound-request.ts'
@@ -59,6 +60,7 @@ export function responsesCall(
       envelope: envelopeOf(request),
       body: { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] },
       warnings,
+      fields: fieldsOf(request, all, history.length),
       toChatRequest: () => chatRequest(request, all, history.length),
     },
   }

@@ -177,7 +177,7 @@ function lowerTool(tool: FunctionTool): JsonObject {
     ...(tool.description === undefined ? {} : { description: tool.description }),
     parameters: parametersOf(tool),
     // Here a function is strict unless it says otherwise, in chat completions it is not.
-    strict: tool.strict ?? false,
+    ...(tool.strictUnsaid === true ? {} : { strict: tool.strict ?? false }),
   }
 }
 
