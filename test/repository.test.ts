@@ -21,7 +21,7 @@ const climbs = /(['"`]|\}\/|"\)\/)(\.\.(?:\/\.\.|['"`],\s*['"`]\.\.)*)(?=[/'"`])
 const climbsFromRoot = /(?:\broot\b|\bcwd\(\))\)?,\s*['"`]\.\.|\$\{root\}\/\.\./g
 /** Files of the machine that are opened by their absolute path; the kernel's own are the same everywhere. */
 const opensAbsolute =
-  /\b(?:\w*[rR]ead\w*|exists(?:Sync)?|stat(?:Sync)?|cp(?:Sync)?|copyFile(?:Sync)?|file|from|import|join|resolve)\s*\(?\s*['"`](\/(?!proc\/|sys\/|dev\/)[\w.-]+\/[^'"`]*)['"`]/g
+  /\b(?:read(?:File|dir|TextFile)(?:Sync)?|createReadStream|exists(?:Sync)?|stat(?:Sync)?|cp(?:Sync)?|copyFile(?:Sync)?|file|from|import|join|resolve)\s*\(?\s*['"`](\/(?!proc\/|sys\/|dev\/)[\w.-]+\/[^'"`]*)['"`]/g
 
 /** Each path in the text of a file of the repository that leads out of it. */
 function leaving(file: string, text: string): string[] {
@@ -61,6 +61,7 @@ describe('the repository', () => {
     [`resolve(import.meta.dir, '../..')`],
     [`fetch(\`\${url}/v1/../../etc/passwd\`)`],
     [`readFileSync('/proc/self/status', 'utf8')`],
+    ['read(`/requests/${requestId}`)'],
   ])('lets %s be', (text) => {
     expect(leaving('test/support/a.ts', text)).toEqual([])
   })
