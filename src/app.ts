@@ -8,9 +8,10 @@ import { media } from './chat/inline-media.ts'
 import { RetryBudget } from './chat/retry-budget.ts'
 import { Slots } from './chat/slots.ts'
 import { Watchdog } from './chat/watchdog.ts'
-import type { StartFacts } from './cli/banner.ts'
+import { baseUrlOf, type StartFacts } from './cli/banner.ts'
 import { firstRun } from './cli/first-run.ts'
 import { listenFault } from './cli/listen-fault.ts'
+import { announceServer, withdrawServer } from './cli/running-server.ts'
 import { answering, Discovery, type Live, liveOf, watchServers } from './cli/live.ts'
 import { startFacts } from './cli/start-facts.ts'
 import { unsoldModels } from './cli/unsold.ts'
@@ -27,6 +28,7 @@ import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
 import { secretFilter } from './observe/secret-filter.ts'
 import { outbounds } from './protocols/registry.ts'
+import { linkErrorsTo } from './errors.ts'
 import { openStore, type Store } from './store/open.ts'
 
 export interface RunningGateway {
@@ -67,6 +69,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const state: RunState = { draining: false, stopping: new AbortController() }
   const service = serviceOf(config, store, live, log, owner, state)
   const server = await listenOrClose(config, service, store)
+  linkErrorsTo(service.publicUrl())
   try {
     // Only after the port is ours: a key that was made and never shown would be lost.
     const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
@@ -87,9 +90,12 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
     })
+    const facts = startFacts(config, server.port ?? config.server.port, live, ownerKey)
+    announce(config, log, facts.baseUrl)
     return {
-      facts: startFacts(config, server.port ?? config.server.port, live, ownerKey),
+      facts,
       stop: () => {
+        withdrawServer(config.data_dir)
         watch.stop()
         sweep.stop()
         return stop(config, log, server, service, store, state)
@@ -100,6 +106,15 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     await server.stop(true)
     await store.close()
     throw error
+  }
+}
+
+/** Without it commands ask at the configured address, which is not worth a start that fails. */
+function announce({ data_dir }: Config, log: Log, baseUrl: string): void {
+  try {
+    announceServer(data_dir, baseUrl)
+  } catch (error) {
+    log.warn('commands will not find this server by its data directory', { error })
   }
 }
 
@@ -208,10 +223,16 @@ function serviceOf(
     log,
     now: Date.now,
     ready: () => !state.draining,
+    publicUrl: () => publicUrlOf(config, service.server?.port ?? config.server.port),
     reachableHosts: config.egress.allow_hosts,
     keepOpen: (request) => service.server?.timeout(request, 0),
   }
   return service
+}
+
+/** Where clients find the gateway: what the operator says, else where it listens. */
+function publicUrlOf({ server }: Config, port: number): string {
+  return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
 }
 
 function requestLimits({ limits, rate_limits }: Config): RequestLimits {

@@ -187,6 +187,13 @@ const rows = {
     means: 'Nothing is here: no such route, or no such object for this account.',
     remedy: 'Check the path and the id.',
   },
+  method_not_allowed: {
+    status: 405,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The path takes other methods.',
+    remedy: 'Use one of the methods that the header `allow` names.',
+  },
   idempotency_conflict: {
     status: 409,
     type: 'conflict_error',
@@ -377,13 +384,20 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
   }
 }
 
+let referenceUrl = '/docs/errors'
+
 /**
- * The error's section of the reference, from the root of the gateway. No address of our own is put before it: no setting
- * names one, behind a proxy the request's is not the one its client used, and its `Host` header says what anybody likes.
- * The client knows which gateway it asked.
+ * Says where the error reference is, for the links of all errors: at start, when the address of the gateway is known.
+ * Neither the request's address nor its `Host` header would do: behind a proxy the one is not what the client used, and
+ * the other says what anybody likes.
  */
+export function linkErrorsTo(publicUrl: string): void {
+  referenceUrl = `${publicUrl}/docs/errors`
+}
+
+/** The error's section of the reference. */
 function docsUrl(code: string): string {
-  return `/docs/errors#${code}`
+  return `${referenceUrl}#${code}`
 }
 
 /** The headers that tell a client library whether and when to retry; they obey them in this order. */

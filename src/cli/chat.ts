@@ -4,6 +4,7 @@ import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
 import { baseUrlOf } from './banner.ts'
 import { reasonOf } from '../config.ts'
+import { runningServer } from './running-server.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from './context.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
@@ -41,8 +42,9 @@ export async function chat(context: Context, invocation: Invocation): Promise<vo
   const [model = '', ...words] = invocation.args
   const key = invocation.option('key') || context.env['WEIR_API_KEY']
   if (!key) throw usageFault('give an API key with --key or in WEIR_API_KEY (weir keys create)')
-  const { host, port } = context.config.server
-  const base = addressOf(invocation.option('url') ?? baseUrlOf(host, port))
+  const { data_dir, server } = context.config
+  const found = invocation.option('url') ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
+  const base = addressOf(found)
   const response = await ask(base, key, model, await messageOf(context, words))
   const reply = await readReply(context, response)
   const id = response.headers.get('x-request-id')

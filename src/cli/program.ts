@@ -196,7 +196,10 @@ function models(weir: Command, io: Io): void {
     .argument('<model>', 'such as openai/gpt-5')
     .argument('<message...>', 'what to say; - reads it from standard input')
     .option('--key <key>', 'the API key (or WEIR_API_KEY)')
-    .option('--url <address>', 'the base URL of the gateway (the configured address)')
+    .option(
+      '--url <address>',
+      'the base URL of the gateway (that of the data directory, else the configured address)',
+    )
   ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
 }
 

@@ -137,6 +137,11 @@ export const configSchema = z.strictObject({
         aliases: ['WEIR_HOST'],
       }),
       port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
+      public_url: note(
+        baseUrl.optional(),
+        'The address under which clients reach the gateway, without /v1, such as https://models.example.org; links in ' +
+          'errors begin with it (the address it listens on)',
+      ),
       max_body_bytes: whole('The largest request body', 10 * 1024 * 1024, 1024, 1024 ** 3),
       max_header_bytes: whole('The most all headers of a request may measure', 16_384, 1024, 1024 ** 2),
       // Bun counts idleness in whole seconds and takes at most 255 of them.

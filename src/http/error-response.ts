@@ -17,7 +17,7 @@ export function refusalIn(shape: (error: RenderedError) => object): Refuse {
     const error = asGatewayError(thrown)
     return Response.json(shape(renderError(error, requestId)), {
       status: error.status,
-      headers: { 'x-request-id': requestId, ...servedBy(error), ...retryHeaders(error) },
+      headers: { 'x-request-id': requestId, ...servedBy(error), ...allowed(error), ...retryHeaders(error) },
     })
   }
 }
@@ -31,6 +31,12 @@ function servedBy({ details }: GatewayError): Record<string, string> {
     ...(details.provider === undefined ? {} : { 'x-weir-provider': details.provider }),
     ...(typeof model === 'string' && /^[\x21-\x7e]+$/.test(model) ? { 'x-weir-model': model } : {}),
   }
+}
+
+/** The methods that the path has, which a 405 must name. */
+function allowed({ code, details }: GatewayError): Record<string, string> {
+  const methods = details.metadata?.['allow']
+  return code === 'method_not_allowed' && Array.isArray(methods) ? { allow: methods.join(', ') } : {}
 }
 
 /** A new id for a request: ordered by time, so that rows of the same moment lie together. */

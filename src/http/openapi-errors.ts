@@ -9,6 +9,7 @@ import { inbound as chat } from '../protocols/openai-chat/inbound.ts'
 export const ofAnyRequest = [
   'invalid_request',
   'headers_too_large',
+  'method_not_allowed',
   'internal_error',
 ] as const satisfies readonly ErrorCode[]
 

@@ -17,6 +17,7 @@ import { listModels, showModel, speaksMessages } from './models.ts'
 import { describeProviders } from './providers.ts'
 import { listRequests, showRequest } from './requests.ts'
 import type { Service } from './service.ts'
+import { type RouteName, wrongTarget } from './wrong-target.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
 
@@ -71,126 +72,133 @@ export function createRoutes(service: Service) {
   const showGemini = async (id: string) => (await import('./gemini.ts')).showGeminiModel(service.catalog, id)
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
+  let served: () => readonly RouteName[] = () => []
+
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
-  return (
-    new Elysia({ aot: true, handler: { standardHostname: false } })
-      .post(
-        '/v1/chat/completions',
-        answer((request, id) => chatCompletions(service, request, id)),
-        { parse: 'none' },
-      )
-      .post(
-        '/v1/completions',
-        answer((request, id) => createCompletion(service, request, id)),
-        { parse: 'none' },
-      )
-      .post('/v1/responses', createResponse(byKey), { parse: 'none' })
-      .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
-      .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
-      .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
-      .post(
-        '/v1/messages',
-        answer((request, id) => createMessage(service, request, id), refuseMessages),
-        { parse: 'none' },
-      )
-      .post(
-        '/v1/messages/count_tokens',
-        answer((request, id) => countMessageTokens(service, request, id), refuseMessages),
-        { parse: 'none' },
-      )
-      .post(
-        '/v1/embeddings',
-        answer((request, id) => createEmbeddings(service, request, id)),
-        { parse: 'none' },
-      )
-      .post(
-        '/v1/estimate',
-        answer((request, id) => estimateCall(service, request, id)),
-        { parse: 'none' },
-      )
-      // Google's client libraries call v1beta, or v1 from their third version on.
-      .post('/v1beta/models/*', gemini, { parse: 'none' })
-      .post('/v1/models/*', gemini, { parse: 'none' })
-      .get('/v1beta/models', answer(listGemini, refuseGemini))
-      .get('/v1beta/models/*', ({ request, params }) =>
-        answered(service, request, () => showGemini(params['*']), refuseGemini),
-      )
-      .get('/v1/models', ({ request }) =>
-        answered(
-          service,
-          request,
-          () => (isOfGoogle(request) ? listGemini(request) : listModels(service, request)),
-          refusalFor(request),
-        ),
-      )
-      .get('/v1/models/*', ({ request, params }) =>
-        answered(
-          service,
-          request,
-          () => (isOfGoogle(request) ? showGemini(params['*']) : showModel(service, request, params['*'])),
-          refusalFor(request),
-        ),
-      )
-      .get(
-        '/v1/key',
-        asCaller((caller) => describeKey(caller, ledger, now())),
-      )
-      .get('/v1/credits', asCaller(credits))
-      .get('/v1/generation', asCaller(generation))
-      .get(
-        '/v1/requests',
-        asCaller((caller, request) => listRequests(caller, service.requests, request)),
-      )
-      .get('/v1/requests/:id', ({ request, params }) =>
-        answered(service, request, () => {
-          const caller = authenticate(request.headers, service)
-          return Response.json(showRequest(caller, service.requests, ledger, params.id))
-        }),
-      )
-      .post(
-        '/app/v1/chat/completions',
-        answer((request, id) => chatCompletions(service, request, id, signedIn)),
-        { parse: 'none' },
-      )
-      .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
-      .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
-      .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
-      .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
-      .post(
-        '/app/v1/estimate',
-        answer((request, id) => estimateCall(service, request, id, signedIn)),
-        { parse: 'none' },
-      )
-      .get(
-        '/app/v1/models',
-        answer(async (request) => {
-          await signedIn(service, request)
-          return listModels(service, request)
-        }),
-      )
-      .get('/app/v1/models/*', ({ request, params }) =>
-        answered(service, request, async () => {
-          await signedIn(service, request)
-          return showModel(service, request, params['*'])
-        }),
-      )
-      .get('/app/v1/credits', asSignedIn(credits))
-      .get('/app/v1/generation', asSignedIn(generation))
-      .get(
-        '/v1/providers',
-        asCaller((caller) => describeProviders(service.gateway, caller)),
-      )
-      .get(
-        '/v1/errors',
-        answer(() => Response.json({ object: 'list', data: errorReference() })),
-      )
-      .get('/docs', documentation)
-      .get('/docs/*', documentation)
-      .get('/healthz', () => Response.json({ status: 'ok' }))
-      .get('/readyz', () => readiness(service))
-      .all('/*', ({ request }) => answered(service, request, notFound, refusalFor(request)))
-      .onError(({ error }) => errorResponse(error, newRequestId()))
-  )
+  const routes = new Elysia({ aot: true, handler: { standardHostname: false } })
+    .post(
+      '/v1/chat/completions',
+      answer((request, id) => chatCompletions(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/completions',
+      answer((request, id) => createCompletion(service, request, id)),
+      { parse: 'none' },
+    )
+    .post('/v1/responses', createResponse(byKey), { parse: 'none' })
+    .get('/v1/responses/:id', ofResponse(byKey, 'showResponse'))
+    .delete('/v1/responses/:id', ofResponse(byKey, 'deleteResponse'), { parse: 'none' })
+    .get('/v1/responses/:id/input_items', ofResponse(byKey, 'listInputItems'))
+    .post(
+      '/v1/messages',
+      answer((request, id) => createMessage(service, request, id), refuseMessages),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/messages/count_tokens',
+      answer((request, id) => countMessageTokens(service, request, id), refuseMessages),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/embeddings',
+      answer((request, id) => createEmbeddings(service, request, id)),
+      { parse: 'none' },
+    )
+    .post(
+      '/v1/estimate',
+      answer((request, id) => estimateCall(service, request, id)),
+      { parse: 'none' },
+    )
+    // Google's client libraries call v1beta, or v1 from their third version on.
+    .post('/v1beta/models/*', gemini, { parse: 'none' })
+    .post('/v1/models/*', gemini, { parse: 'none' })
+    .get('/v1beta/models', answer(listGemini, refuseGemini))
+    .get('/v1beta/models/*', ({ request, params }) =>
+      answered(service, request, () => showGemini(params['*']), refuseGemini),
+    )
+    .get('/v1/models', ({ request }) =>
+      answered(
+        service,
+        request,
+        () => (isOfGoogle(request) ? listGemini(request) : listModels(service, request)),
+        refusalFor(request),
+      ),
+    )
+    .get('/v1/models/*', ({ request, params }) =>
+      answered(
+        service,
+        request,
+        () => (isOfGoogle(request) ? showGemini(params['*']) : showModel(service, request, params['*'])),
+        refusalFor(request),
+      ),
+    )
+    .get(
+      '/v1/key',
+      asCaller((caller) => describeKey(caller, ledger, now())),
+    )
+    .get('/v1/credits', asCaller(credits))
+    .get('/v1/generation', asCaller(generation))
+    .get(
+      '/v1/requests',
+      asCaller((caller, request) => listRequests(caller, service.requests, request)),
+    )
+    .get('/v1/requests/:id', ({ request, params }) =>
+      answered(service, request, () => {
+        const caller = authenticate(request.headers, service)
+        return Response.json(showRequest(caller, service.requests, ledger, params.id))
+      }),
+    )
+    .post(
+      '/app/v1/chat/completions',
+      answer((request, id) => chatCompletions(service, request, id, signedIn)),
+      { parse: 'none' },
+    )
+    .post('/app/v1/responses', createResponse(signedIn), { parse: 'none' })
+    .get('/app/v1/responses/:id', ofResponse(signedIn, 'showResponse'))
+    .delete('/app/v1/responses/:id', ofResponse(signedIn, 'deleteResponse'), { parse: 'none' })
+    .get('/app/v1/responses/:id/input_items', ofResponse(signedIn, 'listInputItems'))
+    .post(
+      '/app/v1/estimate',
+      answer((request, id) => estimateCall(service, request, id, signedIn)),
+      { parse: 'none' },
+    )
+    .get(
+      '/app/v1/models',
+      answer(async (request) => {
+        await signedIn(service, request)
+        return listModels(service, request)
+      }),
+    )
+    .get('/app/v1/models/*', ({ request, params }) =>
+      answered(service, request, async () => {
+        await signedIn(service, request)
+        return showModel(service, request, params['*'])
+      }),
+    )
+    .get('/app/v1/credits', asSignedIn(credits))
+    .get('/app/v1/generation', asSignedIn(generation))
+    .get(
+      '/v1/providers',
+      asCaller((caller) => describeProviders(service.gateway, caller)),
+    )
+    .get(
+      '/v1/errors',
+      answer(() => Response.json({ object: 'list', data: errorReference() })),
+    )
+    .get('/docs', documentation)
+    .get('/docs/*', documentation)
+    .get('/healthz', () => Response.json({ status: 'ok' }))
+    .get('/readyz', () => readiness(service))
+    .all('/*', ({ request }) => {
+      const nowhere = () => {
+        throw wrongTarget(request, served(), service.publicUrl())
+      }
+      return answered(service, request, nowhere, refusalFor(request))
+    })
+    .onError(({ error }) => errorResponse(error, newRequestId()))
+  served = () => routes.routes
+  return routes
 }
 
 async function answered(
@@ -246,11 +254,4 @@ function refusalFor(request: Request): Refuse {
   if (path.startsWith('/v1beta/')) return refuseGemini
   if (!/^\/v1\/models(\/|$)/.test(path)) return errorResponse
   return isOfGoogle(request) ? refuseGemini : speaksMessages(request) ? refuseMessages : errorResponse
-}
-
-function notFound(request: Request): never {
-  const { pathname } = new URL(request.url)
-  throw new GatewayError('not_found', {
-    message: `There is no ${request.method} ${pathname.slice(0, 200)} here.`,
-  })
 }

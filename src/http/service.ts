@@ -39,6 +39,8 @@ export interface Service extends IdempotencyParts {
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
+  /** The address of the gateway as its clients know it, without a slash at its end. */
+  readonly publicUrl: () => string
   /** False while the gateway drains: it finishes what it has and takes nothing new. */
   readonly ready: () => boolean
   /** Private `host` or `host:port` entries that users' requests may name. */

@@ -15,7 +15,7 @@ const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
 const quiet = () => undefined
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
 const calls = new CallLog({ log, keep: quiet, usd: String })
-const routes = createRoutes({ body, calls } as Service)
+const routes = createRoutes({ body, calls, publicUrl: () => '' } as Partial<Service> as Service)
 
 function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
   return Promise.resolve(

@@ -334,6 +334,12 @@ const rows: readonly Row[] = [
   },
   { code: 'not_found', when: 'there is no such response', ask: () => get('/responses/resp_nothing') },
   { code: 'not_found', when: 'there is no such route', ask: () => post(weir, {}, { path: '/chat' }) },
+  {
+    code: 'method_not_allowed',
+    when: 'a chat is asked for with GET',
+    ask: () => get('/chat/completions'),
+    metadata: { allow: ['POST'] },
+  },
   { code: 'not_found', when: 'there is no such call', ask: () => get('/generation?id=req_nothing') },
   {
     code: 'payload_too_large',
@@ -549,7 +555,7 @@ describe('the error table', () => {
         ...(row.from === 'provider' ? { provider: 'lab' } : {}),
         request_id: answer.requestId,
         retryable,
-        docs_url: `/docs/errors#${code}`,
+        docs_url: `${weir.origin}/docs/errors#${code}`,
         ...row.metadata,
       }),
     })

@@ -34,6 +34,7 @@ const unreachable: Partial<Record<ErrorCode, string>> = {
   internal_error: 'a fault of our own; whoever finds one has found a bug',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
   invalid_model_id: 'a name without a provider is one of Anthropic here',
+  method_not_allowed: 'has a test of its own below',
   previous_response_not_found: 'messages continue nothing that is stored',
 }
 
@@ -399,6 +400,12 @@ const rows: readonly Row[] = [
     retryAfterMs: 7000,
   },
   {
+    code: 'model_unavailable',
+    when: 'the provider does not know the model',
+    ask: () => ask('lab/retired'),
+    type: 'not_found_error',
+  },
+  {
     code: 'upstream_error',
     when: 'the provider fails in JSON',
     ask: () => ask('lab/broken'),
@@ -592,8 +599,11 @@ describe('a refusal', () => {
 
   test('of another method has the shape of the protocol, too', async () => {
     const response = await fetch(`${weir.baseUrl}/messages`)
-    expect(response.status).toBe(404)
-    expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'not_found_error' } })
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
+    expect(await response.json()).toMatchObject({
+      type: 'error',
+      error: { type: 'invalid_request_error', code: 'method_not_allowed' },
+    })
   })
 
   test('has cost nothing', async () => {

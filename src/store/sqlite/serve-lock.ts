@@ -1,7 +1,7 @@
 // Who serves a data directory: one process, which holds a lock that the operating system drops when it dies. So its
 // successor knows for certain that every process before it is dead, and need not wait for any lease.
 
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database } from 'bun:sqlite'
 import { setAside } from '../set-aside.ts'
@@ -49,6 +49,12 @@ function locked(path: string, movedAside: string | null): ServeLock {
     if (!isBusy(error)) throw error
     return { kind: 'held', processId: processIn(path) }
   }
+}
+
+/** The process that was the last to serve a data directory; null where none is known. It may have ended since. */
+export function servingProcess(dataDir: string): number | null {
+  const path = join(dataDir, 'serve.lock')
+  return existsSync(path) ? processIn(path) : null
 }
 
 const smallestDatabaseBytes = 512
