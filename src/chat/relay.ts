@@ -267,6 +267,8 @@ class Relay {
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: Settlement): readonly Uint8Array[] {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
       return this.#open.channel.finish(usage, bill, stoppedBy)
+    // Nobody reads what would be written, and a response that was cancelled did not fail.
+    if (outcome.ending === 'client-gone') return []
     return this.#fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider))
   }
 

@@ -4,6 +4,7 @@ import type { Caller } from '../accounts/caller.ts'
 import { checkAddresses } from '../chat/media-urls.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
+import { invalidParam } from '../protocols/openai-chat/invalid-param.ts'
 import { addresses } from '../protocols/openai-responses/addresses.ts'
 import { listedItems, responsesCall, type ResponsesCall } from '../protocols/openai-responses/inbound.ts'
 import { requestIdOf, responseOfItem } from '../protocols/openai-responses/inbound-answer.ts'
@@ -86,6 +87,9 @@ function recall(
     const conversation = responses.conversation(account, previous, room)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
+    const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
+    if (failed)
+      throw invalidParam('previous_response_id', `the response ${failed.id} failed and cannot be continued.`)
     for (const response of conversation.responses) history.push(...itemsOf(response))
   }
   const ids = itemsReferredTo(request)

@@ -487,7 +487,7 @@ describe('what goes wrong', () => {
     expect((await restingCredits(weir)).total_used).toBe(total_used)
   })
 
-  test('a stream that breaks off ends with an error and response.failed, and is not stored', async () => {
+  test('a stream that breaks off ends with an error and response.failed, and can be read', async () => {
     const response = await fetch(`${weir.baseUrl}/responses`, {
       method: 'POST',
       headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
@@ -510,9 +510,16 @@ describe('what goes wrong', () => {
       status: 'failed',
       error: { code: 'upstream_error', message: expect.any(String) },
       usage: null,
-      store: false,
+      store: true,
     })
-    expect(await failure(client.responses.retrieve(failed.id))).toBeInstanceOf(OpenAI.NotFoundError)
+    expect(await client.responses.retrieve(failed.id)).toMatchObject({
+      id: failed.id,
+      status: 'failed',
+      error: { code: 'upstream_error' },
+      output: [{ type: 'message', status: 'incomplete' }],
+    })
+    const next = client.responses.create({ model: 'sim/echo', input: 'on', previous_response_id: failed.id })
+    expect(await failure(next)).toMatchObject({ status: 400, param: 'previous_response_id' })
     const stream = await client.responses.create({ model: 'sim/cut', input: 'one two three', stream: true })
     expect(await failure(Array.fromAsync(stream))).toBeInstanceOf(OpenAI.APIError)
   })
@@ -563,6 +570,24 @@ describe('what goes wrong', () => {
     const { total_used } = await restingCredits(weir)
     expect((await ask()).id).toBe(first.id)
     expect((await restingCredits(weir)).total_used).toBe(total_used)
+    await client.responses.delete(first.id)
+    expect(await failure(ask())).toMatchObject({ code: 'idempotency_answer_lost' })
+    expect((await restingCredits(weir)).total_used).toBe(total_used)
+  })
+
+  test('a stream that breaks off is not stored for a client that wants nothing stored', async () => {
+    const stream = await client.responses.create({
+      model: 'sim/cut',
+      input: 'one two three four',
+      stream: true,
+      store: false,
+    })
+    let id = ''
+    const reading = (async () => {
+      for await (const event of stream) if (event.type === 'response.created') id = event.response.id
+    })()
+    expect(await failure(reading)).toBeInstanceOf(OpenAI.APIError)
+    expect(await failure(client.responses.retrieve(id))).toBeInstanceOf(OpenAI.NotFoundError)
   })
 })
 

@@ -124,9 +124,15 @@ export class ResponseEncoder implements StreamEncoder {
     // An end that was written for nothing, since its charge could not be booked, has never been.
     this.#sequence = this.#sent
     this.#tell('error', { code, message, param, error: { type, code, message, param } })
-    const output = this.#items.map((item) => this.#shown(item.json(item.open ? 'incomplete' : item.status)))
-    const failed = { ...unfinished, status: 'failed', output, stored: false } as const
-    this.#tell('response.failed', { response: this.#response({ ...failed, error: { code, message } }) })
+    const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
+    const { request, hooks } = this.#asked
+    const wanted = request.store ?? true
+    const failed = { ...unfinished, status: 'failed', error: { code, message } } as const
+    const whole = this.#response({ ...failed, output, stored: wanted })
+    // Its id is known since the beginning of the stream, so whoever comes back for it can see what became of it.
+    const stored = wanted && hooks.keep(whole)
+    const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
+    this.#tell('response.failed', { response: shown })
     return this.#written()
   }
 

@@ -89,7 +89,12 @@ export class SqliteResponses implements ResponseStore {
   }
 
   async delete(account: string, id: string): Promise<boolean> {
-    const gone = await this.#group.admit(() => this.#sql.remove.run(account, id, this.#clock()).changes > 0)
+    const gone = await this.#group.admit(() => {
+      const call = this.#sql.remove.get(account, id, this.#clock())?.call
+      // Nor does it come back to a request that is sent again with its Idempotency-Key.
+      if (call !== undefined) this.#sql.forgetAnswer.run(call)
+      return call !== undefined
+    })
     this.#bytes.delete(account)
     return gone
   }
@@ -123,7 +128,8 @@ const charged = `EXISTS (SELECT 1 FROM call WHERE call.id = response.call
 function statements(database: Database) {
   return {
     put: database.prepare(
-      `INSERT INTO response (id, account, call, previous, expires_at, kept_until, size, input, answer)
+      // A response whose charge could not be booked at its end has failed instead.
+      `INSERT OR REPLACE INTO response (id, account, call, previous, expires_at, kept_until, size, input, answer)
        VALUES (?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
     extend: database.prepare(
@@ -155,9 +161,10 @@ function statements(database: Database) {
     read: database.prepare<Row, [string, string]>(
       'SELECT id, previous, size, input, answer FROM response WHERE account = ? AND id = ?',
     ),
-    remove: database.prepare(
-      `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged}`,
-    ) as Statement,
+    remove: database.prepare<{ call: string }, [string, string, number]>(
+      `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} RETURNING call`,
+    ),
+    forgetAnswer: database.prepare('UPDATE idempotency SET answer = NULL WHERE call = ?') as Statement,
     sweep: database.prepare(
       `DELETE FROM response WHERE id IN
        (SELECT id FROM response WHERE kept_until <= ? ORDER BY kept_until LIMIT ?)`,

@@ -595,13 +595,15 @@ describe('an answer', () => {
         response: {
           status: 'failed',
           usage: null,
-          store: false,
+          store: true,
           error: { code: 'upstream_error', message: 'It broke off.' },
           output: [{ status: 'completed' }, { status: 'incomplete' }],
         },
       },
     ])
-    expect(kept).toEqual([])
+    expect(kept).toMatchObject([
+      { status: 'failed', output: [{ status: 'completed' }, { status: 'incomplete' }] },
+    ])
   })
 
   test('whose charge could not be booked fails in place of its end', () => {
