@@ -172,6 +172,7 @@ export class Attempt {
   readonly #endsAt: number
   readonly #giveBack: () => void
   readonly #redact: Gateway['redact']
+  readonly #log: Gateway['log']
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
@@ -179,7 +180,7 @@ export class Attempt {
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, upstream, redact }: Gateway,
+    { watchdog, stopping, upstream, redact, log }: Gateway,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
@@ -190,6 +191,7 @@ export class Attempt {
     this.#gone = call.signal
     this.#requestId = call.requestId
     this.#redact = redact
+    this.#log = log
     this.#stopping = stopping
     this.#endsAt = call.arrivedAt + totalMs
     this.#deadline = watchdog.arm(this.#within(firstMs), () => {
@@ -209,6 +211,12 @@ export class Attempt {
     const named: Record<string, string> =
       provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
     const headers = { ...lowered.headers, ...named }
+    this.#log.debug('a provider is asked', {
+      request_id: this.#requestId,
+      provider: provider.id,
+      url: provider.baseUrl + lowered.path,
+      bytes: lowered.body.length,
+    })
     const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
     pass('request-sent', this.#requestId)
     return sent

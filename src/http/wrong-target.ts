@@ -46,7 +46,8 @@ export function wrongTarget(
 function methodsAt(path: string, routes: readonly RouteName[]): readonly string[] {
   const methods = routes
     .filter((route) => route.path !== '/*' && matches(route.path, path))
-    .map((route) => route.method)
+    // Whatever can be read can be asked for its headers alone.
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...new Set(methods)].toSorted()
 }
 

@@ -63,9 +63,9 @@ describe('a method that a path does not take', () => {
   test.each([
     ['GET', '/v1/chat/completions', 'POST'],
     ['PUT', '/v1/messages', 'POST'],
-    ['POST', '/v1/models', 'GET'],
-    ['PATCH', '/v1/responses/resp_1', 'DELETE, GET'],
-    ['DELETE', '/healthz', 'GET'],
+    ['POST', '/v1/models', 'GET, HEAD'],
+    ['PATCH', '/v1/responses/resp_1', 'DELETE, GET, HEAD'],
+    ['DELETE', '/healthz', 'GET, HEAD'],
   ])('%s %s is told those it takes', async (method, path, allow) => {
     const request = new Request(`http://localhost:8787${path}`, {
       method,

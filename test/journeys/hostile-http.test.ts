@@ -339,12 +339,16 @@ describe('a path', () => {
   test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'GET', 'TRACE'])(
     'has no method %s for chat',
     async (method) => {
-      expectError(await ask(`${method} /v1/chat/completions HTTP/1.1`, [host(), bearer()]), 404, 'not_found')
+      expectError(
+        await ask(`${method} /v1/chat/completions HTTP/1.1`, [host(), bearer()]),
+        405,
+        'method_not_allowed',
+      )
     },
   )
 
   test.each(['POST', 'PUT', 'PATCH', 'DELETE'])('has no method %s for the key', async (method) => {
-    expectError(await ask(`${method} /v1/key HTTP/1.1`, [host(), bearer()]), 404, 'not_found')
+    expectError(await ask(`${method} /v1/key HTTP/1.1`, [host(), bearer()]), 405, 'method_not_allowed')
   })
 
   test('asked for with HEAD answers its headers alone', async () => {
@@ -352,7 +356,7 @@ describe('a path', () => {
     expect(response.status).toBe(200)
     expect(await response.text()).toBe('')
     const refused = await fetch(`${weir.baseUrl}/chat/completions`, { method: 'HEAD' })
-    expect(refused.status).toBe(404)
+    expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
     expect(await refused.text()).toBe('')
   })
 
