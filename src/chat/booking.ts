@@ -1,25 +1,25 @@
 // The money side of one call: its hold, what it grows by, and the one settle or release that ends it.
 
-import { windowEnd } from '../accounts/spend-window.ts'
 import { completionTokens, promptTokens, type Usage } from '../conversation/usage.ts'
 import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/failpoint.ts'
-import type { Attempt, Balance, Ending, HoldResult, SettleResult } from '../credits/ledger.ts'
+import type { Attempt, Balance, Ending, SettleResult } from '../credits/ledger.ts'
 import { formatUsd, parseUsd, smaller, type Pico } from '../credits/money.ts'
 import type { Pool } from '../credits/pool.ts'
 import { highestRates } from '../credits/price.ts'
 import { errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
-import { ownerHint } from './admission.ts'
-import { atMost, billOf, chargeOf, isBelievable, noCharge, type Charge } from './charge.ts'
+import { atMost, billOf, chargeOf, noCharge, type Charge } from './charge.ts'
+import { credibleUsage } from './credible.ts'
 import { endedCall, type CallEnding } from './ended-call.ts'
 import { codeOf } from './fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
 import { needOf, outputWithin, type Candidate, type Need } from './plan.ts'
 import { priceRecord } from './price-record.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
-import { type Answered, exactCount, type OwnCount, roughCount } from './own-count.ts'
+import { type Answered, exactCount, type OwnCount, roughCount, roughOutput } from './own-count.ts'
 import { promptBound, tokenBound } from './prompt-size.ts'
+import { refusedHold } from './refused-hold.ts'
 import type { Outcome, Settlement } from './relay.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
 import type { Progress, StoppedBy } from './stream-channel.ts'
@@ -99,7 +99,7 @@ export class Booking {
       // The lease outlives every deadline: recovery must never end a call that is still running here.
       leaseUntil: now + gateway.limits.totalMs + gateway.limits.drainMs + gateway.limits.leaseMs,
     })
-    if (result.kind === 'refused') throw refused(result, need, call, now)
+    if (result.kind === 'refused') throw refusedHold(result, need, call, now)
     pass('hold-durable', call.requestId)
     gateway.inFlight.enter(call.requestId, caller.account.id)
     return new Booking(gateway, call, need, result.amount, free - result.amount, candidates[0]!)
@@ -151,10 +151,12 @@ export class Booking {
   /** Looks at a running stream: notes a checkpoint, grows the hold, says when it must stop. */
   watch(progress: Progress): StoppedBy | undefined {
     this.#checkpoint(progress)
-    const { tokens } = progress.delivered
     const { maxOutputTokens, n } = this.#call.request.envelope
+    const usage = this.#credible(progress.usage)
+    const { output, reasoning } = roughOutput({ ...progress, usage })
+    const tokens = output + reasoning
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
-    const within = this.#tokensWithin(progress.usage)
+    const within = this.#tokensWithin(usage)
     // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.
     if (tokens < within * (this.#need.bounded ? 1 : extendAt)) return undefined
     if (this.#need.maxCost !== undefined && this.#held >= this.#need.maxCost) {
@@ -169,7 +171,7 @@ export class Booking {
   #tokensWithin(usage: Usage | undefined): number {
     const known = this.#within
     if (known && known.held === this.#held && known.usage === usage) return known.tokens
-    const tokens = tokensWithin(this.#held, this.#credible(usage), this.#need, this.#candidate.offer.price)
+    const tokens = tokensWithin(this.#held, usage, this.#need, this.#candidate.offer.price)
     this.#within = { held: this.#held, usage, tokens }
     return tokens
   }
@@ -229,7 +231,8 @@ export class Booking {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
     if (!complete && (!delivered.any || free)) return noCharge
-    const answered = { usage: this.#believed(usage), complete, delivered }
+    const counted = complete ? this.#believed(usage) : this.#credible(usage)
+    const answered = { usage: counted, complete, delivered }
     return this.#chargeOf(answered, await exactCount(this.#call, answered))
   }
 
@@ -264,24 +267,25 @@ export class Booking {
     })
   }
 
-  /** A count that the provider can have made; undefined in place of any other. */
+  /** What the provider has counted, without what it cannot have counted right. */
   #credible(usage: Usage | undefined): Usage | undefined {
-    const { contextLength } = this.#candidate.model
-    return usage && isBelievable(usage, contextLength, this.#call.request.envelope.n) ? usage : undefined
+    return usage && credibleUsage(usage, this.#candidate.model, this.#call.request.envelope.n)
   }
 
+  /** The same at the end of a whole answer, where a side that is missing is worth a word to the operator. */
   #believed(usage: Usage | undefined): Usage | undefined {
-    const { model, provider } = this.#candidate
     const credible = this.#credible(usage)
-    if (usage === undefined || credible !== undefined) return credible
-    this.#gateway.log.warn('a provider counted more tokens than its model can have used', {
+    if (usage === undefined || credible?.uncounted === undefined) return credible
+    const { model, provider } = this.#candidate
+    this.#gateway.log.warn('a provider has not counted a call as it can have been: it is estimated', {
       request_id: this.#call.requestId,
       provider: provider.id,
       model: model.id,
+      uncounted: credible.uncounted.join(', '),
       prompt_tokens: promptTokens(usage),
       completion_tokens: completionTokens(usage),
     })
-    return undefined
+    return credible
   }
 
   async #end(how: 'settle' | 'release', ending: string, charge?: Charge, outcome?: Outcome): Promise<void> {
@@ -406,36 +410,4 @@ async function countedNeed(
 ): Promise<Need> {
   const counted = await tokenBound(request.body, bodyBytes)
   return needOf(request.envelope, candidates, counted, gateway.limits.holdOutputTokens)
-}
-
-function refused(
-  result: Extract<HoldResult, { kind: 'refused' }>,
-  need: Need,
-  call: PaidCall,
-  now: number,
-): GatewayError {
-  const { available, held, reason } = result
-  const { model } = call.request.envelope
-  const metadata = {
-    model,
-    available: formatUsd(available),
-    held: formatUsd(held),
-    estimate: formatUsd(need.least),
-  }
-  switch (reason) {
-    case 'insufficient':
-      return new GatewayError('insufficient_credits', {
-        ...ownerHint('insufficient_credits', call.caller.account),
-        metadata,
-      })
-    case 'reserved':
-      return new GatewayError('credits_reserved', { metadata, retryAfterMs: 2_000 })
-    case 'key-limit': {
-      const end = call.caller.key ? windowEnd(call.caller.key.limitWindow, now) : null
-      const resets_at = end === null ? null : new Date(end).toISOString()
-      return new GatewayError('key_limit_exceeded', { metadata: { ...metadata, resets_at } })
-    }
-    default:
-      return reason satisfies never
-  }
 }

@@ -1,6 +1,6 @@
 // What an ended call is charged: the provider's count where there is one, our own count of the delivered otherwise.
 
-import { completionTokens, noUsage, promptTokens, type Usage } from '../conversation/usage.ts'
+import { noUsage, type Usage } from '../conversation/usage.ts'
 import type { CostLine, Cost, Price } from '../credits/price.ts'
 import { costOf } from '../credits/price.ts'
 import { formatUsd, parseUsd, type Pico } from '../credits/money.ts'
@@ -26,38 +26,25 @@ export function chargeOf(
   price: Price,
   costFrom: Provider['costFrom'],
 ): Charge {
-  const { usage } = answered
+  const { usage, complete } = answered
   const sides = uncountedSides(answered)
-  if (usage !== undefined && !sides.prompt && !sides.output)
-    return { usage, cost: priced(usage, price, costFrom), estimated: false }
-  const { billed: _onlyOfWholeAnswers, ...counted } = usage ?? noUsage
-  const estimate: Usage = {
+  const told =
+    complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
+  const { billed, uncounted: _told, ...counted } = usage ?? noUsage
+  // Of what was not delivered there is nothing to count, and nothing to estimate.
+  const made = own.output.output + own.output.reasoning > 0
+  const estimated = !told && (sides.prompt || (sides.output && (made || !complete)))
+  const charged: Usage = {
     ...counted,
+    ...(billed === undefined || sides.prompt || sides.output ? {} : { billed }),
     ...(sides.prompt ? { input: own.prompt } : {}),
     ...(sides.output ? own.output : {}),
   }
-  return { usage: estimate, cost: costOf(estimate, price), estimated: true }
-}
-
-/** Of a model whose context the catalog does not know. */
-const largestContext = 10_000_000
-/** A provider that runs tools of its own counts the context once for each of their rounds. */
-const roundsCounted = 10
-/** Calls of one such tool: the longest research makes some hundred. */
-const mostToolCalls = 1_000
-
-/**
- * Whether a provider can have counted right: no answer uses many times the model's context, or calls a tool without
- * end. A counter gone wrong (bytes, nanoseconds, 10^30) must not empty an account; our own estimate stands in its place.
- */
-export function isBelievable(usage: Usage, contextLength: number | undefined, choices: number): boolean {
-  const most = (contextLength ?? largestContext) * roundsCounted * choices
-  const calls = Object.values(usage.toolCalls)
-  return (
-    promptTokens(usage) <= most &&
-    completionTokens(usage) <= most &&
-    calls.every((times) => times <= mostToolCalls * choices)
-  )
+  return {
+    usage: charged,
+    cost: estimated ? costOf(charged, price) : priced(charged, price, costFrom),
+    estimated,
+  }
 }
 
 /** No charge at all: nothing was served. */
@@ -83,10 +70,14 @@ export function atMost(charge: Charge, limit: Pico): Charge {
 }
 
 function priced(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cost {
-  if (costFrom === 'rates' || usage.reportedCost === undefined) return costOf(usage, price)
-  const amount = parseUsd(usage.reportedCost)
-  if (amount === undefined || amount < 0n) return costOf(usage, price)
+  const amount = costFrom === 'reported' ? reportedCostOf(usage) : undefined
+  if (amount === undefined) return costOf(usage, price)
   return { lines: [{ item: 'reported', quantity: 1, rate: amount, amount }], total: amount, unpriced: [] }
+}
+
+function reportedCostOf({ reportedCost }: Usage): Pico | undefined {
+  const amount = reportedCost === undefined ? undefined : parseUsd(reportedCost)
+  return amount === undefined || amount < 0n ? undefined : amount
 }
 
 const groups: Readonly<Record<string, keyof Bill['lines']>> = {

@@ -26,10 +26,15 @@ export interface Answered {
   readonly delivered: Delivered
 }
 
-/** Which sides have to be counted here: without a final count both, but for a prompt that was counted early. */
+/**
+ * Which sides have to be counted here: what a final count leaves out; without one the output, and the prompt unless it
+ * was counted early.
+ */
 export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'complete'>) {
-  const final = complete && usage !== undefined
-  return { prompt: !final && promptTokens(usage ?? noUsage) === 0, output: !final }
+  const { uncounted = [] } = usage ?? {}
+  if (complete && usage !== undefined)
+    return { prompt: uncounted.includes('prompt'), output: uncounted.includes('completion') }
+  return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
 }
 
 /** Counts by the vocabulary, in the worker: for a charge. Never rejects. */
@@ -56,15 +61,16 @@ async function exactOutput(answered: Answered): Promise<DeliveredTokens> {
   return whole(answered, await deliveredTokensIn(answered.delivered.samples(since)))
 }
 
-function roughOutput(answered: Answered): DeliveredTokens {
+/** The output of a stream on its way, by the running estimate. */
+export function roughOutput(answered: Pick<Answered, 'usage' | 'delivered'>): DeliveredTokens {
   return whole(answered, answered.delivered.running(sinceOf(answered)))
 }
 
-function sinceOf({ usage }: Answered): 'start' | 'count' {
+function sinceOf({ usage }: Pick<Answered, 'usage'>): 'start' | 'count' {
   return usage !== undefined && completionTokens(usage) > 0 ? 'count' : 'start'
 }
 
-function whole(answered: Answered, since: DeliveredTokens): DeliveredTokens {
+function whole(answered: Pick<Answered, 'usage' | 'delivered'>, since: DeliveredTokens): DeliveredTokens {
   const { delivered } = answered
   const { output, reasoning } = sinceOf(answered) === 'count' ? delivered.withCounted(since) : since
   const rounded = { output: Math.round(output), reasoning: Math.round(reasoning) }

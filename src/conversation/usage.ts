@@ -35,9 +35,17 @@ export interface Usage {
   readonly billed?: Readonly<Partial<Record<TokenBucket, number>>>
   /** The service tier that the answer says it was served at (`priority`, `flex`); missing for the standard one. */
   readonly serviceTier?: string
+  /**
+   * Sides that the provider left out, or counted with what is no count (a negative number, one beyond all reason): zero
+   * here, and not because nothing was consumed. Missing where both were counted.
+   */
+  readonly uncounted?: readonly Side[]
   /** How much a search engine read for the answer (`low`, `high`), where the fee of a request depends on it. */
   readonly searchContext?: string
 }
+
+/** A call is counted on two sides. */
+export type Side = 'prompt' | 'completion'
 
 /** The names of the token buckets, in the order a receipt lists them. */
 export const tokenBuckets = [
@@ -92,8 +100,9 @@ export function completionTokens(usage: Usage): number {
 
 /** The counters as one provider reports them: inclusive totals and the parts that may lie inside or beside them. */
 export interface ReportedUsage {
-  prompt: number
-  completion: number
+  /** undefined where the provider has not counted it. */
+  prompt: number | undefined
+  completion: number | undefined
   /** What `prompt` already contains. */
   cacheRead?: number
   /** What `cacheRead` already contains. */
@@ -129,7 +138,7 @@ export function disjoint(reported: ReportedUsage): Usage {
   const reasoning = within(completion, reported.reasoning)
   const outputAudio = within(completion - reasoning, reported.outputAudio)
   const outputImage = within(completion - reasoning - outputAudio, reported.outputImage)
-  return {
+  const usage: Usage = {
     input: fresh - inputAudio - inputImage,
     cacheRead: cached - cacheReadAudio,
     cacheReadAudio,
@@ -144,6 +153,7 @@ export function disjoint(reported: ReportedUsage): Usage {
     toolCalls: reported.toolCalls ?? {},
     reportedCost: reported.reportedCost,
   }
+  return withUncounted(usage, reported)
 }
 
 /** As much of a part as its whole has left. Written out for each bucket: providers that count on every chunk ask often. */
@@ -161,6 +171,22 @@ export function serviceTierOf(named: unknown): string | undefined {
   if (typeof named !== 'string' || named === '') return undefined
   const tier = named.toLowerCase().replace(/^(traffic_type|on_demand)_/, '')
   return standardTiers.has(tier) ? undefined : tier.slice(0, 64)
+}
+
+/** A counter as a whole number; undefined for what is missing and for what no counter can say. */
+export function counter(value: unknown): number | undefined {
+  const isCount = typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
+  return isCount ? Math.floor(value) : undefined
+}
+
+/** The usage with the sides named whose totals are missing. */
+export function withUncounted(
+  usage: Usage,
+  totals: { readonly prompt: number | undefined; readonly completion: number | undefined },
+): Usage {
+  if (totals.prompt !== undefined && totals.completion !== undefined) return usage
+  const uncounted = (['prompt', 'completion'] as const).filter((side) => totals[side] === undefined)
+  return { ...usage, uncounted }
 }
 
 /** A counter as a whole, non-negative, safe number; anything else a provider may send counts as zero. */

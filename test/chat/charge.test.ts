@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atMost, billOf, chargeOf, isBelievable } from '../../src/chat/charge.ts'
+import { atMost, billOf, chargeOf } from '../../src/chat/charge.ts'
 import { noUsage, tokenBuckets, type Usage } from '../../src/conversation/usage.ts'
 import { formatUsd, parseUsd } from '../../src/credits/money.ts'
 import { price } from './support.ts'
@@ -42,10 +42,36 @@ describe('the charge', () => {
       { input: 90, output: 48 },
       true,
     ],
+    [
+      'a side that the provider left out is counted here',
+      { usage: { ...noUsage, input: 100, uncounted: ['completion'] } },
+      { input: 100, output: 48, reasoning: 7 },
+      true,
+    ],
+    [
+      'and so is its prompt',
+      { usage: { ...noUsage, output: 50, uncounted: ['prompt'] } },
+      { input: 90, output: 50, reasoning: 0 },
+      true,
+    ],
   ])('%s', (_, known, usage, estimated) => {
     const charge = chargeOf({ ...complete, ...known }, own, price, 'rates')
     expect(charge.usage).toMatchObject(usage)
     expect(charge.estimated).toBe(estimated)
+  })
+
+  test('of an answer that delivered nothing its missing output is none, and no estimate', () => {
+    const usage: Usage = { ...noUsage, input: 100, uncounted: ['completion'] }
+    const nothing = { prompt: 0, output: { output: 0, reasoning: 0 } }
+    const charge = chargeOf({ usage, complete: true }, nothing, price, 'rates')
+    expect(charge).toMatchObject({ usage: { input: 100, output: 0 }, estimated: false })
+    expect(charge.usage.uncounted).toBeUndefined()
+  })
+
+  test('a cost that the provider names needs no count', () => {
+    const usage: Usage = { ...noUsage, reportedCost: '0.0125', uncounted: ['prompt', 'completion'] }
+    const charge = chargeOf({ usage, complete: true }, own, price, 'reported')
+    expect([charge.cost.total, charge.estimated]).toEqual([12_500_000_000n, false])
   })
 
   test.each([
@@ -63,16 +89,6 @@ describe('the charge', () => {
       expect(chargeOf(answered, own, price, 'rates').cost.total).toBe(200_000_000n)
     },
   )
-})
-
-test.each<[string, Partial<Usage>, boolean]>([
-  ['a count within the context', { input: 1_000, output: 1_000 }, true],
-  ['the context once for each of some rounds', { input: 9_000 }, true],
-  ['nanoseconds for tokens', { output: 1e15 }, false],
-  ['the searches of a long research', { toolCalls: { web_search: 400 } }, true],
-  ['bytes for searches', { toolCalls: { web_search: 3_000 } }, false],
-])('of what a provider counts, %s is believed or is not', (_, usage, believed) => {
-  expect(isBelievable({ ...noUsage, ...usage }, 1_000, 1)).toBe(believed)
 })
 
 const usages = fc

@@ -6,12 +6,30 @@ import { parseUsd } from '../../src/credits/money.ts'
 import { type Lab, startLab, until, wordsIn } from '../chat/lab.ts'
 
 /** What the provider does, by the model's name. It reads nothing else of the request but whether to stream. */
-const habits: Readonly<Record<string, { words: number; prompt: number; reasoning: number; burst?: true }>> = {
+interface Habit {
+  readonly words: number
+  readonly prompt: number
+  readonly reasoning: number
+  /** The stream comes in one piece. */
+  readonly burst?: true
+  /** What it counts, where that is not what it made: on every chunk. */
+  readonly counts?: object
+}
+
+const habits: Readonly<Record<string, Habit>> = {
   long: { words: 20_000, prompt: 12, reasoning: 0 },
   burst: { words: 20_000, prompt: 12, reasoning: 0, burst: true },
   prompt: { words: 10, prompt: 50_000, reasoning: 0 },
-  hidden: { words: 10, prompt: 12, reasoning: 100_000 },
+  hidden: { words: 10, prompt: 12, reasoning: 30_000 },
   modest: { words: 100, prompt: 12, reasoning: 0 },
+  negative: { words: 100, prompt: 12, reasoning: 0, counts: { prompt_tokens: 12, completion_tokens: -100 } },
+  missing: { words: 100, prompt: 12, reasoning: 0, counts: { prompt_tokens: 12 } },
+  absurd: {
+    words: 100,
+    prompt: 12,
+    reasoning: 0,
+    counts: { prompt_tokens: 12, completion_tokens: 900_000, total_tokens: 900_012 },
+  },
 }
 
 let provider: ReturnType<typeof startGreedyProvider>
@@ -40,6 +58,7 @@ interface Receipt {
   readonly absorbed: string
   readonly total: string
   readonly over_limit: boolean
+  readonly usage: { readonly completion_tokens: number; readonly estimated: boolean }
 }
 
 async function receiptOf(id: string, key = lab.weir.key): Promise<Receipt> {
@@ -104,7 +123,7 @@ describe('max_cost is never exceeded by the caller', () => {
 
   test('the rest of a bill is absorbed, and the operator hears of it', async () => {
     const { receipt } = await asked('greedy/hidden', { max_cost: '0.001' })
-    expect(receipt).toMatchObject({ charged: '0.001', absorbed: '0.199032', total: '0.200032' })
+    expect(receipt).toMatchObject({ charged: '0.001', absorbed: '0.059032', total: '0.060032' })
     const doctor = await lab.weir.command('doctor', '--json')
     const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; detail: string }[] }
     const details = findings.filter(({ check }) => check === 'provider greedy').map(({ detail }) => detail)
@@ -166,7 +185,21 @@ describe("a key's limit", () => {
 
   test('does not hide what a provider bills beyond it: that is charged, and marked', async () => {
     const { receipt } = await asked('greedy/hidden', {}, await keyOf('0.002'))
-    expect(receipt).toMatchObject({ charged: '0.200032', absorbed: '0', over_limit: true })
+    expect(receipt).toMatchObject({ charged: '0.060032', absorbed: '0', over_limit: true })
+  })
+})
+
+describe('a count that cannot be', () => {
+  test.each(['negative', 'missing', 'absurd'])('is no count: %s', async (habit) => {
+    for (const more of [{}, { stream: true, max_tokens: 200, ...usage }]) {
+      const { text, receipt } = await asked(`greedy/${habit}`, more)
+      expect(text).not.toContain('stopped_by')
+      expect(receipt.usage).toMatchObject({ prompt_tokens: 12, estimated: true })
+      // A hundred words are a hundred tokens, and the space behind the last.
+      expect(receipt.usage.completion_tokens).toBeWithin(100, 104)
+      expect(parseUsd(receipt.charged)!).toBe(parseUsd(receipt.total)!)
+    }
+    expect(lab.weir.output()).toContain('has not counted a call as it can have been')
   })
 })
 
@@ -195,11 +228,10 @@ function startGreedyProvider() {
   return { url: `http://127.0.0.1:${server.port}/v1`, asked, stop: () => void server.stop(true) }
 }
 
-type Habit = (typeof habits)[string]
-
 const same = { id: 'greedy', created: 1_767_225_600, model: 'm' }
 
-function counted({ words, prompt, reasoning }: Habit) {
+function counted({ words, prompt, reasoning, counts }: Habit): object {
+  if (counts) return counts
   return {
     prompt_tokens: prompt,
     completion_tokens: words + reasoning,
@@ -222,7 +254,10 @@ function* chatFrames(habit: Habit): Generator<string> {
   const frame = (fields: object) =>
     `data: ${JSON.stringify({ ...same, object: 'chat.completion.chunk', ...fields })}\n\n`
   const delta = (content: object, finish: string | null) =>
-    frame({ choices: [{ index: 0, delta: content, finish_reason: finish }] })
+    frame({
+      choices: [{ index: 0, delta: content, finish_reason: finish }],
+      ...(habit.counts && { usage: habit.counts }),
+    })
   for (let word = 0; word < habit.words; word++) yield delta({ content: 'word ' }, null)
   yield delta({}, 'stop') + frame({ choices: [], usage: counted(habit) }) + 'data: [DONE]\n\n'
 }

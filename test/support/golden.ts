@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ChatEvent, collect } from '../../src/conversation/event.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
+import type { Usage } from '../../src/conversation/usage.ts'
 
 const goldenDir = join(import.meta.dir, '../fixtures/golden')
 
@@ -49,10 +50,7 @@ export function summaryOf(events: readonly ChatEvent[]): JsonObject {
       ...(choice.logprobs === null ? {} : { logprobs: choice.logprobs.content.length }),
       finish: `${choice.finish} (${choice.nativeFinish})`,
     })),
-    usage:
-      result.usage === undefined
-        ? null
-        : nonZero({ ...result.usage, toolCalls: { ...result.usage.toolCalls } }),
+    usage: result.usage === undefined ? null : nonZero(wireOf(result.usage)),
     ...(result.fault === undefined
       ? {}
       : {
@@ -72,4 +70,8 @@ function digest(text: string | null): string | null {
   if (text === null || text.length <= 40) return text
   const hash = new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 12)
   return `${text.length} characters, sha256 ${hash}`
+}
+
+function wireOf({ uncounted, toolCalls, ...usage }: Usage): Record<string, Json | undefined> {
+  return { ...usage, toolCalls: { ...toolCalls }, ...(uncounted && { uncounted: [...uncounted] }) }
 }

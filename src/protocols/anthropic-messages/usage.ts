@@ -1,6 +1,13 @@
 // Anthropic's counters as disjoint buckets: cached tokens lie beside the input count, thinking inside the output.
 
-import { count, noUsage, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import {
+  count,
+  counter,
+  noUsage,
+  serviceTierOf,
+  type Usage,
+  withUncounted,
+} from '../../conversation/usage.ts'
 import type { WireCounters, WireUsage } from './schema.ts'
 
 /**
@@ -29,7 +36,7 @@ export function usageOf(wire: WireUsage): Usage {
   const thinking = Math.min(spent.completion, Math.max(summed.thinking, top.thinking))
   const serviceTier = serviceTierOf(wire.service_tier)
   const searches = count(wire.server_tool_use?.web_search_requests)
-  return {
+  const usage: Usage = {
     ...noUsage,
     input: spent.input,
     cacheRead: spent.cacheRead,
@@ -40,6 +47,14 @@ export function usageOf(wire: WireUsage): Usage {
     toolCalls: searches > 0 ? { web_search: searches } : {},
     ...(serviceTier && { serviceTier }),
   }
+  return withUncounted(usage, {
+    prompt: counter(wire.input_tokens) ?? positive(total(spent) - spent.completion),
+    completion: counter(wire.output_tokens) ?? positive(spent.completion),
+  })
+}
+
+function positive(tokens: number): number | undefined {
+  return tokens > 0 ? tokens : undefined
 }
 
 interface Buckets {

@@ -1,6 +1,13 @@
 // Bedrock's counters as disjoint buckets: cached tokens lie beside the input, reasoning inside the output, uncounted.
 
-import { count, noUsage, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import {
+  count,
+  counter,
+  noUsage,
+  serviceTierOf,
+  type Usage,
+  withUncounted,
+} from '../../conversation/usage.ts'
 import type { WireUsage } from './schema.ts'
 
 /** `servedAt` is the service tier that the answer names beside its counters. */
@@ -10,7 +17,8 @@ export function usageOf(wire: WireUsage, servedAt: unknown): Usage {
     .filter((detail) => detail.ttl === '1h')
     .reduce((sum, detail) => sum + count(detail.inputTokens), 0)
   const written = Math.max(count(wire.cacheWriteInputTokens), long)
-  return {
+  const cached = count(wire.cacheReadInputTokens) + written
+  const usage: Usage = {
     ...noUsage,
     input: count(wire.inputTokens),
     cacheRead: count(wire.cacheReadInputTokens),
@@ -19,4 +27,8 @@ export function usageOf(wire: WireUsage, servedAt: unknown): Usage {
     output: count(wire.outputTokens),
     ...(serviceTier && { serviceTier }),
   }
+  return withUncounted(usage, {
+    prompt: counter(wire.inputTokens) ?? (cached > 0 ? cached : undefined),
+    completion: counter(wire.outputTokens),
+  })
 }

@@ -1,6 +1,6 @@
 // Cohere's counters: `tokens` is what went through the model, `billed_units` what it charges for.
 
-import { count, disjoint, type Usage } from '../../conversation/usage.ts'
+import { count, counter, disjoint, type Usage } from '../../conversation/usage.ts'
 import type { WireUsage } from './schema.ts'
 
 /**
@@ -12,8 +12,8 @@ export function usageOf(wire: WireUsage | null | undefined): Usage | undefined {
   const counted = wire?.tokens ?? wire?.billed_units
   if (!wire || !counted) return undefined
   const usage = disjoint({
-    prompt: count(counted.input_tokens),
-    completion: count(counted.output_tokens),
+    prompt: counter(counted.input_tokens),
+    completion: counter(counted.output_tokens),
     cacheRead: count(wire.cached_tokens),
     reasoning: count(counted.reasoning_tokens),
   })

@@ -1,7 +1,7 @@
 // Gemini's usage counters as ours. Cached tokens lie inside the prompt count; thoughts and the prompts of built-in
 // tools lie beside it (total = prompt + tool prompts + candidates + thoughts).
 
-import { count, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import { count, counter, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import type { TokenDetail, UsageMetadata } from './schema.ts'
 
 /**
@@ -31,18 +31,20 @@ export function usageOf(
   toolCalls: Record<string, number>,
 ): Usage | undefined {
   if (counters === undefined || !countsAnything(counters)) return undefined
-  const prompt = count(counters.promptTokenCount)
+  const counted = counter(counters.promptTokenCount)
+  const prompt = counted ?? 0
   const toolPrompt = count(counters.toolUsePromptTokenCount)
   const thoughts = count(counters.thoughtsTokenCount)
+  const total = counter(counters.totalTokenCount)
   const candidates =
-    counters.candidatesTokenCount === undefined
+    counters.candidatesTokenCount === undefined && total !== undefined
       ? // Zero when left out, unless the total knows of more.
-        Math.max(0, count(counters.totalTokenCount) - prompt - toolPrompt - thoughts)
-      : count(counters.candidatesTokenCount)
+        Math.max(0, total - prompt - toolPrompt - thoughts)
+      : counter(counters.candidatesTokenCount)
   const serviceTier = serviceTierOf(counters.serviceTier ?? counters.trafficType)
   const usage = disjoint({
-    prompt: prompt + toolPrompt,
-    completion: candidates + thoughts,
+    prompt: counted === undefined ? undefined : counted + toolPrompt,
+    completion: candidates === undefined ? undefined : candidates + thoughts,
     cacheRead: Math.min(count(counters.cachedContentTokenCount), prompt),
     cacheReadAudio: tokensOf(counters.cacheTokensDetails, 'AUDIO'),
     inputAudio: askedIn(counters, 'AUDIO'),

@@ -2,7 +2,7 @@
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
-import { count, disjoint } from '../../conversation/usage.ts'
+import { counter, disjoint } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
 import { Grown } from '../grown.ts'
 import { isObject, parseJson } from '../json.ts'
@@ -117,7 +117,7 @@ function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]
   // Ollama says `stop` with calls as well. They come whole, so even at the limit they are to be answered.
   const reason = state.calls.length > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
   const counted = line.eval_count != null || line.prompt_eval_count != null
-  const usage = disjoint({ prompt: count(line.prompt_eval_count), completion: count(line.eval_count) })
+  const usage = disjoint({ prompt: counter(line.prompt_eval_count), completion: counter(line.eval_count) })
   return [
     { ...state, ended: true },
     [

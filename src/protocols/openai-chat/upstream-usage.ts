@@ -1,7 +1,7 @@
 // The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { count, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import { count, counter, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
@@ -79,21 +79,31 @@ export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
 
 /** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */
 function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
-  const total = isCounter(usage.total_tokens) ? count(usage.total_tokens) : undefined
-  let prompt = isCounter(usage.prompt_tokens) ? count(usage.prompt_tokens) : undefined
-  let completion = isCounter(usage.completion_tokens) ? count(usage.completion_tokens) : undefined
+  const total = counter(usage.total_tokens)
+  let prompt = counter(usage.prompt_tokens)
+  let completion = counter(usage.completion_tokens)
 
   if (completion !== undefined && reasoning > 0 && liesBeside(completion, reasoning, prompt, total, quirks)) {
     completion += reasoning
   }
   // One counter alone and a total give the other: a bill must not lose a side that the provider left out.
-  prompt ??= completion === undefined ? (total ?? 0) : Math.max(0, (total ?? completion) - completion)
-  completion ??= Math.max(0, (total ?? prompt) - prompt)
-  if (total !== undefined && total > prompt + completion) {
+  // A side that was counted as what is no count is not none, as one that is left out may be.
+  if (prompt === undefined && !isCounter(usage.prompt_tokens)) prompt = restOf(total, completion ?? 0)
+  if (completion === undefined && !isCounter(usage.completion_tokens)) completion = restOf(total, prompt)
+  if (
+    total !== undefined &&
+    prompt !== undefined &&
+    completion !== undefined &&
+    total > prompt + completion
+  ) {
     if (quirks.totalCorrects === 'prompt') prompt = total - completion
     if (quirks.totalCorrects === 'completion') completion = total - prompt
   }
   return { prompt, completion }
+}
+
+function restOf(total: number | undefined, other: number | undefined): number | undefined {
+  return total === undefined || other === undefined || total < other ? undefined : total - other
 }
 
 function liesBeside(
