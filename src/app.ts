@@ -1,12 +1,14 @@
 // Ties the knot: configuration and store become a gateway that serves, discovers local servers, drains and stops.
 
 import type { Catalog } from './catalog/catalog.ts'
+import { Buffered } from './chat/buffered.ts'
 import type { ChatLimits, Gateway } from './chat/gateway.ts'
 import { Health } from './chat/health.ts'
 import { InFlight } from './chat/in-flight.ts'
 import { media } from './chat/inline-media.ts'
 import { RetryBudget } from './chat/retry-budget.ts'
 import { Slots } from './chat/slots.ts'
+import { Turns } from './chat/turns.ts'
 import { Watchdog } from './chat/watchdog.ts'
 import { baseUrlOf, type StartFacts } from './cli/banner.ts'
 import { firstRun } from './cli/first-run.ts'
@@ -26,6 +28,7 @@ import { createRoutes } from './http/routes.ts'
 import type { Service } from './http/service.ts'
 import { CallLog } from './observe/call-log.ts'
 import type { Log } from './observe/log.ts'
+import { keepMemorySmall } from './observe/memory.ts'
 import { secretFilter } from './observe/secret-filter.ts'
 import { outbounds } from './protocols/registry.ts'
 import { linkErrorsTo } from './errors.ts'
@@ -82,6 +85,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     )
     // Starting leaves garbage behind that nobody would collect before the first burst of calls.
     Bun.gc(true)
+    const leaveMemory = keepMemorySmall()
     const sweep = startSweep({
       ledger: store.ledger,
       forgetful: [store.idempotency, store.responses, store.retention],
@@ -98,6 +102,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
         withdrawServer(config.data_dir)
         watch.stop()
         sweep.stop()
+        leaveMemory()
         return stop(config, log, server, service, store, state)
       },
     }
@@ -183,6 +188,8 @@ function serviceOf(
     keepsContents: config.log.prompts,
     log,
     watchdog: new Watchdog(),
+    turns: new Turns(),
+    buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),
     owner,
     now: Date.now,

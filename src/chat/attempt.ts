@@ -1,16 +1,16 @@
 // One attempt at one offer: lower the request, send it, and read the answer as far as failing over is possible.
 
 import { Delivered } from '../conversation/delivered.ts'
-import { collect, type Fault } from '../conversation/event.ts'
+import { collect } from '../conversation/event.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import { pass } from '../credits/failpoint.ts'
 import { GatewayError } from '../errors.ts'
-import { shapeFault } from '../protocols/json.ts'
 import type { AnswerContext, Outbound, Target, Warning } from '../protocols/protocol.ts'
 import { send } from '../providers/upstream.ts'
 import type { Booking } from './booking.ts'
 import { disconnectPolicy } from './departure.ts'
 import { deadlinesOf } from './deadlines.ts'
+import { boundedText, parsedAnswer, readerOf, readWhole } from './answer-body.ts'
 import { AttemptFailed } from './dispatch.ts'
 import { shuttingDown, transportFault, withoutSecrets } from './fault-error.ts'
 import { frameDecoder } from './frames.ts'
@@ -19,11 +19,12 @@ import { loweredFor, type Lowered } from './lower.ts'
 import { passthroughChannel, passthroughWhole } from './passthrough.ts'
 import type { Candidate } from './plan.ts'
 import { quirksFor } from './quirks.ts'
-import type { ByteReader, OpenStream, Outcome, Settlement } from './relay.ts'
+import type { OpenStream, Outcome, Settlement } from './relay.ts'
 import type { StreamChannel } from './stream-channel.ts'
 import { stopNote } from './stream-channel.ts'
-import { looksLikeStream, readHead } from './stream-head.ts'
+import { type Head, looksLikeStream, readHead } from './stream-head.ts'
 import { TranslateChannel } from './translate.ts'
+import { stepsOf, type Turns } from './turns.ts'
 import type { Deadline } from './watchdog.ts'
 
 export interface OpenedStream extends OpenStream {
@@ -44,8 +45,6 @@ export interface WholeAnswer {
 const errorBodyBytes = 65_536
 /** How long it may take: the status says enough. */
 const errorBodyMs = 5_000
-/** Bodies that announce at most this size are read in one go. */
-const smallBodyBytes = 65_536
 
 /**
  * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
@@ -68,8 +67,13 @@ export async function openStream(
     if (!response.ok) await refuseFailure(response, prepared, attempt)
     const channel = channelFor(gateway, call, candidate, prepared)
     const opened = isJson(response)
-      ? await wholeAsStream(response, channel, prepared, limits, attempt)
-      : await readHead(readerOf(response), channel, (body) => prepared.outbound.whole(body, prepared.target))
+      ? await wholeAsStream(response, channel, prepared, limits, attempt, gateway.turns)
+      : await readHead(
+          readerOf(response),
+          channel,
+          (body) => prepared.outbound.whole(body, prepared.target),
+          gateway.turns,
+        )
     if (opened.ended) attempt.read()
     const { fault, started } = channel.progress
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
@@ -104,7 +108,9 @@ export async function fetchWhole(
     const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
     attempt.read()
     pass('answer-read', call.requestId)
-    return wholeAnswer(gateway, call, candidate, prepared, parsedAnswer(response, text))
+    const { turns } = gateway
+    const parsed = await turns.run(() => parsedAnswer(response, text))
+    return await turns.run(() => wholeAnswer(gateway, call, candidate, prepared, parsed))
   } catch (error) {
     throw attempt.verdict(error)
   } finally {
@@ -173,6 +179,7 @@ export class Attempt {
   readonly #giveBack: () => void
   readonly #redact: Gateway['redact']
   readonly #log: Gateway['log']
+  readonly #turns: Turns
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
@@ -180,7 +187,7 @@ export class Attempt {
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, upstream, redact, log }: Gateway,
+    { watchdog, stopping, upstream, turns, redact, log }: Gateway,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
@@ -188,6 +195,7 @@ export class Attempt {
     const giveBack = upstream.take()
     if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     this.#giveBack = giveBack
+    this.#turns = turns
     this.#gone = call.signal
     this.#requestId = call.requestId
     this.#redact = redact
@@ -204,7 +212,7 @@ export class Attempt {
     if (stopping.aborted || (this.#gone.aborted && policy !== 'drain')) this.#abort()
   }
 
-  send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+  async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
     // The simulator gives the same request the same id, unless it is told that it is another call: a receipt is
     // found by it.
@@ -217,9 +225,11 @@ export class Attempt {
       url: provider.baseUrl + lowered.path,
       bytes: lowered.body.length,
     })
-    const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
-    pass('request-sent', this.#requestId)
-    return sent
+    return this.#turns.run(() => {
+      const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
+      pass('request-sent', this.#requestId)
+      return sent
+    }, 'new')
   }
 
   /** Gives the provider `ms` more from now, but never more than the whole call may take. */
@@ -323,14 +333,21 @@ async function wholeAsStream(
   { outbound, target }: Prepared,
   { answerBytes, gapMs }: ChatLimits,
   attempt: Attempt,
-): Promise<{ reader: ByteReader; head: readonly Uint8Array[]; ended: boolean }> {
+  turns: Turns,
+): Promise<Head> {
   const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs))
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
   if (looksLikeStream(text)) {
-    return { reader, head: [...channel.push(Buffer.from(text)), ...channel.end()], ended: true }
+    const head: Uint8Array[] = []
+    for (const piece of stepsOf(Buffer.from(text))) {
+      const made = turns.run(() => channel.push(piece))
+      head.push(...(made instanceof Promise ? await made : made))
+    }
+    return { reader, head: [...head, ...channel.end()], ended: true }
   }
-  const events = outbound.whole(parsedAnswer(response, text), target)
-  return { reader, head: channel.take(events), ended: true }
+  const parsed = await turns.run(() => parsedAnswer(response, text))
+  const events = await turns.run(() => readWhole(() => outbound.whole(parsed, target)))
+  return { reader, head: [...(await turns.run(() => channel.take(events)))], ended: true }
 }
 
 function wholeAnswer(
@@ -340,7 +357,9 @@ function wholeAnswer(
   { outbound, target, lowered, warnings }: Prepared,
   parsed: unknown,
 ): WholeAnswer {
-  const result = outbound.plainWhole?.(parsed, target) ?? collect(outbound.whole(parsed, target))
+  const result = readWhole(
+    () => outbound.plainWhole?.(parsed, target) ?? collect(outbound.whole(parsed, target)),
+  )
   if (result.fault) throw new AttemptFailed(result.fault)
   for (const { id, thoughtSignature } of result.choices.flatMap((choice) => choice.toolCalls)) {
     if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)
@@ -367,57 +386,4 @@ function wholeAnswer(
         : call.inbound.whole(result, usage, bill, context)
     },
   }
-}
-
-/**
- * The JSON of an answer. Throws AttemptFailed where it is none, and where it nests too deep to be given to anybody:
- * that attempt has failed as any other, and is charged to nobody.
- */
-export function parsedAnswer(response: Response, text: string): unknown {
-  const fault = shapeFault(text, Number.POSITIVE_INFINITY)
-  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
-  try {
-    return JSON.parse(text)
-  } catch {
-    const type = response.headers.get('content-type') ?? 'no content type'
-    const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
-    throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
-  }
-}
-
-/**
- * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is told whenever
- * some of it has come.
- */
-export async function boundedText(
-  response: Response,
-  maxBytes: number,
-  onBytes: () => void = () => undefined,
-): Promise<string> {
-  onBytes()
-  const announced = Number(response.headers.get('content-length') ?? Number.NaN)
-  if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
-  const reader = readerOf(response)
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for (;;) {
-    const { done, value } = await reader.readMany()
-    onBytes()
-    for (const bytes of value ?? []) {
-      chunks.push(bytes)
-      size += bytes.length
-    }
-    if (size > maxBytes) {
-      await reader.cancel()
-      const fault: Fault = transportFault('broken', `the answer is larger than ${maxBytes} bytes`)
-      throw new AttemptFailed(fault)
-    }
-    if (done) return Buffer.concat(chunks).toString('utf8')
-  }
-}
-
-function readerOf(response: Response): ByteReader {
-  const { body } = response
-  if (!body) return { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
-  return body.getReader() as unknown as ByteReader
 }

@@ -7,12 +7,14 @@ import type { RequestLog } from '../observe/request-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { Inbound, InboundRequest, Outbound, ProtocolId } from '../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { Buffered } from './buffered.ts'
 import type { Health } from './health.ts'
 import type { Media } from './inline-media.ts'
 import type { InFlight } from './in-flight.ts'
 import type { RetryBudget } from './retry-budget.ts'
 import type { Transcript } from './transcript.ts'
 import type { Slots } from './slots.ts'
+import type { Turns } from './turns.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface Gateway {
@@ -26,6 +28,10 @@ export interface Gateway {
   readonly keepsContents: boolean
   readonly log: Log
   readonly watchdog: Watchdog
+  /** Shares the event loop among all calls. */
+  readonly turns: Turns
+  /** What waits for the clients of all streams. */
+  readonly buffered: Buffered
   readonly limits: ChatLimits
   /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
   readonly owner: string

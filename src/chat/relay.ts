@@ -7,9 +7,11 @@ import { pass } from '../credits/failpoint.ts'
 import type { Ending } from '../credits/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
+import type { Buffered, Waiting } from './buffered.ts'
 import { errorOf, shuttingDown, transportFault, withoutSecrets } from './fault-error.ts'
 import type { AnswerKeeper, ChatLimits } from './gateway.ts'
 import type { Progress, StoppedBy, StreamChannel } from './stream-channel.ts'
+import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
 /** A provider's stream, read up to its first content: it can no longer fail over. */
@@ -17,7 +19,7 @@ export interface OpenStream {
   readonly channel: StreamChannel
   readonly reader: ByteReader
   /** What the client gets for the bytes read so far. */
-  readonly head: readonly Uint8Array[]
+  readonly head: Uint8Array[]
   /** The provider's body has already ended within the head. */
   readonly ended: boolean
   /** Told that the provider's body has been read to its end. */
@@ -60,6 +62,9 @@ export interface RelayOptions {
   readonly keepalive: Uint8Array
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
+  readonly turns: Turns
+  /** What waits for the clients of all streams. */
+  readonly buffered: Buffered
   /** Milliseconds the call has taken already: they count towards its total. */
   readonly elapsedMs: number
   /** Aborts when the client leaves: the stream's own `cancel` is not called for a body that nobody began to read. */
@@ -115,10 +120,12 @@ class Relay {
   #stopFault: Fault | undefined
   #drain: Deadline | undefined
   #resume: (() => void) | undefined
+  readonly #buffered: Waiting
 
   constructor(open: OpenStream, options: RelayOptions) {
     this.#open = open
     this.#options = options
+    this.#buffered = options.buffered.open()
   }
 
   /** Runs the answer to its end. Never rejects. */
@@ -139,6 +146,7 @@ class Relay {
     total.clear()
     silence.clear()
     this.#drain?.clear()
+    this.#buffered.close()
     stopping.removeEventListener('abort', this.#onStopping)
     await this.#conclude()
     gone.removeEventListener('abort', this.#onGone)
@@ -164,7 +172,8 @@ class Relay {
     const { limits, watchdog, onDisconnect, onProgress } = this.#options
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
     try {
-      for (const bytes of head) this.#enqueue(bytes)
+      // Taken out: what a client has not read yet is to be held once.
+      for (const bytes of head.splice(0)) this.#enqueue(bytes)
       let { progress } = channel
       for (let over = ended; !over;) {
         if (!this.#hasRoom) {
@@ -173,7 +182,8 @@ class Relay {
         }
         gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
         const { done, value } = await reader.readMany()
-        for (const bytes of value ?? []) for (const out of channel.push(bytes)) this.#enqueue(out)
+        gap.clear()
+        for (const bytes of value ?? []) await this.#take(bytes)
         onBytes()
         if (this.#gone && onDisconnect !== 'drain') break
         if (done) {
@@ -194,6 +204,19 @@ class Relay {
     }
   }
 
+  /** Gives the client what came, in steps that leave the other calls their turns. */
+  async #take(bytes: Uint8Array): Promise<void> {
+    const { channel } = this.#open
+    const urgency = isSmall(bytes) ? 'soon' : 'begun'
+    for (const piece of stepsOf(bytes)) {
+      const made = this.#options.turns.run(() => channel.push(piece), urgency)
+      for (const out of made instanceof Promise ? await made : made) this.#enqueue(out)
+      if (!this.#hasRoom) await this.#roomForMore()
+      // The gateway has ended the stream meanwhile: what else has come is of no use.
+      if (this.#stopError !== undefined) throw this.#stopError
+    }
+  }
+
   #endOfBody(): void {
     for (const out of this.#open.channel.end()) this.#enqueue(out)
   }
@@ -204,7 +227,9 @@ class Relay {
   }
 
   get #hasRoom(): boolean {
-    return this.#gone || this.#waiting < this.#options.limits.bufferBytes
+    if (this.#gone) return true
+    const waiting = this.#waiting
+    return waiting < this.#options.limits.bufferBytes && this.#buffered.mayGrow(Math.max(0, waiting))
   }
 
   /**

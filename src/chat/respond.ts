@@ -70,6 +70,8 @@ export function streamResponse(
     keepalive: call.inbound.keepalive,
     limits: deadlinesOf(gateway.limits, provider),
     watchdog: gateway.watchdog,
+    turns: gateway.turns,
+    buffered: gateway.buffered,
     elapsedMs: performance.now() - call.arrivedAt,
     gone: call.signal,
     stopping: gateway.stopping,

@@ -270,6 +270,12 @@ export const configSchema = z.strictObject({
         4096,
         64 * 1024 ** 2,
       ),
+      total_buffer_bytes: whole(
+        'The most that is buffered for all clients together; each that reads slowly has an equal share of it',
+        64 * 1024 ** 2,
+        1024 ** 2,
+        64 * 1024 ** 3,
+      ),
       checkpoint_ms: milliseconds('How often the progress of a stream is made durable', 2_000, 50, 60_000),
       checkpoint_tokens: whole(
         'The output tokens after which the progress of a stream is made durable',

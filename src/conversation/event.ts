@@ -246,8 +246,9 @@ function add(draft: Draft, event: ChoiceEvent): void {
       return
     case 'logprobs': {
       draft.logprobs ??= { content: [], refusal: [] }
-      draft.logprobs.content.push(...event.content)
-      draft.logprobs.refusal.push(...event.refusal)
+      // One by one: of a long answer there are more than a call can have arguments.
+      for (const logprob of event.content) draft.logprobs.content.push(logprob)
+      for (const logprob of event.refusal) draft.logprobs.refusal.push(logprob)
       return
     }
     case 'audio-delta':

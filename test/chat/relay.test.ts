@@ -1,8 +1,10 @@
 // What waits for a client is bounded, and a client that reads slowly is waited for as long as it reads.
 
 import { describe, expect, test } from 'bun:test'
+import { Buffered } from '../../src/chat/buffered.ts'
 import { relay, type OpenStream, type RelayOptions } from '../../src/chat/relay.ts'
 import type { Progress, StreamChannel } from '../../src/chat/stream-channel.ts'
+import { Turns } from '../../src/chat/turns.ts'
 import { Watchdog } from '../../src/chat/watchdog.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
@@ -11,7 +13,7 @@ const clientStallMs = 1_000
 const chunk = new Uint8Array(10)
 
 /** A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines. */
-function running(chunks: number, bufferBytes: number) {
+function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e9)) {
   let now = 0
   let read = 0
   let aborted = false
@@ -59,6 +61,8 @@ function running(chunks: number, bufferBytes: number) {
     keepalive: new Uint8Array(),
     limits: limits as RelayOptions['limits'],
     watchdog,
+    turns: new Turns(),
+    buffered,
     elapsedMs: 0,
     gone: never,
     stopping: never,
@@ -116,5 +120,21 @@ describe('a client that does not keep up', () => {
     }
     expect(bytes).toBe(201)
     expect(endings).toEqual(['finished'])
+  })
+
+  test('has an equal share of what all may leave unread, where many do', async () => {
+    const buffered = new Buffered(400)
+    const stalled = Array.from({ length: 10 }, () => running(1_000, 1_000, buffered))
+    for (const { pass } of stalled) await pass(0)
+    // Beyond the bound each may have the one chunk that it was allowed while it had nothing.
+    expect(buffered.bytes).toBeLessThanOrEqual(400 + 10 * 10)
+    expect(stalled.map(({ chunksRead }) => chunksRead()).every((read) => read >= 1)).toBe(true)
+    // A client that reads is not held up by those that do not.
+    const { body, endings, pass } = running(50, 1_000, buffered)
+    await pass(0)
+    const reader = body.getReader()
+    while (!(await reader.read()).done);
+    expect(endings).toEqual(['finished'])
+    expect(stalled.every((one) => one.endings.length === 0)).toBe(true)
   })
 })

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { passthroughChannel } from '../../src/chat/passthrough.ts'
 import { looksLikeStream, readHead } from '../../src/chat/stream-head.ts'
+import { Turns } from '../../src/chat/turns.ts'
 import { outbound } from '../../src/protocols/openai-chat/outbound.ts'
 import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
 import { targetOf } from '../protocols/openai-chat/dialects.ts'
@@ -22,7 +23,7 @@ async function headOf(...pieces: readonly string[]) {
     },
     cancel: () => Promise.resolve(),
   }
-  const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target))
+  const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), new Turns())
   return { text: Buffer.concat(head).toString('utf8'), ended, left: left.length, progress: channel.progress }
 }
 

@@ -26,6 +26,9 @@ export interface CallsState {
 
 export const noCalls: CallsState = { calls: [], started: 0, open: -1 }
 
+/** More tool calls than any model makes in one answer: each is compared with those before it. */
+const mostCalls = 1_024
+
 /** What starting a call needs to know: which choice, and ids for calls that the provider left without one. */
 export interface CallContext {
   readonly choice: number
@@ -34,7 +37,8 @@ export interface CallContext {
 
 /**
  * Takes one entry of `tool_calls`, of a delta or of a whole message. Copes with whole calls in one delta, a missing
- * index, several calls under one index, ids and names repeated on every delta, and a call repeated whole.
+ * index, several calls under one index, ids and names repeated on every delta, and a call repeated whole. Throws for
+ * more calls than any answer has.
  */
 export function takeCall(
   state: CallsState,
@@ -43,6 +47,7 @@ export function takeCall(
 ): readonly [CallsState, readonly ChatEvent[]] {
   const index = typeof entry.index === 'number' ? entry.index : undefined
   const fn = isObject(entry.function) ? entry.function : {}
+  if (state.calls.length >= mostCalls) throw new Error(`an answer has more than ${mostCalls} tool calls`)
   const found = findCall(state, index, textOf(entry.id), textOf(fn.name))
   const before = found < 0 ? undefined : state.calls[found]
   const isTaken = (id: string) => state.calls.some((other) => other !== before && other.id === id)

@@ -1,0 +1,189 @@
+// What hostile clients and providers do to a gateway, one after the other or all at once.
+
+import { connect, type Socket } from 'node:net'
+import type { RunningWeir } from '../support/run-weir.ts'
+
+export interface Attack {
+  readonly name: string
+  run(weir: RunningWeir, scale: number): Promise<void>
+}
+
+type Body = Readonly<Record<string, unknown>>
+
+const megabyte = 1024 ** 2
+const hello = [{ role: 'user', content: 'Where does the river run?' }]
+
+/** Sends a body and reads whatever comes of it; how it ends is of no interest here. */
+async function send(weir: RunningWeir, path: string, body: string, headers: Record<string, string> = {}) {
+  try {
+    const response = await fetch(`${weir.baseUrl}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json', ...headers },
+      body,
+    })
+    for await (const _ of response.body ?? []);
+  } catch {
+    // A connection that breaks is an answer, too.
+  }
+}
+
+/** The same question in the words of each protocol. */
+const ways: readonly { path: string; bodyOf: (model: string, stream: boolean) => Body }[] = [
+  { path: '/chat/completions', bodyOf: (model, stream) => ({ model, stream, messages: hello }) },
+  { path: '/messages', bodyOf: (model, stream) => ({ model, stream, max_tokens: 100, messages: hello }) },
+  { path: '/responses', bodyOf: (model, stream) => ({ model, stream, input: hello, store: true }) },
+]
+
+/** A provider that answers so, to clients of every protocol; twice at the same time. */
+function answers(name: string, stream: boolean, model = name): Attack {
+  return {
+    name: `${stream ? 'stream' : 'whole answer'}: ${name}`,
+    run: async (weir) => {
+      const both = ways.flatMap((way) => [way, way])
+      await Promise.all(
+        both.map(({ path, bodyOf }) => send(weir, path, JSON.stringify(bodyOf(`lab/${model}`, stream)))),
+      )
+    },
+  }
+}
+
+/** A body of almost ten megabytes, in 33,000 parts. */
+function longConversation(model: string, list: 'messages' | 'input', more: Body = {}): string {
+  const turns = Array.from({ length: 33_000 }, (_, at) => ({
+    role: at % 2 === 0 ? 'user' : 'assistant',
+    content: 'The river runs to the weir. '.repeat(9),
+  }))
+  return JSON.stringify({ model, ...more, [list]: turns })
+}
+
+function prompts(
+  name: string,
+  path: string,
+  body: () => string,
+  headers: () => Record<string, string> = () => ({}),
+): Attack {
+  return {
+    name: `prompts: ${name}`,
+    run: async (weir, scale) => {
+      const text = body()
+      await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => send(weir, path, text, headers())))
+    },
+  }
+}
+
+const deepSchema = (depth: number): Body =>
+  depth === 0 ? { type: 'string' } : { type: 'object', properties: { a: deepSchema(depth - 1) } }
+
+const tool = (at: number) => ({
+  type: 'function',
+  function: { name: `f${at}`, description: 'Finds the weir.', parameters: deepSchema(5) },
+})
+
+const wideSchema = {
+  type: 'object',
+  properties: Object.fromEntries(Array.from({ length: 24_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
+}
+
+/** Connections that ask for 200 kB each and read nothing of it. */
+async function stall(weir: RunningWeir, connections: number): Promise<readonly Socket[]> {
+  const body = JSON.stringify({ model: 'lab/stalled', stream: true, messages: hello })
+  const head = [
+    'POST /v1/chat/completions HTTP/1.1',
+    'host: 127.0.0.1',
+    `authorization: Bearer ${weir.key}`,
+    'content-type: application/json',
+    `content-length: ${body.length}`,
+  ]
+  const request = `${head.join('\r\n')}\r\n\r\n${body}`
+  return Promise.all(
+    Array.from({ length: connections }, () => {
+      const { promise, resolve } = Promise.withResolvers<Socket>()
+      const socket = connect({ host: '127.0.0.1', port: weir.port })
+      socket.on('error', () => resolve(socket))
+      socket.on('connect', () => {
+        socket.pause()
+        socket.write(request, () => resolve(socket))
+      })
+      return promise
+    }),
+  )
+}
+
+let keys = 0
+
+export const attacks: readonly Attack[] = [
+  ...['deep-event', 'deep-objects', 'wide-event', 'full-event', 'long-event'].map((name) =>
+    answers(name, true),
+  ),
+  ...['tiny-events', 'tiny-odd-events', 'tiny-calls', 'many-calls', 'comments', 'blank-lines'].map((name) =>
+    answers(name, true),
+  ),
+  ...['deep-whole', 'wide-whole', 'logprobs-whole', 'long-whole', 'calls-whole', 'deep-arguments'].map(
+    (name) => answers(name, false),
+  ),
+  ...['deep-whole', 'wide-whole', 'logprobs-whole', 'long-whole', 'calls-whole'].map((name) => ({
+    ...answers(name, true),
+    name: `whole answer to a stream: ${name}`,
+  })),
+  prompts('33,000 messages', '/chat/completions', () => longConversation('lab/small', 'messages')),
+  prompts('33,000 messages, streamed', '/chat/completions', () =>
+    longConversation('lab/stalled', 'messages', { stream: true }),
+  ),
+  prompts('33,000 messages of the messages protocol', '/messages', () =>
+    longConversation('lab/small', 'messages', { max_tokens: 100 }),
+  ),
+  prompts('33,000 input items, stored', '/responses', () =>
+    longConversation('lab/small', 'input', { store: true }),
+  ),
+  prompts('33,000 messages to be estimated', '/estimate', () => longConversation('lab/small', 'messages')),
+  prompts('33,000 messages to be counted', '/messages/count_tokens', () =>
+    longConversation('lab/small', 'messages', { max_tokens: 100 }),
+  ),
+  prompts(
+    '33,000 messages with an Idempotency-Key',
+    '/chat/completions',
+    () => longConversation('lab/small', 'messages'),
+    () => ({ 'idempotency-key': `key-${keys++}` }),
+  ),
+  prompts('one message of 9 MB', '/chat/completions', () =>
+    JSON.stringify({ model: 'lab/small', messages: [{ role: 'user', content: 'weir '.repeat(1_900_000) }] }),
+  ),
+  prompts('3,000 tools', '/chat/completions', () =>
+    JSON.stringify({
+      model: 'lab/small',
+      messages: hello,
+      tools: Array.from({ length: 3_000 }, (_, at) => tool(at)),
+    }),
+  ),
+  prompts('a schema of 24,000 properties', '/chat/completions', () =>
+    JSON.stringify({
+      model: 'lab/small',
+      messages: hello,
+      response_format: { type: 'json_schema', json_schema: { name: 's', schema: wideSchema } },
+    }),
+  ),
+  prompts('200,000 faults', '/chat/completions', () =>
+    JSON.stringify({ model: 'lab/small', messages: Array(199_000).fill(1) }),
+  ),
+  prompts('a million nested arrays', '/chat/completions', () => '['.repeat(9 * megabyte)),
+  prompts('2,048 texts to be embedded', '/embeddings', () =>
+    JSON.stringify({ model: 'lab/vectors', input: Array(512).fill('Where does the river run?') }),
+  ),
+  {
+    name: 'a thousand small calls at once',
+    run: async (weir, scale) => {
+      const body = JSON.stringify({ model: 'lab/small', messages: hello })
+      await Promise.all(
+        Array.from({ length: Math.ceil(1_000 * scale) }, () => send(weir, '/chat/completions', body)),
+      )
+    },
+  },
+  {
+    name: 'clients that never read',
+    run: async (weir, scale) => {
+      const sockets = await stall(weir, Math.ceil(2_000 * scale))
+      await Bun.sleep(3_000)
+      for (const socket of sockets) socket.destroy()
+    },
+  },
+]

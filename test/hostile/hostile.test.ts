@@ -1,0 +1,33 @@
+// What hostile providers send in streams holds nobody else up: a short slice of `bun run hostile`.
+
+import { expect, test } from 'bun:test'
+import { besiege, findingsOf } from './hostile.ts'
+
+/** Each was good for seconds of a loop that answered nobody. */
+const chosen = [
+  'stream: deep-event',
+  'stream: deep-objects',
+  'stream: tiny-events',
+  'stream: tiny-odd-events',
+  'stream: tiny-calls',
+  'stream: many-calls',
+  'stream: blank-lines',
+]
+
+/** The long run asserts the figures themselves, on a machine that has nothing else to do. */
+const slack = 4
+
+test('no hostile stream holds the loop, or a steady stream, up (item 23)', async () => {
+  const rows: string[] = []
+  const report = await besiege({
+    seconds: 1,
+    scale: 0.5,
+    streams: 20,
+    chosen: (name) => chosen.includes(name),
+    say: (row) => rows.push(row),
+  })
+  const findings = findingsOf(report, slack)
+  expect(findings.length > 0 ? [...findings, ...rows] : []).toEqual([])
+  expect(report.events).toBeGreaterThan(100)
+  expect(report.probes).toBeGreaterThan(20)
+}, 60_000)

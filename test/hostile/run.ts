@@ -1,0 +1,26 @@
+// The long run: `bun test/hostile/run.ts [--seconds 120] [--scale 1] [--streams 50] [--only NAME]`. Prints a row for each
+// attack; exit 1 when the loop was held for longer, or a steady stream was later, than is promised.
+
+import { parseArgs } from 'node:util'
+import { besiege, findingsOf } from './hostile.ts'
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '120' },
+    scale: { type: 'string', default: '1' },
+    streams: { type: 'string', default: '50' },
+    only: { type: 'string', default: '' },
+  },
+})
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+const report = await besiege({
+  seconds: Number(values.seconds),
+  scale: Number(values.scale),
+  streams: Number(values.streams),
+  chosen: (name) => name.includes(values.only),
+  say,
+})
+say(JSON.stringify(report))
+const findings = findingsOf(report)
+for (const finding of findings) say(finding)
+process.exitCode = findings.length > 0 ? 1 : 0
