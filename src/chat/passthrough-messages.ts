@@ -5,7 +5,7 @@ import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import { EventEncoder } from '../protocols/anthropic-messages/encode.ts'
 import { NativeFrames } from '../protocols/anthropic-messages/native.ts'
-import { parser } from '../protocols/anthropic-messages/parse.ts'
+import { streamParser } from '../protocols/anthropic-messages/parse.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocols/protocol.ts'
 import { bytesOf, SseDecoder, type Frame } from '../protocols/sse.ts'
 import { type Progress, type StoppedBy, stopNote, type StreamChannel } from './stream-channel.ts'
@@ -32,7 +32,7 @@ export class MessagesChannel implements StreamChannel {
     }
     this.#meter = new TranslateChannel({
       decoder: tapped,
-      parser,
+      parser: streamParser(),
       encoder: silent,
       extra: {},
       onSignature: () => undefined,

@@ -29,7 +29,6 @@ export interface TranslateParts {
 export class TranslateChannel implements StreamChannel {
   readonly #parts: TranslateParts
   readonly #utf8 = new TextEncoder()
-  #state: unknown
   /** What is written and not yet handed on. */
   #text = ''
   #opened = false
@@ -47,7 +46,6 @@ export class TranslateChannel implements StreamChannel {
 
   constructor(parts: TranslateParts) {
     this.#parts = parts
-    this.#state = parts.parser.initial()
   }
 
   get progress(): Progress {
@@ -66,7 +64,7 @@ export class TranslateChannel implements StreamChannel {
   end(): readonly Uint8Array[] {
     try {
       for (const frame of this.#parts.decoder.end()) this.#step(frame)
-      if (!this.#ended) this.#takeAll(this.#parts.parser.end(this.#state))
+      if (!this.#ended) this.#takeAll(this.#parts.parser.end())
     } catch (error) {
       this.#breakOff(error)
     }
@@ -111,9 +109,7 @@ export class TranslateChannel implements StreamChannel {
 
   #step(frame: Frame): void {
     if (this.#ended) return
-    const [state, events] = this.#parts.parser.step(this.#state, frame)
-    this.#state = state
-    this.#takeAll(events)
+    this.#takeAll(this.#parts.parser.push(frame))
   }
 
   #takeAll(events: readonly ChatEvent[]): void {
@@ -186,7 +182,7 @@ export function wholeChannel(
   encoder: StreamEncoder,
   { extra }: Pick<TranslateParts, 'extra'>,
 ): TranslateChannel {
-  const unused = { initial: () => undefined, step: () => [undefined, []] as const, end: () => [] }
+  const unused = { push: () => [], end: () => [] }
   return new TranslateChannel({
     decoder: new SseDecoder(),
     parser: unused,

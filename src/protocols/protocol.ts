@@ -60,14 +60,13 @@ export interface LoweredRequest {
 }
 
 /**
- * A stream parser as a pure state machine. `step` never changes the state it is given. Over a whole stream
- * (every `step`, then one `end`) it yields exactly one terminal event and nothing after it; `end` on a stream
- * that has not finished yields an `error` of kind `cut`.
+ * Reads one streamed answer, and keeps what it has to remember of it. Over a whole stream (every `push`, then one
+ * `end`) it yields exactly one terminal event and nothing after it; `end` on a stream that has not finished yields an
+ * `error` of kind `cut`. `end` changes nothing: it says what it would mean if the body ended here.
  */
-export interface StreamParser<State = unknown> {
-  initial(): State
-  step(state: State, frame: Frame): readonly [State, readonly ChatEvent[]]
-  end(state: State): readonly ChatEvent[]
+export interface StreamParser {
+  push(frame: Frame): readonly ChatEvent[]
+  end(): readonly ChatEvent[]
 }
 
 export interface Outbound<Quirks = unknown> {

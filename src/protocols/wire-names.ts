@@ -84,17 +84,10 @@ export function withClientNames(
 }
 
 /** The same parser, whose calls have the client's own names of the tools. */
-export function parserWithClientNames<State>(
-  parser: StreamParser<State>,
-  target: Pick<Target, 'toolNames'>,
-): StreamParser<State> {
+export function parserWithClientNames(parser: StreamParser, target: Pick<Target, 'toolNames'>): StreamParser {
   if (Object.keys(target.toolNames ?? {}).length === 0) return parser
   return {
-    initial: () => parser.initial(),
-    step: (state, frame) => {
-      const [next, events] = parser.step(state, frame)
-      return [next, withClientNames(events, target)]
-    },
-    end: (state) => withClientNames(parser.end(state), target),
+    push: (frame) => withClientNames(parser.push(frame), target),
+    end: () => withClientNames(parser.end(), target),
   }
 }

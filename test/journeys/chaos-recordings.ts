@@ -140,16 +140,11 @@ function streamOf(host: RecordedHost, recorded: Case): Base['stream'] | undefine
   const pieces = split[outbound.framing](Buffer.from(bytes))
   const decoder = frameDecoder(outbound.framing, maxFrameCharacters)
   const parser = outbound.parser(target)
-  let state = parser.initial()
   /** What the end of the body would make of the stream after so many pieces. */
   const ends: ChatEvent[][] = []
   const events: ChatEvent[][] = pieces.map((piece) => {
-    ends.push([...parser.end(state)])
-    return decoder.push(piece).flatMap((frame) => {
-      const [next, made] = parser.step(state, frame)
-      state = next
-      return [...made]
-    })
+    ends.push([...parser.end()])
+    return decoder.push(piece).flatMap((frame) => parser.push(frame))
   })
   const has = (kind: ChatEvent['kind']) => (made: ChatEvent[]) => made.some((event) => event.kind === kind)
   const beforeUsage = events.findLastIndex(has('usage'))

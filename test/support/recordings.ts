@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { type ChatEvent, collect } from '../../src/conversation/event.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { completionTokens, promptTokens, tokenBuckets } from '../../src/conversation/usage.ts'
+import type { StreamParser } from '../../src/protocols/protocol.ts'
 import { type Frame, SseDecoder } from '../../src/protocols/sse.ts'
 
 /** Where the recordings are; NOTICE.md there says whose they are. */
@@ -129,22 +130,10 @@ export function framesOf(pieces: Iterable<Uint8Array>): Frame[] {
 }
 
 /** What a stream parser makes of these frames, the end of the stream included. */
-export function parseFrames<State>(
-  parser: {
-    initial(): State
-    step(state: State, frame: Frame): readonly [State, readonly ChatEvent[]]
-    end(state: State): readonly ChatEvent[]
-  },
-  frames: Iterable<Frame>,
-): ChatEvent[] {
+export function parseFrames(parser: StreamParser, frames: Iterable<Frame>): ChatEvent[] {
   const events: ChatEvent[] = []
-  let state = parser.initial()
-  for (const frame of frames) {
-    const [next, made] = parser.step(state, frame)
-    state = next
-    events.push(...made)
-  }
-  events.push(...parser.end(state))
+  for (const frame of frames) events.push(...parser.push(frame))
+  events.push(...parser.end())
   return events
 }
 

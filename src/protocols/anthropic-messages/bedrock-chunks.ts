@@ -1,22 +1,30 @@
 // Claude's events as Bedrock streams them when the model is invoked directly: each in base64 inside a chunk.
 
+import type { ChatEvent } from '../../conversation/event.ts'
 import { exceptionPrefix } from '../aws-event-stream.ts'
 import { faultOfException } from '../bedrock-converse/fault.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
-import { parser, type ParserState } from './parse.ts'
+import { streamParser } from './parse.ts'
 
 /** The same parser, over chunks. Amazon's own exceptions end the answer as an `error` event would. */
-export const chunkParser: StreamParser<ParserState> = {
-  initial: () => parser.initial(),
-  step: (state, frame) => {
-    const exception = frame.event?.startsWith(exceptionPrefix)
-    if (!exception || state.ended) return parser.step(state, unwrapped(frame))
-    const error = faultOfException(frame.event?.slice(exceptionPrefix.length) ?? '', frame.data)
-    return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
-  },
-  end: (state) => parser.end(state),
+export function chunkParser(): StreamParser {
+  const events = streamParser()
+  let ended = false
+  const note = (made: readonly ChatEvent[]) => {
+    ended ||= made.some(({ kind }) => kind === 'finish' || kind === 'error')
+    return made
+  }
+  return {
+    push(frame) {
+      if (ended) return []
+      if (!frame.event?.startsWith(exceptionPrefix)) return note(events.push(unwrapped(frame)))
+      const fault = faultOfException(frame.event.slice(exceptionPrefix.length), frame.data)
+      return note([{ kind: 'error', fault }])
+    },
+    end: () => (ended ? [] : events.end()),
+  }
 }
 
 function unwrapped(frame: Frame): Frame {

@@ -4,7 +4,7 @@ import type { Outbound } from '../protocol.ts'
 import { chunkParser } from './bedrock-chunks.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { parser, parseWhole } from './parse.ts'
+import { parseWhole, streamParser } from './parse.ts'
 import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<AnthropicQuirks> = {
@@ -16,6 +16,6 @@ export const outbound: Outbound<AnthropicQuirks> = {
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
   lower,
   whole: parseWhole,
-  parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser : parser),
+  parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
   fault: faultOf,
 }

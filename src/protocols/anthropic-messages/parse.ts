@@ -1,4 +1,4 @@
-// Anthropic's answers as events: a pure state machine over stream events, and whole messages fed through it.
+// Anthropic's answers as events: a state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -7,6 +7,7 @@ import { fault } from '../faults.ts'
 import { isJson, isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
+import { stateParser } from '../state-parser.ts'
 import { webAnnotations } from './citations.ts'
 import { faultOfEvent } from './fault.ts'
 import {
@@ -32,7 +33,7 @@ type OpenBlock =
   /** What the provider's own tools did: not the client's to answer. */
   | { readonly kind: 'foreign' }
 
-export interface ParserState extends BlockState<OpenBlock> {
+interface ParserState extends BlockState<OpenBlock> {
   readonly ended: boolean
   readonly reasonings: number
   readonly usage: WireUsage | undefined
@@ -53,11 +54,13 @@ const initialState: ParserState = {
 }
 
 /** Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. */
-export const parser: StreamParser<ParserState> = {
-  initial: () => initialState,
-  step: (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-  end: (state) =>
-    state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
+export function streamParser(): StreamParser {
+  return stateParser(
+    initialState,
+    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
+  )
 }
 
 /** A whole message as the events that the same answer would have streamed. */

@@ -1,4 +1,4 @@
-// Bedrock's answers as events: a pure state machine over stream events, and whole answers fed through it.
+// Bedrock's answers as events: a state machine over stream events, and whole answers fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { answerTool, reasoningFormat } from '../anthropic-messages/schema.ts'
@@ -7,6 +7,7 @@ import { addText, type BlockState, finishReasonOf, withOpen } from '../content-b
 import { fault } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
 import { faultOfException } from './fault.ts'
 import {
   answerSchema,
@@ -34,7 +35,7 @@ type Block =
   /** What Amazon's own tools did: not the client's to answer. */
   | { readonly kind: 'foreign' }
 
-export interface BedrockState extends BlockState<Block> {
+interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
   readonly reasonings: number
   /** Where the last block of text began: sources may come after it, in a block of their own without text. */
@@ -61,19 +62,19 @@ const initialState: BedrockState = {
  * Parses the stream of one answer. The counters come last, in `metadata`: a stream that ends without them is broken
  * off, for what it cost is not known.
  */
-export function parserOf(context: ParseContext): StreamParser<BedrockState> {
-  return {
-    initial: () => initialState,
-    step: (state, frame) => {
+export function parserOf(context: ParseContext): StreamParser {
+  return stateParser(
+    initialState,
+    (state, frame) => {
       if (state.ended) return [state, []]
       const name = frame.event ?? ''
       if (!name.startsWith(exceptionPrefix)) return stepEvent(state, name, parseJson(frame.data), context)
       const error = faultOfException(name.slice(exceptionPrefix.length), frame.data)
       return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
     },
-    end: (state) =>
+    (state) =>
       state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its metadata') }],
-  }
+  )
 }
 
 /** A whole answer as the events that the same answer would have streamed. */

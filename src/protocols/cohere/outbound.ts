@@ -3,7 +3,7 @@
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { parser, parseWhole } from './parse.ts'
+import { parseWhole, streamParser } from './parse.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<CohereQuirks> = {
@@ -13,6 +13,6 @@ export const outbound: Outbound<CohereQuirks> = {
   inlinesUrls: false,
   lower,
   whole: parseWhole,
-  parser: () => parser,
+  parser: streamParser,
   fault: faultOf,
 }

@@ -1,11 +1,11 @@
-// Cohere's answers as events: a pure state machine over stream events, and whole answers fed through it.
+// Cohere's answers as events: a state machine over stream events, and whole answers fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
-import { Grown } from '../grown.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
 import type { Frame } from '../sse.ts'
 import { annotationsOf, type Cited } from './citations.ts'
 import { faultInside, faultOfFinish } from './fault.ts'
@@ -24,40 +24,35 @@ import {
 } from './schema.ts'
 import { usageOf } from './usage.ts'
 
-export interface CohereState {
+/** The lists grow with the stream. */
+interface CohereState {
   readonly ended: boolean
   readonly text: string
   /** Where each block begins in the text, by its index. */
   readonly bases: Readonly<Record<number, number>>
-  readonly citations: Grown<Cited>
+  readonly citations: Cited[]
   /** The reasoning pieces so far: the block index of each, in order. */
   readonly thoughts: readonly number[]
   /** Our number for each of the provider's call indexes, in order. */
-  readonly calls: Grown<number>
-  /** The arguments of each call before the last, and those of the last so far: calls come one after another. */
-  readonly earlier: Grown<string>
-  readonly last: string
+  readonly calls: number[]
+  /** The arguments of each call so far. */
+  readonly arguments: string[]
 }
 
 type Step = readonly [CohereState, readonly ChatEvent[]]
 
-const initial: CohereState = {
-  ended: false,
-  text: '',
-  bases: {},
-  citations: Grown.empty(),
-  thoughts: [],
-  calls: Grown.empty(),
-  earlier: Grown.empty(),
-  last: '',
+function initial(): CohereState {
+  return { ended: false, text: '', bases: {}, citations: [], thoughts: [], calls: [], arguments: [] }
 }
 
 /** Parses the stream of one answer. A stream without `message-end` ends in an error of kind `cut`. */
-export const parser: StreamParser<CohereState> = {
-  initial: () => initial,
-  step: (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
-  end: (state) =>
-    state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
+export function streamParser(): StreamParser {
+  return stateParser(
+    initial(),
+    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
+  )
 }
 
 /** A whole answer as the events that the same answer would have streamed. */
@@ -92,7 +87,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
     })),
     { type: 'message-end', delta: end },
   ]
-  let state = initial
+  let state = initial()
   return wire.flatMap((event) => {
     const [next, made] = stepEvent(state, event)
     state = next
@@ -202,7 +197,8 @@ function addCitation(state: CohereState, citation: unknown): Step {
   const block = citationSchema.safeParse(citation).data?.content_index
   // Without a block's index the text block is meant, of which there is one.
   const base = block === undefined ? lastBase(state) : (state.bases[block] ?? lastBase(state))
-  return [{ ...state, citations: state.citations.plus({ citation, base }) }, []]
+  state.citations.push({ citation, base })
+  return [state, []]
 }
 
 function lastBase(state: CohereState): number {
@@ -214,13 +210,9 @@ function lastBase(state: CohereState): number {
 function startCall(state: CohereState, index: number, told: CallStart): Step {
   if (told.id === '' || told.name === '') return failed(state, 'a tool call has no id or no name')
   const call = state.calls.length
-  const started: CohereState = {
-    ...state,
-    calls: state.calls.plus(index),
-    earlier: call === 0 ? state.earlier : state.earlier.plus(state.last),
-    last: '',
-  }
-  const [next, made] = addArguments(started, index, told.arguments)
+  state.calls.push(index)
+  state.arguments.push('')
+  const [next, made] = addArguments(state, index, told.arguments)
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice: 0,
@@ -236,13 +228,12 @@ function startCall(state: CohereState, index: number, told: CallStart): Step {
 function addArguments(state: CohereState, index: number, text: string): Step {
   const call = state.calls.lastIndexOf(index)
   if (call < 0 || text === '') return [state, []]
-  const isLast = call === state.calls.length - 1
-  const before = isLast ? state.last : (state.earlier.at(call) ?? '')
+  const before = state.arguments[call] ?? ''
   const all = before + text
-  const next = isLast ? { ...state, last: all } : { ...state, earlier: state.earlier.with(call, all) }
-  if (mayBeNull(all)) return [next, []]
+  state.arguments[call] = all
+  if (mayBeNull(all)) return [state, []]
   const held = mayBeNull(before) ? before : ''
-  return [next, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
+  return [state, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
 }
 
 /** Looks at short texts only: trimming a long one with every delta would cost its length each time. */
@@ -276,7 +267,7 @@ function finish(state: CohereState, end: WireEnd): Step {
     return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
   }
   const reason = reasons[native] ?? 'stop'
-  const texts = state.calls.length > 0 ? [...state.earlier.items(), state.last] : []
+  const texts = state.arguments
   // Whatever the reason says, calls are to be answered; only a limit may have cut one off.
   const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
   const called = state.calls.length > 0
@@ -287,7 +278,7 @@ function finish(state: CohereState, end: WireEnd): Step {
       ...texts.flatMap((text, call): ChatEvent[] =>
         mayBeNull(text) ? [{ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' }] : [],
       ),
-      ...state.citations.items().flatMap((cited) =>
+      ...state.citations.flatMap((cited) =>
         annotationsOf(cited, state.text).map((annotation): ChatEvent => ({
           kind: 'annotation',
           choice: 0,

@@ -2,7 +2,6 @@
 
 import type { AudioDelta, ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
-import { Grown } from '../grown.ts'
 import { mintCallId } from './call-id.ts'
 import type { Calls } from './finish.ts'
 import { addSources, noSources, type Sources } from './grounding.ts'
@@ -17,9 +16,10 @@ export interface CandidateState {
   /** The index of the next reasoning detail, and whether the last one is a thought that goes on. */
   readonly nextDetail: number
   readonly thinking: boolean
-  readonly callIds: Grown<string>
-  /** Pieces of the last call's arguments while it is still being written. */
-  readonly openCall: Grown<PartialArg> | undefined
+  /** The ids of the calls so far; grows with the stream. */
+  readonly callIds: Set<string>
+  /** Pieces of the last call's arguments while it is still being written; grows with them. */
+  readonly openCall: PartialArg[] | undefined
   readonly images: number
   /** Bytes of audio that do not yet fill a group of base64, as base64. */
   readonly audioRest: string
@@ -34,7 +34,7 @@ export function newCandidate(choice: number): CandidateState {
     text: '',
     nextDetail: 0,
     thinking: false,
-    callIds: Grown.empty(),
+    callIds: new Set(),
     openCall: undefined,
     images: 0,
     audioRest: '',
@@ -67,7 +67,7 @@ export function addCandidate(before: CandidateState, chunk: Candidate, answer: s
 /** The calls of a candidate as its finish reason needs to know them. */
 export function callsOf(state: CandidateState): Calls {
   if (state.openCall !== undefined) return 'cut'
-  return state.callIds.length > 0 ? 'complete' : 'none'
+  return state.callIds.size > 0 ? 'complete' : 'none'
 }
 
 /** Whether there is anything to read or to see in it so far. */
@@ -94,17 +94,12 @@ function addPart(state: CandidateState, part: Part, answer: string): Step {
 
 function addText(state: CandidateState, part: Part): Step {
   const text = part.text ?? ''
-  const after = text === '' ? state : withText(state, text)
+  const after = text === '' ? state : { ...state, text: state.text + text, thinking: false }
   const events: ChatEvent[] = text === '' ? [] : [{ kind: 'text-delta', choice: state.choice, text }]
   if (!part.thoughtSignature) return [after, events]
-  const place = { start: state.text.length, end: after.text.length, calls: state.callIds.length }
+  const place = { start: state.text.length, end: after.text.length, calls: state.callIds.size }
   const [next, carried] = addDetail(after, { ...place, kind: 'text', signature: part.thoughtSignature })
   return [next, [...events, ...carried]]
-}
-
-/** The candidate after more visible text. */
-export function withText(state: CandidateState, text: string): CandidateState {
-  return { ...state, text: state.text + text, thinking: false }
 }
 
 function addThought(state: CandidateState, part: Part): Step {
@@ -158,15 +153,14 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
   if (!name) {
     // Without a name it continues the open call, or is nothing at all.
     if (state.openCall === undefined) return [state, []]
-    const pieces = withPieces(state.openCall, partialArgs)
-    return willContinue === true
-      ? [{ ...state, openCall: pieces }, []]
-      : closeCall({ ...state, openCall: pieces })
+    for (const piece of partialArgs ?? []) state.openCall.push(piece)
+    return willContinue === true ? [state, []] : closeCall(state)
   }
   const [closed, closing] = state.openCall === undefined ? ([state, []] as const) : closeCall(state)
-  const call = closed.callIds.length
+  const call = closed.callIds.size
   const callId = id && !closed.callIds.has(id) ? id : mintCallId(answer, choice, call)
-  const started: CandidateState = { ...closed, callIds: closed.callIds.plus(callId), thinking: false }
+  closed.callIds.add(callId)
+  const started: CandidateState = { ...closed, thinking: false }
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice,
@@ -176,7 +170,7 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
     thoughtSignature: part.thoughtSignature || undefined,
   }
   if (partialArgs !== undefined || willContinue === true) {
-    const open = { ...started, openCall: withPieces(Grown.empty(), partialArgs) }
+    const open = { ...started, openCall: [...(partialArgs ?? [])] }
     const [next, events] = willContinue === true ? ([open, []] as const) : closeCall(open)
     return [next, [...closing, start, ...events]]
   }
@@ -184,16 +178,12 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
   return [started, [...closing, start, whole]]
 }
 
-function withPieces(before: Grown<PartialArg>, more: readonly PartialArg[] | undefined): Grown<PartialArg> {
-  return (more ?? []).reduce((pieces, piece) => pieces.plus(piece), before)
-}
-
 function closeCall(state: CandidateState): Step {
   const event: ChatEvent = {
     kind: 'tool-call-delta',
     choice: state.choice,
-    call: state.callIds.length - 1,
-    arguments: argumentsOf(state.openCall?.items() ?? []),
+    call: state.callIds.size - 1,
+    arguments: argumentsOf(state.openCall ?? []),
   }
   return [{ ...state, openCall: undefined }, [event]]
 }
@@ -205,7 +195,7 @@ function addDetail(state: CandidateState, carried: Carried): Step {
 }
 
 function here(state: CandidateState) {
-  return { start: state.text.length, end: state.text.length, calls: state.callIds.length }
+  return { start: state.text.length, end: state.text.length, calls: state.callIds.size }
 }
 
 function audioEvent(state: CandidateState, audio: AudioDelta): ChatEvent {

@@ -4,9 +4,9 @@
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
-import { FrameTemplate } from '../frame-template.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
+import { stateParser } from '../state-parser.ts'
 import {
   addCandidate,
   type CandidateState,
@@ -14,18 +14,16 @@ import {
   newCandidate,
   restOf,
   saysSomething,
-  withText,
 } from './candidate.ts'
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
-import { type Candidate, type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
 import { isPlainChunk } from './plain-chunk.ts'
-import { templateAfter, withCounts } from './text-chunk.ts'
+import { type Candidate, type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
 import type { Traits } from './traits.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
-export interface GeminiState {
+interface GeminiState {
   /** Google's id of the answer; call ids are made from it, or from a random one where there is none. */
   readonly answer: string | undefined
   readonly fallbackAnswer: string
@@ -34,8 +32,6 @@ export interface GeminiState {
   readonly candidates: readonly CandidateState[]
   /** Why the prompt was refused, when it was. */
   readonly blocked: string | undefined
-  /** What the last chunk was but for its text and counts, where it had one text and nothing else. */
-  readonly like: FrameTemplate
   /** A terminal event has been given. */
   readonly over: boolean
 }
@@ -43,12 +39,12 @@ export interface GeminiState {
 type Step = readonly [GeminiState, readonly ChatEvent[]]
 
 /** Reads the frames of one streamed answer. Gemini sends no end mark: an answer has ended when every candidate has. */
-export function parserOf(traits: Traits): StreamParser<GeminiState> {
-  return {
-    initial: newAnswer,
-    step: (state, frame) => addFrame(state, frame, traits),
-    end: (state) => endOf(state, traits, cutOff()),
-  }
+export function parserOf(traits: Traits): StreamParser {
+  return stateParser(
+    newAnswer(),
+    (state, frame) => addFrame(state, frame, traits),
+    (state) => endOf(state, traits, cutOff()),
+  )
 }
 
 /** The events of a parsed JSON answer: one chunk, or all the chunks of a stream in an array. */
@@ -65,7 +61,6 @@ function newAnswer(): GeminiState {
     counters: undefined,
     candidates: [],
     blocked: undefined,
-    like: FrameTemplate.none,
     over: false,
   }
 }
@@ -74,35 +69,13 @@ function addFrame(state: GeminiState, frame: Frame, traits: Traits): Step {
   const data = frame.data.trim()
   // Google sends no `[DONE]`, but gateways in front of it do.
   if (state.over || data === '' || data === '[DONE]') return [state, []]
-  const alike = addAlike(state, data, traits)
-  if (alike !== undefined) return alike
   try {
-    const value: unknown = JSON.parse(data)
-    const [next, events] = addValue(state, value, traits)
-    const like = templateAfter(state.like, data, value)
-    return [like === next.like ? next : { ...next, like }, events]
+    return addValue(state, JSON.parse(data), traits)
   } catch (error) {
     if (error instanceof SyntaxError)
       return failed(state, fault('broken', 'A frame of the stream is not JSON.'))
     throw error
   }
-}
-
-/** A chunk like the last one but for its text and counts, read without parsing it. */
-function addAlike(state: GeminiState, data: string, traits: Traits): Step | undefined {
-  const reading = state.like.read(data)
-  const candidate = state.candidates[0]
-  if (!reading || reading.text === '' || !candidate || state.candidates.length > 1) return undefined
-  const { text } = reading
-  const next = {
-    ...state,
-    like: state.like.served(),
-    candidates: [withText(candidate, text)],
-    counters: state.counters && withCounts(state.counters, reading.numbers),
-  }
-  const event: ChatEvent = { kind: 'text-delta', choice: candidate.choice, text }
-  const usage = usageSoFar(next, traits)
-  return [next, usage === undefined ? [event] : [event, { kind: 'usage', usage }]]
 }
 
 function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
@@ -150,7 +123,6 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
     fallbackAnswer: before.fallbackAnswer,
     started: true,
     candidates,
-    like: before.like,
     over: before.over,
     blocked: chunk.promptFeedback?.blockReason ?? before.blocked,
     counters:

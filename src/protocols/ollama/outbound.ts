@@ -4,7 +4,7 @@
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { parser, parseWhole } from './parse.ts'
+import { parseWhole, streamParser } from './parse.ts'
 import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 
 export const outbound: Outbound<OllamaQuirks> = {
@@ -14,6 +14,6 @@ export const outbound: Outbound<OllamaQuirks> = {
   inlinesUrls: true,
   lower,
   whole: parseWhole,
-  parser: () => parser,
+  parser: streamParser,
   fault: faultOf,
 }

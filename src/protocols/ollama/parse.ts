@@ -1,32 +1,34 @@
-// Ollama's answers as events: a pure state machine over lines; a whole answer is a stream of one line.
+// Ollama's answers as events: a state machine over lines; a whole answer is a stream of one line.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
 import { counter, disjoint } from '../../conversation/usage.ts'
 import { fault } from '../faults.ts'
-import { Grown } from '../grown.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
 import { faultIn } from './fault.ts'
 import { readLine, type WireCall, type WireLine } from './schema.ts'
 
-export interface OllamaState {
+interface OllamaState {
   readonly ended: boolean
   readonly started: boolean
   /** What ids are made from for calls that have none; different for every answer. */
   readonly answer: string
-  /** The ids of the calls so far, in order. */
-  readonly calls: Grown<string>
+  /** The ids of the calls so far, in order; grows with the stream. */
+  readonly calls: Set<string>
 }
 
 type Step = readonly [OllamaState, readonly ChatEvent[]]
 
 /** Parses the stream of one answer. A stream without its `done` line ends in an error of kind `cut`. */
-export const parser: StreamParser<OllamaState> = {
-  initial,
-  step: (state, frame) => (state.ended ? [state, []] : stepValue(state, parseJson(frame.data))),
-  end: (state) =>
-    state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
+export function streamParser(): StreamParser {
+  return stateParser(
+    initial(),
+    (state, frame) => (state.ended ? [state, []] : stepValue(state, parseJson(frame.data))),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its last line') }],
+  )
 }
 
 /** A whole answer as events. */
@@ -38,7 +40,7 @@ export function parseWhole(body: unknown): readonly ChatEvent[] {
 
 function initial(): OllamaState {
   const answer = crypto.randomUUID().replaceAll('-', '').slice(0, 16)
-  return { ended: false, started: false, answer, calls: Grown.empty() }
+  return { ended: false, started: false, answer, calls: new Set() }
 }
 
 function stepValue(state: OllamaState, value: unknown): Step {
@@ -65,13 +67,12 @@ function stepLine(before: OllamaState, line: WireLine): Step {
   if (line.logprobs && line.logprobs.length > 0) {
     events.push({ kind: 'logprobs', choice: 0, content: line.logprobs.map(logprobOf), refusal: [] })
   }
-  let { calls } = before
   for (const call of message?.tool_calls ?? []) {
-    const id = idOf(call, calls, before)
-    events.push(...callEvents(call, calls.length, id))
-    calls = calls.plus(id)
+    const id = idOf(call, before)
+    events.push(...callEvents(call, before.calls.size, id))
+    before.calls.add(id)
   }
-  const state = before.started && calls === before.calls ? before : { ...before, started: true, calls }
+  const state = before.started ? before : { ...before, started: true }
   return line.done === true ? finish(state, line, events) : [state, events]
 }
 
@@ -96,8 +97,8 @@ function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
   ]
 }
 
-function idOf(call: WireCall, known: Grown<string>, { answer }: OllamaState): string {
-  return call.id && !known.has(call.id) ? call.id : `call_${answer}_${known.length}`
+function idOf(call: WireCall, { answer, calls }: OllamaState): string {
+  return call.id && !calls.has(call.id) ? call.id : `call_${answer}_${calls.size}`
 }
 
 function logprobOf(entry: Readonly<Record<string, unknown>>): Json {
@@ -115,7 +116,7 @@ const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 
 function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
   const native = line.done_reason ?? 'stop'
   // Ollama says `stop` with calls as well. They come whole, so even at the limit they are to be answered.
-  const reason = state.calls.length > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
+  const reason = state.calls.size > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
   const counted = line.eval_count != null || line.prompt_eval_count != null
   const usage = disjoint({ prompt: counter(line.prompt_eval_count), completion: counter(line.eval_count) })
   return [

@@ -1,4 +1,4 @@
-// A chat-completions answer as events: the stream parser, a pure state machine, and the same for a whole body.
+// A chat-completions answer as events: the stream parser, a state machine, and the same for a whole body.
 
 import { createHash } from 'node:crypto'
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
@@ -7,13 +7,14 @@ import { fault } from '../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
+import { stateParser } from '../state-parser.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice } from './upstream-choice.ts'
 import { faultInside, faultOfErrorEvent } from './upstream-fault.ts'
 import { type Source, sourcesIn } from './upstream-sources.ts'
 import { usageIn } from './upstream-usage.ts'
 
-export interface StreamState {
+interface StreamState {
   readonly over: boolean
   readonly started: boolean
   /** What minted call ids are made from: the answer's id, or a random word where it has none. */
@@ -28,12 +29,12 @@ type Step = readonly [StreamState, readonly ChatEvent[]]
  * The parser of one provider's streams. A stream is over at `[DONE]`, at an error, or at the end of the body;
  * it finished only if every choice in it was given a finish reason.
  */
-export function streamParser(quirks: OpenAIChatQuirks): StreamParser<StreamState> {
-  return {
-    initial: () => fresh(),
-    step: (state, frame) => step(state, frame, quirks),
-    end: (state) => (state.over ? [] : conclude(state, quirks)),
-  }
+export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
+  return stateParser(
+    fresh(),
+    (state, frame) => step(state, frame, quirks),
+    (state) => (state.over ? [] : conclude(state, quirks)),
+  )
 }
 
 /** A whole body as events. A body that is complete JSON has ended, so a missing finish reason is a plain stop. */

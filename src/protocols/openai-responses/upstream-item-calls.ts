@@ -4,47 +4,44 @@ import { createHash } from 'node:crypto'
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { type CallContext, type CallState, continueCall } from '../openai-chat/upstream-calls.ts'
-import { VersionedMap } from '../versioned-map.ts'
 
-export interface ItemCalls {
-  readonly byPosition: VersionedMap<number, CallState>
+export class ItemCalls {
+  readonly #byPosition = new Map<number, CallState>()
   /** How many calls have an id. */
-  readonly ids: VersionedMap<string, number>
+  readonly #ids = new Map<string, number>()
   /** How many calls have been started. */
-  readonly started: number
-}
+  #started = 0
 
-export function noItemCalls(): ItemCalls {
-  return { byPosition: new VersionedMap(), ids: new VersionedMap(), started: 0 }
-}
+  /** In the order in which they were first named. */
+  get all(): readonly CallState[] {
+    return [...this.#byPosition.values()]
+  }
 
-/** Takes an entry, in the shape of chat completions, of the call at a position. */
-export function takeItemCall(
-  state: ItemCalls,
-  position: number,
-  entry: JsonObject,
-  context: CallContext,
-): readonly [ItemCalls, readonly ChatEvent[]] {
-  const before = state.byPosition.get(position)
-  const [next, events] = continueCall(before, entry, {
-    ...context,
-    started: state.started,
-    isTaken: (id) => (state.ids.get(id) ?? 0) > (before?.id === id ? 1 : 0),
-  })
-  if (next === before) return [state, []]
-  return [
-    {
-      byPosition: state.byPosition.with(position, next),
-      ids: before?.id === next.id ? state.ids : moved(state.ids, before?.id ?? '', next.id),
-      started: state.started + (next.call === before?.call ? 0 : 1),
-    },
-    events,
-  ]
-}
+  at(position: number): CallState | undefined {
+    return this.#byPosition.get(position)
+  }
 
-function moved(ids: ItemCalls['ids'], from: string, to: string): ItemCalls['ids'] {
-  const left = from === '' ? ids : ids.with(from, (ids.get(from) ?? 1) - 1)
-  return to === '' ? left : left.with(to, (left.get(to) ?? 0) + 1)
+  /** Takes an entry, in the shape of chat completions, of the call at a position. */
+  take(position: number, entry: JsonObject, context: CallContext): readonly ChatEvent[] {
+    const before = this.#byPosition.get(position)
+    const [next, events] = continueCall(before, entry, {
+      ...context,
+      started: this.#started,
+      isTaken: (id) => (this.#ids.get(id) ?? 0) > (before?.id === id ? 1 : 0),
+    })
+    if (next === before) return []
+    this.#byPosition.set(position, next)
+    if (before?.id !== next.id) {
+      this.#count(before?.id ?? '', -1)
+      this.#count(next.id, 1)
+    }
+    if (next.call !== before?.call) this.#started += 1
+    return events
+  }
+
+  #count(id: string, by: number): void {
+    if (id !== '') this.#ids.set(id, (this.#ids.get(id) ?? 0) + by)
+  }
 }
 
 /** An id for a call that came without one, or with another's: the same for the same answer. */

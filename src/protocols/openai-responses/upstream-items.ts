@@ -4,60 +4,20 @@
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject, nonEmpty } from '../json.ts'
-import { VersionedMap } from '../versioned-map.ts'
+import type { CallState } from '../openai-chat/upstream-calls.ts'
 import type { ResponsesQuirks } from './quirks.ts'
-import { type ItemCalls, mintedId, noItemCalls, takeItemCall } from './upstream-item-calls.ts'
+import { ItemCalls, mintedId } from './upstream-item-calls.ts'
 import { keyOf, objects, partIndex, urlCitation, wholeTextOf } from './upstream-parts.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './upstream-reasoning.ts'
 
 /** What is known of one part of an item: a text, a summary, the arguments of a call. */
 interface PartState {
   /** UTF-16 units of it that have been told. */
-  readonly told: number
+  told: number
   /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
   readonly start: number
-  readonly annotations: number
-  readonly logprobs: boolean
-}
-
-/** What is known of the output between two events. */
-export interface OutputState {
-  /** What minted call ids are made from: the response's id, or a random word where it has none. */
-  readonly seed: string
-  /** UTF-16 units of the text so far, over all messages and their parts. */
-  readonly textLength: number
-  /** All parts but for the latest, which most events continue. */
-  readonly parts: VersionedMap<string, PartState>
-  readonly latest: { readonly key: string; readonly part: PartState } | undefined
-  readonly calls: ItemCalls
-  /** The positions of items by their ids, for events that name no position. */
-  readonly positions: VersionedMap<string, number>
-  /** The position after those of all items with an id. */
-  readonly nextPosition: number
-  /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
-  readonly nextIndex: number
-  /** Positions of messages and calls that have been counted. */
-  readonly counted: VersionedMap<number, true>
-  /** Positions of items whose end has been told. */
-  readonly finished: VersionedMap<number, true>
-  /** Web searches that the provider ran. */
-  readonly searches: number
-}
-
-export function emptyOutput(seed: string): OutputState {
-  return {
-    seed,
-    textLength: 0,
-    parts: new VersionedMap(),
-    latest: undefined,
-    calls: noItemCalls(),
-    positions: new VersionedMap(),
-    nextPosition: 0,
-    nextIndex: 0,
-    counted: new VersionedMap(),
-    finished: new VersionedMap(),
-    searches: 0,
-  }
+  annotations: number
+  logprobs: boolean
 }
 
 /** A response has one answer. */
@@ -66,17 +26,53 @@ export const choice = 0
 /** By how much the stream's number of a part may exceed the place that the finished item gives it. */
 const furthestSkip = 8
 
-const freshPart: PartState = { told: 0, start: 0, annotations: 0, logprobs: false }
+const freshPart: Readonly<PartState> = { told: 0, start: 0, annotations: 0, logprobs: false }
 
-/** One step over the output: collects events while it makes the next state out of copies. */
-export class OutputStep {
-  state: OutputState
-  readonly events: ChatEvent[] = []
+/** The output so far, and the events that what is taken of it makes. */
+export class Output {
   readonly #quirks: ResponsesQuirks
+  /** What minted call ids are made from: the response's id, or a random word where it has none. */
+  #seed: string = crypto.randomUUID()
+  /** UTF-16 units of the text so far, over all messages and their parts. */
+  #textLength = 0
+  readonly #parts = new Map<string, PartState>()
+  readonly #calls = new ItemCalls()
+  /** The positions of items by their ids, for events that name no position. */
+  readonly #positions = new Map<string, number>()
+  /** The position after those of all items with an id. */
+  #nextPosition = 0
+  /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
+  #nextIndex = 0
+  /** Positions of messages and calls that have been counted. */
+  readonly #counted = new Set<number>()
+  /** Positions of items whose end has been told. */
+  readonly #finished = new Set<number>()
+  #searches = 0
+  #events: ChatEvent[] = []
 
-  constructor(before: OutputState, quirks: ResponsesQuirks) {
-    this.state = before
+  constructor(quirks: ResponsesQuirks) {
     this.#quirks = quirks
+  }
+
+  /** Names the response that the output is of. */
+  begin(id: string | undefined): void {
+    this.#seed = id ?? this.#seed
+  }
+
+  /** The events of all that was taken since the last time. */
+  events(): readonly ChatEvent[] {
+    const made = this.#events
+    this.#events = []
+    return made
+  }
+
+  /** Web searches that the provider ran. */
+  get searches(): number {
+    return this.#searches
+  }
+
+  get calls(): readonly CallState[] {
+    return this.#calls.all
   }
 
   // ---- events of a stream ---------------------------------------------------------------------------------
@@ -157,22 +153,21 @@ export class OutputStep {
    * counts only when there was none of its type.
    */
   output(items: Json | undefined): void {
-    const before = this.state
-    const told = typesTold(before)
-    const free = positionAfter(before)
+    const told = this.#typesTold()
+    const free = this.#positionAfter()
+    const positions = new Map(this.#positions)
     for (const [at, item] of objects(items).entries()) {
-      const known = before.positions.get(nonEmpty(item.id) ?? '')
-      if (known !== undefined) {
-        if (!before.finished.has(known)) this.item(item, known)
-      } else if (!told.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
+      const known = positions.get(nonEmpty(item.id) ?? '')
+      if (known !== undefined) this.item(item, known)
+      else if (!told.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
     }
   }
 
   /** A finished item: tells whatever has not been told of it. */
   item(item: JsonObject, position: number): void {
     this.#remember(item, position)
-    if (this.state.finished.has(position)) return
-    this.state = { ...this.state, finished: this.state.finished.with(position, true) }
+    if (this.#finished.has(position)) return
+    this.#finished.add(position)
     switch (item.type) {
       case 'message':
         this.#count(position)
@@ -239,13 +234,13 @@ export class OutputStep {
   #search(item: JsonObject): void {
     const action = isObject(item.action) ? item.action.type : undefined
     if (item.status === 'failed' || (action !== undefined && action !== 'search')) return
-    this.state = { ...this.state, searches: this.state.searches + 1 }
+    this.#searches += 1
   }
 
   #image(item: JsonObject): void {
     const data = nonEmpty(item.result)
     if (data === undefined) return
-    this.events.push({
+    this.#events.push({
       kind: 'image',
       choice,
       mediaType: `image/${nonEmpty(item.output_format) ?? 'png'}`,
@@ -262,55 +257,52 @@ export class OutputStep {
   #text(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string') return
     this.#count(position)
-    const { textLength } = this.state
-    const before = this.#known(key) ?? { ...freshPart, start: textLength }
-    const { start, annotations, logprobs } = before
-    const part = { told: before.told + text.length, start, annotations, logprobs }
-    this.#setPart(key, part, textLength + text.length)
-    this.events.push({ kind: 'text-delta', choice, text })
+    const part = this.#begunPart(key, this.#textLength)
+    part.told += text.length
+    this.#textLength += text.length
+    this.#events.push({ kind: 'text-delta', choice, text })
   }
 
   #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
     const rest = this.#rest(key, text)
     // An empty text is an answer too; told once.
-    if (rest !== '' || this.#known(key) === undefined) this.#text(key, position, rest)
+    if (rest !== '' || !this.#parts.has(key)) this.#text(key, position, rest)
     if (!this.#part(key).logprobs) this.#logprobs(key, logprobs)
   }
 
   #refusal(key: string, text: Json | undefined): void {
     if (typeof text !== 'string' || text === '') return
-    const before = this.#part(key)
-    this.#setPart(key, { ...before, told: before.told + text.length })
-    this.events.push({ kind: 'refusal-delta', choice, text })
+    this.#begunPart(key, 0).told += text.length
+    this.#events.push({ kind: 'refusal-delta', choice, text })
   }
 
   /** Offsets are those of the part; the answer's text is all parts joined. */
   #annotation(key: string, raw: JsonObject): void {
-    const part = this.#known(key) ?? { ...freshPart, start: this.state.textLength }
-    this.#setPart(key, { ...part, annotations: part.annotations + 1 })
+    const part = this.#begunPart(key, this.#textLength)
+    part.annotations += 1
     const annotation = urlCitation(raw, part.start)
-    if (annotation) this.events.push({ kind: 'annotation', choice, annotation })
+    if (annotation) this.#events.push({ kind: 'annotation', choice, annotation })
   }
 
   #logprobs(key: string, raw: Json | undefined): void {
     if (!Array.isArray(raw) || raw.length === 0) return
     const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
     if (content.length === 0) return
-    this.#setPart(key, { ...this.#part(key), logprobs: true })
-    this.events.push({ kind: 'logprobs', choice, content, refusal: [] })
+    this.#begunPart(key, 0).logprobs = true
+    this.#events.push({ kind: 'logprobs', choice, content, refusal: [] })
   }
 
   #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
     if (typeof text !== 'string' || text === '') return
-    const known = this.#known(key)
-    const before = known ?? { ...freshPart, start: this.state.nextIndex }
-    if (!known) this.state = { ...this.state, nextIndex: this.state.nextIndex + 1 }
-    this.#setPart(key, { ...before, told: before.told + text.length })
-    this.events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: before.start } })
+    const isNew = !this.#parts.has(key)
+    const known = this.#begunPart(key, this.#nextIndex)
+    if (isNew) this.#nextIndex += 1
+    known.told += text.length
+    this.#events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: known.start } })
   }
 
   #completeCall(position: number, item: JsonObject): void {
-    const known = this.state.calls.byPosition.get(position)
+    const known = this.#calls.at(position)
     const told = known?.arguments ?? ''
     const whole = typeof item.arguments === 'string' ? item.arguments : ''
     this.#call(position, { ...item, arguments: whole.startsWith(told) ? whole.slice(told.length) : '' })
@@ -319,17 +311,15 @@ export class OutputStep {
   /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
   #call(position: number, item: JsonObject): void {
     this.#count(position)
-    const known = this.state.calls.byPosition.get(position)
+    const known = this.#calls.at(position)
     const entry: JsonObject = {
       index: position,
       // The first id holds: the sibling would take another id under the same index for another call.
       id: known?.id || (nonEmpty(item.call_id) ?? ''),
       function: { name: known?.name ? '' : (nonEmpty(item.name) ?? ''), arguments: item.arguments ?? '' },
     }
-    const mintId = (call: number) => mintedId(this.state.seed, call)
-    const [calls, events] = takeItemCall(this.state.calls, position, entry, { choice, mintId })
-    this.state = { ...this.state, calls }
-    this.events.push(...events)
+    const mintId = (call: number) => mintedId(this.#seed, call)
+    this.#events.push(...this.#calls.take(position, entry, { choice, mintId }))
   }
 
   /**
@@ -343,7 +333,7 @@ export class OutputStep {
     isOfKind: (part: JsonObject) => boolean = () => true,
   ): (at: number) => number {
     const own = new Set(parts.flatMap((part, at) => (isOfKind(part) ? [at] : [])))
-    const isStreamed = (at: number) => this.#known(keyOf(kind, position, at)) !== undefined
+    const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
     const unknown = [...own].filter((at) => !isStreamed(at))
     if (unknown.length === 0) return (at) => at
     // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
@@ -361,19 +351,17 @@ export class OutputStep {
     return typeof whole === 'string' ? whole.slice(this.#part(key).told) : ''
   }
 
-  #part(key: string): PartState {
-    return this.#known(key) ?? freshPart
+  #part(key: string): Readonly<PartState> {
+    return this.#parts.get(key) ?? freshPart
   }
 
-  #known(key: string): PartState | undefined {
-    const { latest, parts } = this.state
-    return latest?.key === key ? latest.part : parts.get(key)
-  }
-
-  #setPart(key: string, part: PartState, textLength = this.state.textLength): void {
-    const { latest, parts } = this.state
-    const others = latest === undefined || latest.key === key ? parts : parts.with(latest.key, latest.part)
-    this.state = { ...this.state, parts: others, latest: { key, part }, textLength }
+  /** The part, begun at `start` where nothing of it has been told. */
+  #begunPart(key: string, start: number): PartState {
+    const known = this.#parts.get(key)
+    if (known) return known
+    const part = { ...freshPart, start }
+    this.#parts.set(key, part)
+    return part
   }
 
   #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
@@ -383,42 +371,40 @@ export class OutputStep {
   /** The position of the item that an event is about. */
   #position(event: JsonObject, item: JsonObject = {}): number {
     const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
-    const known = id === undefined ? undefined : this.state.positions.get(id)
+    const known = id === undefined ? undefined : this.#positions.get(id)
     const position =
-      typeof event.output_index === 'number' ? event.output_index : (known ?? this.state.nextPosition)
+      typeof event.output_index === 'number' ? event.output_index : (known ?? this.#nextPosition)
     if (known === undefined && id !== undefined) this.#remember({ id }, position)
     return position
   }
 
   #remember(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
-    if (id === undefined || this.state.positions.has(id)) return
-    const nextPosition = Math.max(this.state.nextPosition, position + 1)
-    this.state = { ...this.state, positions: this.state.positions.with(id, position), nextPosition }
+    if (id === undefined || this.#positions.has(id)) return
+    this.#nextPosition = Math.max(this.#nextPosition, position + 1)
+    this.#positions.set(id, position)
   }
 
   #count(position: number): void {
-    if (this.state.counted.has(position)) return
-    const counted = this.state.counted.with(position, true)
-    this.state = { ...this.state, counted, nextIndex: this.state.nextIndex + 1 }
+    if (this.#counted.has(position)) return
+    this.#counted.add(position)
+    this.#nextIndex += 1
   }
-}
 
-/** The types of items of which something has been told. */
-function typesTold(output: OutputState): Set<string> {
-  const keys = [...output.parts.keys(), ...(output.latest ? [output.latest.key] : [])]
-  const kinds = new Set(keys.map((key) => typesOfParts[key.split('/')[0]!]!))
-  if (output.calls.byPosition.size > 0) kinds.add('function_call')
-  if (output.searches > 0) kinds.add('web_search_call')
-  return kinds
-}
+  /** The types of items of which something has been told. */
+  #typesTold(): Set<string> {
+    const types = new Set(Array.from(this.#parts.keys(), (key) => typesOfParts[key.split('/')[0]!]!))
+    if (this.#calls.all.length > 0) types.add('function_call')
+    if (this.#searches > 0) types.add('web_search_call')
+    return types
+  }
 
-/** The position after those of all items that are known. */
-function positionAfter({ nextPosition, counted, finished }: OutputState): number {
-  let next = nextPosition
-  for (const position of counted.keys()) next = Math.max(next, position + 1)
-  for (const position of finished.keys()) next = Math.max(next, position + 1)
-  return next
+  /** The position after those of all items that are known. */
+  #positionAfter(): number {
+    let next = this.#nextPosition
+    for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
+    return next
+  }
 }
 
 const typesOfParts: Readonly<Record<string, string>> = {

@@ -1,9 +1,8 @@
-// A response as events: the stream parser, a pure state machine over typed events, and the same for a whole body.
+// A response as events: the stream parser, over typed events, and the same for a whole body.
 
 import type { ChatEvent, Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { fault } from '../faults.ts'
-import { FrameTemplate } from '../frame-template.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import {
   callsAreWhole,
@@ -18,39 +17,22 @@ import type { StreamParser } from '../protocol.ts'
 import type { Frame } from '../sse.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { faultOfError } from './upstream-fault.ts'
-import { choice, emptyOutput, type OutputState, OutputStep } from './upstream-items.ts'
-import { templateAfter, withText } from './upstream-text.ts'
+import { choice, Output } from './upstream-items.ts'
 import { usageOf } from './upstream-usage.ts'
-
-export interface StreamState {
-  readonly over: boolean
-  readonly started: boolean
-  readonly output: OutputState
-  /** What the last event was but for its text, where it was a delta of that. */
-  readonly like: FrameTemplate
-}
-
-type Step = readonly [StreamState, readonly ChatEvent[]]
 
 /**
  * The parser of one provider's streams. What an event is, its data says: `event:` may be missing, or come after.
  * A stream is over at `response.completed`, `.incomplete` or `.failed`, at an error, or at the end of the body.
  */
-export function streamParser(quirks: ResponsesQuirks): StreamParser<StreamState> {
-  return {
-    initial: fresh,
-    step: (state, frame) => step(state, frame, quirks),
-    end: (state) => (state.over ? [] : [cut()]),
-  }
+export function streamParser(quirks: ResponsesQuirks): StreamParser {
+  return new ResponseParser(quirks)
 }
 
 /** A whole response as events. */
 export function wholeEvents(body: unknown, quirks: ResponsesQuirks): readonly ChatEvent[] {
   const failure = wholeFailure(body)
   if (failure) return [...usageEvents(isObject(body) ? body : {}, 0, quirks), errorEvent(failure)]
-  const response = body as JsonObject
-  const [state, events] = start(fresh(), response)
-  return [...events, ...conclude(state, response, quirks)]
+  return new ResponseParser(quirks).whole(body as JsonObject)
 }
 
 /** Why a body is not an answer; undefined when it is one. */
@@ -62,14 +44,10 @@ function wholeFailure(body: unknown): Fault | undefined {
   return undefined
 }
 
-function fresh(): StreamState {
-  return { over: false, started: false, output: emptyOutput(crypto.randomUUID()), like: FrameTemplate.none }
-}
-
 // ---- events -----------------------------------------------------------------------------------------------
 
 /** What each event that brings output does. Events of other types are passed over: there are new ones every season. */
-const deltas: Readonly<Record<string, (output: OutputStep, event: JsonObject) => void>> = {
+const deltas: Readonly<Record<string, (output: Output, event: JsonObject) => void>> = {
   'response.output_item.added': (output, event) => output.itemAdded(event),
   'response.output_item.done': (output, event) => output.itemDone(event),
   'response.output_text.delta': (output, event) => output.textDelta(event),
@@ -87,106 +65,105 @@ const deltas: Readonly<Record<string, (output: OutputStep, event: JsonObject) =>
   'response.function_call_arguments.done': (output, event) => output.argumentsDone(event),
 }
 
-function step(state: StreamState, frame: Frame, quirks: ResponsesQuirks): Step {
-  const data = frame.data.trim()
-  if (state.over || data === '') return [state, []]
-  const alike = frame.event === 'error' ? undefined : state.like.read(data)
-  if (alike !== undefined) {
-    const output = withText(state.output, alike.text)
-    return [
-      { ...state, output, like: state.like.served() },
-      [{ kind: 'text-delta', choice, text: alike.text }],
-    ]
-  }
-  // OpenRouter closes with it, after the terminal event; in its place it is no end.
-  if (data === '[DONE]') return over(state, [cut()])
-  const event = parseJson(data)
-  if (!isObject(event)) {
-    const failure =
-      frame.event === 'error'
-        ? faultOfError(data)
-        : fault('broken', 'The provider sent an event that is not JSON.')
-    return over(state, [errorEvent(failure)])
-  }
-  const type = typeof event.type === 'string' ? event.type : frame.event
-  if (type === 'error' || frame.event === 'error' || (type === undefined && faultInside(event))) {
-    return over(state, [errorEvent(faultOfError(event))])
-  }
-  if (type === undefined) return [state, []]
-  const [next, events] = take(state, type, event, quirks)
-  // What changes nothing, like a type nobody here knows, does not come between two deltas.
-  return next === state
-    ? [state, events]
-    : [{ ...next, like: templateAfter(state.like, data, event) }, events]
-}
+class ResponseParser implements StreamParser {
+  readonly #quirks: ResponsesQuirks
+  readonly #output: Output
+  #over = false
+  #started = false
 
-function take(state: StreamState, type: string, event: JsonObject, quirks: ResponsesQuirks): Step {
-  switch (type) {
-    case 'response.created':
-    case 'response.queued':
-    case 'response.in_progress':
-      return start(state, isObject(event.response) ? event.response : {})
-    case 'response.completed':
-    case 'response.incomplete':
-    case 'response.failed':
-    case 'response.cancelled': {
-      const response: JsonObject = isObject(event.response) ? event.response : {}
-      // Its last word names the status even where the response beside it does not, or still the one before.
-      const stands = response.status === 'in_progress' || response.status === 'queued'
-      const status = stands ? undefined : response.status
-      const told: JsonObject = { ...response, status: status ?? type.slice('response.'.length) }
-      const [started, events] = start(state, response)
-      return over(started, [...events, ...conclude(started, told, quirks)])
+  constructor(quirks: ResponsesQuirks) {
+    this.#quirks = quirks
+    this.#output = new Output(quirks)
+  }
+
+  push(frame: Frame): readonly ChatEvent[] {
+    const data = frame.data.trim()
+    if (this.#over || data === '') return []
+    // OpenRouter closes with it, after the terminal event; in its place it is no end.
+    if (data === '[DONE]') return this.#ending([cut()])
+    const event = parseJson(data)
+    if (!isObject(event)) {
+      const failure =
+        frame.event === 'error'
+          ? faultOfError(data)
+          : fault('broken', 'The provider sent an event that is not JSON.')
+      return this.#ending([errorEvent(failure)])
     }
-    default: {
-      const delta = deltas[type]
-      if (!delta) return [state, []]
-      const output = new OutputStep(state.output, quirks)
-      delta(output, event)
-      return [{ ...state, output: output.state }, output.events]
+    const type = typeof event.type === 'string' ? event.type : frame.event
+    if (type === 'error' || frame.event === 'error' || (type === undefined && faultInside(event))) {
+      return this.#ending([errorEvent(faultOfError(event))])
+    }
+    return type === undefined ? [] : this.#take(type, event)
+  }
+
+  end(): readonly ChatEvent[] {
+    return this.#over ? [] : [cut()]
+  }
+
+  /** A response that has come whole. */
+  whole(response: JsonObject): readonly ChatEvent[] {
+    return [...this.#start(response), ...this.#conclude(response)]
+  }
+
+  #take(type: string, event: JsonObject): readonly ChatEvent[] {
+    switch (type) {
+      case 'response.created':
+      case 'response.queued':
+      case 'response.in_progress':
+        return this.#start(isObject(event.response) ? event.response : {})
+      case 'response.completed':
+      case 'response.incomplete':
+      case 'response.failed':
+      case 'response.cancelled': {
+        const response: JsonObject = isObject(event.response) ? event.response : {}
+        // Its last word names the status even where the response beside it does not, or still the one before.
+        const stands = response.status === 'in_progress' || response.status === 'queued'
+        const status = stands ? undefined : response.status
+        return this.#ending(this.whole({ ...response, status: status ?? type.slice('response.'.length) }))
+      }
+      default:
+        deltas[type]?.(this.#output, event)
+        return this.#output.events()
     }
   }
-}
 
-function start(state: StreamState, response: JsonObject): Step {
-  if (state.started) return [state, []]
-  const id = nonEmpty(response.id)
-  const output = { ...state.output, seed: id ?? state.output.seed }
-  const events: ChatEvent[] = [{ kind: 'message-start', id, model: nonEmpty(response.model) }]
-  return [{ ...state, started: true, output }, events]
-}
+  #start(response: JsonObject): readonly ChatEvent[] {
+    if (this.#started) return []
+    this.#started = true
+    const id = nonEmpty(response.id)
+    this.#output.begin(id)
+    return [{ kind: 'message-start', id, model: nonEmpty(response.model) }]
+  }
 
-function over(state: StreamState, events: readonly ChatEvent[]): Step {
-  return [{ ...state, over: true }, events]
-}
+  #ending(events: readonly ChatEvent[]): readonly ChatEvent[] {
+    this.#over = true
+    return events
+  }
 
-// ---- the end ----------------------------------------------------------------------------------------------
-
-/** What a finished response still owes, then the one terminal event. */
-function conclude(state: StreamState, response: JsonObject, quirks: ResponsesQuirks): readonly ChatEvent[] {
-  const output = new OutputStep(state.output, quirks)
-  output.output(response.output)
-  const usage = usageEvents(response, output.state.searches, quirks)
-  const failure = failureOf(response)
-  // What the provider counted up to its failure is owed all the same.
-  if (failure) return [...output.events, ...usage, errorEvent(failure)]
-  const calls: CallsState = { ...noCalls, calls: [...output.state.calls.byPosition.values()] }
-  if (hasNamelessCall(calls)) {
+  /** What a finished response still owes, then the one terminal event. */
+  #conclude(response: JsonObject): readonly ChatEvent[] {
+    const output = this.#output
+    output.output(response.output)
+    const told = output.events()
+    const usage = usageEvents(response, output.searches, this.#quirks)
+    const failure = failureOf(response)
+    // What the provider counted up to its failure is owed all the same.
+    if (failure) return [...told, ...usage, errorEvent(failure)]
+    const calls: CallsState = { ...noCalls, calls: output.calls }
+    if (hasNamelessCall(calls)) {
+      const nameless = fault('broken', 'The provider sent a tool call without a name.')
+      return [...told, ...usage, errorEvent(nameless)]
+    }
+    const { told: reason, native } = endingOf(response)
+    const made = calls.calls.length === 0 ? 'none' : callsAreWhole(calls) ? 'whole' : 'partial'
     return [
-      ...output.events,
+      ...told,
+      ...completeCalls(calls, choice),
+      { kind: 'choice-finish', choice, reason: finishReasonOf(reason, made), native },
       ...usage,
-      errorEvent(fault('broken', 'The provider sent a tool call without a name.')),
+      { kind: 'finish' },
     ]
   }
-  const { told, native } = endingOf(response)
-  const made = calls.calls.length === 0 ? 'none' : callsAreWhole(calls) ? 'whole' : 'partial'
-  return [
-    ...output.events,
-    ...completeCalls(calls, choice),
-    { kind: 'choice-finish', choice, reason: finishReasonOf(told, made), native },
-    ...usage,
-    { kind: 'finish' },
-  ]
 }
 
 function failureOf(response: JsonObject): Fault | undefined {

@@ -10,7 +10,7 @@ import { testStreams } from '../../support/stream-promises.ts'
 import { target as anyTarget } from './support.ts'
 
 const target = anyTarget()
-const parser = outbound.parser(target)
+const parser = () => outbound.parser(target)
 
 const all = ['anthropic', 'vertex-anthropic', 'bedrock-invoke-anthropic'].flatMap(cases)
 const streams = all.filter((one) => one.streamed && one.provider !== 'bedrock-invoke-anthropic')
@@ -20,7 +20,7 @@ const refusals = all.filter((one) => one.status !== 200)
 const messages = answers.filter((one) => 'content' in (one.response() as JsonObject))
 
 const eventsOf = (one: Case): readonly ChatEvent[] =>
-  one.streamed ? parseFrames(parser, framesOf([one.stream()])) : outbound.whole(one.response(), target)
+  one.streamed ? parseFrames(parser(), framesOf([one.stream()])) : outbound.whole(one.response(), target)
 
 /** The content blocks of an answer and its usage, put together by other means than the parser's. */
 function rawAnswer(one: Case): { content: JsonObject[]; usage: JsonObject; stop: unknown } {
@@ -188,7 +188,7 @@ describe('citations', () => {
   })
 })
 
-testStreams(streams, { frames: framesOf, parser: () => parser })
+testStreams(streams, { frames: framesOf, parser })
 
 describe('text completions of Claude 2 on Bedrock', () => {
   test('are another protocol, whose texts are read all the same', () => {
@@ -214,7 +214,7 @@ describe('text completions of Claude 2 on Bedrock', () => {
       },
     ]
     const events = parseFrames(
-      parser,
+      parser(),
       pieces.map((piece) => ({ event: undefined, data: JSON.stringify(piece) })),
     )
     assertWellFormed(events)

@@ -9,11 +9,11 @@ import { chat } from '../../support/conversation.ts'
 import { target } from './support.ts'
 
 const all = ['anthropic', 'vertex-anthropic'].flatMap(cases).filter((one) => one.status === 200)
-const parser = outbound.parser(target())
+const parser = () => outbound.parser(target())
 
 const replies = all.map((one) => {
   const events = one.streamed
-    ? parseFrames(parser, framesOf([one.stream()]))
+    ? parseFrames(parser(), framesOf([one.stream()]))
     : outbound.whole(one.response(), target())
   return [`${one.provider}/${one.id}`, one, collect(events).choices[0]!] as const
 })

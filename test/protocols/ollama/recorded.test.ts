@@ -13,11 +13,11 @@ import { linesOf, target } from './support.ts'
 const all = cases('ollama-native')
 const good = all.filter((one) => one.status === 200)
 const streams = good.filter((one) => one.streamed)
-const parser = outbound.parser(target())
+const parser = () => outbound.parser(target())
 
 function eventsOf(one: Case): readonly ChatEvent[] {
   return one.streamed
-    ? parseFrames(parser, linesOf([one.stream()]))
+    ? parseFrames(parser(), linesOf([one.stream()]))
     : outbound.whole(one.response(), target())
 }
 
@@ -78,7 +78,7 @@ describe.each(good.map((one) => [one.id, one] as const))('%s', (_, one) => {
   })
 })
 
-testStreams(streams, { frames: linesOf, parser: () => parser })
+testStreams(streams, { frames: linesOf, parser })
 
 test('the model that is not there is not found', () => {
   const one = all.find((each) => each.status === 404)!
