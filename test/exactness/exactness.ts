@@ -4,8 +4,15 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { parseUsd } from '../../src/credits/money.ts'
-import { billOf, configOf, promptOf, startBillingProvider, type Plan } from '../kill/billing-provider.ts'
+import { formatUsd, parseUsd } from '../../src/credits/money.ts'
+import {
+  billOf,
+  configOf,
+  promptOf,
+  rates,
+  startBillingProvider,
+  type Plan,
+} from '../kill/billing-provider.ts'
 import { callOnce, type Seen } from '../kill/client.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir } from '../support/run-weir.ts'
@@ -90,6 +97,7 @@ function wish(random: Random, nonce: string): { plan: Plan; prompt: string; leav
       'reasoning',
       'zero',
       'missing',
+      'inflated',
     ] as const),
     tool: random.oneIn(5),
     keyed: false,
@@ -99,7 +107,12 @@ function wish(random: Random, nonce: string): { plan: Plan; prompt: string; leav
   const plan = {
     ...facts,
     prompt: countTokens(text),
-    usage: leaves && facts.usage === 'zero' ? 'plain' : facts.usage,
+    usage: leaves && (facts.usage === 'zero' || facts.usage === 'inflated') ? 'plain' : facts.usage,
+  }
+  // A prompt that is counted three times as large costs more than anybody has allowed.
+  if (plan.usage === 'inflated') {
+    const maxCost = formatUsd(BigInt(2 * plan.prompt + 400) * rates.input)
+    return { plan: { ...plan, maxCost }, prompt, leaveAfter: Infinity }
   }
   return { plan, prompt, leaveAfter: leaves ? 1 + random.below(words) : Infinity }
 }
@@ -145,12 +158,16 @@ function compared(
       )
       continue
     }
-    if (charged > row.hold)
+    const most = parseUsd(call.plan.maxCost ?? '')
+    if (most !== undefined && charged > most)
+      broken.push(`${what}: ${call.id} was charged ${charged}, beyond its max_cost of ${most}`)
+    if (most === undefined && charged > row.hold)
       broken.push(`${what}: ${call.id} was charged ${charged}, beyond its hold of ${row.hold}`)
     if (call.ending === 'complete' && parseUsd(call.cost ?? '') !== charged)
       broken.push(`${what}: ${call.id} was shown ${call.cost} and charged ${charged}`)
     if (row.estimated !== 1n) {
-      const due = billOf(call.plan, call.plan.words)
+      const billed = billOf(call.plan, call.plan.words)
+      const due = most !== undefined && most < billed ? most : billed
       exact++
       difference += charged < due ? due - charged : charged - due
       if (charged !== due) broken.push(`${what}: ${call.id} was charged ${charged}, the bill is ${due}`)

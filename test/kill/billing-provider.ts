@@ -9,10 +9,13 @@ export interface Plan {
   readonly gapMs: number
   /** What the prompt counts as. */
   readonly prompt: number
-  readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing'
+  /** `inflated`: the provider counts, and bills, three times the prompt there is. */
+  readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing' | 'inflated'
   readonly tool: boolean
   /** The client names the call by an Idempotency-Key, its nonce. */
   readonly keyed: boolean
+  /** The client's `max_cost`, US dollars. */
+  readonly maxCost?: string | undefined
 }
 
 export interface Booked {
@@ -42,8 +45,9 @@ export function promptOf(plan: Plan, text: string): string {
 }
 
 /** What the provider asks for a call of this plan, when it has made so many words of it. */
-export function billOf({ usage, prompt }: Plan, words: number): bigint {
+export function billOf({ usage, prompt: asked }: Plan, words: number): bigint {
   if (usage === 'zero') return 0n
+  const prompt = usage === 'inflated' ? asked * 3 : asked
   const cached = usage === 'cached' ? Math.floor(prompt / 2) : 0
   return (
     BigInt(prompt - cached) * rates.input + BigInt(cached) * rates.cacheRead + BigInt(words) * rates.output
@@ -52,7 +56,8 @@ export function billOf({ usage, prompt }: Plan, words: number): bigint {
 
 function countersOf({ usage, prompt, words }: Plan): object | undefined {
   if (usage === 'missing') return undefined
-  const [input, output] = usage === 'zero' ? [0, 0] : [prompt, words]
+  const counted = usage === 'inflated' ? prompt * 3 : prompt
+  const [input, output] = usage === 'zero' ? [0, 0] : [counted, words]
   return {
     prompt_tokens: input,
     completion_tokens: output,

@@ -46,6 +46,7 @@ export async function callOnce(
       body: JSON.stringify({
         model: 'lab/m',
         stream: plan.stream,
+        ...(plan.maxCost && { max_cost: plan.maxCost }),
         ...(plan.stream && { stream_options: { include_usage: true } }),
         messages: [{ role: 'user', content: promptOf(plan, prompt) }],
       }),
