@@ -176,6 +176,7 @@ function serviceOf(
       limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
     },
   })
+  const turns = new Turns()
   const gateway: Gateway = {
     catalog,
     get providers() {
@@ -188,7 +189,7 @@ function serviceOf(
     keepsContents: config.log.prompts,
     log,
     watchdog: new Watchdog(),
-    turns: new Turns(),
+    turns,
     buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),
     owner,
@@ -227,6 +228,7 @@ function serviceOf(
       maxHeaderBytes: config.server.max_header_bytes,
       maxDepth: config.limits.json_depth,
     },
+    turns,
     log,
     now: Date.now,
     ready: () => !state.draining,

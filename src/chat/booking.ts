@@ -81,7 +81,8 @@ export class Booking {
     const { model, offer } = candidates[0]!
     const credit = freeIn(balance, funding, gateway.now())
     const free = smaller(credit, keyRoom(gateway.ledger, caller.key, gateway.now()) ?? credit)
-    const need = quickNeed(gateway, call, candidates, free) ?? (await countedNeed(gateway, call, candidates))
+    const quick = await gateway.turns.run(() => quickNeed(gateway, call, candidates, free))
+    const need = quick ?? (await countedNeed(gateway, call, candidates))
     const now = gateway.now()
     gateway.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
     pass('hold-queued', call.requestId)

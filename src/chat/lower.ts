@@ -57,17 +57,24 @@ async function lower(
     ? undefined
     : nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
   if (native) return { ...native, passthrough: true }
-  const { request: told, warnings: untold } = requestFor(call, outbound)
+  const { request: told, warnings: untold } = await gateway.turns.run(() => requestFor(call, outbound))
   const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
   const request = await withMedia(gateway, call, bounded, outbound, target, isPrivate)
   refuseUnpricedMedia(request, candidate)
-  const { path, headers, body, warnings: lost, toolNames } = outbound.lower(request, target)
+  const { turns } = gateway
+  const {
+    path,
+    headers,
+    body,
+    warnings: lost,
+    toolNames,
+  } = await turns.run(() => outbound.lower(request, target))
   return {
     path,
     headers,
-    body: JSON.stringify(body),
+    body: await turns.run(() => JSON.stringify(body)),
     warnings: [...untold, ...ignored, ...unpriced, ...lost],
     ...(toolNames && { toolNames }),
     passthrough: passesThrough(call.inbound.id, provider),

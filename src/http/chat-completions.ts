@@ -40,10 +40,10 @@ async function serve(
   refuseByHeaders(request.headers, service.body)
   const known = identify(service, request)
   const caller = known instanceof Promise ? await known : known
-  const { json, bytes } = await readJson(request, service.body)
+  const { json, bytes } = await readJson(request, service)
   const call = {
     inbound,
-    request: parsedBody(service, inbound, json, inbound.parse),
+    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }

@@ -19,7 +19,7 @@ export async function createEmbeddings(
   refuseByHeaders(request.headers, service.body)
   const caller = authenticate(request.headers, service)
   // Texts may come as the tokens they are.
-  const { json } = await readJson(request, service.body, Number.POSITIVE_INFINITY)
+  const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)
   const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
   refuseDropped(envelope, warnings)

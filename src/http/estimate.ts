@@ -18,7 +18,7 @@ export async function estimateCall(
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
   const caller = await identify(service, request)
-  const { json, bytes } = await readJson(request, service.body)
+  const { json, bytes } = await readJson(request, service)
   const answer = await estimate(service.gateway, {
     caller,
     ...(await read(service, caller, json, bytes)),

@@ -55,11 +55,11 @@ async function generate(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
   const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
-  const { json: sent, bytes } = await readJson(request, service.body)
+  const { json: sent, bytes } = await readJson(request, service)
   const json = withModel(sent, model, kind === 'stream')
   const call = {
     inbound,
-    request: parsedBody(service, inbound, json, inbound.parse),
+    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }
@@ -82,7 +82,7 @@ async function count(
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
   const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
-  const { json } = await readJson(request, service.body)
+  const { json } = await readJson(request, service)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const { body } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
   const counted = async () => {

@@ -25,11 +25,11 @@ export async function createMessage(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
   const caller = authenticateEither(request.headers, service)
-  const { json: sent, bytes } = await readJson(request, service.body)
+  const { json: sent, bytes } = await readJson(request, service)
   const json = withBetas(sent, request.headers)
   const call = {
     inbound,
-    request: parsedBody(service, inbound, json, inbound.parse),
+    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }
@@ -44,7 +44,7 @@ export async function countMessageTokens(
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
   const caller = authenticateEither(request.headers, service)
-  const { json } = await readJson(request, service.body)
+  const { json } = await readJson(request, service)
   const { model } = checkedForCount(json)
   const count = async () => {
     const input_tokens = await countTokens(service.gateway, caller, modelId(model), json)

@@ -2,6 +2,7 @@
 
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
+import type { Service } from './service.ts'
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
@@ -16,12 +17,12 @@ export interface ReadBody {
 
 /**
  * Reads and parses the body of a request whose headers have been looked at (`refuseByHeaders`). Throws
- * `payload_too_large` and `invalid_request` (broken off, invalid UTF-8, too deep, too many parts, not JSON, not an
- * object). `maxCommas` is for bodies that are long lists of numbers by their nature.
+ * `payload_too_large` and `invalid_request` (broken off, invalid UTF-8, too deep, too many parts or messages, not JSON,
+ * not an object). `maxCommas` is for bodies that are long lists of numbers by their nature.
  */
 export async function readJson(
   request: Request,
-  limits: BodyLimits,
+  { body: limits, turns }: Pick<Service, 'body' | 'turns'>,
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
   let bytes: Uint8Array
@@ -36,7 +37,12 @@ export async function readJson(
     // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
-  return { json: parseJson(decodeUtf8(bytes), limits.maxDepth, maxCommas), bytes: bytes.length }
+  // Ten megabytes take a while in each of these: between two of them others have their turn.
+  const text = await turns.run(() => decodeUtf8(bytes))
+  const colons = await turns.run(() => checkedShape(text, limits.maxDepth, maxCommas))
+  const parsed = await turns.run(() => parsedObject(text))
+  refuseLongLists(parsed)
+  return { json: await turns.run(() => checkedKeys(parsed, text, colons)), bytes: bytes.length }
 }
 
 async function countedBytes(body: ReadableStream<Uint8Array>, limits: BodyLimits): Promise<Uint8Array> {
@@ -79,6 +85,19 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
+/** Messages, or what stands in their place: no model's context holds so many, and each is checked and translated. */
+const maxMessages = 10_000
+const messageLists = ['messages', 'input', 'contents']
+
+function refuseLongLists(parsed: JsonObject): void {
+  for (const field of messageLists) {
+    const list = parsed[field]
+    if (!Array.isArray(list) || list.length <= maxMessages || typeof list[0] !== 'object') continue
+    const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
+    throw new GatewayError('invalid_request', { message, param: field })
+  }
+}
+
 /** More objects, arrays and keys than this are no conversation: checking each of them would hold up the other calls. */
 const maxParts = 100_000
 /**
@@ -92,9 +111,19 @@ const conversationCommas = 2 * maxParts
  * takes the first and another the last. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
+  const colons = checkedShape(text, maxDepth, maxCommas)
+  return checkedKeys(parsedObject(text), text, colons)
+}
+
+/** How many colons stand outside of strings, in a text whose shape is within the bounds. */
+function checkedShape(text: string, maxDepth: number, maxCommas: number): number {
   // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
   const shape = shapeOf(text, maxDepth, maxCommas)
   if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
+  return shape.colons
+}
+
+function parsedObject(text: string): JsonObject {
   let parsed: unknown
   try {
     parsed = JSON.parse(text)
@@ -107,12 +136,16 @@ export function parseJson(text: string, maxDepth: number, maxCommas = Number.POS
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
   }
+  return parsed as JsonObject
+}
+
+function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObject {
   // JSON.parse keeps the last of two members of one name; then it has made fewer than there are colons.
-  if (membersIn(parsed) < shape.colons) throw repeatedKey(text)
+  if (membersIn(parsed) < colons) throw repeatedKey(text)
   if (mayPollute(text) && pollutes(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
   }
-  return parsed as JsonObject
+  return parsed
 }
 
 const quote = 0x22

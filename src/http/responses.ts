@@ -31,13 +31,13 @@ export async function createResponse(
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
   const caller = await identify(service, request)
-  const { json, bytes } = await readJson(request, service.body)
+  const { json, bytes } = await readJson(request, service)
   const hooks: AnswerHooks = {
     now: service.now,
     keep: (response) => keep(service, caller, requestId, call.items, response),
   }
-  const own = checkAddresses(json, addresses, service.reachableHosts)
-  const { call, bodyBytes } = callOf(service, caller, json, bytes, hooks)
+  const own = await service.turns.run(() => checkAddresses(json, addresses, service.reachableHosts))
+  const { call, bodyBytes } = await service.turns.run(() => callOf(service, caller, json, bytes, hooks))
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, service.reachableHosts) : own

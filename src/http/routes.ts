@@ -211,7 +211,7 @@ async function answered(
   try {
     checkHeaders(request.headers, service.body.maxHeaderBytes)
     checkTarget(request)
-    const response = await service.gateway.turns.run(() => handler(request, requestId), 'new')
+    const response = await service.turns.run(() => handler(request, requestId), 'new')
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {

@@ -4,6 +4,7 @@ import type { AccountStore } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Gateway } from '../chat/gateway.ts'
 import type { Allowances } from '../credits/allowance.ts'
+import type { Turns } from '../chat/turns.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
@@ -33,6 +34,8 @@ export interface Service extends IdempotencyParts {
   readonly responses: ResponseStore
   readonly responseLimits: ResponseLimits
   readonly body: BodyLimits
+  /** Shares the event loop among all requests. */
+  readonly turns: Turns
   readonly limiter: Limiter
   readonly calls: CallLog
   readonly requests: RequestReader

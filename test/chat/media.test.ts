@@ -1,6 +1,7 @@
 // Images and files by URL: who fetches them, for which providers, and within which bounds. Public addresses are played
 // by a resolver, their servers by a fetcher.
 
+import { Turns } from '../../src/chat/turns.ts'
 import { describe, expect, test } from 'bun:test'
 import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
 import { media, type MediaLimits } from '../../src/chat/inline-media.ts'
@@ -61,7 +62,7 @@ async function sent(
     reasoning: false,
     rememberedSignature: () => undefined,
   }
-  const gateway = { media: fetching } as unknown as Gateway
+  const gateway = { media: fetching, turns: new Turns() } as unknown as Gateway
   return JSON.parse((await loweredFor(gateway, call, candidate, outbound, target, undefined)).body)
 }
 

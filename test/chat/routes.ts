@@ -1,5 +1,6 @@
 // Routes to the providers there are, and what a client's request looks like when it has been lowered for one.
 
+import { Turns } from '../../src/chat/turns.ts'
 import type { Model } from '../../src/catalog/model.ts'
 import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
 import { loweredFor } from '../../src/chat/lower.ts'
@@ -117,7 +118,14 @@ export async function lowered(
   const candidate = { ...candidateOf(provider.id), model, offer: model.offers[0]!, provider }
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
   // The gateway only fetches media, and there are none.
-  const sent = await loweredFor({} as Gateway, call, candidate, outbound, target, outputBound)
+  const sent = await loweredFor(
+    { turns: new Turns() } as Gateway,
+    call,
+    candidate,
+    outbound,
+    target,
+    outputBound,
+  )
   return {
     ...sent,
     body: JSON.parse(sent.body) as JsonObject,

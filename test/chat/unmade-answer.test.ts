@@ -6,6 +6,7 @@ import type { Gateway, PaidCall } from '../../src/chat/gateway.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
 import type { Outcome } from '../../src/chat/relay.ts'
 import { jsonResponse } from '../../src/chat/respond.ts'
+import { Turns } from '../../src/chat/turns.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
@@ -54,6 +55,7 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
     ledger: store.ledger,
     requestLog: { append: (row: RequestLogRow) => void rows.push(row) },
     inFlight: new InFlight(),
+    turns: new Turns(),
     limits,
     owner: 'me',
     now: Date.now,

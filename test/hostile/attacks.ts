@@ -47,11 +47,16 @@ function answers(name: string, stream: boolean, model = name): Attack {
   }
 }
 
-/** A body of almost ten megabytes, in 33,000 parts. */
-function longConversation(model: string, list: 'messages' | 'input', more: Body = {}): string {
-  const turns = Array.from({ length: 33_000 }, (_, at) => ({
+/** A body of almost ten megabytes, in as many messages as are read. */
+function longConversation(
+  model: string,
+  list: 'messages' | 'input',
+  more: Body = {},
+  length = 10_000,
+): string {
+  const turns = Array.from({ length }, (_, at) => ({
     role: at % 2 === 0 ? 'user' : 'assistant',
-    content: 'The river runs to the weir. '.repeat(9),
+    content: 'The river runs to the weir. '.repeat(Math.floor(300_000 / length)),
   }))
   return JSON.stringify({ model, ...more, [list]: turns })
 }
@@ -125,22 +130,25 @@ export const attacks: readonly Attack[] = [
     ...answers(name, true),
     name: `whole answer to a stream: ${name}`,
   })),
-  prompts('33,000 messages', '/chat/completions', () => longConversation('lab/small', 'messages')),
-  prompts('33,000 messages, streamed', '/chat/completions', () =>
+  prompts('33,000 messages', '/chat/completions', () =>
+    longConversation('lab/small', 'messages', {}, 33_000),
+  ),
+  prompts('10,000 messages', '/chat/completions', () => longConversation('lab/small', 'messages')),
+  prompts('10,000 messages, streamed', '/chat/completions', () =>
     longConversation('lab/stalled', 'messages', { stream: true }),
   ),
-  prompts('33,000 messages of the messages protocol', '/messages', () =>
+  prompts('10,000 messages of the messages protocol', '/messages', () =>
     longConversation('lab/small', 'messages', { max_tokens: 100 }),
   ),
-  prompts('33,000 input items, stored', '/responses', () =>
+  prompts('10,000 input items, stored', '/responses', () =>
     longConversation('lab/small', 'input', { store: true }),
   ),
-  prompts('33,000 messages to be estimated', '/estimate', () => longConversation('lab/small', 'messages')),
-  prompts('33,000 messages to be counted', '/messages/count_tokens', () =>
+  prompts('10,000 messages to be estimated', '/estimate', () => longConversation('lab/small', 'messages')),
+  prompts('10,000 messages to be counted', '/messages/count_tokens', () =>
     longConversation('lab/small', 'messages', { max_tokens: 100 }),
   ),
   prompts(
-    '33,000 messages with an Idempotency-Key',
+    '10,000 messages with an Idempotency-Key',
     '/chat/completions',
     () => longConversation('lab/small', 'messages'),
     () => ({ 'idempotency-key': `key-${keys++}` }),

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
+import { Turns } from '../../src/chat/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { Service } from '../../src/http/service.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
@@ -15,7 +16,12 @@ const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
 const quiet = () => undefined
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
 const calls = new CallLog({ log, keep: quiet, usd: String })
-const routes = createRoutes({ body, calls, publicUrl: () => '' } as Partial<Service> as Service)
+const routes = createRoutes({
+  body,
+  calls,
+  turns: new Turns(),
+  publicUrl: () => '',
+} as Partial<Service> as Service)
 
 function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
   return Promise.resolve(

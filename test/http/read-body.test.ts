@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { Turns } from '../../src/chat/turns.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { shapeOf, parseJson, readJson, refuseByHeaders } from '../../src/http/read-body.ts'
 
+const turns = new Turns()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }
 
 /** The code and the words of what is thrown. */
@@ -147,17 +149,17 @@ describe('a request', () => {
           controller.close()
         },
       })
-    expect((await readJson(request(pieces(9)), limits)).bytes).toBe(908)
-    expect(await codeOf(readJson(request(pieces(10)), limits))).toBe('payload_too_large')
-    expect(await codeOf(readJson(request(pieces(10_000)), limits))).toBe('payload_too_large')
+    expect((await readJson(request(pieces(9)), { body: limits, turns })).bytes).toBe(908)
+    expect(await codeOf(readJson(request(pieces(10)), { body: limits, turns }))).toBe('payload_too_large')
+    expect(await codeOf(readJson(request(pieces(10_000)), { body: limits, turns }))).toBe('payload_too_large')
   })
 
   test('of more values than a conversation has is refused before each of them is checked', async () => {
     const roomy = { ...limits, maxBodyBytes: 10_000_000 }
     const values = (count: number) => `{"input":[${'0,'.repeat(count)}0]}`
-    expect((await readJson(request(values(200_000)), roomy)).bytes).toBe(400_013)
-    expect(await codeOf(readJson(request(values(200_001)), roomy))).toBe('invalid_request')
-    const tokens = readJson(request(values(1_000_000)), roomy, Number.POSITIVE_INFINITY)
+    expect((await readJson(request(values(200_000)), { body: roomy, turns })).bytes).toBe(400_013)
+    expect(await codeOf(readJson(request(values(200_001)), { body: roomy, turns }))).toBe('invalid_request')
+    const tokens = readJson(request(values(1_000_000)), { body: roomy, turns }, Number.POSITIVE_INFINITY)
     expect((await tokens).bytes).toBe(2_000_013)
   })
 
@@ -167,7 +169,7 @@ describe('a request', () => {
         controller.error(new Error('connection reset'))
       },
     })
-    expect(await codeOf(readJson(request(broken), limits))).toBe('invalid_request')
+    expect(await codeOf(readJson(request(broken), { body: limits, turns }))).toBe('invalid_request')
   })
 
   test.each([
@@ -176,7 +178,9 @@ describe('a request', () => {
     ['a surrogate', [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d]],
     ['half a letter', [0x7b, 0x22, 0xc3]],
   ])('in UTF-8 with %s is refused', async (_, bytes) => {
-    expect(await codeOf(readJson(request(Uint8Array.from(bytes)), limits))).toBe('invalid_request')
+    expect(await codeOf(readJson(request(Uint8Array.from(bytes)), { body: limits, turns }))).toBe(
+      'invalid_request',
+    )
   })
 
   test.each([
@@ -195,3 +199,18 @@ describe('a request', () => {
     },
   )
 })
+
+test.each(['messages', 'input', 'contents'])(
+  'more than 10,000 %s are refused, and the list is named',
+  async (field) => {
+    const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+    const listing = (length: number) =>
+      new Request('http://gw/', {
+        method: 'POST',
+        body: JSON.stringify({ [field]: Array.from({ length }, () => ({})) }),
+      })
+    expect((await readJson(listing(10_000), roomy)).json[field]).toHaveLength(10_000)
+    const refused = await readJson(listing(10_001), roomy).catch((error: GatewayError) => error)
+    expect(refused).toMatchObject({ code: 'invalid_request', details: { param: field } })
+  },
+)

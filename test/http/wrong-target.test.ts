@@ -1,6 +1,7 @@
 // The base-URL trap: what a client with a slightly wrong address is told.
 
 import { describe, expect, test } from 'bun:test'
+import { Turns } from '../../src/chat/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { Service } from '../../src/http/service.ts'
 import { wrongTarget } from '../../src/http/wrong-target.ts'
@@ -12,6 +13,7 @@ const publicUrl = 'https://models.example.org/weir'
 const app = createRoutes({
   body: { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 },
   calls: new CallLog({ log, keep: quiet, usd: String }),
+  turns: new Turns(),
   publicUrl: () => publicUrl,
 } as Partial<Service> as Service)
 
