@@ -1,12 +1,12 @@
 // What Google's error answers mean: the envelope of error statuses, and the same object inside streams.
 
-import type { z } from 'zod'
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../faults.ts'
 import { parseJson } from '../json.ts'
-import { errorSchema } from './schema.ts'
+import type { Told } from '../lenient.ts'
+import { readError } from './schema.ts'
 
-type GoogleError = z.infer<typeof errorSchema>
+type GoogleError = Told<typeof readError>
 
 /** What an answer with an error status means. The body may be the envelope, the envelope in an array, HTML or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
@@ -38,7 +38,7 @@ function errorIn(value: unknown): GoogleError | undefined {
   const holder: unknown = Array.isArray(value) ? value[0] : value
   if (typeof holder !== 'object' || holder === null || !('error' in holder)) return undefined
   if (typeof holder.error === 'string') return { message: holder.error }
-  return errorSchema.safeParse(holder.error).data
+  return readError(holder.error)
 }
 
 function faultOfError(

@@ -18,8 +18,7 @@ import {
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
-import { isPlainChunk } from './plain-chunk.ts'
-import { type Candidate, type Chunk, chunkSchema, type UsageMetadata } from './schema.ts'
+import { type Candidate, type Chunk, readChunk, type UsageMetadata } from './schema.ts'
 import type { Traits } from './traits.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -95,7 +94,7 @@ function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
 function addChunkValue(state: GeminiState, value: unknown, traits: Traits): Step {
   const told = faultIn(value)
   if (told !== undefined) return failed(state, told)
-  const chunk = isPlainChunk(value) ? value : chunkSchema.safeParse(value).data
+  const chunk = readChunk(value)
   return chunk === undefined
     ? failed(state, fault('broken', 'A chunk is not an object.'))
     : addChunk(state, chunk, traits)

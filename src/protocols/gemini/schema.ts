@@ -1,122 +1,113 @@
 // What Gemini and Vertex answer, read leniently: a field that has the wrong type counts as absent, and fields
 // nobody here has heard of are let through. Google's JSON leaves out zeros, false and empty strings.
 
-import { z } from 'zod'
-import type { JsonObject } from '../../conversation/request.ts'
-import { isObject } from '../json.ts'
+import { anyObject, anything, flag, list, number, object, position, text, type Told } from '../lenient.ts'
 
-const text = z.string().optional().catch(undefined)
-const flag = z.boolean().optional().catch(undefined)
-const number = z.number().optional().catch(undefined)
-const listOf = <T extends z.ZodType>(item: T) => z.array(item).optional().catch(undefined)
-const objectOf = <T extends z.ZodRawShape>(shape: T) => z.looseObject(shape).optional().catch(undefined)
-const anyObject = z.custom<JsonObject>(isObject)
-
-const partialArg = z.looseObject({
+const partialArg = object({
   jsonPath: text,
   stringValue: text,
   numberValue: number,
   boolValue: flag,
-  nullValue: z.unknown().optional(),
+  nullValue: anything,
   willContinue: flag,
 })
 
-const functionCall = objectOf({
+const functionCall = object({
   id: text,
   name: text,
-  args: anyObject.optional().catch(undefined),
-  partialArgs: listOf(partialArg),
+  args: anyObject,
+  partialArgs: list(partialArg),
   willContinue: flag,
 })
 
-const part = z.looseObject({
+const part = object({
   text,
   thought: flag,
   thoughtSignature: text,
   functionCall,
-  inlineData: objectOf({ mimeType: text, data: text }),
+  inlineData: object({ mimeType: text, data: text }),
 })
 
-const tokenDetail = z.looseObject({ modality: text, tokenCount: number })
+const tokenDetail = object({ modality: text, tokenCount: number })
 
-const usageMetadata = objectOf({
+const usageMetadata = object({
   promptTokenCount: number,
   candidatesTokenCount: number,
   thoughtsTokenCount: number,
   toolUsePromptTokenCount: number,
   cachedContentTokenCount: number,
   totalTokenCount: number,
-  promptTokensDetails: listOf(tokenDetail),
-  cacheTokensDetails: listOf(tokenDetail),
-  candidatesTokensDetails: listOf(tokenDetail),
-  toolUsePromptTokensDetails: listOf(tokenDetail),
+  promptTokensDetails: list(tokenDetail),
+  cacheTokensDetails: list(tokenDetail),
+  candidatesTokensDetails: list(tokenDetail),
+  toolUsePromptTokensDetails: list(tokenDetail),
   // Vertex and the Gemini API have a name each for how the call was served.
   trafficType: text,
   serviceTier: text,
 })
 
-const source = objectOf({ uri: text, title: text })
+const source = object({ uri: text, title: text })
 
-const groundingMetadata = objectOf({
-  webSearchQueries: listOf(z.string()),
+const groundingMetadata = object({
+  webSearchQueries: list(text),
   // A page of the web, a document of the caller's own, a place on the map.
-  groundingChunks: listOf(z.looseObject({ web: source, retrievedContext: source, maps: source })),
-  groundingSupports: listOf(
-    z.looseObject({
-      segment: objectOf({ startIndex: number, endIndex: number, text }),
-      groundingChunkIndices: listOf(z.number()),
+  groundingChunks: list(object({ web: source, retrievedContext: source, maps: source })),
+  groundingSupports: list(
+    object({
+      segment: object({ startIndex: number, endIndex: number, text }),
+      groundingChunkIndices: list(number),
     }),
   ),
 })
 
-const tokenLogprob = z.looseObject({ token: text, logProbability: number })
+const tokenLogprob = object({ token: text, logProbability: number })
 
-const candidate = z.looseObject({
-  index: z.int().min(0).optional().catch(undefined),
-  content: objectOf({ parts: listOf(part) }),
+const candidate = object({
+  index: position,
+  content: object({ parts: list(part) }),
   finishReason: text,
   finishMessage: text,
   groundingMetadata,
-  citationMetadata: objectOf({
-    citations: listOf(z.looseObject({ startIndex: number, endIndex: number, uri: text, title: text })),
+  citationMetadata: object({
+    citations: list(object({ startIndex: number, endIndex: number, uri: text, title: text })),
   }),
-  logprobsResult: objectOf({
-    chosenCandidates: listOf(tokenLogprob),
-    topCandidates: listOf(z.looseObject({ candidates: listOf(tokenLogprob) })),
+  logprobsResult: object({
+    chosenCandidates: list(tokenLogprob),
+    topCandidates: list(object({ candidates: list(tokenLogprob) })),
   }),
 })
 
 /** One answer, or one chunk of a streamed one: they have the same shape. */
-export const chunkSchema = z.looseObject({
+export const readChunk = object({
   responseId: text,
   modelVersion: text,
-  candidates: listOf(candidate),
-  promptFeedback: objectOf({ blockReason: text, blockReasonMessage: text }),
+  candidates: list(candidate),
+  promptFeedback: object({ blockReason: text, blockReasonMessage: text }),
   usageMetadata,
-  error: z.unknown().optional(),
+  error: anything,
 })
 
 /** Google's error object, as the body of an error status and inside streams. */
-export const errorSchema = z.looseObject({
+export const readError = object({
   code: number,
   message: text,
   status: text,
-  details: listOf(
-    z.looseObject({
+  details: list(
+    object({
       reason: text,
       retryDelay: text,
-      violations: listOf(z.looseObject({ quotaId: text })),
-      fieldViolations: listOf(z.looseObject({ field: text })),
+      violations: list(object({ quotaId: text })),
+      fieldViolations: list(object({ field: text })),
     }),
   ),
 })
 
-export type Chunk = z.infer<typeof chunkSchema>
-export type Candidate = z.infer<typeof candidate>
-export type Part = z.infer<typeof part>
-export type PartialArg = z.infer<typeof partialArg>
-export type UsageMetadata = NonNullable<z.infer<typeof usageMetadata>>
-export type TokenDetail = z.infer<typeof tokenDetail>
-export type GroundingMetadata = NonNullable<z.infer<typeof groundingMetadata>>
+export type Chunk = Told<typeof readChunk>
+export type Candidate = Told<typeof candidate>
+export type Part = Told<typeof part>
+export type PartialArg = Told<typeof partialArg>
+export type UsageMetadata = Told<typeof usageMetadata>
+export type TokenDetail = Told<typeof tokenDetail>
+export type GroundingMetadata = Told<typeof groundingMetadata>
 export type CitationMetadata = NonNullable<Candidate['citationMetadata']>
 export type LogprobsResult = NonNullable<Candidate['logprobsResult']>

@@ -1,0 +1,69 @@
+// Reads JSON that a provider wrote by the fields that are known: a field of another type counts as absent, fields nobody
+// here has heard of are let through. What needs no mending is given back itself, which is nearly every frame of a stream,
+// and is many times cheaper than making it again.
+
+import type { JsonObject } from '../conversation/request.ts'
+import { isObject } from './json.ts'
+
+/** Gives what a value is read as; undefined where it is something else. */
+export type Read<T> = (value: unknown) => T | undefined
+
+/** What a reader reads. */
+export type Told<R> = R extends Read<infer T> ? T : never
+
+type Fields = Readonly<Record<string, Read<unknown>>>
+type ReadObject<F extends Fields> = { readonly [Name in keyof F]?: Told<F[Name]> | undefined } & {
+  readonly [name: string]: unknown
+}
+
+export const text: Read<string> = (value) => (typeof value === 'string' ? value : undefined)
+export const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : undefined)
+/** JSON can hold numbers too large to be finite. */
+export const number: Read<number> = (value) =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined
+/** A whole number from 0 on. */
+export const position: Read<number> = (value) =>
+  Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
+export const anyObject: Read<JsonObject> = (value) => (isObject(value) ? value : undefined)
+export const anything: Read<unknown> = (value) => value
+
+/** An object whose known fields are read one by one. */
+export function object<F extends Fields>(fields: F): Read<ReadObject<F>> {
+  // Of the many fields there are, a value has few: its own names are looked up, not all that are known.
+  const readers = Object.assign(Object.create(null), fields) as Readonly<
+    Record<string, Read<unknown> | undefined>
+  >
+  return (value) => {
+    if (!isObject(value)) return undefined
+    let mended: Record<string, unknown> | undefined
+    for (const name in value) {
+      const read = readers[name]
+      if (read === undefined) continue
+      const told = value[name]
+      const known = read(told)
+      if (known === told) continue
+      mended ??= { ...value }
+      if (known === undefined) delete mended[name]
+      else mended[name] = known
+    }
+    return (mended ?? value) as ReadObject<F>
+  }
+}
+
+/** A list of which every item can be read. */
+export function list<T>(read: Read<T>): Read<readonly T[]> {
+  return (value) => {
+    if (!Array.isArray(value)) return undefined
+    const items: readonly unknown[] = value
+    let mended: unknown[] | undefined
+    for (let at = 0; at < items.length; at++) {
+      const item = items[at]
+      const known = read(item)
+      if (known === undefined) return undefined
+      if (known === item) continue
+      mended ??= [...items]
+      mended[at] = known
+    }
+    return (mended ?? items) as readonly T[]
+  }
+}
