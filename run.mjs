@@ -24,6 +24,7 @@ if (task === 'start') {
   const bun = foundBun()
   // What runs it, not what checks it: bun leaves development dependencies alone where they are installed already.
   install(bun, ['--production', '--omit=peer'], 'the libraries it runs on (135 MB on disk)')
+  compileConsole(bun)
   if (isFirst) say(`installed in ${Math.round((Date.now() - startedAt) / 1000)} s, starting`)
   handOver(bun, ['src/main.ts', 'serve', ...given])
 } else if (task === 'test') {
@@ -72,6 +73,13 @@ function install(bun, options, what) {
   const args = ['install', '--frozen-lockfile', '--silent', ...options]
   const { status } = spawnSync(bun, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
   if (status !== 0) fail('the libraries could not be installed')
+}
+
+/** Compiles the console where it is missing or older than its source. Without it the gateway serves all the same. */
+function compileConsole(bun) {
+  const args = ['src/console/build.ts', '--if-stale']
+  const { status } = spawnSync(bun, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] })
+  if (status !== 0) say('the console could not be compiled, so /console stays empty (bun run console)')
 }
 
 /** Runs Bun in the foreground: this process passes signals on and ends as it ends. */

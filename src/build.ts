@@ -1,4 +1,7 @@
-// `bun run build:all`: the executable for every platform, each one file in dist/. Not part of the executable.
+// `bun run build`: the executable for this machine, dist/weir. With `--all`, one for every platform. The console is
+// compiled first: its files travel inside. Not part of the executable.
+
+import { buildConsole } from './console/build.ts'
 
 const targets = [
   'linux-x64',
@@ -10,18 +13,34 @@ const targets = [
   'windows-x64',
 ] as const
 
-for (const target of targets) {
-  const suffix = target.startsWith('windows') ? '.exe' : ''
-  const outfile = `dist/weir-${target}${suffix}`
+type Target = (typeof targets)[number]
+
+/** Compiles the executable for one platform; for this one without a target. */
+async function build(outfile: string, files: readonly string[], target?: Target): Promise<void> {
   const startedAt = performance.now()
   const result = await Bun.build({
-    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/count-worker.ts`],
+    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/count-worker.ts`, ...files],
+    naming: { asset: '[name].[ext]' },
     minify: true,
     bytecode: true,
     splitting: true,
     format: 'esm',
-    compile: { target: `bun-${target}`, outfile, autoloadDotenv: false, autoloadBunfig: false },
+    compile: {
+      ...(target === undefined ? {} : { target: `bun-${target}` as const }),
+      outfile,
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+    },
   })
-  if (!result.success) throw new AggregateError(result.logs, `the build for ${target} failed`)
+  if (!result.success) throw new AggregateError(result.logs, `${outfile} could not be built`)
   console.log(`${outfile} in ${Math.round(performance.now() - startedAt)} ms`)
+}
+
+const files = await buildConsole()
+if (process.argv.includes('--all')) {
+  for (const target of targets) {
+    await build(`dist/weir-${target}${target.startsWith('windows') ? '.exe' : ''}`, files, target)
+  }
+} else {
+  await build('dist/weir', files)
 }

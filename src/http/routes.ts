@@ -70,6 +70,9 @@ export function createRoutes(service: Service) {
   const listGemini = async (request: Request) =>
     (await import('./gemini.ts')).listGeminiModels(service.catalog, request)
   const showGemini = async (id: string) => (await import('./gemini.ts')).showGeminiModel(service.catalog, id)
+  const console = answer(async (request) =>
+    (await import('./console/pages.ts')).consolePage(request, service.publicUrl()),
+  )
   const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
 
   let served: () => readonly RouteName[] = () => []
@@ -186,6 +189,9 @@ export function createRoutes(service: Service) {
       '/v1/errors',
       answer(() => Response.json({ object: 'list', data: errorReference() })),
     )
+    .get('/', () => new Response(null, { status: 302, headers: { location: '/console' } }))
+    .get('/console', console)
+    .get('/console/*', console)
     .get('/docs', documentation)
     .get('/docs/*', documentation)
     .get('/healthz', () => Response.json({ status: 'ok' }))

@@ -1,0 +1,141 @@
+// The console's files: compiled and compressed at build time, part of the executable, sent as they are stored. From
+// source they are read from dist/console. Loaded with the first visitor.
+
+import { resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliDecompress } from 'node:zlib'
+import { etagMatches } from '../../catalog/wire.ts'
+import { GatewayError } from '../../errors.ts'
+
+const decompress = promisify(brotliDecompress)
+
+/** A file of the console, compressed with brotli. */
+interface PageFile {
+  readonly stored: Uint8Array<ArrayBuffer>
+  readonly etag: string
+}
+
+const indexFile = 'index.html'
+
+const types: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+
+/** Scripts and styles come from here alone, and text becomes markup only through the policy of the sanitizer. */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "font-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types dompurify',
+].join('; ')
+
+const security = {
+  'content-security-policy': contentSecurityPolicy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+}
+
+const builtFolder = resolve(import.meta.dir, '../../../dist/console')
+
+const read = new Map<string, Promise<PageFile | undefined>>()
+
+/**
+ * Answers `/console` and what lies under it: a compiled file at `/console/assets/…`, the page itself at every other
+ * path, for the page reads the rest of its address. Throws `not_found` for an asset that is not there, and for an
+ * address of the API that does not exist. `publicUrl` is the gateway's address as clients know it.
+ */
+export async function consolePage(request: Request, publicUrl: string): Promise<Response> {
+  const url = new URL(request.url)
+  const asset = /^\/console\/assets\/([\w.-]+)$/.exec(url.pathname)?.[1]
+  if (asset !== undefined) return answer(request, asset, 'public, max-age=31536000, immutable')
+  if (/^\/console\/(?:assets|api)(?:\/|$)/.test(url.pathname)) throw new GatewayError('not_found')
+  const byName = namedHost(request, url, publicUrl)
+  if (byName !== undefined) return new Response(null, { status: 302, headers: { location: byName } })
+  return answer(request, indexFile, 'no-cache')
+}
+
+async function answer(request: Request, name: string, cache: string): Promise<Response> {
+  const file = await fileOf(name)
+  if (!file) throw missing(name)
+  const headers = {
+    ...security,
+    'content-type': types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream',
+    'cache-control': cache,
+    etag: file.etag,
+    vary: 'accept-encoding',
+  }
+  if (etagMatches(request.headers.get('if-none-match'), file.etag))
+    return new Response(null, { status: 304, headers })
+  if (takesBrotli(request.headers))
+    return new Response(file.stored, { headers: { ...headers, 'content-encoding': 'br' } })
+  return new Response(new Uint8Array(await decompress(file.stored)), { headers })
+}
+
+/** Browsers offer brotli on HTTPS and on localhost; a plain client, or a page by a plain address, gets it unpacked. */
+function takesBrotli(headers: Headers): boolean {
+  return /\bbr\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(headers.get('accept-encoding') ?? '')
+}
+
+const loopback = new Set(['127.0.0.1', '[::1]'])
+
+/**
+ * Passkeys belong to a name, so a page at a loopback address moves to the same port of `localhost`, unless that address
+ * is what clients are given, or a proxy is in between, whose own address it would be. The browser takes the fragment,
+ * where a sign-in link has its secret, along by itself.
+ */
+function namedHost({ headers }: Request, url: URL, publicUrl: string): string | undefined {
+  if (!loopback.has(url.hostname) || headers.has('x-forwarded-for') || headers.has('forwarded'))
+    return undefined
+  const { hostname } = new URL(publicUrl)
+  if (!loopback.has(hostname) && hostname !== 'localhost') return undefined
+  const named = new URL(url)
+  named.hostname = 'localhost'
+  return named.href
+}
+
+function fileOf(name: string): Promise<PageFile | undefined> {
+  const known = read.get(name)
+  if (known) return known
+  const file = load(name)
+  // Only what is there is remembered: anybody can ask for names that are not.
+  file.then((found) => found && read.set(name, file)).catch(() => undefined)
+  return file
+}
+
+async function load(name: string): Promise<PageFile | undefined> {
+  const source = embedded(name) ?? Bun.file(resolve(builtFolder, `${name}.br`))
+  if (!(await isThere(source))) return undefined
+  const stored = new Uint8Array(await source.arrayBuffer())
+  const digest = new Bun.CryptoHasher('sha256').update(stored).digest('base64url').slice(0, 22)
+  return { stored, etag: `"${digest}"` }
+}
+
+/** The file inside the executable; from source there are none. */
+function embedded(name: string): Blob | undefined {
+  const stored = `${name}.br`
+  return Bun.embeddedFiles.find((blob) => 'name' in blob && blob.name === stored)
+}
+
+function isThere(source: Blob): Promise<boolean> {
+  return 'exists' in source ? (source as Bun.BunFile).exists() : Promise.resolve(true)
+}
+
+function missing(name: string): GatewayError {
+  const message =
+    name === indexFile
+      ? 'The console has not been compiled: run `bun run console`, then load this page again.'
+      : 'There is no such file in the console: load the page again.'
+  return new GatewayError('not_found', { message })
+}
