@@ -19,7 +19,7 @@ type Target = (typeof targets)[number]
 async function build(outfile: string, files: readonly string[], target?: Target): Promise<void> {
   const startedAt = performance.now()
   const result = await Bun.build({
-    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/count-worker.ts`, ...files],
+    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/counting/count-worker.ts`, ...files],
     naming: { asset: '[name].[ext]' },
     minify: true,
     bytecode: true,

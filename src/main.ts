@@ -1,6 +1,6 @@
 // The command line of the executable. It exports nothing and loads no more than the command needs.
 
-import { raiseFetchLimit } from './cli/relaunch.ts'
+import { raiseFetchLimit } from './serve/relaunch.ts'
 import { readEnvironment } from './config/process-environment.ts'
 
 // Before anything else is loaded: a process that replaces itself must not have begun to work.

@@ -1,28 +1,32 @@
 // The story of one request for embeddings: the life of a chat call, with vectors in place of an answer.
 
 import { asGatewayError, GatewayError } from '../errors.ts'
-import type { EmbeddingAnswer, EmbeddingRequest, EmbeddingOutbound } from '../protocols/embeddings.ts'
-import { defaultEmbeddingQuirks } from '../protocols/embeddings.ts'
+import type {
+  EmbeddingAnswer,
+  EmbeddingRequest,
+  EmbeddingOutbound,
+} from '../protocols/embeddings/embeddings.ts'
+import { defaultEmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol.ts'
-import { embedders } from '../protocols/embeddings-registry.ts'
+import { embedders } from '../protocols/embeddings/registry.ts'
 import { Delivered } from '../conversation/delivered.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { fundingOf } from '../credits/pool.ts'
-import { boundedText, parsedAnswer } from './answer-body.ts'
-import { Attempt, refuseFailure } from './attempt.ts'
-import { Booking } from './booking.ts'
+import { boundedText, parsedAnswer } from './upstream/answer-body.ts'
+import { Attempt, refuseFailure } from './upstream/attempt.ts'
+import { Booking } from './billing/booking.ts'
 import { admitted } from './complete.ts'
-import { deadlinesOf } from './deadlines.ts'
-import { disconnectPolicy } from './departure.ts'
-import { AttemptFailed, dispatch, DispatchFailed } from './dispatch.ts'
-import { transportFault } from './fault-error.ts'
+import { deadlinesOf } from './upstream/deadlines.ts'
+import { disconnectPolicy } from './streaming/disconnect.ts'
+import { AttemptFailed, dispatch, DispatchFailed } from './routing/dispatch.ts'
+import { transportFault } from './routing/fault-error.ts'
 import type { Gateway, PaidCall } from './gateway.ts'
-import { candidatesFor, type Candidate } from './plan.ts'
-import { quirksFor } from './quirks.ts'
-import type { Outcome, Settlement } from './relay.ts'
-import { answerHeaders, jsonResponse } from './respond.ts'
-import { searchFor } from './search.ts'
+import { candidatesFor, type Candidate } from './routing/candidates.ts'
+import { quirksFor } from './upstream/quirks.ts'
+import type { Outcome, Settlement } from './streaming/relay.ts'
+import { answerHeaders, jsonResponse } from './streaming/respond.ts'
+import { searchFor } from './routing/search.ts'
 import { transcribed } from './transcript.ts'
 
 export interface EmbeddingCall extends PaidCall {

@@ -4,7 +4,7 @@ import { completionTokens, promptTokens } from '../conversation/usage.ts'
 import type { Attempt } from '../credits/ledger.ts'
 import type { GatewayError } from '../errors.ts'
 import type { EndedCall } from '../observe/request-log.ts'
-import { noCharge, type Charge } from './charge.ts'
+import { noCharge, type Charge } from './billing/charge.ts'
 import type { PaidCall } from './gateway.ts'
 import { contentsOf } from './transcript.ts'
 

@@ -53,7 +53,9 @@ function serving(weir: Command, io: Io): void {
     .description('run the gateway')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
-  serve.action(async (...given: unknown[]) => (await import('./serve.ts')).serve(io, invocationOf(given)))
+  serve.action(async (...given: unknown[]) =>
+    (await import('./commands/serve.ts')).serve(io, invocationOf(given)),
+  )
 }
 
 function accounts(weir: Command, io: Io): void {
@@ -62,24 +64,24 @@ function accounts(weir: Command, io: Io): void {
     .command('create')
     .description('create an account')
     .requiredOption('--email <address>', 'its e-mail address')
-  ready(create, io, async (...given) => (await import('./accounts.ts')).createAccount(...given))
+  ready(create, io, async (...given) => (await import('./commands/accounts.ts')).createAccount(...given))
   const list = group.command('list').description('list all accounts')
-  ready(list, io, async (context) => (await import('./accounts.ts')).listAccounts(context))
+  ready(list, io, async (context) => (await import('./commands/accounts.ts')).listAccounts(context))
   const show = group
     .command('show')
     .description('show one account with its credit and keys')
     .argument('<account>', 'its id or e-mail address')
-  ready(show, io, async (...given) => (await import('./accounts.ts')).showAccount(...given))
+  ready(show, io, async (...given) => (await import('./commands/accounts.ts')).showAccount(...given))
   const suspend = group
     .command('suspend')
     .description('refuse the calls of an account; its credit stays')
     .argument('<account>', 'its id or e-mail address')
-  ready(suspend, io, async (...given) => (await import('./accounts.ts')).suspendAccount(...given))
+  ready(suspend, io, async (...given) => (await import('./commands/accounts.ts')).suspendAccount(...given))
   const resume = group
     .command('resume')
     .description('serve the calls of a suspended account again')
     .argument('<account>', 'its id or e-mail address')
-  ready(resume, io, async (...given) => (await import('./accounts.ts')).resumeAccount(...given))
+  ready(resume, io, async (...given) => (await import('./commands/accounts.ts')).resumeAccount(...given))
   sessions(group, io)
 }
 
@@ -89,17 +91,17 @@ function sessions(group: Command, io: Io): void {
     .description('create a token for the app of an account; it is shown this once')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--ttl <time>', 'how long it is valid, such as 30d or 12h', '30d')
-  ready(create, io, async (...given) => (await import('./sessions.ts')).createSession(...given))
+  ready(create, io, async (...given) => (await import('./commands/sessions.ts')).createSession(...given))
   const list = group
     .command('sessions')
     .description('list the sessions of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
-  ready(list, io, async (...given) => (await import('./sessions.ts')).listSessions(...given))
+  ready(list, io, async (...given) => (await import('./commands/sessions.ts')).listSessions(...given))
   const end = group
     .command('end-session')
     .description('end a session at once')
     .argument('<id>', 'the id of the session')
-  ready(end, io, async (...given) => (await import('./sessions.ts')).endSession(...given))
+  ready(end, io, async (...given) => (await import('./commands/sessions.ts')).endSession(...given))
 }
 
 function keys(weir: Command, io: Io): void {
@@ -114,23 +116,23 @@ function keys(weir: Command, io: Io): void {
     .option('--limit-usd <amount>', 'the most it may spend in one window')
     .option('--limit-window <window>', 'day, week, month or total')
     .option('--models <list>', 'the models it may use, with commas: ids or provider/*')
-  ready(create, io, async (...given) => (await import('./keys.ts')).createKey(...given))
+  ready(create, io, async (...given) => (await import('./commands/keys.ts')).createKey(...given))
   const list = group
     .command('list')
     .description('list API keys')
     .option('--account <account>', 'only those of this account')
-  ready(list, io, async (...given) => (await import('./keys.ts')).listKeys(...given))
+  ready(list, io, async (...given) => (await import('./commands/keys.ts')).listKeys(...given))
   const revoke = group
     .command('revoke')
     .description('revoke a key at once')
     .argument('<id>', 'the id of the key')
-  ready(revoke, io, async (...given) => (await import('./keys.ts')).revokeKey(...given))
+  ready(revoke, io, async (...given) => (await import('./commands/keys.ts')).revokeKey(...given))
   const rotate = group
     .command('rotate')
     .description('create a successor with the same rights; the old key ends now or after the overlap')
     .argument('<id>', 'the id of the key')
     .option('--overlap <time>', 'how long both work, such as 24h, 30m or 7d', '0')
-  ready(rotate, io, async (...given) => (await import('./keys.ts')).rotateKey(...given))
+  ready(rotate, io, async (...given) => (await import('./commands/keys.ts')).rotateKey(...given))
 }
 
 function credits(weir: Command, io: Io): void {
@@ -146,14 +148,14 @@ function credits(weir: Command, io: Io): void {
       'when it lapses, such as 2027-01-31, or never; otherwise purchased credit lives 12 months',
     )
     .option('--id <id>', 'an id of yours: the same id never grants twice')
-  ready(grant, io, async (...given) => (await import('./credits.ts')).grantCredit(...given))
+  ready(grant, io, async (...given) => (await import('./commands/credits.ts')).grantCredit(...given))
   const show = group
     .command('show')
     .description('show the balance of an account')
     .requiredOption('--account <account>', 'id or e-mail address')
     .option('--history', 'every line of its journal as well')
     .option('--csv', 'those lines alone, as CSV')
-  ready(show, io, async (...given) => (await import('./credits.ts')).showCredit(...given))
+  ready(show, io, async (...given) => (await import('./commands/credits.ts')).showCredit(...given))
   corrections(group, io)
 }
 
@@ -165,7 +167,7 @@ function corrections(group: Command, io: Io): void {
     .requiredOption('--lot <lot>', 'the lot that the payment bought (weir credits show)')
     .requiredOption('--usd <amount>', 'how much, in US dollars')
     .requiredOption('--id <id>', 'an id of yours: the same id never refunds twice')
-  ready(refund, io, async (...given) => (await import('./corrections.ts')).refundCredit(...given))
+  ready(refund, io, async (...given) => (await import('./commands/corrections.ts')).refundCredit(...given))
   const adjust = group
     .command('adjust')
     .description('correct a pool: add credit, or take free credit away')
@@ -173,13 +175,13 @@ function corrections(group: Command, io: Io): void {
     .requiredOption('--pool <pool>', 'purchased, welcome, daily or subscription')
     .requiredOption('--usd <amount>', 'how much, in US dollars; negative takes away')
     .requiredOption('--id <id>', 'an id of yours: the same id never adjusts twice')
-  ready(adjust, io, async (...given) => (await import('./corrections.ts')).adjustCredit(...given))
+  ready(adjust, io, async (...given) => (await import('./commands/corrections.ts')).adjustCredit(...given))
   const expire = group
     .command('expire')
     .description('book the expiry of credit whose time is over; a running server does it by itself')
-  ready(expire, io, async (context) => (await import('./corrections.ts')).expireCredit(context))
+  ready(expire, io, async (context) => (await import('./commands/corrections.ts')).expireCredit(context))
   const debts = group.command('debts').description('list the accounts that owe something')
-  ready(debts, io, async (context) => (await import('./corrections.ts')).listDebts(context))
+  ready(debts, io, async (context) => (await import('./commands/corrections.ts')).listDebts(context))
 }
 
 function models(weir: Command, io: Io): void {
@@ -189,7 +191,7 @@ function models(weir: Command, io: Io): void {
     .argument('[text]', 'only ids that contain this')
     .option('--available', 'only what can be called now: of providers with a key, and of servers that run')
     .option('--all', 'the whole catalog; in a terminal what can be called now is shown first')
-  ready(list, io, async (...given) => (await import('./models.ts')).listModels(...given))
+  ready(list, io, async (...given) => (await import('./commands/models.ts')).listModels(...given))
   const chat = weir
     .command('chat')
     .description('ask a running gateway; the reply is streamed, its receipt follows')
@@ -200,7 +202,7 @@ function models(weir: Command, io: Io): void {
       '--url <address>',
       'the base URL of the gateway (that of the data directory, else the configured address)',
     )
-  ready(chat, io, async (...given) => (await import('./chat.ts')).chat(...given))
+  ready(chat, io, async (...given) => (await import('./commands/chat.ts')).chat(...given))
 }
 
 function requests(weir: Command, io: Io): void {
@@ -216,14 +218,14 @@ function requests(weir: Command, io: Io): void {
     .option('--until <date>', 'only calls that ended before it')
     .option('--limit <number>', 'how many to list (50)')
     .option('--cursor <cursor>', 'go on behind the page before')
-  ready(list, io, async (...given) => (await import('./requests.ts')).listRequests(...given))
+  ready(list, io, async (...given) => (await import('./commands/requests.ts')).listRequests(...given))
   const show = group
     .command('show')
     .description('show one call with its receipt: every attempt, and why it failed')
     .argument('<id>', 'the request id that its answer, its error or the log named')
-  ready(show, io, async (...given) => (await import('./requests.ts')).showRequest(...given))
+  ready(show, io, async (...given) => (await import('./commands/requests.ts')).showRequest(...given))
   const tail = filtered(group.command('tail').description('print calls as they end, until interrupted'))
-  ready(tail, io, async (...given) => (await import('./requests.ts')).tailRequests(...given))
+  ready(tail, io, async (...given) => (await import('./commands/requests.ts')).tailRequests(...given))
 }
 
 const reconcileHelp = `
@@ -260,13 +262,13 @@ function ledgerAndCatalog(weir: Command, io: Io): void {
       'only what was booked on this UTC day: a date such as 2027-01-31, today or yesterday',
     )
     .addHelpText('after', auditHelp)
-  ready(audit, io, async (...given) => (await import('./ledger.ts')).audit(...given))
+  ready(audit, io, async (...given) => (await import('./commands/ledger.ts')).audit(...given))
   const accept = ledger
     .command('accept')
     .description('go on with the history the database has, where an anchored one was cut short or replaced')
     .requiredOption('--reason <text>', 'why: it is kept, and the audit tells it')
     .addHelpText('after', acceptHelp)
-  ready(accept, io, async (...given) => (await import('./ledger.ts')).accept(...given))
+  ready(accept, io, async (...given) => (await import('./commands/ledger.ts')).accept(...given))
   const reconciling = ledger
     .command('reconcile')
     .description("compare a provider's usage export with the ledger, call by call")
@@ -276,23 +278,25 @@ function ledgerAndCatalog(weir: Command, io: Io): void {
     .option('--since <date>', 'only calls that ended at or after it')
     .option('--until <date>', 'only calls that ended before it')
     .addHelpText('after', reconcileHelp)
-  ready(reconciling, io, async (...given) => (await import('./reconcile.ts')).reconcileLedger(...given))
+  ready(reconciling, io, async (...given) =>
+    (await import('./commands/reconcile.ts')).reconcileLedger(...given),
+  )
   const catalog = weir.command('catalog').description('compare, replace and export the catalog')
   const diff = catalog
     .command('diff')
     .description('how a catalog file differs from the catalog in use')
     .argument('<file>', 'a catalog file')
-  ready(diff, io, async (...given) => (await import('./catalog.ts')).diffCatalog(...given))
+  ready(diff, io, async (...given) => (await import('./commands/catalog.ts')).diffCatalog(...given))
   const importing = catalog
     .command('import')
     .description('put a catalog file to use from the next start on')
     .argument('<file>', 'a catalog file')
-  ready(importing, io, async (...given) => (await import('./catalog.ts')).importCatalog(...given))
+  ready(importing, io, async (...given) => (await import('./commands/catalog.ts')).importCatalog(...given))
   const exporting = catalog
     .command('export')
     .description('write the catalog in use to a file')
     .argument('<file>', 'where to; - is standard output')
-  ready(exporting, io, async (...given) => (await import('./catalog.ts')).exportCatalog(...given))
+  ready(exporting, io, async (...given) => (await import('./commands/catalog.ts')).exportCatalog(...given))
 }
 
 function upkeep(weir: Command, io: Io): void {
@@ -300,7 +304,7 @@ function upkeep(weir: Command, io: Io): void {
     .command('backup')
     .description('copy the database to a new file, also beside a running server')
     .argument('<file>', 'where to; a file that exists is never overwritten')
-  ready(backup, io, async (...given) => (await import('./backup.ts')).backUpTo(...given))
+  ready(backup, io, async (...given) => (await import('./commands/backup.ts')).backUpTo(...given))
   const restoring = weir
     .command('restore')
     .description(
@@ -308,26 +312,26 @@ function upkeep(weir: Command, io: Io): void {
     )
     .argument('<file>', 'what weir backup wrote')
     .option('--force', 'also where there is a database; it is moved aside, not deleted')
-  ready(restoring, io, async (...given) => (await import('./backup.ts')).restoreFrom(...given))
+  ready(restoring, io, async (...given) => (await import('./commands/backup.ts')).restoreFrom(...given))
   const config = weir.command('config').description('check and show the configuration')
   const check = config.command('check').description('check the configuration; all faults are listed')
   check.action(async (...given: unknown[]) =>
-    (await import('./config.ts')).checkConfig(io, invocationOf(given)),
+    (await import('./commands/config.ts')).checkConfig(io, invocationOf(given)),
   )
   const show = config.command('show').description('show every setting, its value and where it came from')
-  ready(show, io, async (context) => (await import('./config.ts')).showConfig(context))
+  ready(show, io, async (context) => (await import('./commands/config.ts')).showConfig(context))
   const doctor = weir
     .command('doctor')
     .description('look for what keeps the gateway from working')
     .option('--provider <id>', 'make one cheap call to this provider, and say what is wrong')
   ready(doctor, io, async (context, invocation) => {
     const provider = invocation.option('provider')
-    if (provider === undefined) return (await import('./doctor.ts')).doctor(context)
-    return (await import('./probe.ts')).probe(context, provider)
+    if (provider === undefined) return (await import('./commands/doctor.ts')).doctor(context)
+    return (await import('./commands/probe.ts')).probe(context, provider)
   })
   const version = weir.command('version').description('print the version')
   version.action(async (...given: unknown[]) =>
-    (await import('./version.ts')).version(io, invocationOf(given)),
+    (await import('./commands/version.ts')).version(io, invocationOf(given)),
   )
 }
 
@@ -338,17 +342,19 @@ function deployment(weir: Command, io: Io): void {
     .description('print a systemd unit for this executable; nothing is installed')
     .option('--user <name>', 'the system user it runs as', 'weir')
     .option('--exec <path>', 'the executable (this one)')
-  ready(printing, io, async (...given) => (await import('./service.ts')).printService(...given))
+  ready(printing, io, async (...given) => (await import('./commands/service.ts')).printService(...given))
   const health = weir
     .command('healthcheck')
     .description('exit with 0 when the running gateway is ready, with 1 otherwise')
     .option('--url <address>', 'the base URL of the gateway (the configured address)')
-  ready(health, io, async (...given) => (await import('./healthcheck.ts')).healthcheck(...given))
+  ready(health, io, async (...given) => (await import('./commands/healthcheck.ts')).healthcheck(...given))
   weir
     .command('completions')
     .description('print a script that completes commands in bash, zsh or fish')
     .argument('<shell>', 'bash, zsh or fish')
-    .action(async (shell: string) => io.out((await import('./completions.ts')).completionScript(shell, weir)))
+    .action(async (shell: string) =>
+      io.out((await import('./commands/completions.ts')).completionScript(shell, weir)),
+    )
 }
 
 /** Gives a command an action that gets the loaded configuration. */

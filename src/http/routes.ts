@@ -3,21 +3,21 @@
 import { Elysia } from 'elysia'
 import type { Caller } from '../accounts/caller.ts'
 import { errorReference, GatewayError } from '../errors.ts'
-import { describeCredits, describeGeneration, describeKey } from './account.ts'
-import { signedIn } from './app.ts'
-import { authenticate } from './authenticate.ts'
-import { byKey, chatCompletions, createCompletion, type Identify } from './chat-completions.ts'
-import { createEmbeddings } from './embeddings.ts'
-import { errorResponse, newRequestId, type Refuse } from './error-response.ts'
-import { estimateCall } from './estimate.ts'
-import { refuseGemini } from './gemini-errors.ts'
-import { checkHeaders, checkTarget } from './header-guard.ts'
-import { countMessageTokens, createMessage, refuseMessages } from './messages.ts'
-import { listModels, showModel, speaksMessages } from './models.ts'
-import { describeProviders } from './providers.ts'
-import { listRequests, showRequest } from './requests.ts'
+import { describeCredits, describeGeneration, describeKey } from './v1/account.ts'
+import { signedIn } from './app/signed-in.ts'
+import { authenticate } from './intake/authenticate.ts'
+import { byKey, chatCompletions, createCompletion, type Identify } from './v1/chat-completions.ts'
+import { createEmbeddings } from './v1/embeddings.ts'
+import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
+import { estimateCall } from './v1/estimate.ts'
+import { refuseGemini } from './v1/gemini-errors.ts'
+import { checkHeaders, checkTarget } from './intake/header-guard.ts'
+import { countMessageTokens, createMessage, refuseMessages } from './v1/messages.ts'
+import { listModels, showModel, speaksMessages } from './v1/models.ts'
+import { describeProviders } from './v1/providers.ts'
+import { listRequests, showRequest } from './v1/requests.ts'
 import type { Service } from './service.ts'
-import { type RouteName, wrongTarget } from './wrong-target.ts'
+import { type RouteName, wrongTarget } from './intake/wrong-target.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
 
@@ -49,7 +49,7 @@ export function createRoutes(service: Service) {
   // and the documents would only make the start slower.
   const createResponse = (identify: Identify) =>
     answer(async (request, id) =>
-      (await import('./responses.ts')).createResponse(service, request, id, identify),
+      (await import('./v1/responses.ts')).createResponse(service, request, id, identify),
     )
   type Act = 'showResponse' | 'deleteResponse' | 'listInputItems'
   const ofResponse =
@@ -57,23 +57,24 @@ export function createRoutes(service: Service) {
     ({ request, params }: { request: Request; params: { id: string } }) =>
       answered(service, request, async () => {
         const caller = await identify(service, request)
-        const acts = await import('./stored-responses.ts')
+        const acts = await import('./v1/stored-responses.ts')
         return Response.json(await acts[act](service, caller, params.id, request))
       })
   const gemini = ({ request, params }: { request: Request; params: { '*': string } }) =>
     answered(
       service,
       request,
-      async (_request, id) => (await import('./gemini.ts')).callGemini(service, request, id, params['*']),
+      async (_request, id) => (await import('./v1/gemini.ts')).callGemini(service, request, id, params['*']),
       refuseGemini,
     )
   const listGemini = async (request: Request) =>
-    (await import('./gemini.ts')).listGeminiModels(service.catalog, request)
-  const showGemini = async (id: string) => (await import('./gemini.ts')).showGeminiModel(service.catalog, id)
+    (await import('./v1/gemini.ts')).listGeminiModels(service.catalog, request)
+  const showGemini = async (id: string) =>
+    (await import('./v1/gemini.ts')).showGeminiModel(service.catalog, id)
   const console = answer(async (request) =>
     (await import('./console/pages.ts')).consolePage(request, service.publicUrl()),
   )
-  const documentation = answer(async (request) => (await import('./docs.ts')).docs(request))
+  const documentation = answer(async (request) => (await import('./docs/docs.ts')).docs(request))
 
   let served: () => readonly RouteName[] = () => []
 

@@ -6,7 +6,7 @@ import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { ClientFields } from './client-fields.ts'
 import type { Parts } from './addresses.ts'
-import type { Frame } from './sse.ts'
+import type { Frame } from './framing/sse.ts'
 
 export type ProtocolId =
   | 'openai-chat'

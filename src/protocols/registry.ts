@@ -1,12 +1,12 @@
 // The protocols that providers are spoken to in.
 
-import { outbound as anthropicMessages } from './anthropic-messages/outbound.ts'
+import { outbound as anthropicMessages } from './anthropic-messages/outbound/outbound.ts'
 import { outbound as bedrockConverse } from './bedrock-converse/outbound.ts'
 import { outbound as cohere } from './cohere/outbound.ts'
-import { outbound as gemini } from './gemini/outbound.ts'
+import { outbound as gemini } from './gemini/outbound/outbound.ts'
 import { outbound as ollama } from './ollama/outbound.ts'
-import { outbound as openaiChat } from './openai-chat/outbound.ts'
-import { outbound as openaiResponses } from './openai-responses/outbound.ts'
+import { outbound as openaiChat } from './openai-chat/outbound/outbound.ts'
+import { outbound as openaiResponses } from './openai-responses/outbound/outbound.ts'
 import type { Outbound, ProtocolId } from './protocol.ts'
 
 /** The outbound side of each protocol. Quirks are opaque here: a row's quirks belong to its own protocol. */

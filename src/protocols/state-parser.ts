@@ -2,7 +2,7 @@
 
 import type { ChatEvent } from '../conversation/event.ts'
 import type { StreamParser } from './protocol.ts'
-import type { Frame } from './sse.ts'
+import type { Frame } from './framing/sse.ts'
 
 /**
  * The parser of one stream that begins in this state: `step` gives the state after a frame with the events of the frame,

@@ -1,14 +1,17 @@
 // Which parameters of a chat request a model of a provider does not honour, as far as its row says: the catalog must
 // not promise them.
 
-import { traitsOf } from '../protocols/anthropic-messages/models.ts'
+import { traitsOf } from '../protocols/claude/models.ts'
 import { familyOf } from '../protocols/bedrock-converse/models.ts'
-import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import {
+  defaultQuirks as chatDefaults,
+  type OpenAIChatQuirks,
+} from '../protocols/openai-chat/outbound/quirks.ts'
 import {
   defaultQuirks as responsesDefaults,
   type ResponsesQuirks,
   unknownFields,
-} from '../protocols/openai-responses/quirks.ts'
+} from '../protocols/openai-responses/outbound/quirks.ts'
 import { type Provider, spokenTo } from './provider.ts'
 
 /** By their names in chat completions. `upstream` is the model's name at the provider. */

@@ -1,6 +1,6 @@
 // A row for a provider that speaks chat completions: what is usual is filled in, a row says what is not.
 
-import { defaultQuirks, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
+import { defaultQuirks, type OpenAIChatQuirks } from '../protocols/openai-chat/outbound/quirks.ts'
 import type { Auth, Provider } from './provider.ts'
 
 export type OpenAIChatProvider = Provider & { readonly quirks: Partial<OpenAIChatQuirks> }

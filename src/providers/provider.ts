@@ -1,6 +1,6 @@
 // A provider is a row of data: where, with which credential, with which quirks of a protocol it shares.
 
-import type { EmbeddingQuirks } from '../protocols/embeddings.ts'
+import type { EmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
 

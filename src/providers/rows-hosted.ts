@@ -5,8 +5,8 @@
 //
 // `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has left.
 
-import { openaiOnly, type OpenAIChatQuirks } from '../protocols/openai-chat/quirks.ts'
-import type { ResponsesQuirks } from '../protocols/openai-responses/quirks.ts'
+import { openaiOnly, type OpenAIChatQuirks } from '../protocols/openai-chat/outbound/quirks.ts'
+import type { ResponsesQuirks } from '../protocols/openai-responses/outbound/quirks.ts'
 import { alsoDrops, bearer, keyHeader, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
 import type { Dialect } from './provider.ts'
 import { foreignSampling, openModelHosts, spokenOutput } from './rows-open-models.ts'

@@ -1,7 +1,7 @@
 // What a provider counts is held against the limits of its model; what cannot be is no count.
 
 import { expect, test } from 'bun:test'
-import { credibleUsage } from '../../src/chat/credible.ts'
+import { credibleUsage } from '../../src/chat/counting/credible.ts'
 import { noUsage, type Side, type Usage } from '../../src/conversation/usage.ts'
 
 const model = { contextLength: 128_000, maxOutputTokens: 4_096 }

@@ -1,10 +1,10 @@
 // Which offer is tried when, how often, and what all their failures amount to.
 
 import { describe, expect, test } from 'bun:test'
-import { AttemptFailed, dispatch, DispatchFailed } from '../../src/chat/dispatch.ts'
-import { faultsToOpen, Health, probeEveryMs } from '../../src/chat/health.ts'
-import type { Candidate } from '../../src/chat/plan.ts'
-import { RetryBudget } from '../../src/chat/retry-budget.ts'
+import { AttemptFailed, dispatch, DispatchFailed } from '../../src/chat/routing/dispatch.ts'
+import { faultsToOpen, Health, probeEveryMs } from '../../src/chat/routing/health.ts'
+import type { Candidate } from '../../src/chat/routing/candidates.ts'
+import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
 import type { Fault } from '../../src/conversation/event.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { candidateOf, faultOf, modelOf, stillClock } from './support.ts'

@@ -6,7 +6,7 @@ import {
   anotherOfferMayHelp,
   errorOf,
   shuttingDown,
-} from '../../src/chat/fault-error.ts'
+} from '../../src/chat/routing/fault-error.ts'
 import type { FaultKind } from '../../src/conversation/event.ts'
 import { errorTable } from '../../src/errors.ts'
 import { faultOf } from './support.ts'

@@ -8,8 +8,8 @@ import {
   probeEveryMs,
   standingOf,
   type Trouble,
-} from '../../src/chat/health.ts'
-import { RetryBudget } from '../../src/chat/retry-budget.ts'
+} from '../../src/chat/routing/health.ts'
+import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
 import type { FaultKind } from '../../src/conversation/event.ts'
 import { candidateOf, faultOf, stillClock } from './support.ts'
 

@@ -1,13 +1,13 @@
 // S3: no field of a request makes anybody in the operator's network fetch a private address.
 
 import { describe, expect, test } from 'bun:test'
-import { checkAddresses } from '../../src/chat/media-urls.ts'
+import { checkAddresses } from '../../src/chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'
 import type { Parts } from '../../src/protocols/addresses.ts'
-import { addresses as ofMessages } from '../../src/protocols/anthropic-messages/addresses.ts'
-import { addresses as ofChat } from '../../src/protocols/openai-chat/addresses.ts'
-import { addresses as ofResponses } from '../../src/protocols/openai-responses/addresses.ts'
+import { addresses as ofMessages } from '../../src/protocols/anthropic-messages/inbound/addresses.ts'
+import { addresses as ofChat } from '../../src/protocols/openai-chat/inbound/addresses.ts'
+import { addresses as ofResponses } from '../../src/protocols/openai-responses/inbound/addresses.ts'
 
 const body = (part: JsonObject): JsonObject => ({
   messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }, part] }],

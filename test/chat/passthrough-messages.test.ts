@@ -1,7 +1,7 @@
 // Frames of Anthropic's on their way to a client of its protocol: when the answer has begun, and what waits for its charge.
 
 import { describe, expect, test } from 'bun:test'
-import { MessagesChannel } from '../../src/chat/passthrough-messages.ts'
+import { MessagesChannel } from '../../src/chat/streaming/passthrough-messages.ts'
 import type { AnswerContext } from '../../src/protocols/protocol.ts'
 
 const bill = {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { candidatesFor, needOf, outputWithin } from '../../src/chat/plan.ts'
+import { candidatesFor, needOf, outputWithin } from '../../src/chat/routing/candidates.ts'
 import { ceilingOf } from '../../src/credits/price.ts'
 import { GatewayError, renderError, retryHeaders } from '../../src/errors.ts'
 import type { Routing } from '../../src/protocols/protocol.ts'

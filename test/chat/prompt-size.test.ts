@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { promptBound, promptCount, promptGuess, tokenBound } from '../../src/chat/prompt-size.ts'
+import { promptBound, promptCount, promptGuess, tokenBound } from '../../src/chat/counting/prompt-size.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 
 const bytesOf = (body: JsonObject) => Buffer.byteLength(JSON.stringify(body))

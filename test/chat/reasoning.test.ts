@@ -6,7 +6,7 @@ import { effortsOf, effortWords, parseEfforts } from '../../src/catalog/efforts.
 import effortsFile from '../../src/catalog/efforts.json'
 import decided from '../../src/catalog/efforts-decided.json'
 import type { Model } from '../../src/catalog/model.ts'
-import { catalogInUse } from '../../src/cli/catalog-in-use.ts'
+import { catalogInUse } from '../../src/serve/catalog-in-use.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
 import { spokenTo } from '../../src/providers/provider.ts'
 import { loaded } from '../config-inputs.ts'

@@ -1,11 +1,11 @@
 // What waits for a client is bounded, and a client that reads slowly is waited for as long as it reads.
 
 import { describe, expect, test } from 'bun:test'
-import { Buffered } from '../../src/chat/buffered.ts'
-import { relay, type OpenStream, type RelayOptions } from '../../src/chat/relay.ts'
-import type { Progress, StreamChannel } from '../../src/chat/stream-channel.ts'
-import { Turns } from '../../src/chat/turns.ts'
-import { Watchdog } from '../../src/chat/watchdog.ts'
+import { Buffered } from '../../src/chat/streaming/buffered.ts'
+import { relay, type OpenStream, type RelayOptions } from '../../src/chat/streaming/relay.ts'
+import type { Progress, StreamChannel } from '../../src/chat/streaming/channel.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
+import { Watchdog } from '../../src/chat/streaming/watchdog.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 

@@ -1,11 +1,11 @@
 // The beginning of a stream is read for what it holds, whatever the provider calls it.
 
 import { describe, expect, test } from 'bun:test'
-import { passthroughChannel } from '../../src/chat/passthrough.ts'
-import { looksLikeStream, readHead } from '../../src/chat/stream-head.ts'
-import { Turns } from '../../src/chat/turns.ts'
-import { outbound } from '../../src/protocols/openai-chat/outbound.ts'
-import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
+import { passthroughChannel } from '../../src/chat/streaming/passthrough.ts'
+import { looksLikeStream, readHead } from '../../src/chat/streaming/head.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
+import { outbound } from '../../src/protocols/openai-chat/outbound/outbound.ts'
+import { defaultQuirks } from '../../src/protocols/openai-chat/outbound/quirks.ts'
 import { targetOf } from '../protocols/openai-chat/dialects.ts'
 import { completion, manners, someUsage, wholeStream } from '../support/scripted-provider.ts'
 import { providerOf } from './support.ts'

@@ -1,8 +1,8 @@
 // Models, providers and candidates for tests of the chat core, in the shortest words.
 
 import type { Model } from '../../src/catalog/model.ts'
-import type { Candidate } from '../../src/chat/plan.ts'
-import { transportFault } from '../../src/chat/fault-error.ts'
+import type { Candidate } from '../../src/chat/routing/candidates.ts'
+import { transportFault } from '../../src/chat/routing/fault-error.ts'
 import type { Fault, FaultKind } from '../../src/conversation/event.ts'
 import { tokenBuckets } from '../../src/conversation/usage.ts'
 import type { Price, Rates } from '../../src/credits/price.ts'

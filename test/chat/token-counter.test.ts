@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { Worker } from 'node:worker_threads'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { TokenCounter } from '../../src/chat/token-counter.ts'
+import { TokenCounter } from '../../src/chat/counting/token-counter.ts'
 
 const texts = ['Where does the river run?', 'नदी कहाँ बहती है?', '']
 const tokens = texts.reduce((sum, text) => sum + countTokens(text), 0)

@@ -1,7 +1,7 @@
 // Long work is done in steps, and between two of them everybody else has a turn.
 
 import { describe, expect, test } from 'bun:test'
-import { stepsOf, Turns } from '../../src/chat/turns.ts'
+import { stepsOf, Turns } from '../../src/chat/streaming/turns.ts'
 
 /** Keeps the thread busy. */
 function work(ms: number): void {

@@ -1,12 +1,12 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
 import { expect, test } from 'bun:test'
-import { Booking } from '../../src/chat/booking.ts'
+import { Booking } from '../../src/chat/billing/booking.ts'
 import type { Gateway, PaidCall } from '../../src/chat/gateway.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
-import type { Outcome } from '../../src/chat/relay.ts'
-import { jsonResponse } from '../../src/chat/respond.ts'
-import { Turns } from '../../src/chat/turns.ts'
+import type { Outcome } from '../../src/chat/streaming/relay.ts'
+import { jsonResponse } from '../../src/chat/streaming/respond.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { buildPrice } from '../../src/catalog/price-spec.ts'
-import { refuseUnpricedMedia } from '../../src/chat/unpriced-media.ts'
+import { refuseUnpricedMedia } from '../../src/chat/billing/unpriced-media.ts'
 import type { ChatRequest, ContentPart, MediaSource } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { chat, textPart } from '../support/conversation.ts'

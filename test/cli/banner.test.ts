@@ -1,7 +1,7 @@
 // The banner tells everything the contract names, and its curl line works as it is printed.
 
 import { describe, expect, test } from 'bun:test'
-import { baseUrlOf, renderBanner, type StartFacts, startFactsJson } from '../../src/cli/banner.ts'
+import { baseUrlOf, renderBanner, type StartFacts, startFactsJson } from '../../src/serve/banner.ts'
 
 const facts: StartFacts = {
   version: '1.2.3',

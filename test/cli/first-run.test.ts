@@ -1,7 +1,7 @@
 // The first run gives the owner account, its credit and its key; no later run does.
 
 import { expect, test } from 'bun:test'
-import { firstRun } from '../../src/cli/first-run.ts'
+import { firstRun } from '../../src/serve/first-run.ts'
 import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'

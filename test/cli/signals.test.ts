@@ -1,7 +1,7 @@
 // What ends a gateway, what does not, and what it says when it cannot listen.
 
 import { expect, test } from 'bun:test'
-import { listenFault } from '../../src/cli/listen-fault.ts'
+import { listenFault } from '../../src/serve/listen-fault.ts'
 import { eventually, post } from '../support/call-gateway.ts'
 import { startWeir } from '../support/run-weir.ts'
 

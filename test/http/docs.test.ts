@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
-import { Turns } from '../../src/chat/turns.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { Service } from '../../src/http/service.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
@@ -97,7 +97,7 @@ describe('a page of the documentation', () => {
   })
 
   test('is loaded with its first reader, not with the gateway', () => {
-    const loaded = loadedWith(join(source, 'app.ts'))
+    const loaded = loadedWith(join(source, 'serve/start.ts'))
     expect(loaded.has(join(source, 'http/routes.ts'))).toBe(true)
     expect([...loaded].filter((file) => /\/http\/(docs|openapi)/.test(file))).toEqual([])
   })
@@ -131,7 +131,7 @@ describe('the error table', () => {
   const notYet: Partial<Record<ErrorCode, string>> = {}
 
   /** Where codes are answers of a function or entries of a table, on their way into a GatewayError. */
-  const givers = ['chat/admission.ts', 'chat/fault-error.ts']
+  const givers = ['chat/admission.ts', 'chat/routing/fault-error.ts']
 
   test('has no row that nothing gives', () => {
     const given = new Set<string>()

@@ -6,21 +6,21 @@ import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors.ts'
-import * as answers from '../../src/http/openapi-answers.ts'
-import { chatRequests, completionRequests, messageRequests } from '../../src/http/openapi-examples.ts'
-import { completionFields, messageFields, requestFields } from '../../src/http/openapi-fields.ts'
-import { geminiRequests } from '../../src/http/openapi-gemini.ts'
-import { operations } from '../../src/http/openapi-operations.ts'
-import { requestListSchema } from '../../src/http/openapi-requests.ts'
-import { responseFields, responseRequests } from '../../src/http/openapi-responses.ts'
-import { openApiDocument } from '../../src/http/openapi.ts'
+import * as answers from '../../src/http/docs/openapi-answers.ts'
+import { chatRequests, completionRequests, messageRequests } from '../../src/http/docs/openapi-examples.ts'
+import { completionFields, messageFields, requestFields } from '../../src/http/docs/openapi-fields.ts'
+import { geminiRequests } from '../../src/http/docs/openapi-gemini.ts'
+import { operations } from '../../src/http/docs/openapi-operations.ts'
+import { requestListSchema } from '../../src/http/docs/openapi-requests.ts'
+import { responseFields, responseRequests } from '../../src/http/docs/openapi-responses.ts'
+import { openApiDocument } from '../../src/http/docs/openapi.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import {
   message,
   messageEvent,
   messagesError,
   tokenCount,
-} from '../../src/protocols/anthropic-messages/answer-schema.ts'
+} from '../../src/protocols/anthropic-messages/inbound/answer-schema.ts'
 import type { Service } from '../../src/http/service.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 

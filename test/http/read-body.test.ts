@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Turns } from '../../src/chat/turns.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { shapeOf, parseJson, readJson, refuseByHeaders } from '../../src/http/read-body.ts'
+import { shapeOf, parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
 
 const turns = new Turns()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }

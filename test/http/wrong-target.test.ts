@@ -1,10 +1,10 @@
 // The base-URL trap: what a client with a slightly wrong address is told.
 
 import { describe, expect, test } from 'bun:test'
-import { Turns } from '../../src/chat/turns.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
 import type { Service } from '../../src/http/service.ts'
-import { wrongTarget } from '../../src/http/wrong-target.ts'
+import { wrongTarget } from '../../src/http/intake/wrong-target.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const quiet = () => undefined

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { codeIn, type Lab, startLab, until, wordsIn } from '../chat/lab.ts'
 import { type Fault, type MockProvider, startMockProvider } from '../support/mock-provider.ts'
-import { faultsToOpen } from '../../src/chat/health.ts'
+import { faultsToOpen } from '../../src/chat/routing/health.ts'
 
 /** What goes wrong with each model of the first provider, call by call; the last goes on for ever. */
 const faults: Record<string, readonly (Fault | undefined)[]> = {

@@ -2,10 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/errors.ts'
-import { toBase64, vectorOf } from '../../src/protocols/embedding-inputs.ts'
-import { defaultEmbeddingQuirks, type EmbeddingRequest } from '../../src/protocols/embeddings.ts'
-import { embedders } from '../../src/protocols/embeddings-registry.ts'
-import { parseEmbedding } from '../../src/protocols/openai-chat/embeddings-inbound.ts'
+import { toBase64, vectorOf } from '../../src/protocols/embeddings/inputs.ts'
+import { defaultEmbeddingQuirks, type EmbeddingRequest } from '../../src/protocols/embeddings/embeddings.ts'
+import { embedders } from '../../src/protocols/embeddings/registry.ts'
+import { parseEmbedding } from '../../src/protocols/embeddings/openai-inbound.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 
 const asked: EmbeddingRequest = { inputs: ['a', 'b'], dimensions: 3, user: 'u', rest: {} }

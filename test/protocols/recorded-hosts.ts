@@ -1,10 +1,10 @@
 // Which protocol the recordings of each folder speak, and in whose dialect; and any of them as events.
 
-import { frameDecoder } from '../../src/chat/frames.ts'
+import { frameDecoder } from '../../src/protocols/framing/decoder.ts'
 import type { ChatEvent } from '../../src/conversation/event.ts'
 import type { Outbound, ProtocolId, Target } from '../../src/protocols/protocol.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
-import { maxFrameCharacters, type Frame } from '../../src/protocols/sse.ts'
+import { maxFrameCharacters, type Frame } from '../../src/protocols/framing/sse.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { type Case, parseFrames } from '../support/recordings.ts'
 import { dialects as chatDialects, quirksOf } from './openai-chat/dialects.ts'

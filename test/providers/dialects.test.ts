@@ -1,7 +1,7 @@
 // Which models of a provider are spoken to in another protocol than the rest.
 
 import { describe, expect, test } from 'bun:test'
-import { defaultQuirks } from '../../src/protocols/openai-responses/quirks.ts'
+import { defaultQuirks } from '../../src/protocols/openai-responses/outbound/quirks.ts'
 import { configureProvider, type ProviderOverride } from '../../src/providers/configure.ts'
 import { spokenTo } from '../../src/providers/provider.ts'
 import { hostedProviders } from '../../src/providers/rows-hosted.ts'

@@ -1,7 +1,7 @@
 // The rows: each can be reached and authenticated, and a claim to need no mending is held by its recordings.
 
 import { describe, expect, test } from 'bun:test'
-import { defaultQuirks } from '../../src/protocols/openai-chat/quirks.ts'
+import { defaultQuirks } from '../../src/protocols/openai-chat/outbound/quirks.ts'
 import { isObject } from '../../src/protocols/json.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 import { cases, framesOf } from '../support/recordings.ts'

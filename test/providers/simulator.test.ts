@@ -1,7 +1,7 @@
 // The simulated provider: what its models answer, and that every frame meets the wire contract.
 
 import { describe, expect, test } from 'bun:test'
-import { SseDecoder } from '../../src/protocols/sse.ts'
+import { SseDecoder } from '../../src/protocols/framing/sse.ts'
 import { simulate } from '../../src/providers/simulator.ts'
 
 interface Call {

@@ -6,7 +6,7 @@ import { type ChatEvent, collect } from '../../src/conversation/event.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { completionTokens, promptTokens, tokenBuckets } from '../../src/conversation/usage.ts'
 import type { StreamParser } from '../../src/protocols/protocol.ts'
-import { type Frame, SseDecoder } from '../../src/protocols/sse.ts'
+import { type Frame, SseDecoder } from '../../src/protocols/framing/sse.ts'
 
 /** Where the recordings are; NOTICE.md there says whose they are. */
 export const recordingsDir = resolve(import.meta.dir, '../fixtures/providers')

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { StreamParser } from '../../src/protocols/protocol.ts'
-import type { Frame } from '../../src/protocols/sse.ts'
+import type { Frame } from '../../src/protocols/framing/sse.ts'
 import { assertWellFormed, type Case, parseFrames, randomCuts } from './recordings.ts'
 
 export interface StreamReader {

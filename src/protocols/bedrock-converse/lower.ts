@@ -1,8 +1,8 @@
 // A chat request as a request of Bedrock's Converse API.
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
-import { traitsOf } from '../anthropic-messages/models.ts'
-import { thinkingOf } from '../anthropic-messages/thinking.ts'
+import { traitsOf } from '../claude/models.ts'
+import { thinkingOf } from '../claude/thinking.ts'
 import { isObject } from '../json.ts'
 import {
   outputBoundOf,

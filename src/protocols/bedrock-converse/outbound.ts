@@ -3,7 +3,7 @@
 import type { Outbound, Target } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { type ParseContext, parserOf, parseWhole } from './parse.ts'
+import { type ParseContext, parserOf, parseWhole } from './stream.ts'
 import { type BedrockQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<BedrockQuirks> = {

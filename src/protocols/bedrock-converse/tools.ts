@@ -1,10 +1,10 @@
 // Tools, the choice among them, and the shape of the answer, which without a word for it is a tool as well.
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
-import { closedSchema, warnOfTold } from '../anthropic-messages/closed-schema.ts'
-import { traitsOf } from '../anthropic-messages/models.ts'
-import { answerTool } from '../anthropic-messages/schema.ts'
-import { argumentsSchema } from '../anthropic-messages/tools.ts'
+import { closedSchema, warnOfTold } from '../claude/closed-schema.ts'
+import { traitsOf } from '../claude/models.ts'
+import { answerTool } from '../anthropic-messages/outbound/schema.ts'
+import { argumentsSchema } from '../anthropic-messages/outbound/tools.ts'
 import { isBlank, narrowed, type Offer, offerOf, type Warn } from '../lowering.ts'
 import type { WireNames } from '../wire-names.ts'
 import { cachePoint } from './content.ts'

@@ -1,8 +1,8 @@
 // Embeddings of Cohere (version 2): POST …/embed.
 
 import { count, disjoint } from '../../conversation/usage.ts'
-import { notVectors, textsOf, vectorOf } from '../embedding-inputs.ts'
-import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings.ts'
+import { notVectors, textsOf, vectorOf } from '../embeddings/inputs.ts'
+import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings/embeddings.ts'
 import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import type { Warning } from '../protocol.ts'

@@ -3,7 +3,7 @@
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { parseWhole, streamParser } from './parse.ts'
+import { parseWhole, streamParser } from './stream.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
 
 export const outbound: Outbound<CohereQuirks> = {

@@ -4,7 +4,7 @@
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
-import { parseWhole, streamParser } from './parse.ts'
+import { parseWhole, streamParser } from './stream.ts'
 import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 
 export const outbound: Outbound<OllamaQuirks> = {

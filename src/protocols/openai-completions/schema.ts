@@ -1,7 +1,7 @@
 // The wire schemas of legacy text completions (OpenAI's POST /v1/completions): chat completions with a prompt.
 
 import { z } from 'zod'
-import { chatCompletion, chatCompletionRequest } from '../openai-chat/schema.ts'
+import { chatCompletion, chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
 
 /** Fields of chat completions that a text completion does not have. */
 export const chatOnly = [

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { inbound } from '../../../src/protocols/anthropic-messages/inbound.ts'
+import { inbound } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 
 const bare = { model: 'lab/m', max_tokens: 100, messages: [{ role: 'user', content: 'x' }] }
 

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { closedSchema } from '../../../src/protocols/anthropic-messages/closed-schema.ts'
-import { outbound as claude } from '../../../src/protocols/anthropic-messages/outbound.ts'
+import { closedSchema } from '../../../src/protocols/claude/closed-schema.ts'
+import { outbound as claude } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { chat, user } from '../../support/conversation.ts'
 import { target as bedrockTarget } from '../bedrock-converse/support.ts'

@@ -1,7 +1,7 @@
 // Which generation a model's name belongs to, in all the spellings that providers use.
 
 import { describe, expect, test } from 'bun:test'
-import { traitsOf } from '../../../src/protocols/anthropic-messages/models.ts'
+import { traitsOf } from '../../../src/protocols/claude/models.ts'
 
 describe('the traits of a model', () => {
   test.each([

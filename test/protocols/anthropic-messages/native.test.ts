@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { betaHeader } from '../../../src/protocols/anthropic-messages/betas.ts'
+import { betaHeader } from '../../../src/protocols/anthropic-messages/outbound/betas.ts'
 import { isNative, nativeRequest } from '../../../src/protocols/anthropic-messages/native.ts'
-import { defaultQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
+import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 describe('of a body', () => {

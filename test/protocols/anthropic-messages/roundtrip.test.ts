@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
 import type { ChatRequest, JsonObject, Message } from '../../../src/conversation/request.ts'
-import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
+import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { cases, framesOf, parseFrames } from '../../support/recordings.ts'
 import { chat } from '../../support/conversation.ts'
 import { target } from './support.ts'

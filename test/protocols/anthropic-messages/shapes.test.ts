@@ -3,8 +3,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
-import { outbound } from '../../../src/protocols/anthropic-messages/outbound.ts'
-import type { Frame } from '../../../src/protocols/sse.ts'
+import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
+import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
 import { target } from './support.ts'
 

@@ -1,6 +1,9 @@
 // A target for Claude, everything at rest but what a test names.
 
-import { type AnthropicQuirks, defaultQuirks } from '../../../src/protocols/anthropic-messages/schema.ts'
+import {
+  type AnthropicQuirks,
+  defaultQuirks,
+} from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 export const target = targetsLike<AnthropicQuirks>({

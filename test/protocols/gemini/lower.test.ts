@@ -9,8 +9,8 @@ import type {
   Message,
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
-import { outbound } from '../../../src/protocols/gemini/outbound.ts'
-import type { GeminiQuirks } from '../../../src/protocols/gemini/traits.ts'
+import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
+import type { GeminiQuirks } from '../../../src/protocols/gemini/outbound/traits.ts'
 import { collect } from '../../../src/conversation/event.ts'
 import { textPart } from '../../support/conversation.ts'
 import { parseFrames } from '../../support/recordings.ts'

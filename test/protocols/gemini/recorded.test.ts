@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
-import { outbound } from '../../../src/protocols/gemini/outbound.ts'
+import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
 import {
   assertWellFormed,
   type Case,

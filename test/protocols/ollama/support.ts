@@ -1,8 +1,8 @@
 // A target for Ollama and its lines as frames.
 
-import { NdjsonDecoder } from '../../../src/protocols/ndjson.ts'
+import { NdjsonDecoder } from '../../../src/protocols/framing/ndjson.ts'
 import { defaultQuirks, type OllamaQuirks } from '../../../src/protocols/ollama/schema.ts'
-import type { Frame } from '../../../src/protocols/sse.ts'
+import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 export const target = targetsLike<OllamaQuirks>({

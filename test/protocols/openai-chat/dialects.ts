@@ -1,6 +1,6 @@
 // Which recordings speak chat completions, and in whose dialect.
 
-import { defaultQuirks, type OpenAIChatQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
+import { defaultQuirks, type OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { providerById } from '../../../src/providers/registry.ts'
 import { targetsLike } from '../../support/conversation.ts'

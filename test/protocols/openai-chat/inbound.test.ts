@@ -3,12 +3,12 @@ import type { ChatCompletionCreateParams } from 'openai/resources/chat/completio
 import { z } from 'zod'
 import type { JsonObject, Message } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
-import { inbound } from '../../../src/protocols/openai-chat/inbound.ts'
+import { inbound } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
 import {
   chatCompletion,
   chatCompletionChunk,
   chatCompletionRequest,
-} from '../../../src/protocols/openai-chat/schema.ts'
+} from '../../../src/protocols/openai-chat/inbound/schema.ts'
 import { cases } from '../../support/recordings.ts'
 
 const hello = [{ role: 'user', content: 'Hello' }]

@@ -3,8 +3,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { collect } from '../../../src/conversation/event.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
-import { defaultQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { parseFrames } from '../../support/recordings.ts'
 import { targetOf } from './dialects.ts'
 

@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest, ContentPart, FunctionTool, Message } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
-import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
+import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
 import { chat } from '../../support/conversation.ts'
 import { quirksOf, targetOf } from './dialects.ts'
 

@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { collect } from '../../../src/conversation/event.ts'
-import { plainWhole } from '../../../src/protocols/openai-chat/plain-whole.ts'
-import { defaultQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
-import { wholeEvents } from '../../../src/protocols/openai-chat/upstream-stream.ts'
+import { plainWhole } from '../../../src/protocols/openai-chat/outbound/plain-whole.ts'
+import { defaultQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
+import { wholeEvents } from '../../../src/protocols/openai-chat/outbound/stream.ts'
 import { cases } from '../../support/recordings.ts'
 import { dialects, quirksOf } from './dialects.ts'
 

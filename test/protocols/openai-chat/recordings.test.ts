@@ -4,9 +4,9 @@ import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
-import { outbound } from '../../../src/protocols/openai-chat/outbound.ts'
-import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/quirks.ts'
-import type { Frame } from '../../../src/protocols/sse.ts'
+import { outbound } from '../../../src/protocols/openai-chat/outbound/outbound.ts'
+import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
+import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { expectGolden, summaryOf } from '../../support/golden.ts'
 import {
   assertWellFormed,

@@ -9,8 +9,8 @@ import type {
   Message,
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
-import { outbound } from '../../../src/protocols/openai-responses/outbound.ts'
-import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/quirks.ts'
+import { outbound } from '../../../src/protocols/openai-responses/outbound/outbound.ts'
+import type { ResponsesQuirks } from '../../../src/protocols/openai-responses/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { call, chat, result, textPart, user } from '../../support/conversation.ts'
 import { assistant, dialects, target } from './support.ts'

@@ -3,10 +3,13 @@
 
 import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, ChatRequest, JsonObject } from '../../../src/conversation/request.ts'
-import { outbound } from '../../../src/protocols/openai-responses/outbound.ts'
-import { defaultQuirks, type ResponsesQuirks } from '../../../src/protocols/openai-responses/quirks.ts'
+import { outbound } from '../../../src/protocols/openai-responses/outbound/outbound.ts'
+import {
+  defaultQuirks,
+  type ResponsesQuirks,
+} from '../../../src/protocols/openai-responses/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
-import type { Frame } from '../../../src/protocols/sse.ts'
+import type { Frame } from '../../../src/protocols/framing/sse.ts'
 import { hostedProviders } from '../../../src/providers/rows-hosted.ts'
 import { chat, result, targetsLike, textPart, user } from '../../support/conversation.ts'
 import { type Case, framesOf, parseFrames } from '../../support/recordings.ts'

@@ -1,7 +1,7 @@
 // Where an address may stand in the body of a Gemini request.
 
 import { parts } from '../../addresses.ts'
-import { ofGateway } from '../../openai-chat/addresses.ts'
+import { ofGateway } from '../../openai-chat/inbound/addresses.ts'
 
 const part = parts({
   text: 'words',

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
-import type { Frame } from '../../sse.ts'
+import type { Frame } from '../../framing/sse.ts'
 import {
   audioPart,
   callPart,

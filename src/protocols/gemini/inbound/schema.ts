@@ -1,7 +1,7 @@
 // What clients of Gemini's API may send (ai.google.dev, "Generating content"), in the camel case that `camelCased` gives.
 
 import { z } from 'zod'
-import { chatCompletionRequest } from '../../openai-chat/schema.ts'
+import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 
 const text = z.string()
 const json = z.looseObject({})

@@ -6,7 +6,7 @@ import {
   detailOfThinking,
   isCarried,
   thinkingText,
-} from '../../anthropic-messages/carried-reasoning.ts'
+} from '../../anthropic-messages/inbound/carried-reasoning.ts'
 import { signatureFormat } from '../signatures.ts'
 
 /** Google's own signature, or another provider's detail in one of ours; as base64, since clients decode the field. */

@@ -1,0 +1,46 @@
+// Which pools may pay for a chat call: the daily allowance only where it is flash class at whatever may serve it.
+
+import { isFlash } from '../../catalog/flash.ts'
+import type { ChatRequest } from '../../conversation/request.ts'
+import type { TokenBucket } from '../../conversation/usage.ts'
+import { fundingOf, type Pool } from '../../credits/pool.ts'
+import type { IncomingCall } from '../gateway.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { promptBound, tokenBound } from '../counting/prompt-size.ts'
+import { mediaIn } from './unpriced-media.ts'
+
+/** The pools that may pay for the call, in the order they are spent. One candidate outside of flash class decides. */
+export async function fundingFor(
+  call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Promise<readonly Pool[]> {
+  const { channel } = call.caller
+  // An API key spends purchased credit, whatever the class.
+  return fundingOf(channel, channel === 'app' && (await isFlashCall(call, candidates)))
+}
+
+async function isFlashCall(
+  { request, bodyBytes }: Pick<IncomingCall, 'request' | 'bodyBytes'>,
+  candidates: readonly Candidate[],
+): Promise<boolean> {
+  if (!candidates.every(({ model }) => model.flashClass)) return false
+  const dear = candidates.some(({ offer }) => !isFlash(offer.price, 0, mediaBuckets))
+  const media = dear ? mediaBucketsOf(request.toChatRequest()) : []
+  const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
+  if (within(promptBound(request.body, bodyBytes))) return true
+  // Counting is worth its time only where a shorter prompt than the bound would be within the limits.
+  return within(0) && within(await tokenBound(request.body, bodyBytes))
+}
+
+const sound = ['inputAudio', 'cacheReadAudio'] as const
+const mediaBuckets: readonly TokenBucket[] = [...sound, 'inputImage', 'outputAudio', 'outputImage']
+
+/** The buckets that this request can put tokens into beside those of text. A video has pictures and sound. */
+function mediaBucketsOf(request: ChatRequest): readonly TokenBucket[] {
+  const used = new Set<TokenBucket>(mediaIn(request).map(({ bucket }) => bucket))
+  const parts = request.messages.flatMap(({ content }) => content)
+  if (parts.some(({ kind }) => kind === 'image' || kind === 'video')) used.add('inputImage')
+  if (used.has('inputAudio') || parts.some(({ kind }) => kind === 'video'))
+    for (const bucket of sound) used.add(bucket)
+  return [...used]
+}

@@ -1,0 +1,42 @@
+// What a client is told whose hold the ledger has refused.
+
+import { windowEnd } from '../../accounts/spend-window.ts'
+import type { HoldResult } from '../../credits/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { ownerHint } from '../admission.ts'
+import type { PaidCall } from '../gateway.ts'
+import type { Need } from '../routing/candidates.ts'
+
+/** The error for a refused hold, with what there is and what was needed. */
+export function refusedHold(
+  result: Extract<HoldResult, { kind: 'refused' }>,
+  need: Need,
+  call: PaidCall,
+  now: number,
+): GatewayError {
+  const { available, held, reason } = result
+  const { model } = call.request.envelope
+  const metadata = {
+    model,
+    available: formatUsd(available),
+    held: formatUsd(held),
+    estimate: formatUsd(need.least),
+  }
+  switch (reason) {
+    case 'insufficient':
+      return new GatewayError('insufficient_credits', {
+        ...ownerHint('insufficient_credits', call.caller.account),
+        metadata,
+      })
+    case 'reserved':
+      return new GatewayError('credits_reserved', { metadata, retryAfterMs: 2_000 })
+    case 'key-limit': {
+      const end = call.caller.key ? windowEnd(call.caller.key.limitWindow, now) : null
+      const resets_at = end === null ? null : new Date(end).toISOString()
+      return new GatewayError('key_limit_exceeded', { metadata: { ...metadata, resets_at } })
+    }
+    default:
+      return reason satisfies never
+  }
+}

@@ -1,0 +1,72 @@
+// Media that cost more than text must not be sold at the rate of text: they are refused until they have a rate.
+
+import type { TokenBucket } from '../../conversation/usage.ts'
+import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Candidate } from '../routing/candidates.ts'
+
+/**
+ * Throws `unsupported_parameter` where the request brings or asks for a medium that the offer states no rate for, which
+ * leaves the offer to those requests that it can be charged for. A provider that reports what each call costs needs none.
+ */
+export function refuseUnpricedMedia(request: ChatRequest, { model, offer, provider }: Candidate): void {
+  const { unstated } = offer.price
+  if (unstated.length === 0 || provider.costFrom !== 'rates') return
+  const used = mediaIn(request).find(({ bucket }) => unstated.includes(bucket))
+  if (!used) return
+  throw new GatewayError('unsupported_parameter', {
+    message:
+      `${model.id} has no price for ${used.what} at ${provider.id}, and text costs less. ` +
+      `The operator can state one: price.${used.field} of this model in the configuration.`,
+    param: used.param,
+    metadata: { model: model.id, provider: provider.id },
+  })
+}
+
+interface MediumUsed {
+  readonly bucket: TokenBucket
+  readonly what: string
+  readonly field: string
+  readonly param: string
+}
+
+/** The media that the request brings or asks for, of those that are sold at rates of their own. */
+export function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
+  const used: MediumUsed[] = []
+  for (const [at, { content }] of messages.entries()) {
+    const part = content.findIndex(isAudio)
+    if (part < 0) continue
+    const param = `messages[${at}].content[${part}]`
+    used.push({ bucket: 'inputAudio', what: 'audio input', field: 'input_audio', param })
+    break
+  }
+  const modalities = Array.isArray(rest.modalities) ? rest.modalities : []
+  for (const { modality, ...output } of outputs)
+    if (modalities.includes(modality)) used.push({ ...output, param: 'modalities' })
+  return used
+}
+
+const outputs = [
+  { modality: 'audio', bucket: 'outputAudio', what: 'audio output', field: 'output_audio' },
+  { modality: 'image', bucket: 'outputImage', what: 'images in answers', field: 'output_image' },
+] as const
+
+/** A file may hold sound as well: by its type where it is inline, by its name where it is an address. */
+function isAudio(part: ContentPart): boolean {
+  if (part.kind === 'audio') return true
+  if (part.kind !== 'file') return false
+  switch (part.source.kind) {
+    case 'base64':
+      return part.source.mediaType.startsWith('audio/')
+    case 'url':
+      return audioName.test(pathOf(part.source.url))
+    case 'provider-file':
+      return part.filename !== undefined && audioName.test(part.filename)
+  }
+}
+
+const audioName = /\.(aac|aiff?|flac|m4a|mp3|mpga|oga|ogg|opus|wav|weba)$/i
+
+function pathOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).pathname : url
+}

@@ -1,0 +1,80 @@
+// What the gateway counts itself: of a call, what its provider has not counted.
+
+import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
+import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
+import { deliveredTokensIn } from './exact-count.ts'
+import type { PaidCall } from '../gateway.ts'
+import { promptCount, promptGuess } from './prompt-size.ts'
+
+/** Tokens of the sides of a call that nobody else has counted; of the other sides it says nothing. */
+export interface OwnCount {
+  readonly prompt: number
+  /** The output as far as it is known: the provider's last count, and ours of what came since. */
+  readonly output: DeliveredTokens
+}
+
+const nothing: OwnCount = { prompt: 0, output: { output: 0, reasoning: 0 } }
+
+type Sized = Pick<PaidCall, 'request' | 'bodyBytes'>
+
+/** What is known of an answer when it is to be charged. */
+export interface Answered {
+  /** What the provider counted. */
+  readonly usage: Usage | undefined
+  /** It ended its answer properly: its count, if any, is final. */
+  readonly complete: boolean
+  readonly delivered: Delivered
+}
+
+/**
+ * Which sides have to be counted here: what a final count leaves out; without one the output, and the prompt unless it
+ * was counted early.
+ */
+export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'complete'>) {
+  const { uncounted = [] } = usage ?? {}
+  if (complete && usage !== undefined)
+    return { prompt: uncounted.includes('prompt'), output: uncounted.includes('completion') }
+  return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
+}
+
+/** Counts by the vocabulary, in the worker: for a charge. Never rejects. */
+export async function exactCount(call: Sized, answered: Answered): Promise<OwnCount> {
+  const sides = uncountedSides(answered)
+  const [prompt, output] = await Promise.all([
+    sides.prompt ? promptCount(call.request.body) : nothing.prompt,
+    sides.output ? exactOutput(answered) : nothing.output,
+  ])
+  return { prompt, output }
+}
+
+/** Counts by the length of the prompt and the running estimate of the output: for a stream on its way. */
+export function roughCount(call: Sized, answered: Answered): OwnCount {
+  const sides = uncountedSides(answered)
+  return {
+    prompt: sides.prompt ? promptGuess(call.request.body, call.bodyBytes) : nothing.prompt,
+    output: sides.output ? roughOutput(answered) : nothing.output,
+  }
+}
+
+async function exactOutput(answered: Answered): Promise<DeliveredTokens> {
+  const since = sinceOf(answered)
+  return whole(answered, await deliveredTokensIn(answered.delivered.samples(since)))
+}
+
+/** The output of a stream on its way, by the running estimate. */
+export function roughOutput(answered: Pick<Answered, 'usage' | 'delivered'>): DeliveredTokens {
+  return whole(answered, answered.delivered.running(sinceOf(answered)))
+}
+
+function sinceOf({ usage }: Pick<Answered, 'usage'>): 'start' | 'count' {
+  return usage !== undefined && completionTokens(usage) > 0 ? 'count' : 'start'
+}
+
+function whole(answered: Pick<Answered, 'usage' | 'delivered'>, since: DeliveredTokens): DeliveredTokens {
+  const { delivered } = answered
+  const { output, reasoning } = sinceOf(answered) === 'count' ? delivered.withCounted(since) : since
+  const rounded = { output: Math.round(output), reasoning: Math.round(reasoning) }
+  // What nobody can read has been served as well.
+  const least = delivered.any && rounded.reasoning === 0 ? 1 : 0
+  return { ...rounded, output: Math.max(rounded.output, least) }
+}

@@ -1,0 +1,187 @@
+// Which offers may serve a call, and what must be held for it. Pure.
+
+import type { Model, Offer } from '../../catalog/model.ts'
+import { formatUsd, larger, parseUsd, parseUsdPerMillion, smaller, type Pico } from '../../credits/money.ts'
+import { affordableOutput, ceilingOf, type Bound, type Price } from '../../credits/price.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Envelope, Routing } from '../../protocols/protocol.ts'
+import { spokenTo, type ConfiguredProvider } from '../../providers/provider.ts'
+
+/** One way to serve a call: a model's offer at a provider, with one of its keys. */
+export interface Candidate {
+  readonly model: Model
+  readonly offer: Offer
+  readonly provider: ConfiguredProvider
+  readonly key: string | undefined
+}
+
+/**
+ * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
+ * (or the request's `provider.order`) ranks them. Keys are equals and are used in turn: `turn` decides which comes
+ * first, the same for the same turn, so that a session stays with the key whose prompt cache knows it. Throws
+ * `no_provider_available` when none of them is set up here, `invalid_request` when the request's own rules leave none.
+ */
+export function candidatesFor(
+  models: readonly Model[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: Routing,
+  turn: string,
+  n: number,
+): readonly Candidate[] {
+  const candidates: Candidate[] = []
+  for (const model of models) {
+    for (const offer of ranked(model.offers, routing)) {
+      const row = permitted(offer, routing) ? providers.get(offer.provider) : undefined
+      if (!row) continue
+      // The other protocols that some models are spoken to in know no `n`; chat still gives them several answers.
+      const provider = n === 1 ? spokenTo(row, offer.upstream) : row
+      for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
+    }
+  }
+  // Without fallbacks another key is still the same offer.
+  const [first] = candidates
+  const usable = routing.allowFallbacks
+    ? candidates
+    : candidates.filter(({ offer }) => offer === first?.offer)
+  if (usable.length > 0) return usable
+  throw noneLeft(models, providers, routing)
+}
+
+/** Why no offer is left. The rules of the request are its sender's to change, a missing key is the operator's. */
+function noneLeft(
+  models: readonly Model[],
+  providers: ReadonlyMap<string, ConfiguredProvider>,
+  routing: Routing,
+): GatewayError {
+  const offers = models.flatMap((model) => model.offers)
+  const ready = offers.filter(({ provider }) => providers.has(provider))
+  const param = emptyingRule(ready.length > 0 ? ready : offers, routing)
+  const serving = namesOf(param !== undefined && ready.length > 0 ? ready : offers)
+  const model = models.map(({ id }) => id).join(', ')
+  if (param !== undefined) {
+    return new GatewayError('invalid_request', {
+      message: `'${param}' leaves no provider: ${model} is served by ${serving.join(', ')}.`,
+      param,
+      metadata: { providers: serving },
+    })
+  }
+  return new GatewayError('no_provider_available', {
+    message: `No provider of ${model} is set up here: the operator has given no key or address for ${serving.join(', ')}.`,
+    lasting: true,
+    metadata: { providers: serving },
+  })
+}
+
+/** The field of the request that alone rules out all of these offers, or `provider` where several do it together. */
+function emptyingRule(offers: readonly Offer[], routing: Routing): string | undefined {
+  const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
+  if (rule) return `provider.${rule[0]}`
+  return offers.some((offer) => permitted(offer, routing)) ? undefined : 'provider'
+}
+
+function namesOf(offers: readonly Offer[]): readonly string[] {
+  return [...new Set(offers.map(({ provider }) => provider))]
+}
+
+/** The keys by a hash of the turn and their place: evenly spread, and unmoved by what becomes of the others. */
+function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
+  if (keys.length < 2) return keys
+  const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
+  const places = [...keys.keys()].toSorted((a, b) => weight[b]! - weight[a]!)
+  return places.map((place) => keys[place]!)
+}
+
+function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
+  if (routing.order.length === 0) return offers
+  const rank = (offer: Offer) => {
+    const place = routing.order.indexOf(offer.provider)
+    return place < 0 ? routing.order.length : place
+  }
+  return offers.toSorted((a, b) => rank(a) - rank(b))
+}
+
+/** What a request may demand of the offers that serve it, by the field of `provider` that says so. */
+const rules: Readonly<Record<string, (offer: Offer, routing: Routing) => boolean>> = {
+  only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
+  ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
+  max_price: ({ price }, { maxPrice }) =>
+    below(price.rates.input, maxPrice.input) && below(price.rates.output, maxPrice.output),
+  // Without fallbacks nobody stands in for the providers that were named.
+  order: ({ provider }, { order, allowFallbacks }) =>
+    allowFallbacks || order.length === 0 || order.includes(provider),
+}
+
+function permitted(offer: Offer, routing: Routing): boolean {
+  for (const name in rules) if (!rules[name]!(offer, routing)) return false
+  return true
+}
+
+function below(rate: Pico, limit: string | undefined): boolean {
+  if (limit === undefined) return true
+  // Rates are whole picodollars per token, so six decimals decide; a finer limit must not count as none.
+  const perToken = parseUsdPerMillion(limit.replace(/(\.\d{6})\d+$/, '$1'))
+  return perToken === undefined || rate <= perToken
+}
+
+/** What a call wants to hold, the least that lets it start, and how the output bound came about. */
+export interface Need {
+  readonly want: Pico
+  readonly least: Pico
+  readonly bound: Bound
+  /** The client (or max_cost) bounds the output; otherwise the hold is typical and grows with the stream. */
+  readonly bounded: boolean
+  /** The most the call may cost by the client's own word, picodollars. */
+  readonly maxCost: Pico | undefined
+}
+
+/**
+ * The need of a call that may be served by any of `candidates`: the dearest of them decides.
+ * Throws `invalid_request` for a `max_cost` that is not an amount of money.
+ */
+export function needOf(
+  envelope: Envelope,
+  candidates: readonly Candidate[],
+  promptTokens: number,
+  holdOutputTokens: number,
+): Need {
+  let modelMost = 0
+  for (const { model } of candidates)
+    modelMost = Math.max(modelMost, model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER)
+  const asked = envelope.maxOutputTokens
+  const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
+  const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls: {} }
+  const want = dearest(candidates, bound)
+  const least = dearest(candidates, { ...bound, outputTokens: envelope.n })
+  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
+  if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
+    throw new GatewayError('invalid_request', {
+      message: 'max_cost must be a positive amount of US dollars as a decimal string, such as "0.05".',
+      param: 'max_cost',
+    })
+  }
+  if (maxCost !== undefined && maxCost < least) {
+    throw new GatewayError('invalid_request', {
+      message: 'max_cost does not cover the prompt and one token of output.',
+      param: 'max_cost',
+      metadata: { least_usd: formatUsd(least) },
+    })
+  }
+  return {
+    want: maxCost === undefined ? want : smaller(want, maxCost),
+    least,
+    bound,
+    bounded: asked !== undefined && asked <= modelMost,
+    maxCost,
+  }
+}
+
+function dearest(candidates: readonly Candidate[], bound: Bound): Pico {
+  let most = 0n
+  for (const { offer } of candidates) most = larger(most, ceilingOf(bound, offer.price))
+  return most
+}
+
+/** How many output tokens per answer a held amount pays for with one candidate; at least one. */
+export function outputWithin(held: Pico, need: Need, price: Price, n: number): number {
+  return Math.max(1, Math.floor(affordableOutput(held, need.bound, price) / n))
+}

@@ -1,0 +1,293 @@
+// The offers in order. Fails over only before the first byte to the client.
+
+import type { Offer } from '../../catalog/model.ts'
+import type { Fault } from '../../conversation/event.ts'
+import type { Attempt } from '../../credits/ledger.ts'
+import { asGatewayError, GatewayError } from '../../errors.ts'
+import { UnreachableError } from '../../providers/upstream.ts'
+import {
+  anotherModelMayHelp,
+  anotherOfferMayHelp,
+  codeOf,
+  errorOf,
+  publicReason,
+  transportFault,
+} from './fault-error.ts'
+import { breaks, probeEveryMs, type Health } from './health.ts'
+import type { Candidate } from './candidates.ts'
+import type { RetryBudget } from './retry-budget.ts'
+
+/** Thrown by an attempt whose provider failed before anything reached the client. */
+export class AttemptFailed extends Error {
+  readonly fault: Fault
+
+  constructor(fault: Fault) {
+    super(fault.message)
+    this.name = 'AttemptFailed'
+    this.fault = fault
+  }
+}
+
+export interface Dispatched<Answer> {
+  readonly answer: Answer
+  readonly candidate: Candidate
+  readonly attempts: readonly Attempt[]
+}
+
+/** Every candidate failed: what to tell the client, and what was tried. */
+export class DispatchFailed extends Error {
+  readonly error: GatewayError
+  readonly attempts: readonly Attempt[]
+
+  constructor(error: GatewayError, attempts: readonly Attempt[]) {
+    super(error.message, { cause: error })
+    this.name = 'DispatchFailed'
+    this.error = error
+    this.attempts = attempts
+  }
+}
+
+/** What a search for an answer goes by. */
+export interface Search {
+  /** In the order of preference; the health of each may change that. */
+  readonly candidates: readonly Candidate[]
+  /** Tries over all candidates. */
+  readonly limit: number
+  readonly health: Health
+  /** Whose call it is: one account's faults do not close an offer to the others. */
+  readonly account: string
+  readonly budget: RetryBudget
+  /** Aborts when the client has left: nothing more is tried then. */
+  readonly gone: AbortSignal
+  /** Told of every attempt that failed, for the log. */
+  readonly failed: (candidate: Candidate, attempt: Attempt, error: unknown) => void
+  /** Resolves after so many milliseconds, or as soon as the signal aborts. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** The longest a call waits for an offer that asked it to: a client that waits longer had better be told. */
+const longestWaitMs = 2_000
+/** The wait before a second try where the provider names none; it doubles, and is spread by half. */
+const firstWaitMs = 100
+
+/** Faults that the same offer may have got over a moment later. A timeout has cost the client enough already. */
+const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cut'])
+
+/**
+ * Tries the candidates until one answers: the healthy ones in order, then those that cool down. When all have failed
+ * and one of them may have got over it, that one is tried again, after the wait it asked for. Tries of what is known
+ * to be in trouble, and second tries of the same, are paid from the retry budget. An offer that cannot be given a
+ * parameter which must not be dropped is left out, and when all are, that is the answer. Any other fault of the request
+ * itself ends the search; a prompt that is too long moves to the next model. Rejects with DispatchFailed.
+ */
+export async function dispatch<Answer>(
+  search: Search,
+  attempt: (candidate: Candidate) => Promise<Answer>,
+): Promise<Dispatched<Answer>> {
+  const tries = new Tries(search, attempt)
+  search.budget.request()
+  return (await tries.eachOnce()) ?? (await tries.again()) ?? tries.fail()
+}
+
+interface Failure {
+  readonly candidate: Candidate
+  readonly fault: Fault
+}
+
+/** The tries of one call. */
+class Tries<Answer> {
+  readonly #search: Search
+  readonly #attempt: (candidate: Candidate) => Promise<Answer>
+  readonly #attempts: Attempt[] = []
+  readonly #failures: Failure[] = []
+  readonly #refusedModels = new Set<string>()
+  /** Offers that cannot honour a parameter which must not be dropped, and why. They were not asked. */
+  readonly #leftOut = new Map<Offer, GatewayError>()
+  /** The request is at fault, or the client has left: nobody else need be asked. */
+  #over = false
+
+  constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
+    this.#search = search
+    this.#attempt = attempt
+  }
+
+  async eachOnce(): Promise<Dispatched<Answer> | undefined> {
+    for (const candidate of inOrderOfHealth(this.#search)) {
+      if (this.#isOver) return undefined
+      if (this.#refusedModels.has(candidate.model.id) || this.#leftOut.has(candidate.offer)) continue
+      if (!this.#mayTry(candidate)) continue
+      const served = await this.#try(candidate)
+      if (served) return served
+    }
+    return undefined
+  }
+
+  async again(): Promise<Dispatched<Answer> | undefined> {
+    const { account, budget, gone, health, pause } = this.#search
+    for (let round = 0; !this.#isOver; round++) {
+      const next = this.#soonest(round)
+      if (next === undefined || health.standing(next.candidate, account) === 'open' || !budget.take())
+        return undefined
+      await pause(next.waitMs, gone)
+      const served = this.#isOver ? undefined : await this.#try(next.candidate)
+      if (served) return served
+    }
+    return undefined
+  }
+
+  /** What all the failures amount to. */
+  fail(): never {
+    const [unable] = this.#leftOut.values()
+    if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
+      throw new DispatchFailed(unable, this.#attempts)
+    const error = worst(this.#failures, this.#search.gone.aborted)
+    throw new DispatchFailed(withAttempts(error, this.#attempts), this.#attempts)
+  }
+
+  get #isOver(): boolean {
+    return this.#over || this.#search.gone.aborted || this.#attempts.length >= this.#search.limit
+  }
+
+  #mayTry(candidate: Candidate): boolean {
+    const { account, health, budget } = this.#search
+    const standing = health.standing(candidate, account)
+    if (standing === 'healthy') return true
+    if (this.#attempts.length > 0 && !budget.take()) return false
+    return standing === 'cooling' || health.probe(candidate)
+  }
+
+  /** The failed offer that can be asked again first, each judged by its last fault; undefined when none can. */
+  #soonest(round: number): { candidate: Candidate; waitMs: number } | undefined {
+    const last = new Map(this.#failures.map(({ candidate, fault }) => [candidate, fault]))
+    const waits = [...last].flatMap(([candidate, fault]) => {
+      const waitMs = waitBefore(candidate, fault, round)
+      return waitMs === undefined || this.#refusedModels.has(candidate.model.id)
+        ? []
+        : [{ candidate, waitMs }]
+    })
+    return waits.toSorted((a, b) => a.waitMs - b.waitMs)[0]
+  }
+
+  async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
+    const { account, health, gone } = this.#search
+    const startedAt = performance.now()
+    try {
+      const answer = await this.#attempt(candidate)
+      const ms = performance.now() - startedAt
+      this.#note(candidate, { ms, outcome: 'served', code: null, status: null, reason: null })
+      health.answered(candidate, ms)
+      return { answer, candidate, attempts: this.#attempts }
+    } catch (error) {
+      const refused = error instanceof GatewayError
+      const fault = refused ? undefined : faultOf(error)
+      if (refused && error.code === 'unsupported_parameter') {
+        this.#leftOut.set(candidate.offer, error)
+        return undefined
+      }
+      const ms = performance.now() - startedAt
+      const failed = { ms, outcome: 'failed' } as const
+      if (fault === undefined) {
+        const told = asGatewayError(error)
+        const note = this.#note(candidate, { ...failed, code: told.code, status: null, reason: told.message })
+        this.#search.failed(candidate, note, error)
+        throw new DispatchFailed(told, this.#attempts)
+      }
+      const facts = { code: codeOf(fault), status: fault.status ?? null, reason: publicReason(fault) }
+      this.#search.failed(candidate, this.#note(candidate, { ...failed, ...facts }), error)
+      // A call that tries one three times counts once against it, or two such calls would open its breaker.
+      const counted =
+        breaks(fault) &&
+        this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
+      this.#failures.push({ candidate, fault })
+      // A client that leaves breaks its own connection: the provider is not to blame.
+      if (!gone.aborted && !counted) health.failed(candidate, fault, ms, account)
+      if (!anotherModelMayHelp(fault)) this.#over = true
+      if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
+      return undefined
+    }
+  }
+
+  /** Notes how a try ended. */
+  #note({ provider }: Candidate, ended: Omit<Attempt, 'provider' | 'upstreamId'>): Attempt {
+    const attempt = { provider: provider.id, ...ended, upstreamId: null, ms: Math.round(ended.ms) }
+    this.#attempts.push(attempt)
+    return attempt
+  }
+}
+
+/** The error with what was tried, as its client may know it. */
+function withAttempts(error: GatewayError, attempts: readonly Attempt[]): GatewayError {
+  if (attempts.length === 0) return error
+  const tried = attempts.map(({ provider, code, status, ms }) => ({ provider, code, status, ms }))
+  const metadata = { ...error.details.metadata, attempts: tried }
+  return new GatewayError(error.code, { ...error.details, message: error.message, metadata })
+}
+
+/** Healthy candidates as they are ranked, then the others as they are ranked. */
+function inOrderOfHealth({ account, candidates, health }: Search): readonly Candidate[] {
+  const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
+  if (candidates.every(isWell)) return candidates
+  const well = candidates.filter(isWell)
+  return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]
+}
+
+/** How long to wait before the same candidate is tried again, milliseconds; undefined when it had better not be. */
+function waitBefore({ provider }: Candidate, fault: Fault, round: number): number | undefined {
+  // What runs inside this process fails because it was asked to: it would again.
+  if (provider.transport === 'builtin') return undefined
+  if (isRefusal(fault)) return undefined
+  const asked = fault.retryAfterMs
+  if (asked !== undefined && asked > longestWaitMs) return undefined
+  if (asked !== undefined && (passing.has(fault.kind) || fault.kind === 'rate-limited')) return asked
+  return passing.has(fault.kind) ? firstWaitMs * 2 ** round * (0.5 + Math.random()) : undefined
+}
+
+/** A 4xx is an answer, and would be the same again; but for those that speak of the moment, not of the request. */
+function isRefusal({ status }: Fault): boolean {
+  return status !== undefined && status >= 400 && status < 500 && !momentary.has(status)
+}
+
+const momentary: ReadonlySet<number> = new Set([408, 409, 424, 425, 429, 498, 499])
+
+/** A pause that ends early when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+    resolve()
+  }
+  const timer = setTimeout(end, ms)
+  signal.addEventListener('abort', end, { once: true })
+  return promise
+}
+
+function faultOf(error: unknown): Fault | undefined {
+  if (error instanceof AttemptFailed || error instanceof UnreachableError) return error.fault
+  // What fetch and body readers throw when a connection breaks; a programming error is none of these.
+  if (error instanceof DOMException || (error instanceof Error && 'code' in error)) {
+    return transportFault('cut', 'the connection broke')
+  }
+  return undefined
+}
+
+/** What all the failures amount to: the first that is the caller's to mend, else the last; the shortest wait of all. */
+function worst(failures: readonly Failure[], gone: boolean): GatewayError {
+  const last = failures.at(-1)
+  if (!last) return gone ? new GatewayError('upstream_error', { message: leftEarly }) : passedOver()
+  const told = failures.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
+  const waits = failures.flatMap(({ fault }) => fault.retryAfterMs ?? [])
+  const fault = waits.length > 0 ? { ...told.fault, retryAfterMs: Math.min(...waits) } : told.fault
+  return errorOf(fault, told.candidate.provider.id)
+}
+
+const leftEarly = 'The client left before a provider was asked.'
+
+/** Every offer has its breaker open: the answer comes at once, and says when a probe may have closed one. */
+function passedOver(): GatewayError {
+  return new GatewayError('no_provider_available', {
+    message: 'Every provider that serves this model has failed repeatedly a moment ago and is given a rest.',
+    retryAfterMs: probeEveryMs,
+  })
+}

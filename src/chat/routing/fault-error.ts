@@ -1,0 +1,108 @@
+// A provider's fault as the error a client sees. A provider's 401 or 403 is never the caller's.
+
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+import { GatewayError, errorTable, type ErrorCode } from '../../errors.ts'
+import { fault } from '../../protocols/faults.ts'
+
+const codes: Readonly<Record<FaultKind, ErrorCode>> = {
+  'invalid-request': 'invalid_request',
+  'context-length': 'context_length_exceeded',
+  'content-filter': 'content_filtered',
+  'unusable-output': 'invalid_request',
+  'not-found': 'model_unavailable',
+  credentials: 'upstream_refused_credentials',
+  quota: 'upstream_refused_credentials',
+  'rate-limited': 'upstream_rate_limited',
+  overloaded: 'overloaded',
+  broken: 'upstream_error',
+  cut: 'upstream_error',
+  timeout: 'upstream_timeout',
+}
+
+/** Provider text reaches the caller only for the caller's own mistakes; on 5xx and 429 it is masked. */
+const tellsMessage: ReadonlySet<FaultKind> = new Set([
+  'invalid-request',
+  'context-length',
+  'content-filter',
+  'unusable-output',
+])
+
+export function codeOf(fault: Fault): ErrorCode {
+  // Too many bytes are a mistake of the request that has a status of its own, which clients know how to meet.
+  if (fault.kind === 'invalid-request' && fault.status === 413) return 'payload_too_large'
+  return codes[fault.kind]
+}
+
+/** A provider's fault with nothing secret in its words. */
+export function withoutSecrets(fault: Fault, redact: (text: string) => string): Fault {
+  return {
+    ...fault,
+    message: redact(fault.message),
+    param: fault.param === undefined ? undefined : redact(fault.param),
+    providerCode: fault.providerCode === undefined ? undefined : redact(fault.providerCode),
+  }
+}
+
+export function errorOf(fault: Fault, provider: string): GatewayError {
+  const code = codeOf(fault)
+  const told = tellsMessage.has(fault.kind) && fault.message !== ''
+  return new GatewayError(code, {
+    message: told ? fault.message : errorTable[code].means,
+    source: 'provider',
+    provider,
+    ...(fault.param === undefined ? {} : { param: fault.param }),
+    ...(fault.retryAfterMs === undefined ? {} : { retryAfterMs: fault.retryAfterMs }),
+    ...(told && fault.providerCode !== undefined ? { metadata: { provider_code: fault.providerCode } } : {}),
+  })
+}
+
+/** Why an attempt failed, for the receipt: the provider's own words only where a client may read them. */
+export function publicReason(fault: Fault): string {
+  if (tellsMessage.has(fault.kind) && fault.message !== '') return fault.message.slice(0, longestReason)
+  const status = fault.status === undefined ? '' : ` (HTTP ${fault.status})`
+  const code = transportCode(fault)
+  return `${reasons[fault.kind]}${status}${code === undefined ? '' : ` (${code})`}`
+}
+
+/** The name of a failed system call, such as ECONNREFUSED: it is ours, not the provider's. */
+function transportCode({ kind, status, providerCode }: Fault): string | undefined {
+  const named = kind === 'cut' && status === undefined && /^[A-Za-z_]{3,40}$/.test(providerCode ?? '')
+  return named ? providerCode : undefined
+}
+
+const longestReason = 300
+
+const reasons: Readonly<Record<FaultKind, string>> = {
+  'invalid-request': 'the provider refused the request',
+  'context-length': 'the request is longer than the context of the model',
+  'content-filter': "the provider's content policy refused the prompt",
+  'unusable-output': 'the model wrote an answer that the provider rejects',
+  'not-found': 'the provider does not know the model, or does not offer it to this gateway',
+  credentials: "the provider refused the gateway's key",
+  quota: "the gateway's account at the provider has no quota left",
+  'rate-limited': 'the provider limits the rate of the gateway',
+  overloaded: 'the provider is overloaded',
+  broken: 'the provider failed, or its answer could not be understood',
+  cut: 'the connection could not be made, or broke',
+  timeout: 'the provider did not answer in time',
+}
+
+/** Whether another offer of the same model may do better. */
+export function anotherOfferMayHelp(fault: Fault): boolean {
+  return !tellsMessage.has(fault.kind)
+}
+
+/** Whether another model may do better: it may have a longer context or another content policy. */
+export function anotherModelMayHelp(fault: Fault): boolean {
+  return fault.kind !== 'invalid-request'
+}
+
+/** A fault of our own making: the transport's, not the provider's words. */
+export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: string): Fault {
+  return fault(kind, message)
+}
+
+/** What calls are told that a shutdown cuts off or turns away. */
+export function shuttingDown(): GatewayError {
+  return new GatewayError('overloaded', { message: 'The gateway is shutting down.', retryAfterMs: 1_000 })
+}

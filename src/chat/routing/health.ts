@@ -1,0 +1,265 @@
+// How each offer and key has been doing: what is cooling down, what is broken, what may be asked again.
+//
+// The rules. A 429, a used-up account or a refused key cools down until the provider's own Retry-After: it is tried
+// last, and still tried when nothing else is left. Ten calls in a row that met a fault of it (5xx, cut, timeout) open
+// the breaker: the offer is passed over but for one probe a second, and a call that has no other offer is refused at
+// once with 503 and Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer
+// closes it.
+//
+// What fails may be the request and not the provider: a prompt that always times out must not close a model to
+// everybody. So an account's own ten faults open the breaker for that account, and towards the breaker of all an account
+// counts four times at the most: it takes three accounts to open it.
+
+import type { Fault, FaultKind } from '../../conversation/event.ts'
+import type { ErrorCode } from '../../errors.ts'
+import type { ConfiguredProvider } from '../../providers/provider.ts'
+import { codeOf, publicReason } from './fault-error.ts'
+import type { Candidate } from './candidates.ts'
+
+/** What stands against an offer or a key. Times are those of the clock in use, milliseconds. */
+export interface Trouble {
+  /** Faults in a row, by account. */
+  readonly failures: ReadonlyMap<string, number>
+  /** When the next probe may go, once the breaker is open. */
+  readonly probeAt: number
+  readonly coolUntil: number
+}
+
+export type Standing = 'healthy' | 'cooling' | 'open'
+
+const none: Trouble = { failures: new Map(), probeAt: 0, coolUntil: 0 }
+
+/** Faults in a row that open the breaker. */
+export const faultsToOpen = 10
+/** How many faults of one account count towards the breaker of all. */
+export const faultsOfOneAccount = 4
+/** At most one probe in this time, and the first one this long after the breaker opened. */
+export const probeEveryMs = 1_000
+/** What a provider that names no time is given, by kind of fault. */
+const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
+  'rate-limited': 1_000,
+  quota: 60_000,
+  credentials: 60_000,
+}
+const longestCoolMs = 86_400_000
+
+/** Faults that say the provider does not work, as opposed to not wanting this request. */
+const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
+/** Faults that concern the key for every model. */
+const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
+
+/** Whether a fault counts towards the breaker; a call counts once, however often it tried. */
+export function breaks({ kind }: Fault): boolean {
+  return breaking.has(kind)
+}
+
+/** The trouble after a call of `account` met one more fault; undefined when the fault shows that the provider works. */
+export function afterFault(
+  before: Trouble | undefined,
+  fault: Fault,
+  now: number,
+  account: string,
+): Trouble | undefined {
+  const { failures, probeAt, coolUntil } = before ?? none
+  const cool = fault.retryAfterMs ?? coolMs[fault.kind]
+  const cooled = cool === undefined ? coolUntil : Math.max(coolUntil, now + Math.min(cool, longestCoolMs))
+  if (breaks(fault)) {
+    // What is open already need not be counted: the list stays short however long a provider is down.
+    if (isOpen(failures, account)) return { failures, probeAt, coolUntil: cooled }
+    const counted = new Map(failures).set(account, (failures.get(account) ?? 0) + 1)
+    const opens = isOpen(counted, account)
+    return { failures: counted, probeAt: opens ? now + probeEveryMs : probeAt, coolUntil: cooled }
+  }
+  return coolMs[fault.kind] === undefined ? undefined : { ...none, coolUntil: cooled }
+}
+
+/** How it stands for the calls of an account. */
+export function standingOf(trouble: Trouble | undefined, now: number, account: string): Standing {
+  if (trouble === undefined) return 'healthy'
+  if (isOpen(trouble.failures, account)) return 'open'
+  return trouble.coolUntil > now ? 'cooling' : 'healthy'
+}
+
+function isOpen(failures: Trouble['failures'], account: string): boolean {
+  if ((failures.get(account) ?? 0) >= faultsToOpen) return true
+  let ofAll = 0
+  for (const count of failures.values()) ofAll += Math.min(count, faultsOfOneAccount)
+  return ofAll >= faultsToOpen
+}
+
+/** The trouble once a probe has been let through; undefined while none may go. */
+export function afterProbe(trouble: Trouble, now: number): Trouble | undefined {
+  return now < trouble.probeAt ? undefined : { ...trouble, probeAt: now + probeEveryMs }
+}
+
+/** Whether calls of an account reach what is in trouble: `half-open` where the next one may go as a probe. */
+export type Breaker = 'closed' | 'open' | 'half-open'
+
+export function breakerOf(trouble: Trouble, now: number, account: string): Breaker {
+  if (standingOf(trouble, now, account) !== 'open') return 'closed'
+  return now < trouble.probeAt ? 'open' : 'half-open'
+}
+
+/** The last fault that was the provider's own. Its words are ours: whose request met it is nobody's business. */
+export interface LastError {
+  readonly at: number
+  readonly code: ErrorCode
+  readonly status: number | null
+  readonly reason: string
+  readonly upstream: string
+}
+
+/** One provider as `GET /v1/providers` tells of it. */
+export interface ProviderHealth {
+  readonly state: 'healthy' | 'degraded' | 'unavailable'
+  /** Of the last answers; null where there are none. */
+  readonly successRate: number | null
+  /** Until a stream's first content, or until a whole answer. */
+  readonly p50Ms: number | null
+  readonly answers: number
+  /** The latest end of a cool-down that is running; null when none is. */
+  readonly coolUntil: number | null
+  readonly troubles: readonly {
+    /** Counts from 1. */
+    readonly key: number
+    /** null when the key is in trouble for every model. */
+    readonly upstream: string | null
+    readonly standing: Standing
+    readonly breaker: Breaker
+    /** Faults in a row. */
+    readonly failures: number
+  }[]
+  readonly lastError: LastError | null
+}
+
+const samples = 128
+
+/** The last answers of one provider. */
+class Recent {
+  readonly #ok = new Uint8Array(samples)
+  readonly #ms = new Float64Array(samples)
+  #count = 0
+
+  add(ok: boolean, ms: number): void {
+    const at = this.#count++ % samples
+    this.#ok[at] = ok ? 1 : 0
+    this.#ms[at] = ms
+  }
+
+  get summary(): Pick<ProviderHealth, 'successRate' | 'p50Ms' | 'answers'> {
+    const answers = Math.min(this.#count, samples)
+    if (answers === 0) return { successRate: null, p50Ms: null, answers }
+    const good = this.#ok.subarray(0, answers).reduce((sum, ok) => sum + ok, 0)
+    const times = [...this.#ms.subarray(0, answers)].filter((_, at) => this.#ok[at] === 1)
+    times.sort((a, b) => a - b)
+    const p50Ms = times.length === 0 ? null : Math.round(times[Math.floor(times.length / 2)]!)
+    return { successRate: good / answers, p50Ms, answers }
+  }
+}
+
+/** The health of all offers and keys of this process. What has no trouble has no entry. */
+export class Health {
+  readonly #clock: () => number
+  readonly #troubles = new Map<string, Trouble>()
+  readonly #recent = new Map<string, Recent>()
+  readonly #lastErrors = new Map<string, LastError>()
+
+  /** `clock` gives milliseconds. */
+  constructor(clock: () => number) {
+    this.#clock = clock
+  }
+
+  /** How a candidate stands for the calls of an account: the worse of its offer and its key. */
+  standing(candidate: Candidate, account: string): Standing {
+    if (this.#troubles.size === 0) return 'healthy'
+    const now = this.#clock()
+    const offer = standingOf(this.#troubles.get(offerName(candidate)), now, account)
+    return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now, account) : offer
+  }
+
+  /** Whether an open candidate may be probed now; taking the permission uses it up. */
+  probe(candidate: Candidate): boolean {
+    const name = offerName(candidate)
+    const trouble = this.#troubles.get(name)
+    if (trouble === undefined) return true
+    const probed = afterProbe(trouble, this.#clock())
+    if (probed === undefined) return false
+    this.#troubles.set(name, probed)
+    return true
+  }
+
+  /** The candidate answered. `ms` until its first content, or its whole answer. */
+  answered(candidate: Candidate, ms: number): void {
+    this.#recentOf(candidate.provider).add(true, ms)
+    if (this.#troubles.size === 0) return
+    this.#troubles.delete(offerName(candidate))
+    this.#troubles.delete(keyName(candidate))
+  }
+
+  /** The candidate failed a call of an account, before its answer or within it. */
+  failed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
+    // What runs inside this process fails because it was asked to: nothing follows for the next call.
+    if (candidate.provider.transport === 'builtin') return
+    const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
+    const now = this.#clock()
+    const after = afterFault(this.#troubles.get(name), fault, now, account)
+    this.#recentOf(candidate.provider).add(after === undefined, ms)
+    if (after === undefined) {
+      this.#troubles.delete(name)
+      return
+    }
+    this.#troubles.set(name, after)
+    this.#lastErrors.set(candidate.provider.id, {
+      at: now,
+      code: codeOf(fault),
+      status: fault.status ?? null,
+      reason: publicReason(fault),
+      upstream: candidate.offer.upstream,
+    })
+  }
+
+  /** How a provider is doing for the calls of an account. */
+  report(provider: ConfiguredProvider, account: string): ProviderHealth {
+    const now = this.#clock()
+    const running = [...this.#troubles].flatMap(([name, trouble]) => {
+      const [id, key, upstream] = name.split('\n')
+      const standing = standingOf(trouble, now, account)
+      const failures = trouble.failures.values().reduce((sum, count) => sum + count, 0)
+      if (id !== provider.id || (standing === 'healthy' && failures === 0)) return []
+      const breaker = breakerOf(trouble, now, account)
+      const { coolUntil } = trouble
+      return [{ key: Number(key) + 1, upstream: upstream ?? null, standing, breaker, failures, coolUntil }]
+    })
+    const keysOut = new Set(
+      running
+        .filter(({ upstream, standing }) => upstream === null && standing !== 'healthy')
+        .map(({ key }) => key),
+    )
+    const coolUntil = Math.max(0, ...running.map((trouble) => trouble.coolUntil))
+    const out = keysOut.size >= provider.keys.length
+    return {
+      state: running.length === 0 ? 'healthy' : out ? 'unavailable' : 'degraded',
+      ...(this.#recent.get(provider.id) ?? new Recent()).summary,
+      coolUntil: coolUntil > now ? coolUntil : null,
+      troubles: running.map(({ coolUntil: _, ...trouble }) => trouble),
+      lastError: this.#lastErrors.get(provider.id) ?? null,
+    }
+  }
+
+  #recentOf({ id }: ConfiguredProvider): Recent {
+    const known = this.#recent.get(id)
+    if (known) return known
+    const fresh = new Recent()
+    this.#recent.set(id, fresh)
+    return fresh
+  }
+}
+
+/** Names hold the key's place, never the key. */
+function keyName({ provider, key }: Candidate): string {
+  return `${provider.id}\n${provider.keys.indexOf(key)}`
+}
+
+function offerName(candidate: Candidate): string {
+  return `${keyName(candidate)}\n${candidate.offer.upstream}`
+}

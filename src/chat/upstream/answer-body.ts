@@ -1,0 +1,74 @@
+// The body of a provider's answer: read within bounds, and parsed.
+
+import type { Fault } from '../../conversation/event.ts'
+import { shapeFault } from '../../protocols/json.ts'
+import { AttemptFailed } from '../routing/dispatch.ts'
+import { transportFault } from '../routing/fault-error.ts'
+import type { ByteReader } from '../streaming/relay.ts'
+
+/** Objects, arrays and items of a whole answer: the log probabilities of a long one are many. */
+const mostValues = 2_000_000
+/** Bodies that announce at most this size are read in one go. */
+const smallBodyBytes = 65_536
+
+/**
+ * The JSON of an answer. Throws AttemptFailed where it is none, and where it nests too deep to be given to anybody:
+ * that attempt has failed as any other, and is charged to nobody.
+ */
+export function parsedAnswer(response: Response, text: string): unknown {
+  const fault = shapeFault(text, mostValues)
+  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
+  try {
+    return JSON.parse(text)
+  } catch {
+    const type = response.headers.get('content-type') ?? 'no content type'
+    const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
+    throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
+  }
+}
+
+/**
+ * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is told whenever
+ * some of it has come.
+ */
+export async function boundedText(
+  response: Response,
+  maxBytes: number,
+  onBytes: () => void = () => undefined,
+): Promise<string> {
+  onBytes()
+  const announced = Number(response.headers.get('content-length') ?? Number.NaN)
+  if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
+  const reader = readerOf(response)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for (;;) {
+    const { done, value } = await reader.readMany()
+    onBytes()
+    for (const bytes of value ?? []) {
+      chunks.push(bytes)
+      size += bytes.length
+    }
+    if (size > maxBytes) {
+      await reader.cancel()
+      const fault: Fault = transportFault('broken', `the answer is larger than ${maxBytes} bytes`)
+      throw new AttemptFailed(fault)
+    }
+    if (done) return Buffer.concat(chunks).toString('utf8')
+  }
+}
+
+export function readerOf(response: Response): ByteReader {
+  const { body } = response
+  if (!body) return { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  return body.getReader() as unknown as ByteReader
+}
+
+/** What a protocol makes of an answer. Throws AttemptFailed where it cannot be read, as a stream then is broken. */
+export function readWhole<Read>(read: () => Read): Read {
+  try {
+    return read()
+  } catch (error) {
+    throw new AttemptFailed(transportFault('broken', `the answer could not be read: ${String(error)}`))
+  }
+}

@@ -1,0 +1,20 @@
+// The deadlines of a call at one provider: the gateway's own, with what the operator says of that provider.
+
+import type { ConfiguredProvider } from '../../providers/provider.ts'
+import type { ChatLimits } from '../gateway.ts'
+
+/** The limits that hold for a provider; those it has none of its own for are the gateway's. */
+export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
+  const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
+  // Most have none of their own: a copy for each of their calls would only be garbage.
+  if ((connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? total_ms) === undefined)
+    return limits
+  return {
+    ...limits,
+    connectMs: connect_ms ?? limits.connectMs,
+    firstByteMs: first_byte_ms ?? limits.firstByteMs,
+    firstByteReasoningMs: first_byte_reasoning_ms ?? limits.firstByteReasoningMs,
+    gapMs: gap_ms ?? limits.gapMs,
+    totalMs: total_ms ?? limits.totalMs,
+  }
+}

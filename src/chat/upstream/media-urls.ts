@@ -1,0 +1,40 @@
+// Addresses in a request, whoever is going to fetch them: a provider in the same network would reach for the caller
+// what the gateway itself refuses to reach.
+
+import type { JsonObject } from '../../conversation/request.ts'
+import { checkUrl } from '../../egress/destination.ts'
+import { type Parts, visitAddresses } from '../../protocols/addresses.ts'
+import type { RequestAddress, Warning } from '../../protocols/protocol.ts'
+
+export interface CheckedAddresses {
+  readonly addresses: readonly RequestAddress[]
+  /** What was taken out of the body. */
+  readonly warnings: readonly Warning[]
+}
+
+/**
+ * Puts every address in a body into the one form that all parsers read alike, and takes out unknown fields that hold
+ * one or name a destination of requests. Changes the body. Throws `url_not_allowed`, naming the field, for an address that users may
+ * not have reached.
+ */
+export function checkAddresses(
+  body: JsonObject,
+  places: Parts,
+  allowHosts: readonly string[],
+): CheckedAddresses {
+  const addresses: RequestAddress[] = []
+  const warnings: Warning[] = []
+  visitAddresses(body, places, {
+    found({ text, param, replace }) {
+      const url = checkUrl(text, { allowHosts, param })
+      // What was written may name another host to another parser: `http://good.example\@127.0.0.1/`.
+      if (url.href !== text) replace(url.href)
+      addresses.push({ url: url.href, param })
+    },
+    dropped(param) {
+      const message = 'It was dropped: it names an address, and no provider is known to read one here.'
+      warnings.push({ param, message })
+    },
+  })
+  return { addresses, warnings }
+}

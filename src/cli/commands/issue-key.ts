@@ -1,0 +1,45 @@
+// A new API key for an account: minted, kept as a hash, handed over once.
+
+import type { AccountStore } from '../../accounts/account.ts'
+import { type ApiKey, mintKey } from '../../accounts/api-key.ts'
+
+export type KeyRights = Pick<
+  ApiKey,
+  'account' | 'name' | 'mode' | 'expiresAt' | 'spendLimit' | 'limitWindow' | 'allowedModels'
+>
+
+export interface IssuedKey {
+  readonly key: ApiKey
+  /** The key itself. It is nowhere else. */
+  readonly text: string
+}
+
+/** Stores a new key with these rights; `now` in milliseconds since 1970. */
+export function issueKey(
+  accounts: Pick<AccountStore, 'insertKey'>,
+  rights: KeyRights,
+  now: number,
+): IssuedKey {
+  const issued = newKey(rights, now)
+  accounts.insertKey(issued.key)
+  return issued
+}
+
+/** Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit. */
+export function issueSuccessor(
+  accounts: Pick<AccountStore, 'insertSuccessor'>,
+  replaced: ApiKey,
+  now: number,
+): IssuedKey {
+  const issued = newKey(replaced, now)
+  accounts.insertSuccessor(issued.key, replaced.id)
+  return issued
+}
+
+function newKey(rights: KeyRights, now: number): IssuedKey {
+  const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
+  const { id, hash, lastFour, text } = mintKey(mode)
+  const asked = { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels }
+  const key: ApiKey = { id, hash, lastFour, createdAt: now, revokedAt: null, ...asked }
+  return { key, text }
+}

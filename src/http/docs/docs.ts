@@ -1,0 +1,156 @@
+// The documentation pages: the API reference, its document, and the error reference. Nothing here is loaded before
+// somebody reads them, and nothing in them is loaded from anywhere else: they work without the internet.
+
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { swagger } from '@elysiajs/swagger'
+import type { ElysiaSwaggerConfig } from '@elysiajs/swagger/types'
+import { Elysia } from 'elysia'
+import scalarPath from '../../../node_modules/@scalar/api-reference/dist/browser/standalone.js' with { type: 'file' }
+import { etagMatches } from '../../catalog/wire.ts'
+import { errorReference, GatewayError } from '../../errors.ts'
+import { takesGzip } from '../intake/compressed.ts'
+import { errorPage, hashSource, icon } from './docs-errors.ts'
+import { version } from '../../version.ts'
+import { openApiDocument, type OpenApiDocument } from './openapi.ts'
+
+type Documentation = NonNullable<ElysiaSwaggerConfig['documentation']>
+
+/** A page ready to be sent. */
+interface Page {
+  readonly body: Uint8Array<ArrayBuffer>
+  readonly zipped: Uint8Array<ArrayBuffer>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const revalidated = 'public, no-cache'
+/** For addresses that change with what they hold. */
+const forEver = 'public, max-age=31536000, immutable'
+
+const makers: Readonly<Record<string, () => Promise<Page>>> = {
+  '/docs': async () => {
+    // What search engines and link previews show; the document introduces itself at greater length.
+    const description = 'One API in front of every provider of language models.'
+    const html = await fromPlugin('/docs', { info: { title: 'Weir API', version, description } })
+    return page(html, 'text/html; charset=utf-8', {
+      'cache-control': revalidated,
+      // Scalar writes its styles into the page. `connect-src` keeps the requests that readers try out on this gateway.
+      'content-security-policy': [
+        `default-src 'none'; script-src 'self' ${inlineScriptHashes(html)}; connect-src 'self'`,
+        "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:",
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      ].join('; '),
+    })
+  },
+  '/docs/json': async () =>
+    page(await fromPlugin('/docs/json', openApiDocument()), 'application/json', {
+      'cache-control': revalidated,
+    }),
+  '/docs/scalar.js': async () =>
+    page(await Bun.file(scalarPath).bytes(), 'text/javascript; charset=utf-8', { 'cache-control': forEver }),
+  '/docs/errors': async () => {
+    const { html, styleHash } = errorPage(errorReference())
+    return page(html, 'text/html; charset=utf-8', {
+      'cache-control': revalidated,
+      'content-security-policy': `default-src 'none'; style-src '${styleHash}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    })
+  },
+}
+
+/** Pages that have been made: they are the same for everybody until the process ends. */
+const made = new Map<string, Promise<Page>>()
+
+/** Serves what lies under `/docs`. Throws `not_found` for a page that is not there. */
+export async function docs(request: Request): Promise<Response> {
+  const path = new URL(request.url).pathname.replace(/\/$/, '')
+  const make = makers[path]
+  if (!make) {
+    throw new GatewayError('not_found', { message: 'There is no such page: see /docs and /docs/errors.' })
+  }
+  const { body, zipped, headers } = await kept(path, make)
+  if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
+    return new Response(null, { status: 304, headers })
+  }
+  return takesGzip(request.headers)
+    ? new Response(zipped, { headers: { ...headers, 'content-encoding': 'gzip' } })
+    : new Response(body, { headers })
+}
+
+function kept(path: string, make: () => Promise<Page>): Promise<Page> {
+  const before = made.get(path)
+  if (before) return before
+  const page = make()
+  made.set(path, page)
+  // A page that could not be made is tried again by the next reader.
+  page.catch(() => made.delete(path))
+  return page
+}
+
+async function page(
+  content: string | Uint8Array<ArrayBuffer>,
+  type: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<Page> {
+  const body = typeof content === 'string' ? new TextEncoder().encode(content) : content
+  const zipped = new Uint8Array(await promisify(gzip)(body))
+  return {
+    body,
+    zipped,
+    headers: {
+      'content-type': type,
+      etag: `"${digest(body)}"`,
+      vary: 'accept-encoding',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      ...headers,
+    },
+  }
+}
+
+function digest(body: Uint8Array): string {
+  return new Bun.CryptoHasher('sha256').update(body).digest('base64url').slice(0, 22)
+}
+
+/** The sources by which a policy allows the scripts within a page: the plugin's element of settings counts as one. */
+function inlineScriptHashes(html: string): string {
+  const scripts = html.matchAll(/<script\b[^>]*>([^<]+)<\/script>/g)
+  return Array.from(scripts, ([, text]) => `'${hashSource(text!)}'`).join(' ')
+}
+
+/** What the plugin answers at `path`. It is given the whole document, and finds no routes of its own to describe. */
+async function fromPlugin(path: string, document: Partial<OpenApiDocument>): Promise<string> {
+  const plugin = swagger({
+    path: '/docs',
+    exclude: [/.*/],
+    // The plugin's types are those of OpenAPI 3.0; what it does with the document is the same for 3.1.
+    documentation: document as Documentation,
+    scalarCDN: `docs/scalar.js?v=${digest(await Bun.file(scalarPath).bytes())}`,
+    scalarConfig,
+  })
+  const response = await new Elysia().use(plugin).handle(new Request(`http://weir${path}`))
+  return response.text()
+}
+
+// It travels in an attribute with single quotes, so it holds none.
+const scalarConfig = {
+  // The plugin would name the document in a way that Scalar calls deprecated.
+  spec: undefined,
+  url: 'docs/json',
+  withDefaultFonts: false,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  hideClientButton: true,
+  showDeveloperTools: 'never',
+  documentDownloadType: 'json' as const,
+  defaultOpenAllTags: true,
+  defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' } as const,
+  authentication: { preferredSecurityScheme: 'key' },
+  metaData: { title: 'Weir API' },
+  favicon: icon,
+  customCss: `
+    :root { --scalar-font: system-ui, sans-serif; --scalar-font-code: ui-monospace, monospace }
+    .light-mode { --scalar-color-accent: #0b6e8f }
+    .dark-mode { --scalar-color-accent: #5cc3e3 }
+  `,
+}

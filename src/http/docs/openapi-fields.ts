@@ -1,0 +1,101 @@
+// What each field of a chat request does, for the API documentation. A test keeps the list complete.
+
+import { chatOnly } from '../../protocols/openai-completions/schema.ts'
+
+/** By field name. Fields that OpenAI's clients know are told in short; the gateway's own say what they promise. */
+export const requestFields: Readonly<Record<string, string>> = {
+  model:
+    'The id of the model: `provider/model_name`, as GET /v1/models lists it. Where it is missing, `models` names it.',
+  messages: 'The conversation so far, oldest first.',
+  stream: 'Whether the answer comes as server-sent events while it is being written.',
+  stream_options:
+    'With `include_usage: true` a stream ends with one chunk that holds `usage` and no choices.',
+  max_tokens: 'The most tokens of output. What a call may cost at most follows from it.',
+  max_completion_tokens: 'The same, under its newer name.',
+  temperature: 'How freely the model chooses; 0 is the least.',
+  top_p: 'Chooses among the likeliest tokens that together have this probability.',
+  top_k: 'Chooses among this many of the likeliest tokens.',
+  min_p: 'Leaves out tokens below this share of the likeliest one.',
+  frequency_penalty: 'Makes tokens rarer the more often they have been used.',
+  presence_penalty: 'Makes tokens rarer once they have been used.',
+  repetition_penalty: 'Makes repetition rarer, as open models understand it; 1 changes nothing.',
+  seed: 'Asks for the same answer to the same request, where the provider can do that.',
+  stop: 'Texts at which the answer ends.',
+  logit_bias: 'Makes tokens, by their numbers, likelier or rarer.',
+  logprobs: 'Asks for the probabilities of the tokens of the answer.',
+  top_logprobs: 'How many alternatives to tell of for each token.',
+  n: 'How many answers to write. Each one is paid for.',
+  tools: 'Functions that the model may ask the client to call.',
+  tool_choice: 'Whether and which tools the model must call.',
+  parallel_tool_calls: 'Whether it may call several tools at once.',
+  functions: 'The older form of `tools`.',
+  function_call: 'The older form of `tool_choice`.',
+  response_format: 'Asks for JSON, or for JSON that fits a schema.',
+  reasoning_effort: 'How long the model thinks before it answers.',
+  reasoning: 'The same in more detail: an effort, or a number of tokens.',
+  modalities: 'The kinds of output that are wanted.',
+  audio: 'The voice and format of spoken output.',
+  prediction: 'Text that the answer will largely repeat.',
+  user: 'Who the request is made for, as the client names them.',
+  safety_identifier: 'A stable, anonymous name of the user, for the abuse checks of providers.',
+  prompt_cache_key: 'Requests with the same key find each other’s cached prompts more often.',
+  prompt_cache_retention: 'How long the provider keeps the cached prompt.',
+  service_tier: 'The speed class at the provider.',
+  metadata: 'Facts of the client about the request.',
+  store: 'Whether the provider may keep the answer.',
+  verbosity: 'How long the answer should be.',
+  models:
+    'Further models to try, in this order, when the first cannot answer. Without `model` the first of them is the model.',
+  provider: 'Which providers may serve the call, in which order, and at what price at most.',
+  max_cost:
+    'The most this call may cost, US dollars as a decimal string. The answer is cut rather than dearer.',
+  max_tool_calls:
+    'The most calls of tools that the gateway itself runs. Calls of functions are the client’s and are not counted.',
+  session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',
+  strict:
+    'Asks only providers that honour every parameter, and refuses the call with 400 when there is none, instead of dropping one with a warning. `provider.require_parameters` means the same.',
+  on_disconnect:
+    'When the client disconnects: `cancel` stops the call where that stops the provider, `finish` lets it come to its end. A provider that bills on after a disconnect is read to its end either way, and charged exactly.',
+  usage: '`{"include": true}` asks for the usage of a stream, as clients of OpenRouter do.',
+}
+
+/** The same for a legacy text completion, which shares most fields with a chat. */
+export const completionFields: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries(requestFields).filter(([field]) => !chatOnly.some((other) => other === field)),
+  ),
+  prompt: 'The text to answer: it becomes the one message of a chat. A list may hold one text.',
+  suffix: 'Refused unless empty: chat models do not fill in the middle of a text.',
+  echo: 'Refused when true: the prompt is not repeated in the answer.',
+  best_of: 'Refused unless it equals `n`.',
+  logprobs: 'Refused: POST /v1/chat/completions has it.',
+}
+
+/** The same for a request of Anthropic's protocol, and for one whose tokens are counted. */
+export const messageFields: Readonly<Record<string, string>> = {
+  model:
+    'The id of the model: `provider/model_name`, as GET /v1/models lists it. A name without a provider is Anthropic’s: `claude-sonnet-4-5` is `anthropic/claude-sonnet-4-5`.',
+  max_tokens: 'The most tokens of output, thinking included. What a call may cost at most follows from it.',
+  messages:
+    'The conversation so far, oldest first: texts, or blocks of text, images, documents, calls and results.',
+  system: 'What the model is told before the conversation.',
+  tools:
+    'Tools that the model may ask the client to call. Tools that Anthropic defines and the client runs (`bash_…`, `text_editor_…`) are for its own models; for others they are dropped with a warning. Tools that a provider runs are refused.',
+  tool_choice: 'Whether and which tools the model must call.',
+  thinking: 'Whether the model thinks before it answers, and for how many tokens.',
+  output_config: 'How hard to try (`effort`), and the JSON schema that the answer must fit (`format`).',
+  output_format: 'The beta name of `output_config.format`.',
+  stop_sequences: 'Texts at which the answer ends.',
+  stream: requestFields['stream']!,
+  temperature: requestFields['temperature']!,
+  top_p: requestFields['top_p']!,
+  top_k: requestFields['top_k']!,
+  metadata: '`user_id` names who the request is made for.',
+  service_tier: requestFields['service_tier']!,
+  models: 'Further models to try, in this order, when the first cannot answer.',
+  provider: requestFields['provider']!,
+  max_cost: requestFields['max_cost']!,
+  session_id: requestFields['session_id']!,
+  strict: requestFields['strict']!,
+  on_disconnect: requestFields['on_disconnect']!,
+}

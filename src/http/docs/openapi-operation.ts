@@ -1,0 +1,76 @@
+// The words in which routes describe themselves for the API documentation.
+
+import type { ErrorCode } from '../../errors.ts'
+import type { ErrorShape } from './openapi-errors.ts'
+
+export interface Parameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required?: boolean
+  readonly description: string
+  readonly schema: object
+  readonly example?: string
+}
+
+/** A body: what it holds, by media type. */
+export type Content = Readonly<Record<string, object>>
+
+export interface Operation {
+  readonly id: string
+  readonly method: 'get' | 'post' | 'delete'
+  /** As routes.ts registers it. */
+  readonly route: string
+  /** As the documentation writes it; the route itself when absent. */
+  readonly path?: string
+  readonly tag: Tag
+  readonly summary: string
+  readonly description: string
+  /** `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
+  readonly security: 'key' | 'either' | 'google' | 'session' | 'none'
+  readonly parameters?: readonly Parameter[]
+  readonly body?: Content
+  /** The answers that are no errors of the contract, by status. */
+  readonly answers: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
+  readonly errors: readonly ErrorCode[]
+  /** The contract's own where it is absent. */
+  readonly errorShape?: ErrorShape
+}
+
+export const tags = {
+  Chat: 'Calls to models, their price before and their receipt after.',
+  Responses: 'Calls in the Responses protocol, and what is stored of them.',
+  Models: 'The catalog: every model that is sold here, with its price.',
+  Account: 'What a key may know of itself and its account.',
+  App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
+  Service: 'The gateway itself.',
+} as const
+
+export type Tag = keyof typeof tags
+
+export function json(schema: string, example?: object): Content {
+  return { 'application/json': { ...schemaOf(schema), ...(example === undefined ? {} : { example }) } }
+}
+
+export function schemaOf(name: string) {
+  return { schema: { $ref: `#/components/schemas/${name}` } }
+}
+
+export function text(name: string, description: string, example?: string): Parameter {
+  return {
+    name,
+    in: 'query',
+    description,
+    schema: { type: 'string' },
+    ...(example === undefined ? {} : { example }),
+  }
+}
+
+export const idempotencyKey: readonly Parameter[] = [
+  {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'A request that is sent again with the same key and body is not served again: it gets the answer of the first, for nothing, with `idempotency-replayed: true`.',
+    schema: { type: 'string', maxLength: 255 },
+  },
+]

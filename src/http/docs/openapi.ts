@@ -1,0 +1,220 @@
+// The API as an OpenAPI 3.1 document, made from the wire schemas, the table of operations and the table of errors.
+
+import { z } from 'zod'
+import { modelListSchema, modelObjectSchema } from '../../catalog/wire.ts'
+import {
+  geminiError,
+  geminiModel,
+  geminiModelList,
+  generateContentRequest,
+  generateContentResponse,
+} from '../../protocols/gemini/inbound/schema.ts'
+import {
+  chatCompletion,
+  chatCompletionChunk,
+  chatCompletionRequest,
+} from '../../protocols/openai-chat/inbound/schema.ts'
+import {
+  message,
+  messageEvent,
+  messagesError,
+  tokenCount,
+} from '../../protocols/anthropic-messages/inbound/answer-schema.ts'
+import { countTokensRequest, messagesRequest } from '../../protocols/anthropic-messages/inbound/schema.ts'
+import { embeddingList, embeddingRequest } from '../../protocols/embeddings/openai-inbound.ts'
+import {
+  deletedResponse,
+  responseEvent,
+  responseItemList,
+  responseObject,
+  responsesRequest,
+} from '../../protocols/openai-responses/inbound/schema.ts'
+import { version } from '../../version.ts'
+import { textCompletion, textCompletionRequest } from '../../protocols/openai-completions/schema.ts'
+import * as answers from './openapi-answers.ts'
+import { errorResponses } from './openapi-errors.ts'
+import { completionFields, messageFields, requestFields } from './openapi-fields.ts'
+import { type Operation, tags } from './openapi-operation.ts'
+import { operations } from './openapi-operations.ts'
+import { requestListSchema, requestSchema } from './openapi-requests.ts'
+import { responseFields } from './openapi-responses.ts'
+
+export interface OpenApiDocument {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly servers: readonly { readonly url: string; readonly description: string }[]
+  readonly tags: readonly { readonly name: string; readonly description: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>
+    readonly headers: Readonly<Record<string, object>>
+    readonly securitySchemes: Readonly<Record<string, object>>
+  }
+}
+
+/** The whole document. Builds it anew: who needs it often keeps it. */
+export function openApiDocument(): OpenApiDocument {
+  return {
+    openapi: '3.1.1',
+    info: { title: 'Weir API', version, description: introduction },
+    servers: [{ url: '/', description: 'This gateway' }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+    paths: pathsOf(operations),
+    components: { schemas: schemas(), headers, securitySchemes },
+  }
+}
+
+const introduction = `One API in front of every provider of language models, with prepaid credit, and every call charged exactly once.
+
+Clients of the chat-completions protocol, and of the Responses protocol, work when their base URL and key change: the base URL is this address and \`/v1\`, the key goes into \`Authorization: Bearer\`. So do clients of Anthropic’s Messages protocol, for any model: their base URL is this address, and the key may also go into \`x-api-key\`.
+
+Model ids are \`provider/model_name\`. \`sim/echo\` answers without any provider key or internet: it repeats what it is told, at a price, and \`sim/error-429\`, \`sim/cut\` and others misbehave on request.
+
+Every answer under \`/v1\` has an \`x-request-id\`. It names the call in its receipt, in the log and in errors. Amounts of money are decimal strings in US dollars, except \`usage.cost\`, which is a number.
+
+All errors have one shape (under \`/v1/messages\` Anthropic’s), and [one page](/docs/errors) tells what each code means.`
+
+/** The wire schemas by the names that the operations use. */
+const wire: Readonly<Record<string, z.ZodType>> = {
+  ChatCompletionRequest: chatCompletionRequest,
+  ChatCompletion: chatCompletion,
+  ChatCompletionChunk: chatCompletionChunk,
+  TextCompletionRequest: textCompletionRequest,
+  TextCompletion: textCompletion,
+  MessagesRequest: messagesRequest,
+  CountTokensRequest: countTokensRequest,
+  Message: message,
+  MessageEvent: messageEvent,
+  TokenCount: tokenCount,
+  MessagesError: messagesError,
+  ResponseRequest: responsesRequest,
+  Response: responseObject,
+  ResponseEvent: responseEvent,
+  DeletedResponse: deletedResponse,
+  ResponseItemList: responseItemList,
+  GenerateContentRequest: generateContentRequest,
+  GenerateContentResponse: generateContentResponse,
+  GeminiModel: geminiModel,
+  GeminiModelList: geminiModelList,
+  GeminiError: geminiError,
+  EmbeddingRequest: embeddingRequest,
+  EmbeddingList: embeddingList,
+  Estimate: answers.estimateSchema,
+  Receipt: answers.receiptSchema,
+  RequestList: requestListSchema,
+  LoggedRequest: requestSchema,
+  Model: modelObjectSchema,
+  ModelList: modelListSchema,
+  Key: answers.keySchema,
+  Credits: answers.creditsSchema,
+  ProviderList: answers.providersSchema,
+  Error: answers.errorSchema,
+  ErrorList: answers.errorListSchema,
+  Alive: answers.aliveSchema,
+  Readiness: answers.readinessSchema,
+}
+
+function schemas(): Record<string, object> {
+  const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
+  describe(made['ChatCompletionRequest'], requestFields)
+  describe(made['TextCompletionRequest'], completionFields)
+  describe(made['MessagesRequest'], messageFields)
+  describe(made['CountTokensRequest'], messageFields)
+  describe(made['ResponseRequest'], responseFields)
+  return made
+}
+
+function describe(schema: object | undefined, fields: Readonly<Record<string, string>>): void {
+  const { properties } = schema as { properties: Record<string, object> }
+  for (const [name, description] of Object.entries(fields)) {
+    const field = properties[name]
+    if (field) properties[name] = { ...field, description }
+  }
+}
+
+/**
+ * As JSON Schema. `input`, for answers too: it leaves objects open, and that is the promise, since fields may be added
+ * to any answer.
+ */
+function schemaOf(schema: z.ZodType): object {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' })
+  return made
+}
+
+function pathsOf(all: readonly Operation[]): OpenApiDocument['paths'] {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const operation of all) {
+    const path = operation.path ?? operation.route
+    paths[path] = { ...paths[path], [operation.method]: operationObject(operation) }
+  }
+  return paths
+}
+
+function operationObject(operation: Operation): object {
+  const { id, tag, summary, description, security, parameters, body, errors } = operation
+  // The probes of the service fail in no shape of the contract, and are no requests that anybody looks for.
+  const identified =
+    errors.length === 0 ? {} : { headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } } }
+  const answered = Object.entries(operation.answers).map(([status, answer]) => [
+    status,
+    { ...answer, ...identified },
+  ])
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    description,
+    security: securityOf(security),
+    ...(parameters === undefined ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: body } }),
+    responses: { ...errorResponses(errors, operation.errorShape), ...Object.fromEntries(answered) },
+  }
+}
+
+/** Schemes of which any one will do. */
+function securityOf(security: Operation['security']): object[] {
+  if (security === 'none') return []
+  if (security === 'either') return [{ key: [] }, { apiKey: [] }]
+  return security === 'google' ? [{ key: [] }, { googleKey: [] }] : [{ [security]: [] }]
+}
+
+const headers = {
+  RequestId: {
+    description: 'The id of the request: give it to GET /v1/generation, or to whoever runs this gateway.',
+    schema: { type: 'string' },
+  },
+  ShouldRetry: {
+    description: 'Whether the same request may succeed later. Client libraries obey it.',
+    schema: { type: 'string', enum: ['true', 'false'] },
+  },
+  RetryAfter: {
+    description: 'Seconds to wait before the next try; `retry-after-ms` says the same in milliseconds.',
+    schema: { type: 'integer' },
+  },
+}
+
+const securitySchemes = {
+  key: {
+    type: 'http',
+    scheme: 'bearer',
+    description:
+      'An API key, `sk-weir-live-…` or `sk-weir-test-…`. `weir serve` prints one on its first run.',
+  },
+  apiKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-api-key',
+    description: 'The same key, as Anthropic’s clients send it. Under `/v1/messages` only.',
+  },
+  googleKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-goog-api-key',
+    description: 'The same key, as Google’s clients send it. Under `/v1beta` only.',
+  },
+  session: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The token of a signed-in account’s session: `weir accounts session`.',
+  },
+}

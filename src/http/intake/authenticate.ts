@@ -1,0 +1,100 @@
+// Who is calling: the bearer key or session token of a request as a Caller.
+
+import type { AccountStore } from '../../accounts/account.ts'
+import { matches, readKey } from '../../accounts/api-key.ts'
+import type { Caller } from '../../accounts/caller.ts'
+import { sessionIdOf } from '../../accounts/session.ts'
+import { GatewayError } from '../../errors.ts'
+
+export interface Authentication {
+  readonly accounts: AccountStore
+  readonly now: () => number
+}
+
+/**
+ * The caller behind the key in `Authorization: Bearer`. Throws `missing_api_key`, `invalid_api_key`,
+ * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials in one request.
+ * A mistyped key is refused by its checksum, without a look into the database; no answer repeats the key.
+ */
+export function authenticate(headers: Headers, parts: Authentication): Caller {
+  return callerOf(bearerOf(headers), parts)
+}
+
+/** As `authenticate`, for clients that send the key in a header of their own, as a bearer, or as both. */
+export function authenticateEither(
+  headers: Headers,
+  parts: Authentication,
+  header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
+): Caller {
+  return callerOf(keyOf(headers, header), parts)
+}
+
+function callerOf(text: string, { accounts, now }: Authentication): Caller {
+  const read = readKey(text)
+  if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
+  const key = accounts.findKey(read.id)
+  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+  const account = accounts.findAccount(key.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  return { account, key, channel: 'api', mode: key.mode }
+}
+
+/**
+ * The signed-in account behind the session token in `Authorization: Bearer`, as a caller from the app. Throws the same
+ * codes as `authenticate`; an API key is no session, and a session no API key.
+ */
+export function authenticateSession(headers: Headers, { accounts, now }: Authentication): Caller {
+  const text = bearerOf(headers)
+  const id = sessionIdOf(text)
+  const session = id === undefined ? undefined : accounts.findSession(id)
+  if (!session || !matches(session, text)) {
+    throw new GatewayError('invalid_api_key', { message: 'This is no session token that is valid here.' })
+  }
+  if (session.revokedAt !== null && session.revokedAt <= now()) {
+    throw new GatewayError('api_key_revoked', { message: 'The session has been ended.' })
+  }
+  if (session.expiresAt <= now()) {
+    throw new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
+  }
+  const account = accounts.findAccount(session.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  return { account, key: null, channel: 'app', mode: 'live' }
+}
+
+function bearerOf(headers: Headers): string {
+  const authorization = headers.get('authorization')
+  const other = headers.get('x-api-key')
+  if (authorization === null) {
+    const hint = other === null ? undefined : 'This endpoint takes the key as Authorization: Bearer <key>.'
+    throw new GatewayError('missing_api_key', hint === undefined ? {} : { message: hint })
+  }
+  const key = bearerIn(authorization)
+  if (other !== null && other !== key) throw differing()
+  return key
+}
+
+function keyOf(headers: Headers, header: string): string {
+  const key = headers.get(header) ?? ''
+  // An empty header is no credential: some clients send one beside the header that they use.
+  const authorization = (headers.get('authorization') ?? '').replace(/^bearer *$/i, '')
+  if (authorization === '') {
+    if (key !== '') return key
+    throw new GatewayError('missing_api_key', {
+      message: `The request carries no API key: send it as ${header}, or as Authorization: Bearer <key>.`,
+    })
+  }
+  if (key !== '' && authorization.replace(/^bearer +/i, '').trimEnd() !== key) throw differing()
+  return bearerIn(authorization)
+}
+
+function bearerIn(authorization: string): string {
+  const match = /^bearer +(\S+) *$/i.exec(authorization)
+  if (match?.[1]) return match[1]
+  throw new GatewayError(/^bearer *$/i.test(authorization) ? 'missing_api_key' : 'invalid_api_key')
+}
+
+function differing(): GatewayError {
+  return new GatewayError('invalid_request', { message: 'The request carries two different credentials.' })
+}

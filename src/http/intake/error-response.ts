@@ -1,0 +1,45 @@
+// Any failure as the one error response of the wire contract.
+
+import {
+  asGatewayError,
+  renderError,
+  retryHeaders,
+  type GatewayError,
+  type RenderedError,
+} from '../../errors.ts'
+
+/** Makes the response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
+export type Refuse = (thrown: unknown, requestId: string) => Response
+
+/** Refusals whose bodies are written by `shape`, for routes whose clients know another shape than the contract's own. */
+export function refusalIn(shape: (error: RenderedError) => object): Refuse {
+  return (thrown, requestId) => {
+    const error = asGatewayError(thrown)
+    return Response.json(shape(renderError(error, requestId)), {
+      status: error.status,
+      headers: { 'x-request-id': requestId, ...servedBy(error), ...allowed(error), ...retryHeaders(error) },
+    })
+  }
+}
+
+export const errorResponse: Refuse = refusalIn((error) => error)
+
+/** Who failed, under the names that answers carry. */
+function servedBy({ details }: GatewayError): Record<string, string> {
+  const model = details.metadata?.['model']
+  return {
+    ...(details.provider === undefined ? {} : { 'x-weir-provider': details.provider }),
+    ...(typeof model === 'string' && /^[\x21-\x7e]+$/.test(model) ? { 'x-weir-model': model } : {}),
+  }
+}
+
+/** The methods that the path has, which a 405 must name. */
+function allowed({ code, details }: GatewayError): Record<string, string> {
+  const methods = details.metadata?.['allow']
+  return code === 'method_not_allowed' && Array.isArray(methods) ? { allow: methods.join(', ') } : {}
+}
+
+/** A new id for a request: ordered by time, so that rows of the same moment lie together. */
+export function newRequestId(): string {
+  return `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
+}

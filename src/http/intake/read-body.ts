@@ -1,0 +1,313 @@
+// A JSON body from the wire: bounded in size and depth before it is parsed.
+
+import type { JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Service } from '../service.ts'
+
+export interface BodyLimits {
+  readonly maxBodyBytes: number
+  readonly maxHeaderBytes: number
+  readonly maxDepth: number
+}
+
+export interface ReadBody {
+  readonly json: JsonObject
+  readonly bytes: number
+}
+
+/**
+ * Reads and parses the body of a request whose headers have been looked at (`refuseByHeaders`). Throws
+ * `payload_too_large` and `invalid_request` (broken off, invalid UTF-8, too deep, too many parts or messages, not JSON,
+ * not an object). `maxCommas` is for bodies that are long lists of numbers by their nature.
+ */
+export async function readJson(
+  request: Request,
+  { body: limits, turns }: Pick<Service, 'body' | 'turns'>,
+  maxCommas = conversationCommas,
+): Promise<ReadBody> {
+  let bytes: Uint8Array
+  try {
+    // A body that announces its length cannot exceed it; one in chunks is counted as it comes.
+    bytes =
+      request.headers.has('content-length') || request.body === null
+        ? await request.bytes()
+        : await countedBytes(request.body, limits)
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
+    // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
+    throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
+  }
+  // Ten megabytes take a while in each of these: between two of them others have their turn.
+  const text = await turns.run(() => decodeUtf8(bytes))
+  const colons = await turns.run(() => checkedShape(text, limits.maxDepth, maxCommas))
+  const parsed = await turns.run(() => parsedObject(text))
+  refuseLongLists(parsed)
+  return { json: await turns.run(() => checkedKeys(parsed, text, colons)), bytes: bytes.length }
+}
+
+async function countedBytes(body: ReadableStream<Uint8Array>, limits: BodyLimits): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > limits.maxBodyBytes) throw tooLarge(limits)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** What the headers alone can refuse; cheap enough to come before authentication. */
+export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
+  if (Number(headers.get('content-length') ?? 0) > limits.maxBodyBytes) throw tooLarge(limits)
+  const encoding = headers.get('content-encoding')
+  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
+    throw new GatewayError('unsupported_media_type', {
+      message: `The body is compressed (${encoding.slice(0, 40)}).`,
+    })
+  }
+  const type = headers.get('content-type')
+  if (type !== null && !/^(application\/([\w.+-]+\+)?json|text\/plain)\s*(;|$)/i.test(type)) {
+    throw new GatewayError('unsupported_media_type')
+  }
+}
+
+function tooLarge(limits: BodyLimits): GatewayError {
+  return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch (cause) {
+    throw new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
+  }
+}
+
+/** Messages, or what stands in their place: no model's context holds so many, and each is checked and translated. */
+const maxMessages = 10_000
+const messageLists = ['messages', 'input', 'contents']
+
+function refuseLongLists(parsed: JsonObject): void {
+  for (const field of messageLists) {
+    const list = parsed[field]
+    if (!Array.isArray(list) || list.length <= maxMessages || typeof list[0] !== 'object') continue
+    const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
+    throw new GatewayError('invalid_request', { message, param: field })
+  }
+}
+
+/** More objects, arrays and keys than this are no conversation: checking each of them would hold up the other calls. */
+const maxParts = 100_000
+/**
+ * So many keys have this many commas at the most, and leave as many to lists of texts and numbers. Of a list that is to
+ * hold messages, each number would be a fault that is noted: five million of them took fourteen seconds.
+ */
+const conversationCommas = 2 * maxParts
+
+/**
+ * Parses text that must be one JSON object no deeper than `maxDepth`, with no key twice in any object: of two, one parser
+ * takes the first and another the last. Throws `invalid_request`.
+ */
+export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
+  const colons = checkedShape(text, maxDepth, maxCommas)
+  return checkedKeys(parsedObject(text), text, colons)
+}
+
+/** How many colons stand outside of strings, in a text whose shape is within the bounds. */
+function checkedShape(text: string, maxDepth: number, maxCommas: number): number {
+  // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
+  const shape = shapeOf(text, maxDepth, maxCommas)
+  if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
+  return shape.colons
+}
+
+function parsedObject(text: string): JsonObject {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch (cause) {
+    throw new GatewayError('invalid_request', {
+      message: text.trim() === '' ? 'The body is empty.' : 'The body is not valid JSON.',
+      cause,
+    })
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+  }
+  return parsed as JsonObject
+}
+
+function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObject {
+  // JSON.parse keeps the last of two members of one name; then it has made fewer than there are colons.
+  if (membersIn(parsed) < colons) throw repeatedKey(text)
+  if (mayPollute(text) && pollutes(parsed)) {
+    throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
+  }
+  return parsed
+}
+
+const quote = 0x22
+const backslash = 0x5c
+
+/** What is wrong with the shape of a text, or how many colons stand outside of its strings. */
+type Shape = { readonly fault: string } | { readonly colons: number }
+
+const tooManyParts = { fault: `The body has more than ${maxParts} objects, arrays and keys.` }
+const anyBlanks = /[ \t\r\n]+/y
+
+/**
+ * The shape of a JSON text, before it is parsed: at fault are brackets outside of strings that nest deeper than
+ * `maxDepth`, too many parts, more than `maxCommas`, and a number that no double can hold. Reads the text once, without
+ * recursion; whether it is JSON is for the parser to say.
+ */
+export function shapeOf(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): Shape {
+  let depth = 0
+  let opened = 0
+  let colons = 0
+  let commas = 0
+  let exponents = 0
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote:
+        at = endOfString(text, at)
+        if (at < 0) return { colons }
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        if (++depth > maxDepth) return { fault: `The body is nested deeper than ${maxDepth} levels.` }
+        if (++opened + colons > maxParts) return tooManyParts
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth--
+        break
+      case 0x3a: // :
+        if (opened + ++colons > maxParts) return tooManyParts
+        break
+      case 0x2c: // ,
+        if (++commas > maxCommas) return { fault: `The body has more than ${maxCommas} values.` }
+        break
+      case 0x20:
+      case 0x0a: {
+        // Ten million blanks, one by one, would take as long as all the rest of a body.
+        anyBlanks.lastIndex = at
+        if (anyBlanks.test(text)) at = anyBlanks.lastIndex - 1
+        break
+      }
+      case 0x45: // E
+      case 0x65: // e
+        if (isInfinite(text, at)) return { fault: 'The body holds a number that is too large.' }
+        // A value has one `e` at the most, and stands behind a comma, a colon or a bracket: more of them are no JSON.
+        if (++exponents > commas + colons + opened + 1) return { colons }
+        break
+    }
+  }
+  return { colons }
+}
+
+/** How many members the objects of a parsed body have together. */
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const each of value) if (typeof each === 'object') count += membersIn(each)
+    return count
+  }
+  for (const key in value) {
+    count++
+    const inner = (value as JsonObject)[key]
+    if (typeof inner === 'object') count += membersIn(inner)
+  }
+  return count
+}
+
+/** So many keys are compared to name the one that stands twice; then the error names none. */
+const comparedKeys = 10_000
+
+/** The error for a JSON text in which an object has a key twice: it names the way to the second. */
+function repeatedKey(text: string): GatewayError {
+  const seen: Set<string>[] = []
+  /** Where the scan is at each depth: behind a key, or at a position in an array. */
+  const way: (string | number)[] = []
+  let written = ''
+  for (let at = 0, keys = 0; at < text.length && keys < comparedKeys; at++) {
+    const depth = way.length - 1
+    const position = way[depth]
+    switch (text[at]) {
+      case '"': {
+        const end = endOfString(text, at)
+        written = text.slice(at, end + 1)
+        at = end
+        break
+      }
+      case '[':
+        seen[way.push(0) - 1] = new Set()
+        break
+      case '{':
+        seen[way.push('') - 1] = new Set()
+        break
+      case ']':
+      case '}':
+        way.pop()
+        break
+      case ',':
+        if (typeof position === 'number') way[depth] = position + 1
+        break
+      case ':': {
+        keys++
+        // `"model"` and `"\\u006dodel"` are one key.
+        const key = String(JSON.parse(written))
+        way[depth] = key
+        if (seen[depth]!.has(key)) {
+          const steps = way.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
+          const param = steps.join('').slice(1, 257)
+          return new GatewayError('invalid_request', {
+            message: `The body has the key ${param} twice.`,
+            param,
+          })
+        }
+        seen[depth]!.add(key)
+        break
+      }
+    }
+  }
+  return new GatewayError('invalid_request', { message: 'The body has a key twice in one object.' })
+}
+
+/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would make it Infinity. */
+function isInfinite(text: string, at: number): boolean {
+  const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
+  const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
+  return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
+}
+
+/** Whether a text may hold a key that `pollutes` looks for, written plainly or in escapes. */
+function mayPollute(text: string): boolean {
+  return text.includes('__proto__') || text.includes('"prototype"') || /\\u00[57]/i.test(text)
+}
+
+/** Whether any object within has a key `__proto__`, or a `constructor` with a `prototype`. */
+function pollutes(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.some(pollutes)
+  if (Object.hasOwn(value, '__proto__')) return true
+  return Object.entries(value).some(
+    ([key, inner]) => (key === 'constructor' && hasPrototype(inner)) || pollutes(inner),
+  )
+}
+
+function hasPrototype(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
+}
+
+/** The position of the quote that closes the string opened at `from`; -1 where it is never closed. */
+function endOfString(text: string, from: number): number {
+  for (let at = text.indexOf('"', from + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let slashes = 0
+    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
+    if (slashes % 2 === 0) return at
+  }
+  return -1
+}

@@ -1,0 +1,98 @@
+// A path or a method that no route has: what is said of it names the right one, where there is one.
+
+import { GatewayError } from '../../errors.ts'
+
+/** A route as it is registered: `/v1/responses/:id`, `/v1/models/*`. */
+export interface RouteName {
+  readonly method: string
+  readonly path: string
+}
+
+const longestPath = 200
+
+/**
+ * The error for a request that no route takes: `method_not_allowed` with the methods that its path has, else
+ * `not_found`, with the address that was meant where a usual mistake in the base URL leads to it. `publicUrl` is the
+ * address of the gateway, without a slash at its end.
+ */
+export function wrongTarget(
+  request: Pick<Request, 'method' | 'url'>,
+  routes: readonly RouteName[],
+  publicUrl: string,
+): GatewayError {
+  const { method } = request
+  const { pathname } = new URL(request.url)
+  const allowed = methodsAt(pathname, routes)
+  // `/v1/responses/responses` is the id of a response to its route, and a base URL gone wrong to whoever posts to it.
+  const isRoute = routes.some(({ path }) => path === pathname)
+  const meant = isRoute
+    ? undefined
+    : meantBy(pathname).find((path) => methodsAt(path, routes).includes(method))
+  if (meant === undefined && allowed.length > 0) {
+    return new GatewayError('method_not_allowed', {
+      message: `${pathname.slice(0, longestPath)} takes ${allowed.join(', ')}, not ${method.slice(0, 20)}.`,
+      metadata: { allow: allowed },
+    })
+  }
+  const message = `There is no ${method.slice(0, 20)} ${pathname.slice(0, longestPath)} here.`
+  if (meant === undefined) return new GatewayError('not_found', { message })
+  const url = `${publicUrl}${meant}`
+  return new GatewayError('not_found', {
+    message: `${message} It is ${url}: the base URL of clients is ${baseUrlFor(meant, publicUrl)}.`,
+    metadata: { url },
+  })
+}
+
+function methodsAt(path: string, routes: readonly RouteName[]): readonly string[] {
+  const methods = routes
+    .filter((route) => route.path !== '/*' && matches(route.path, path))
+    // Whatever can be read can be asked for its headers alone.
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  return [...new Set(methods)].toSorted()
+}
+
+/** `:id` stands for one segment, `*` for the rest. */
+function matches(pattern: string, path: string): boolean {
+  const wanted = pattern.split('/')
+  const given = path.split('/')
+  for (const [at, segment] of wanted.entries()) {
+    if (segment === '*') return given.length > at && given[at] !== ''
+    const there = given[at]
+    if (there === undefined || (segment.startsWith(':') ? there === '' : segment !== there)) return false
+  }
+  return given.length === wanted.length
+}
+
+/**
+ * What a path may have meant, the likeliest first: a slash too many, the version left out or said twice, a base URL that
+ * ends in an operation, or the prefix of another gateway.
+ */
+function meantBy(pathname: string): readonly string[] {
+  const plain = pathname
+    .slice(0, longestPath)
+    .replace(/\/{2,}/g, '/')
+    .replace(/(?!^)\/$/, '')
+  const once = plain.replace(/^(\/(?:app\/)?v1)(?:\/v1)+(?=\/|$)/, '$1')
+  const fromVersion = plain.slice(Math.max(plain.lastIndexOf('/v1/'), 0))
+  // `/v1/chat/completions/chat/completions`, `/v1/chat/completions/models`
+  const afterOperation = once.replace(
+    /^\/v1\/(?:chat\/completions|completions|responses|messages|embeddings)(?=\/)/,
+    '/v1',
+  )
+  const guesses = [
+    plain,
+    once,
+    `/v1${plain}`,
+    fromVersion,
+    afterOperation,
+    afterOperation.replace(/^\/v1\/v1/, '/v1'),
+  ]
+  return guesses.filter((path) => path !== pathname)
+}
+
+/** Anthropic's clients append the version themselves, as Google's do. */
+function baseUrlFor(path: string, publicUrl: string): string {
+  if (path.startsWith('/v1/messages') || path.startsWith('/v1beta/')) return publicUrl
+  const version = /^\/(?:app\/)?v1(?=\/)/.exec(path)?.[0]
+  return `${publicUrl}${version ?? ''}`
+}

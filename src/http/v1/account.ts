@@ -1,0 +1,102 @@
+// GET /v1/key, GET /v1/credits and GET /v1/generation: what a key may know of itself, its account and its calls.
+
+import type { ApiKey } from '../../accounts/api-key.ts'
+import type { Caller } from '../../accounts/caller.ts'
+import { windowEnd, windowStart } from '../../accounts/spend-window.ts'
+import { freeIn } from '../../credits/balance.ts'
+import type { Balance, LedgerStore } from '../../credits/ledger.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import { fundingOf, pools } from '../../credits/pool.ts'
+import { receiptOf } from '../../credits/receipt.ts'
+import { GatewayError } from '../../errors.ts'
+import { requestIdOf } from '../../protocols/openai-responses/inbound/answer.ts'
+
+/** The calling key: its label, its limits, and what it has spent in the open day, week and month. */
+export function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
+  const { key } = caller
+  if (!key) throw new GatewayError('not_found')
+  const spent = (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
+  const end = windowEnd(key.limitWindow, now)
+  return {
+    data: {
+      id: key.id,
+      label: key.name,
+      mode: key.mode,
+      account: caller.account.id,
+      created_at: iso(key.createdAt),
+      expires_at: iso(key.expiresAt),
+      limit: amountOrNull(key.spendLimit),
+      limit_window: key.spendLimit === null ? null : key.limitWindow,
+      limit_remaining:
+        key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - spent(key.limitWindow))),
+      limit_resets_at: key.spendLimit === null ? null : iso(end),
+      allowed_models: key.allowedModels,
+      usage: formatUsd(spent('total')),
+      usage_daily: formatUsd(spent('day')),
+      usage_weekly: formatUsd(spent('week')),
+      usage_monthly: formatUsd(spent('month')),
+    },
+  }
+}
+
+/** The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. */
+export function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
+  const balance = ledger.balance(caller.account.id)
+  const totals = ledger.totals(caller.account.id)
+  const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
+  return {
+    data: {
+      currency: 'USD',
+      available: formatUsd(freeIn(balance, fundingOf(caller.channel, true), now)),
+      held: formatUsd(sum(balance.lots.map((lot) => lot.pinned))),
+      debt: formatUsd(balance.debt),
+      pools: pools.map((pool) => describePool(pool, living)),
+      total_purchased: formatUsd(totals.purchased),
+      total_used: formatUsd(totals.used),
+    },
+  }
+}
+
+function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
+  const lots = living.filter((lot) => lot.pool === pool)
+  return {
+    type: pool,
+    remaining: formatUsd(sum(lots.map((lot) => lot.remaining))),
+    api_spendable: pool === 'purchased',
+    lots: lots.map((lot) => ({
+      remaining: formatUsd(lot.remaining),
+      held: formatUsd(lot.pinned),
+      granted_at: iso(lot.grantedAt),
+      expires_at: iso(lot.expiresAt),
+    })),
+  }
+}
+
+/**
+ * The receipt of one call of the caller's account, by our request id, the id of its response or the provider's id.
+ * Throws `not_found`.
+ */
+export function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
+  if (id === null || id === '') {
+    throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
+  }
+  const call = ledger.call(caller.account.id, requestIdOf(id) ?? id) ?? ledger.call(caller.account.id, id)
+  if (!call) throw new GatewayError('not_found', { message: 'This account has made no call with this id.' })
+  return { data: receiptOf(call) }
+}
+
+function iso(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString()
+}
+
+function sum(amounts: readonly Pico[]): Pico {
+  return amounts.reduce((total, amount) => total + amount, 0n)
+}
+
+function atLeastZero(amount: Pico): Pico {
+  return amount < 0n ? 0n : amount
+}
+
+function amountOrNull(amount: Pico | null): string | null {
+  return amount === null ? null : formatUsd(amount)
+}

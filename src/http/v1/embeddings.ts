@@ -1,0 +1,41 @@
+// POST /v1/embeddings
+
+import { embed } from '../../chat/embed.ts'
+import { checkAddresses } from '../../chat/upstream/media-urls.ts'
+import { embeddingAddresses } from '../../protocols/openai-chat/inbound/addresses.ts'
+import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/openai-inbound.ts'
+import { authenticate } from '../intake/authenticate.ts'
+import { readJson, refuseByHeaders } from '../intake/read-body.ts'
+import { refuseDropped, servePaid } from '../intake/serve-paid.ts'
+import type { Service } from '../service.ts'
+
+/** Serves one request for embeddings. Rejects with GatewayError. */
+export async function createEmbeddings(
+  service: Service,
+  request: Request,
+  requestId: string,
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  refuseByHeaders(request.headers, service.body)
+  const caller = authenticate(request.headers, service)
+  // Texts may come as the tokens they are.
+  const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
+  const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)
+  const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
+  refuseDropped(envelope, warnings)
+  await Promise.all(addresses.map((address) => service.gateway.media.check(address)))
+  const asked = { request, caller, json, requestId, arrivedAt, call: { request: { envelope, body } } }
+  return servePaid(service, asked, (signal, keeper) =>
+    embed(service.gateway, {
+      caller,
+      request: { envelope, body, warnings },
+      embedding,
+      body: (vectors, usage, bill, context) => embeddingBody(vectors, format, usage, bill, context),
+      bodyBytes,
+      requestId,
+      signal,
+      keeper,
+      arrivedAt,
+    }),
+  )
+}

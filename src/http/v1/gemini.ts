@@ -1,0 +1,168 @@
+// /v1beta/models/…: Gemini's protocol, for any model of the catalog.
+
+import type { Catalog } from '../../catalog/catalog.ts'
+import type { Model } from '../../catalog/model.ts'
+import { countTokens } from '../../chat/counting/count-tokens.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { inbound, modelId, withModel } from '../../protocols/gemini/inbound/inbound.ts'
+import { isObject } from '../../protocols/json.ts'
+import { authenticateEither } from '../intake/authenticate.ts'
+import { refuseGemini } from './gemini-errors.ts'
+import { decoded } from './models.ts'
+import { readJson, refuseByHeaders } from '../intake/read-body.ts'
+import { parsedBody, serveChat } from '../intake/serve-paid.ts'
+import type { Service } from '../service.ts'
+import { withinLimits } from '../intake/within-limits.ts'
+
+type Act = (service: Service, request: Request, requestId: string, model: string) => Promise<Response>
+
+const methods: Readonly<Record<string, Act>> = {
+  generateContent: (...given) => generate(...given, 'whole'),
+  streamGenerateContent: (...given) => generate(...given, 'stream'),
+  countTokens: count,
+}
+
+/**
+ * Serves `POST /v1beta/models/{model}:{method}`, and the same under `/v1`; `rest` is what follows `models/`. Rejects with GatewayError before the
+ * first byte.
+ */
+export async function callGemini(
+  service: Service,
+  request: Request,
+  requestId: string,
+  rest: string,
+): Promise<Response> {
+  const path = decoded(rest)
+  const colon = path.lastIndexOf(':')
+  const method = path.slice(colon + 1)
+  if (colon < 0 || !Object.hasOwn(methods, method)) {
+    const known = Object.keys(methods).join(', ')
+    throw new GatewayError('not_found', {
+      message: `There is no such method of a model here; these are served: ${known}.`,
+    })
+  }
+  return methods[method]!(service, request, requestId, path.slice(0, colon))
+}
+
+async function generate(
+  service: Service,
+  request: Request,
+  requestId: string,
+  model: string,
+  kind: 'whole' | 'stream',
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  refuseByHeaders(request.headers, service.body)
+  const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
+  const { json: sent, bytes } = await readJson(request, service)
+  const json = withModel(sent, model, kind === 'stream')
+  const call = {
+    inbound,
+    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
+    bodyBytes: bytes,
+    arrivedAt,
+  }
+  const paid = { request, caller, json, requestId, arrivedAt, call }
+  const response = await serveChat(service, paid, refuseGemini)
+  const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
+  return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response
+}
+
+function isEventStream({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('text/event-stream') === true
+}
+
+/** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
+async function count(
+  service: Service,
+  request: Request,
+  requestId: string,
+  model: string,
+): Promise<Response> {
+  refuseByHeaders(request.headers, service.body)
+  const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
+  const { json } = await readJson(request, service)
+  const inner = json['generateContentRequest'] ?? json['generate_content_request']
+  const { body } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
+  const counted = async () => {
+    const totalTokens = await countTokens(service.gateway, caller, modelId(model), body)
+    // No call holds the request's place among those in flight: it ends here.
+    service.limiter.leave(requestId)
+    return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
+  }
+  return withinLimits(service, caller, requestId, counted, refuseGemini)
+}
+
+/**
+ * The same stream as one JSON array, which is Google's default without `alt=sse`. Our encoder writes each event as one
+ * line; keep-alives become white space.
+ */
+function asArray(response: Response): Response {
+  const decoder = new TextDecoder()
+  const encoder = new TextEncoder()
+  let opening = '['
+  let rest = ''
+  const lines = new TransformStream<Uint8Array, Uint8Array>({
+    transform(bytes, controller) {
+      const text = rest + decoder.decode(bytes, { stream: true })
+      const end = text.lastIndexOf('\n') + 1
+      rest = text.slice(end)
+      let out = ''
+      for (const line of text.slice(0, end).split('\n')) {
+        if (line.startsWith(':')) out += '\n'
+        if (!line.startsWith('data: ')) continue
+        out += `${opening}${line.slice(6)}`
+        opening = ',\n'
+      }
+      if (out !== '') controller.enqueue(encoder.encode(out))
+    },
+    flush(controller) {
+      controller.enqueue(encoder.encode(opening === '[' ? '[]' : ']'))
+    },
+  })
+  const headers = new Headers(response.headers)
+  headers.set('content-type', 'application/json; charset=utf-8')
+  return new Response(response.body?.pipeThrough(lines), { status: response.status, headers })
+}
+
+// ---- the catalog ------------------------------------------------------------------------------------------
+
+const methodsOfChat = ['generateContent', 'streamGenerateContent', 'countTokens']
+const defaultPageSize = 50
+const largestPage = 1_000
+
+/** `GET /v1beta/models`: the chat models of the catalog, page by page. */
+export function listGeminiModels(catalog: Catalog, request: Request): Response {
+  const { searchParams } = new URL(request.url)
+  const size = wholeNumber(searchParams.get('pageSize'), 'pageSize') ?? defaultPageSize
+  const from = wholeNumber(searchParams.get('pageToken'), 'pageToken') ?? 0
+  const models = catalog.list({}).filter((model) => model.outputModalities.includes('text'))
+  const page = models.slice(from, from + Math.min(Math.max(size, 1), largestPage))
+  const next = from + page.length
+  return Response.json({
+    models: page.map(modelObject),
+    ...(next < models.length ? { nextPageToken: String(next) } : {}),
+  })
+}
+
+/** `GET /v1beta/models/{model}`. Throws `model_not_found`. */
+export function showGeminiModel(catalog: Catalog, rest: string): Response {
+  return Response.json(modelObject(catalog.resolve(modelId(decoded(rest)))))
+}
+
+function modelObject({ id, name, contextLength, maxOutputTokens, outputModalities }: Model): JsonObject {
+  return {
+    name: `models/${id}`,
+    displayName: name,
+    ...(contextLength === undefined ? {} : { inputTokenLimit: contextLength }),
+    ...(maxOutputTokens === undefined ? {} : { outputTokenLimit: maxOutputTokens }),
+    supportedGenerationMethods: outputModalities.includes('text') ? methodsOfChat : [],
+  }
+}
+
+function wholeNumber(text: string | null, param: string): number | undefined {
+  if (text === null || text === '') return undefined
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  throw new GatewayError('invalid_request', { message: `'${param}' must be a whole number.`, param })
+}

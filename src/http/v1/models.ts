@@ -1,0 +1,117 @@
+// GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
+
+import type { ModelFilter } from '../../catalog/catalog.ts'
+import { anthropicModel, anthropicModelList, type ModelPage } from '../../catalog/wire-anthropic.ts'
+import { etagMatches, etagOf, modelList, modelObject } from '../../catalog/wire.ts'
+import { parseUsdPerMillion } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { compressible } from '../intake/compressed.ts'
+import type { Service } from '../service.ts'
+
+/** Longer search words are refused: no id is longer. */
+const maxQueryCharacters = 200
+
+type Models = Pick<Service, 'catalog' | 'answering'>
+
+/**
+ * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
+ * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
+ * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API.
+ */
+export function listModels({ catalog, answering }: Models, request: Request): Promise<Response> {
+  const query = new URL(request.url).searchParams
+  const models = catalog.list(filterOf(query, answering))
+  const list = speaksMessages(request) ? anthropicModelList(models, pageOf(query)) : modelList(models)
+  return tagged(request, JSON.stringify(list))
+}
+
+/** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
+export function showModel({ catalog }: Models, request: Request, path: string): Promise<Response> {
+  const id = decoded(path)
+  if (!speaksMessages(request)) return tagged(request, JSON.stringify(modelObject(catalog.resolve(id))))
+  // A name without a provider is Anthropic's own, as in the requests of this protocol.
+  const model = catalog.resolve(id.includes('/') ? id : `anthropic/${id}`)
+  return tagged(request, JSON.stringify(anthropicModel(model)))
+}
+
+/** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */
+export function speaksMessages({ headers }: Request): boolean {
+  return headers.has('anthropic-version') || headers.has('x-api-key')
+}
+
+/** The page of Anthropic's lists: 20 models unless `limit` says otherwise. Throws `invalid_request`. */
+function pageOf(query: URLSearchParams): ModelPage {
+  const limit = Number(text(query, 'limit') ?? 20)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) {
+    const message = 'limit must be a whole number from 1 to 1000.'
+    throw new GatewayError('invalid_request', { message, param: 'limit' })
+  }
+  return { limit, afterId: text(query, 'after_id'), beforeId: text(query, 'before_id') }
+}
+
+/** An id as it stands in a path. Throws `invalid_model_id` for an escape that is none. */
+export function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch (cause) {
+    throw new GatewayError('invalid_model_id', { message: 'The model id in the path is not valid.', cause })
+  }
+}
+
+function filterOf(query: URLSearchParams, answering: Service['answering']): ModelFilter {
+  const q = text(query, 'q')
+  const provider = text(query, 'provider')
+  const access = text(query, 'access')
+  const price = text(query, 'max_price')
+  const parameters = text(query, 'supported_parameters')
+  if (access !== undefined && access !== 'open' && access !== 'premium') {
+    throw new GatewayError('invalid_request', { message: 'access must be open or premium.', param: 'access' })
+  }
+  const available = text(query, 'available')
+  if (available !== undefined && available !== 'true' && available !== 'false') {
+    throw new GatewayError('invalid_request', {
+      message: 'available must be true or false.',
+      param: 'available',
+    })
+  }
+  const maxPrice = price === undefined ? undefined : parseUsdPerMillion(price)
+  if (price !== undefined && maxPrice === undefined) {
+    const message = 'max_price must be a decimal amount of US dollars per million tokens.'
+    throw new GatewayError('invalid_request', { message, param: 'max_price' })
+  }
+  return {
+    ...(q === undefined ? {} : { q }),
+    ...(provider === undefined ? {} : { provider }),
+    ...(access === undefined ? {} : { access }),
+    ...(available === 'true' ? { servedBy: answering() } : {}),
+    ...(maxPrice === undefined ? {} : { maxPrice }),
+    ...(parameters === undefined
+      ? {}
+      : { supportedParameters: parameters.split(',').map((name) => name.trim()) }),
+  }
+}
+
+function text(query: URLSearchParams, name: string): string | undefined {
+  const value = query.get(name)
+  if (value === null || value === '') return undefined
+  if (value.length <= maxQueryCharacters) return value
+  throw new GatewayError('invalid_request', { message: `${name} is too long.`, param: name })
+}
+
+async function tagged(request: Request, body: string): Promise<Response> {
+  const etag = etagOf(body)
+  const headers = { 'cache-control': 'public, max-age=60', 'content-type': 'application/json' }
+  if (etagMatches(request.headers.get('if-none-match'), etag)) {
+    const { 'cache-control': cache } = headers
+    return new Response(null, {
+      status: 304,
+      headers: { etag, 'cache-control': cache, vary },
+    })
+  }
+  const response = await compressible(request, body, etag, headers)
+  response.headers.set('vary', vary)
+  return response
+}
+
+/** What an answer depends on beside its address. */
+const vary = 'accept-encoding, anthropic-version, x-api-key'

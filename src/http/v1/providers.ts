@@ -1,0 +1,39 @@
+// GET /v1/providers: the providers that can be called, and how each has been doing.
+
+import type { Caller } from '../../accounts/caller.ts'
+import type { Gateway } from '../../chat/gateway.ts'
+import type { LastError } from '../../chat/routing/health.ts'
+
+/** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
+export function describeProviders(
+  { providers, health }: Pick<Gateway, 'providers' | 'health'>,
+  caller: Caller,
+): object {
+  const data = [...providers.values()].map((provider) => {
+    const seen = health.report(provider, caller.account.id)
+    return {
+      id: provider.id,
+      object: 'provider',
+      name: provider.name,
+      protocol: provider.protocol,
+      state: seen.state,
+      success_rate: seen.successRate,
+      p50_latency_ms: seen.p50Ms,
+      answers: seen.answers,
+      cool_down_until: seen.coolUntil === null ? null : new Date(seen.coolUntil).toISOString(),
+      last_error: seen.lastError === null ? null : lastErrorObject(seen.lastError),
+      troubles: seen.troubles.map(({ key, upstream, standing, breaker, failures }) => ({
+        key,
+        model: upstream,
+        state: standing,
+        breaker,
+        failures,
+      })),
+    }
+  })
+  return { object: 'list', data }
+}
+
+function lastErrorObject({ at, upstream, code, status, reason }: LastError) {
+  return { at: new Date(at).toISOString(), model: upstream, code, status, reason }
+}

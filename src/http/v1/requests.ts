@@ -1,0 +1,141 @@
+// GET /v1/requests and GET /v1/requests/{id}: what became of the calls of an account, served or refused.
+
+import { z } from 'zod'
+import type { Caller } from '../../accounts/caller.ts'
+import type { LedgerStore } from '../../credits/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { receiptOf } from '../../credits/receipt.ts'
+import { GatewayError } from '../../errors.ts'
+import type {
+  LoggedRequest,
+  RequestPage,
+  RequestPlace,
+  RequestQuery,
+  RequestReader,
+} from '../../observe/request-log.ts'
+
+const defaultPage = 50
+const largestPage = 200
+/** No id, name or time is longer. */
+const maxFilterCharacters = 200
+
+/** One call of the request log. `detail` is what its error said beside the code. */
+export function requestObject(row: LoggedRequest) {
+  return {
+    id: row.requestId,
+    object: 'request' as const,
+    ended_at: new Date(row.at).toISOString(),
+    key: row.key,
+    model: row.model === '' ? null : row.model,
+    provider: row.provider,
+    stream: row.stream,
+    status: row.status,
+    code: row.code,
+    ending: row.ending,
+    prompt_tokens: row.promptTokens,
+    completion_tokens: row.completionTokens,
+    cost: formatUsd(row.cost),
+    attempts: row.attempts,
+    first_byte_ms: row.firstByteMs,
+    total_ms: row.totalMs,
+    detail: jsonObject(row.detail),
+  }
+}
+
+export function requestList({ rows, next }: RequestPage) {
+  return {
+    object: 'list' as const,
+    data: rows.map(requestObject),
+    has_more: next !== null,
+    next_cursor: next === null ? null : cursorText(next),
+  }
+}
+
+/** One call with its receipt, where it became one, and its words, where they are kept. */
+export function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call'>) {
+  const call = ledger.call(row.account, row.requestId)
+  return {
+    ...requestObject(row),
+    receipt: call === undefined ? null : receiptOf(call),
+    contents: jsonObject(row.contents),
+  }
+}
+
+/** The calls of the caller's account, newest first, by the filters of the address. Throws `invalid_request`. */
+export function listRequests({ account }: Caller, requests: RequestReader, request: Request) {
+  const query = new URL(request.url).searchParams
+  return requestList(requests.page({ ...filterOf(query), account: account.id, limit: limitOf(query) }))
+}
+
+/** Throws `not_found` for a call that is not in the log, or not of the caller's account. */
+export function showRequest(
+  { account }: Caller,
+  requests: RequestReader,
+  ledger: Pick<LedgerStore, 'call'>,
+  id: string,
+) {
+  const row = requests.find(id, account.id)
+  if (row) return { data: requestWhole(row, ledger) }
+  const message =
+    'The request log holds no call of this account with this id. Receipts are kept for ever: GET /v1/generation?id=.'
+  throw new GatewayError('not_found', { message })
+}
+
+function filterOf(query: URLSearchParams): Omit<RequestQuery, 'limit' | 'account'> {
+  const [key, model, code] = [text(query, 'key'), text(query, 'model'), text(query, 'code')]
+  const [from, until] = [timeOf(query, 'from'), timeOf(query, 'until')]
+  const cursor = text(query, 'cursor')
+  const after = cursor === undefined ? undefined : placeOf(cursor)
+  if (cursor !== undefined && after === undefined) throw wrong('cursor', 'the next_cursor of the page before')
+  return {
+    ...(key === undefined ? {} : { key }),
+    ...(model === undefined ? {} : { model }),
+    ...(code === undefined ? {} : { code }),
+    ...(from === undefined ? {} : { from }),
+    ...(until === undefined ? {} : { until }),
+    ...(after === undefined ? {} : { after }),
+  }
+}
+
+function text(query: URLSearchParams, name: string): string | undefined {
+  const value = query.get(name)
+  if (value === null || value === '') return undefined
+  if (value.length <= maxFilterCharacters) return value
+  throw wrong(name, `at most ${maxFilterCharacters} characters`)
+}
+
+function timeOf(query: URLSearchParams, name: string): number | undefined {
+  const value = text(query, name)
+  if (value === undefined) return undefined
+  const at = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(value) ? Date.parse(value) : Number.NaN
+  if (Number.isNaN(at)) throw wrong(name, 'a time such as 2027-01-31 or 2027-01-31T08:00:00Z')
+  return at
+}
+
+function limitOf(query: URLSearchParams): number {
+  const value = text(query, 'limit')
+  if (value === undefined) return defaultPage
+  const limit = /^\d{1,4}$/.test(value) ? Number(value) : 0
+  if (limit >= 1 && limit <= largestPage) return limit
+  throw wrong('limit', `a whole number from 1 to ${largestPage}`)
+}
+
+function wrong(param: string, right: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `${param} must be ${right}.`, param })
+}
+
+export function cursorText({ at, seq }: RequestPlace): string {
+  return `${at}_${seq}`
+}
+
+export function placeOf(cursor: string): RequestPlace | undefined {
+  const [, at, seq] = /^(\d{1,15})_(\d{1,15})$/.exec(cursor) ?? []
+  return at === undefined ? undefined : { at: Number(at), seq: Number(seq) }
+}
+
+/** What was written as an object is read as one; anything else is left out. */
+function jsonObject(stored: string | null): Record<string, unknown> | null {
+  if (stored === null) return null
+  const read = z.record(z.string(), z.unknown()).safeParse(JSON.parse(stored))
+  return read.success ? read.data : null
+}

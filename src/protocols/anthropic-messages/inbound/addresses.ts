@@ -1,0 +1,66 @@
+// Where an address may stand in the body of a message.
+
+import { parts, type Place } from '../../addresses.ts'
+import { gatewayFields } from './schema.ts'
+
+/** Blocks hold blocks: results of tools, documents made of parts. */
+const nested: { [member: string]: Place } = {}
+const block = parts(nested)
+Object.assign(nested, {
+  type: 'words',
+  text: 'words',
+  title: 'words',
+  context: 'words',
+  thinking: 'words',
+  signature: 'words',
+  data: 'words',
+  id: 'words',
+  name: 'words',
+  tool_use_id: 'words',
+  // What a tool was called with, and where a page was found: nobody fetches it again.
+  input: 'words',
+  citations: 'words',
+  url: 'words',
+  encrypted_content: 'words',
+  page_age: 'words',
+  cache_control: 'words',
+  content: block,
+  // Of a search result it is a text.
+  source: parts({
+    type: 'words',
+    media_type: 'words',
+    data: 'words',
+    url: 'address',
+    file_id: 'reference',
+    content: block,
+  }),
+} satisfies { [member: string]: Place })
+
+const words = Object.fromEntries(
+  [
+    ...gatewayFields,
+    'model',
+    'betas',
+    'tool_choice',
+    'thinking',
+    'output_config',
+    'output_format',
+    'stop_sequences',
+    'metadata',
+    'service_tier',
+  ].map((field) => [field, 'words' as const]),
+)
+
+export const addresses = parts({
+  ...words,
+  messages: parts({ role: 'words', content: block }),
+  system: block,
+  tools: parts({
+    type: 'words',
+    name: 'words',
+    description: 'words',
+    input_schema: 'words',
+    input_examples: 'words',
+    cache_control: 'words',
+  }),
+})

@@ -1,0 +1,109 @@
+// Pieces of an answer as clients of the Messages API read them: usage, stop reason, errors.
+
+import type { Annotation, FinishReason } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { completionTokens, type Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import type { Bill } from '../../protocol.ts'
+
+/** The `usage` object: cached tokens beside the input, reasoning inside the output, and what the call cost. */
+export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+  return { ...wireCounters(usage), ...costFields(bill) }
+}
+
+export function wireCounters(usage: Usage): JsonObject {
+  return {
+    input_tokens: usage.input + usage.inputAudio + usage.inputImage,
+    cache_creation_input_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
+    cache_read_input_tokens: usage.cacheRead + usage.cacheReadAudio,
+    cache_creation: {
+      ephemeral_5m_input_tokens: usage.cacheWrite5m,
+      ephemeral_1h_input_tokens: usage.cacheWrite1h,
+    },
+    output_tokens: completionTokens(usage),
+    output_tokens_details: { thinking_tokens: usage.reasoning },
+    server_tool_use: {
+      web_fetch_requests: usage.toolCalls['web_fetch'] ?? 0,
+      web_search_requests: usage.toolCalls['web_search'] ?? 0,
+    },
+    // The protocol has words for two of the tiers that a call like this can be served at.
+    service_tier: usage.serviceTier === 'priority' ? 'priority' : 'standard',
+    inference_geo: null,
+    speed: null,
+  }
+}
+
+/** What the gateway adds to the counters. */
+export function costFields({ cost, lines }: Bill): JsonObject {
+  return { cost: Number(cost), cost_details: { ...lines, total: cost } }
+}
+
+const stopReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+}
+/** Reasons that Anthropic tells more finely than we do; kept where it was Anthropic that told them. */
+const finerReasons: Readonly<Record<string, FinishReason>> = {
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  model_context_window_exceeded: 'length',
+}
+
+export function stopReason(reason: FinishReason, native: string | undefined): string {
+  return native !== undefined && finerReasons[native] === reason ? native : stopReasons[reason]
+}
+
+/** A web source as a citation of the text block it stands in. */
+export function citation(annotation: Annotation, quoted: string): JsonObject {
+  return {
+    type: 'web_search_result_location',
+    url: annotation.url,
+    title: annotation.title,
+    cited_text: quoted,
+    encrypted_index: '',
+  }
+}
+
+/** The field of a request that asks for a message thread, which is not served. */
+export const threadField = 'thread'
+
+const typeOfCode: Readonly<Record<string, string>> = {
+  overloaded: 'overloaded_error',
+  store_unavailable: 'overloaded_error',
+  no_provider_available: 'overloaded_error',
+  upstream_timeout: 'timeout_error',
+  payload_too_large: 'request_too_large',
+}
+const typeOfType: Readonly<Record<string, string>> = {
+  conflict_error: 'invalid_request_error',
+  server_error: 'api_error',
+  provider_error: 'api_error',
+}
+
+/** An error in Anthropic's shape; our code and facts ride beside its type. */
+export function wireError({ error }: RenderedError): JsonObject {
+  const { code, type, message, param, metadata } = error
+  const requestId = metadata['request_id']
+  return {
+    type: 'error',
+    error: {
+      type: typeOfCode[code] ?? typeOfType[type] ?? type,
+      message,
+      code,
+      // Where Anthropic's own clients look for a code that a program can rely on.
+      details: detailsOf(code, param),
+      param,
+      metadata: metadata as JsonObject,
+    },
+    request_id: typeof requestId === 'string' ? requestId : null,
+  }
+}
+
+/** Anthropic's client runs a loop of tools on a thread, and goes on without one where it is told so in these words. */
+function detailsOf(code: string, param: string | null): JsonObject {
+  return param === threadField
+    ? { error_code: 'thread_unsupported_request', unsupported: [threadField] }
+    : { error_code: code }
+}

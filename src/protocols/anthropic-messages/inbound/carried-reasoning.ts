@@ -1,0 +1,76 @@
+// Reasoning of any provider inside Anthropic's thinking blocks: what the protocol has no word for rides in the signature.
+
+import { z } from 'zod'
+import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import { compactionId, reasoningFormat } from '../outbound/schema.ts'
+
+/**
+ * Opens a signature of our own making. A client returns signatures unread, so another provider's detail comes back
+ * whole, and is never shown to Anthropic as one of its own.
+ */
+const prefix = 'weir.'
+
+const carriedSchema = z.object({
+  type: z.enum(['reasoning.text', 'reasoning.summary', 'reasoning.encrypted']),
+  format: z.string().nullable(),
+  id: z.string().optional(),
+  signature: z.string().optional(),
+  data: z.string().optional(),
+})
+
+/** The readable part of a detail. */
+export function thinkingText(detail: ReasoningDetail): string {
+  return detail.text ?? detail.summary ?? ''
+}
+
+/** The content block of a whole detail. */
+export function blockOfDetail(detail: ReasoningDetail): JsonObject {
+  if (detail.format === reasoningFormat && detail.type === 'reasoning.encrypted') {
+    return { type: 'redacted_thinking', data: detail.data ?? '' }
+  }
+  if (detail.type === 'reasoning.summary' && detail.id === compactionId) {
+    return { type: 'compaction', content: detail.summary ?? '' }
+  }
+  return { type: 'thinking', thinking: thinkingText(detail), signature: signatureOf(detail) }
+}
+
+/** The signature to send: Anthropic's own, or ours around what another provider made. */
+export function signatureOf(detail: ReasoningDetail): string {
+  return detail.format === reasoningFormat ? (detail.signature ?? '') : carriedSignature(detail)
+}
+
+/** A signature of our own making around everything of a detail but its readable part. */
+export function carriedSignature(detail: ReasoningDetail): string {
+  const { type, format, id, signature, data } = detail
+  const carried = {
+    type,
+    format,
+    ...(id == null ? {} : { id }),
+    ...(signature == null ? {} : { signature }),
+    ...(data === undefined ? {} : { data }),
+  }
+  return prefix + Buffer.from(JSON.stringify(carried)).toString('base64url')
+}
+
+/** Whether a signature is of our own making: Anthropic would refuse it. */
+export function isCarried(signature: string): boolean {
+  return signature.startsWith(prefix)
+}
+
+/** The detail that a client's `thinking` block was made of; `index` is its place among the turn's reasoning. */
+export function detailOfThinking(thinking: string, signature: string, index: number): ReasoningDetail {
+  const carried = isCarried(signature) ? carriedIn(signature.slice(prefix.length)) : undefined
+  if (carried === undefined) {
+    return { type: 'reasoning.text', format: reasoningFormat, index, text: thinking, signature }
+  }
+  const readable = carried.type === 'reasoning.summary' ? { summary: thinking } : { text: thinking }
+  return { ...carried, index, ...(carried.type === 'reasoning.encrypted' ? {} : readable) }
+}
+
+function carriedIn(encoded: string): z.infer<typeof carriedSchema> | undefined {
+  try {
+    return carriedSchema.parse(JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8')))
+  } catch {
+    return undefined
+  }
+}

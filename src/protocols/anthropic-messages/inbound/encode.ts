@@ -1,0 +1,198 @@
+// Writes one streamed answer as the events of the Messages API: one block open at a time, numbered from 0.
+
+import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import { noUsage, type Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import { isJson } from '../../json.ts'
+import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { Frame } from '../../framing/sse.ts'
+import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
+import { blockOfDetail, signatureOf, thinkingText } from './carried-reasoning.ts'
+import { joinReasoning } from '../../../conversation/event.ts'
+
+type OpenBlock =
+  | { readonly kind: 'text'; text: string }
+  | { readonly kind: 'thinking'; detail: ReasoningDetail }
+  | { readonly kind: 'call'; readonly call: number; json: string }
+
+/** The encoder of one answer. The last block stays open until `finish`, when its end is certain. */
+export class EventEncoder implements StreamEncoder {
+  readonly #context: AnswerContext
+  #index = -1
+  #open: OpenBlock | undefined
+  /** What must wait until the open call has all its arguments: other providers may stream several calls at once. */
+  #waiting: ChatEvent[] = []
+  #finish: { reason: FinishReason; native: string } | undefined
+  #called = false
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+  }
+
+  start(): readonly Frame[] {
+    const message = {
+      id: this.#context.id,
+      type: 'message',
+      role: 'assistant',
+      model: this.#context.model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      // Nobody has counted yet; the last event tells all of it, and what it cost.
+      usage: wireCounters(noUsage),
+      ...this.#context.extra,
+    }
+    return [named('message_start', { message })]
+  }
+
+  event(event: ChatEvent): readonly Frame[] {
+    if ('choice' in event && event.choice !== 0) return []
+    if (event.kind === 'choice-finish') {
+      this.#finish = { reason: event.reason, native: event.native }
+      return []
+    }
+    const open = this.#open
+    if (open?.kind !== 'call') return this.#write(event)
+    if (event.kind === 'tool-call-delta' && event.call === open.call) {
+      const frames = this.#write(event)
+      return this.#waiting.length > 0 && isJson(open.json) ? [...frames, ...this.#resume()] : frames
+    }
+    if (this.#waiting.length === 0 && isJson(open.json)) return this.#write(event)
+    this.#waiting.push(event)
+    return []
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const frames = this.#drain()
+    const reason = this.#finish?.reason ?? 'stop'
+    const told = this.#called && reason === 'stop' ? 'tool_calls' : reason
+    return [
+      ...frames,
+      named('message_delta', {
+        delta: { stop_reason: stopReason(told, this.#finish?.native), stop_sequence: null },
+        usage: wireUsage(usage, bill),
+        // What stopped the answer is known only now.
+        ...this.#context.extra,
+      }),
+      named('message_stop', {}),
+    ]
+  }
+
+  fail(error: RenderedError): readonly Frame[] {
+    return [{ event: 'error', data: JSON.stringify(wireError(error)) }]
+  }
+
+  /** What waited, in order, until a call that is still incomplete makes it wait again. */
+  #resume(): Frame[] {
+    const waiting = this.#waiting
+    this.#waiting = []
+    return waiting.flatMap((event) => [...this.event(event)])
+  }
+
+  /** Everything that still waits, call by call, each with all of its own arguments, then the end of the last block. */
+  #drain(): Frame[] {
+    const frames: Frame[] = []
+    while (this.#waiting.length > 0) {
+      const waiting = this.#waiting
+      this.#waiting = []
+      const open = this.#open
+      const mine = (event: ChatEvent) =>
+        event.kind === 'tool-call-delta' && open?.kind === 'call' && event.call === open.call
+      frames.push(...waiting.filter(mine).flatMap((event) => this.#write(event)))
+      const [next, ...others] = waiting.filter((event) => !mine(event))
+      if (next !== undefined) frames.push(...this.#write(next))
+      for (const event of others) frames.push(...this.event(event))
+    }
+    return [...frames, ...this.#close()]
+  }
+
+  #write(event: ChatEvent): Frame[] {
+    switch (event.kind) {
+      case 'text-delta':
+      case 'refusal-delta':
+        return this.#text(event.text)
+      case 'reasoning-delta':
+        return this.#reasoning(event.detail)
+      case 'annotation': {
+        if (this.#open?.kind !== 'text') return []
+        const quoted = this.#open.text.slice(-(event.annotation.end - event.annotation.start))
+        return [this.#delta({ type: 'citations_delta', citation: citation(event.annotation, quoted) })]
+      }
+      case 'tool-call-start': {
+        this.#called = true
+        const block = { type: 'tool_use', id: event.id, name: event.name, input: {} }
+        return this.#start({ kind: 'call', call: event.call, json: '' }, block)
+      }
+      case 'tool-call-delta':
+        if (this.#open?.kind !== 'call' || event.arguments === '') return []
+        this.#open.json += event.arguments
+        return [this.#delta({ type: 'input_json_delta', partial_json: event.arguments })]
+      default:
+        // Sound, pictures and probabilities have no block in this protocol.
+        return []
+    }
+  }
+
+  #text(text: string): Frame[] {
+    if (text === '') return []
+    const frames =
+      this.#open?.kind === 'text' ? [] : this.#start({ kind: 'text', text: '' }, { type: 'text', text: '' })
+    if (this.#open?.kind === 'text') this.#open.text += text
+    return [...frames, this.#delta({ type: 'text_delta', text })]
+  }
+
+  #reasoning(detail: ReasoningDetail): Frame[] {
+    const block = blockOfDetail(detail)
+    if (block.type === 'redacted_thinking') return [...this.#start(undefined, block), ...this.#stop()]
+    if (block.type === 'compaction') {
+      return [
+        ...this.#start(undefined, { type: 'compaction', content: null }),
+        this.#delta({ type: 'compaction_delta', content: block.content ?? null }),
+        ...this.#stop(),
+      ]
+    }
+    const frames: Frame[] = []
+    const open = this.#open
+    if (open?.kind === 'thinking' && open.detail.index === detail.index) {
+      open.detail = joinReasoning(open.detail, detail)
+    } else {
+      frames.push(
+        ...this.#start({ kind: 'thinking', detail }, { type: 'thinking', thinking: '', signature: '' }),
+      )
+    }
+    const thinking = thinkingText(detail)
+    if (thinking !== '') frames.push(this.#delta({ type: 'thinking_delta', thinking }))
+    return frames
+  }
+
+  #start(block: OpenBlock | undefined, content_block: JsonObject): Frame[] {
+    const frames = this.#close()
+    this.#index += 1
+    this.#open = block
+    return [...frames, named('content_block_start', { index: this.#index, content_block })]
+  }
+
+  #close(): Frame[] {
+    const open = this.#open
+    if (open === undefined) return []
+    this.#open = undefined
+    if (open.kind === 'thinking') {
+      return [this.#delta({ type: 'signature_delta', signature: signatureOf(open.detail) }), ...this.#stop()]
+    }
+    return this.#stop()
+  }
+
+  #stop(): Frame[] {
+    return [named('content_block_stop', { index: this.#index })]
+  }
+
+  #delta(delta: JsonObject): Frame {
+    return named('content_block_delta', { index: this.#index, delta })
+  }
+}
+
+/** The names on `event:` lines are required: client libraries dispatch on them. */
+function named(type: string, fields: JsonObject): Frame {
+  return { event: type, data: JSON.stringify({ type, ...fields }) }
+}

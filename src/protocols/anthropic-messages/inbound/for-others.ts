@@ -1,0 +1,66 @@
+// A client's Messages request for a provider of another protocol: what only Anthropic knows is left out, and named.
+
+import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
+import { warnInto, type Warn } from '../../lowering.ts'
+import type { Warning } from '../../protocol.ts'
+import { fateOf, toolRefused } from '../../served-tools.ts'
+import { effortIn } from './read.ts'
+
+/** Fields that are told in other words, or that change nothing of the answer. */
+const unsaid: ReadonlySet<string> = new Set([
+  'betas',
+  'cache_control',
+  'diagnostics',
+  'thinking',
+  'user_profile_id',
+])
+
+/** The longest name of a user that every provider takes. */
+const longestUser = 64
+
+/**
+ * Every field of `rest` goes: other providers refuse a field that they do not know, or read it as another. Throws
+ * GatewayError `unsupported_parameter` for a tool that only Anthropic's models know.
+ */
+export function abroad(request: ChatRequest): { request: ChatRequest; warnings: readonly Warning[] } {
+  const warnings: Warning[] = []
+  const warn = warnInto(warnings)
+  const { tools, output_config: config, ...others } = request.rest
+  for (const field of Object.keys(others)) {
+    if (!unsaid.has(field)) warn(field, 'Only Anthropic knows it; dropped.')
+  }
+  dropTools(tools, warn)
+  return {
+    request: {
+      ...request,
+      reasoning: request.reasoning ?? effortOf(config, warn),
+      labels: shortened(request.labels),
+      rest: {},
+    },
+    warnings,
+  }
+}
+
+/** Tools without a schema of the client's: other models have never heard of them. */
+function dropTools(tools: Json | undefined, warn: Warn): void {
+  for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
+    if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
+    warn('tools', `A tool of type ${JSON.stringify(tool.type)} was left out: only Anthropic has it.`)
+  }
+}
+
+/** How hard to think, from a client that did not ask for thinking: other models may think all the same. */
+function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
+  const { effort, ...others }: JsonObject = isObject(config) ? config : {}
+  for (const field of Object.keys(others)) warn(`output_config.${field}`, 'Only Anthropic knows it; dropped.')
+  const known = effortIn(effort)
+  return known === undefined ? undefined : { effort: known }
+}
+
+/** A name that is too long for others becomes its digest, which tells users apart as well. */
+function shortened(labels: Labels): Labels {
+  const { user } = labels
+  if (user === undefined || user.length <= longestUser) return labels
+  return { ...labels, user: new Bun.CryptoHasher('sha256').update(user).digest('hex') }
+}

@@ -1,0 +1,123 @@
+// Clients speak Anthropic's Messages API to us: the body is checked and read, answers are written in its shapes.
+
+import type { ChatResult, Choice } from '../../../conversation/event.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import { GatewayError } from '../../../errors.ts'
+import { addresses } from './addresses.ts'
+import { isObject, parseJson } from '../../json.ts'
+import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../../protocol.ts'
+import { abroad } from './for-others.ts'
+import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
+import { blockOfDetail } from './carried-reasoning.ts'
+import { EventEncoder } from './encode.ts'
+import { fieldsOf, readRequest } from './read.ts'
+import { fateOf, toolRefused } from '../../served-tools.ts'
+import { checked, type MessagesRequest } from './schema.ts'
+
+export const inbound: Inbound = {
+  id: 'anthropic-messages',
+  keepalive: new TextEncoder().encode('event: ping\ndata: {"type": "ping"}\n\n'),
+  addresses,
+  parse,
+  whole,
+  encoder: (context) => new EventEncoder(context),
+  error: wireError,
+  abroad,
+}
+
+/** Who makes the models that clients of this protocol name without a provider. */
+const home = 'anthropic'
+
+/** The catalog's id of the model that a client names: `claude-sonnet-4-5` is Anthropic's own. */
+export function modelId(name: string): string {
+  return name.includes('/') ? name : `${home}/${name}`
+}
+
+function parse(body: unknown): InboundRequest {
+  const request = checked(body)
+  refuseProviderRun(request)
+  return {
+    envelope: envelopeOf(request),
+    body: body as JsonObject,
+    fields: fieldsOf(request),
+    toChatRequest: () => readRequest(request),
+  }
+}
+
+/** Throws `unsupported_parameter` for a tool that Anthropic itself would run: nobody knows before what it will cost. */
+function refuseProviderRun({ tools }: MessagesRequest): void {
+  for (const [index, { type }] of (tools ?? []).entries()) {
+    if (fateOf('anthropic-messages', { type }) === 'refused') throw toolRefused(type!, `tools.${index}.type`)
+  }
+}
+
+function envelopeOf(request: MessagesRequest): Envelope {
+  const { provider } = request
+  return {
+    model: modelId(request.model),
+    fallbacks: (request.models ?? []).map(modelId),
+    stream: request.stream === true,
+    // The protocol always ends with the usage.
+    includeUsage: true,
+    maxOutputTokens: request.max_tokens,
+    n: 1,
+    routing: {
+      order: provider?.order ?? [],
+      only: provider?.only ?? [],
+      ignore: provider?.ignore ?? [],
+      allowFallbacks: provider?.allow_fallbacks ?? true,
+      maxPrice: {
+        input: provider?.max_price?.input ?? undefined,
+        output: provider?.max_price?.output ?? undefined,
+      },
+    },
+    maxCost: request.max_cost ?? undefined,
+    sessionId: request.session_id ?? undefined,
+    strict: request.strict === true || provider?.require_parameters === true,
+    onDisconnect: request.on_disconnect ?? undefined,
+  }
+}
+
+/** A whole answer. Throws `upstream_error` for one that never ended: a stop reason is not invented. */
+function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
+  const choice = result.choices[0]
+  if (choice?.finish === undefined) {
+    throw new GatewayError('upstream_error', { message: 'The answer ended without a stop reason.' })
+  }
+  return {
+    id: context.id,
+    type: 'message',
+    role: 'assistant',
+    model: context.model,
+    content: contentOf(choice),
+    stop_reason: stopReason(choice.finish, choice.nativeFinish),
+    stop_sequence: null,
+    usage: wireUsage(usage, bill),
+    ...(context.warnings.length === 0
+      ? {}
+      : { warnings: context.warnings.map((warning) => ({ ...warning })) }),
+    ...context.extra,
+  }
+}
+
+function contentOf(choice: Choice): Json[] {
+  const text = (choice.text ?? '') + (choice.refusal ?? '')
+  const citations = choice.annotations.map((one) => citation(one, text.slice(one.start, one.end)))
+  return [
+    ...choice.reasoning.map(blockOfDetail),
+    ...(text === '' ? [] : [{ type: 'text', text, ...(citations.length === 0 ? {} : { citations }) }]),
+    ...choice.toolCalls.map((call) => ({
+      type: 'tool_use',
+      id: call.id,
+      name: call.name,
+      input: inputOf(call.arguments),
+    })),
+  ]
+}
+
+/** The arguments as an object; what is not one (cut by the token limit) is shown as the text it is. */
+function inputOf(text: string): JsonObject {
+  const input = parseJson(text)
+  return isObject(input) ? input : { invalid_arguments: text }
+}

@@ -1,0 +1,200 @@
+// A client's content blocks as parts of messages.
+
+import type {
+  AssistantMessage,
+  CacheMark,
+  ContentPart,
+  MediaSource,
+  Message,
+  ReasoningDetail,
+  ToolCall,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { isObject } from '../../json.ts'
+import { detailOfThinking } from './carried-reasoning.ts'
+import { checkedContent, type ClientBlock, type ClientContent } from './schema.ts'
+import { compactionId, reasoningFormat } from '../outbound/schema.ts'
+
+/** A `cache_control` object as a mark; five minutes unless it says otherwise. */
+export function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
+  return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
+}
+
+/** Content as parts: text, images, documents, search results. Throws `invalid_request` naming a block it cannot read. */
+export function readParts(content: ClientContent, param: string): ContentPart[] {
+  if (typeof content === 'string') return [{ kind: 'text', text: content, cache: undefined }]
+  return content.map((block, index) => readPart(block, `${param}.${index}`))
+}
+
+/** A user's message: each tool result is a message of its own, before what the user says. */
+export function readUser(content: ClientContent, param: string): Message[] {
+  if (typeof content === 'string') return [{ role: 'user', content: readParts(content, param) }]
+  const results: Message[] = []
+  const said: ContentPart[] = []
+  content.forEach((block, index) => {
+    const at = `${param}.${index}`
+    if (block.type === 'tool_result') results.push(readResult(block, at))
+    else said.push(readPart(block, at))
+  })
+  return said.length === 0 ? results : [...results, { role: 'user', content: said }]
+}
+
+function readResult(block: ClientBlock, param: string): Message {
+  const given = block['content']
+  const parts =
+    given == null
+      ? []
+      : readParts(checkedContent(given, `${param}.content`), `${param}.content`).filter(
+          (part) => part.kind !== 'refusal',
+        )
+  const cache = readMark(block.cache_control)
+  return {
+    role: 'tool',
+    toolCallId: text(block, 'tool_use_id', param),
+    content: cache === undefined ? parts : markedAtTheEnd(parts, cache),
+    isError: block['is_error'] === true,
+  }
+}
+
+/** The mark of a result belongs to all of it: it is put on the last part, where a reader of parts looks. */
+function markedAtTheEnd(parts: readonly ContentPart[], cache: CacheMark): ContentPart[] {
+  const last = parts.at(-1)
+  if (last === undefined || !('cache' in last)) return [...parts, { kind: 'text', text: '', cache }]
+  return [...parts.slice(0, -1), { ...last, cache }]
+}
+
+/**
+ * An assistant's message. What Anthropic's own tools did in it (`server_tool_use` and results) has no place in
+ * another provider's conversation and is left out; the text they led to stays.
+ */
+export function readAssistant(content: ClientContent, param: string): AssistantMessage {
+  const parts: ContentPart[] = []
+  const reasoning: ReasoningDetail[] = []
+  const toolCalls: ToolCall[] = []
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
+  blocks.forEach((block, index) => {
+    const at = `${param}.${index}`
+    switch (block.type) {
+      case 'thinking':
+        reasoning.push(
+          detailOfThinking(text(block, 'thinking', at), text(block, 'signature', at), reasoning.length),
+        )
+        return
+      case 'redacted_thinking':
+        reasoning.push({
+          type: 'reasoning.encrypted',
+          format: reasoningFormat,
+          index: reasoning.length,
+          data: text(block, 'data', at),
+        })
+        return
+      case 'compaction':
+        if (typeof block['content'] !== 'string') return
+        reasoning.push({
+          type: 'reasoning.summary',
+          format: reasoningFormat,
+          index: reasoning.length,
+          id: compactionId,
+          summary: block['content'],
+        })
+        return
+      case 'tool_use':
+        toolCalls.push(readCall(block, at))
+        return
+      case 'text':
+        parts.push(readPart(block, at))
+        return
+      default:
+        if (!isProviderWork(block.type)) parts.push(readPart(block, at))
+    }
+  })
+  return { role: 'assistant', content: parts, reasoning, toolCalls }
+}
+
+function isProviderWork(type: string): boolean {
+  return type === 'server_tool_use' || type === 'mcp_tool_use' || type.endsWith('_tool_result')
+}
+
+function readCall(block: ClientBlock, param: string): ToolCall {
+  const cache = readMark(block.cache_control)
+  return {
+    id: text(block, 'id', param),
+    name: text(block, 'name', param),
+    arguments: JSON.stringify(block['input'] ?? {}),
+    thoughtSignature: undefined,
+    ...(cache === undefined ? {} : { cache }),
+  }
+}
+
+function readPart(block: ClientBlock, param: string): ContentPart {
+  const cache = readMark(block.cache_control)
+  switch (block.type) {
+    case 'text':
+      return { kind: 'text', text: text(block, 'text', param), cache }
+    case 'image':
+      return { kind: 'image', source: readSource(block, param), detail: undefined, cache }
+    case 'document': {
+      const title = block['title']
+      return {
+        kind: 'file',
+        source: readSource(block, param),
+        filename: typeof title === 'string' ? title : undefined,
+        cache,
+      }
+    }
+    case 'search_result':
+      return { kind: 'text', text: searchResultText(block), cache }
+    default:
+      throw new GatewayError('invalid_request', {
+        message: `${param}.type: a block of type ${JSON.stringify(block.type)} cannot be read here`,
+        param: `${param}.type`,
+      })
+  }
+}
+
+function readSource(block: ClientBlock, param: string): MediaSource {
+  const source = isObject(block['source']) ? block['source'] : undefined
+  const at = `${param}.source`
+  switch (source?.['type']) {
+    case 'base64':
+      return { kind: 'base64', mediaType: text(source, 'media_type', at), data: text(source, 'data', at) }
+    case 'url':
+      return { kind: 'url', url: text(source, 'url', at) }
+    case 'file':
+      return { kind: 'provider-file', id: text(source, 'file_id', at) }
+    case 'text':
+      return { kind: 'base64', mediaType: 'text/plain', data: base64(text(source, 'data', at)) }
+    case 'content':
+      return { kind: 'base64', mediaType: 'text/plain', data: base64(textsIn(source['content'])) }
+    default:
+      throw new GatewayError('invalid_request', { message: `${at}: the source cannot be read`, param: at })
+  }
+}
+
+/** A found page as text: where it is from, then what it says. */
+function searchResultText(block: ClientBlock): string {
+  const head = [block['title'], block['source']].filter((value) => typeof value === 'string')
+  return [...head, textsIn(block['content'])].join('\n')
+}
+
+function textsIn(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((block) => (isObject(block) ? block['text'] : undefined))
+    .filter((value) => typeof value === 'string')
+    .join('\n')
+}
+
+function base64(words: string): string {
+  return Buffer.from(words, 'utf8').toString('base64')
+}
+
+function text(of: Record<string, unknown>, field: string, param: string): string {
+  const value = of[field]
+  if (typeof value === 'string') return value
+  throw new GatewayError('invalid_request', {
+    message: `${param}.${field}: Input should be a valid string`,
+    param: `${param}.${field}`,
+  })
+}

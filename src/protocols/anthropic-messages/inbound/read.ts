@@ -1,0 +1,183 @@
+// A checked Messages request in the words of the conversation. Runs only when somebody asks for it.
+
+import type {
+  ChatRequest,
+  FunctionTool,
+  JsonObject,
+  Labels,
+  Message,
+  Reasoning,
+  ResponseFormat,
+  Sampling,
+  ToolChoice,
+} from '../../../conversation/request.ts'
+import type { ClientFields, Placed } from '../../client-fields.ts'
+import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
+import { type ClientContent, gatewayFields, type MessagesRequest } from './schema.ts'
+
+/** Takes a body that `messagesRequest` accepts. Throws GatewayError for a block whose source cannot be read. */
+export function readRequest(body: MessagesRequest): ChatRequest {
+  const { functions, others } = readTools(body)
+  return {
+    messages: readMessages(body).map(({ message }) => message),
+    tools: functions,
+    toolChoice: readToolChoice(body),
+    parallelToolCalls: body.tool_choice?.disable_parallel_tool_use === true ? false : undefined,
+    maxOutputTokens: body.max_tokens,
+    sampling: readSampling(body),
+    reasoning: readReasoning(body),
+    responseFormat: readResponseFormat(body),
+    stream: body.stream === true,
+    labels: readLabels(body),
+    rest: readRest(body, others),
+  }
+}
+
+/** What clients of this protocol call their fields. */
+export function fieldsOf(body: MessagesRequest): ClientFields {
+  return { messages: () => readMessages(body).map(({ field }) => field), names, dotted: true }
+}
+
+const names: Readonly<Record<string, string>> = {
+  parallel_tool_calls: 'tool_choice.disable_parallel_tool_use',
+  reasoning: 'thinking',
+  response_format: 'output_config.format',
+  stop: 'stop_sequences',
+  user: 'metadata.user_id',
+}
+
+function readMessages(body: MessagesRequest): Placed[] {
+  const said = body.messages.flatMap(({ role, content }, index): Placed[] => {
+    const field = `messages.${index}`
+    return readTurn(role, content, `${field}.content`).map((message) => ({ message, field }))
+  })
+  if (body.system == null) return said
+  return [
+    { message: { role: 'system', content: readParts(body.system, 'system') }, field: 'system' },
+    ...said,
+  ]
+}
+
+function readTurn(
+  role: MessagesRequest['messages'][number]['role'],
+  content: ClientContent,
+  param: string,
+): Message[] {
+  if (role === 'assistant') return [readAssistant(content, param)]
+  return role === 'system' ? [{ role, content: readParts(content, param) }] : readUser(content, param)
+}
+
+function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: JsonObject[] } {
+  const functions: FunctionTool[] = []
+  const others: JsonObject[] = []
+  for (const tool of body.tools ?? []) {
+    if ((tool.type != null && tool.type !== 'custom') || tool.name == null) {
+      others.push(tool as JsonObject)
+      continue
+    }
+    functions.push({
+      name: tool.name,
+      description: tool.description ?? undefined,
+      parameters: (tool.input_schema as JsonObject | null | undefined) ?? undefined,
+      strict: tool.strict ?? undefined,
+      cache: readMark(tool.cache_control),
+    })
+  }
+  return { functions, others }
+}
+
+function readToolChoice(body: MessagesRequest): ToolChoice | undefined {
+  const choice = body.tool_choice
+  switch (choice?.type) {
+    case undefined:
+      return undefined
+    case 'any':
+      return { kind: 'required' }
+    case 'tool':
+      return { kind: 'function', name: choice.name ?? '' }
+    default:
+      return { kind: choice!.type }
+  }
+}
+
+function readSampling(body: MessagesRequest): Sampling {
+  return {
+    ...(body.temperature == null ? {} : { temperature: body.temperature }),
+    ...(body.top_p == null ? {} : { topP: body.top_p }),
+    ...(body.top_k == null ? {} : { topK: body.top_k }),
+    ...(body.stop_sequences == null ? {} : { stop: body.stop_sequences }),
+  }
+}
+
+const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
+
+/** An effort of `output_config`; undefined for none, and for one that is not known here. */
+export function effortIn(value: unknown): Reasoning['effort'] {
+  return efforts.has(value) ? (value as Reasoning['effort']) : undefined
+}
+
+function readReasoning(body: MessagesRequest): Reasoning | undefined {
+  const { thinking } = body
+  if (thinking == null) return undefined
+  if (thinking.type === 'disabled') return { enabled: false }
+  const effort = effortIn(body.output_config?.effort)
+  return {
+    enabled: true,
+    ...(thinking.budget_tokens === undefined ? {} : { maxTokens: thinking.budget_tokens }),
+    ...(effort === undefined ? {} : { effort }),
+    ...(thinking.display === 'omitted' ? { exclude: true } : {}),
+  }
+}
+
+function readResponseFormat(body: MessagesRequest): ResponseFormat | undefined {
+  const format = body.output_config?.format ?? body.output_format
+  if (format?.type !== 'json_schema' || format.schema === undefined) return undefined
+  return {
+    kind: 'json-schema',
+    name: 'answer',
+    description: undefined,
+    schema: format.schema as JsonObject,
+    strict: true,
+  }
+}
+
+function readLabels(body: MessagesRequest): Labels {
+  const user = body.metadata?.user_id
+  const tier = body.service_tier
+  return {
+    ...(user == null ? {} : { user }),
+    ...(tier == null ? {} : { serviceTier: tier === 'standard_only' ? 'default' : tier }),
+  }
+}
+
+const readFields = new Set([
+  ...gatewayFields,
+  'model',
+  'max_tokens',
+  'messages',
+  'system',
+  'tools',
+  'tool_choice',
+  'output_config',
+  'output_format',
+  'stop_sequences',
+  'stream',
+  'temperature',
+  'top_p',
+  'top_k',
+  'metadata',
+  'service_tier',
+])
+
+/** Everything else as it is; `thinking` too, which only Anthropic reads in its own words. */
+function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
+  const entries = Object.entries(body as JsonObject).filter(
+    ([field, value]) => !readFields.has(field) && value !== null,
+  )
+  const { format: _, ...config } = body.output_config ?? {}
+  return {
+    ...Object.fromEntries(entries),
+    ...(Object.keys(config).length === 0 ? {} : { output_config: config as JsonObject }),
+    ...(otherTools.length === 0 ? {} : { tools: otherTools }),
+  }
+}

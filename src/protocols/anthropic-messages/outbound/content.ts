@@ -1,0 +1,113 @@
+// Parts of a message as content blocks of the wire.
+
+import type { ContentPart, JsonObject, MediaSource } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { isBlank } from '../../lowering.ts'
+import { cacheControl } from './schema.ts'
+
+type Part<K extends ContentPart['kind']> = Extract<ContentPart, { kind: K }>
+
+/**
+ * The blocks of these parts, in order. Blank text is left out: the API refuses it, and it says nothing.
+ * `param` names the message in errors. Throws GatewayError `unsupported_parameter` for media Claude cannot take.
+ */
+export function blocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
+  return parts.flatMap((part): JsonObject[] => {
+    switch (part.kind) {
+      case 'text':
+        return isBlank(part.text) ? [] : [{ type: 'text', text: part.text, ...cacheControl(part.cache) }]
+      case 'refusal':
+        return isBlank(part.text) ? [] : [{ type: 'text', text: part.text }]
+      case 'image':
+        return [imageBlock(part, param)]
+      case 'file':
+        return [fileBlock(part, param)]
+      case 'audio':
+      case 'video':
+        throw new GatewayError('unsupported_parameter', {
+          message: `This model's provider takes no ${part.kind}.`,
+          param,
+        })
+      default:
+        return part satisfies never
+    }
+  })
+}
+
+/** The text of parts that may hold nothing else (system messages). Throws for any other kind of part. */
+export function textBlocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
+  const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  if (other !== undefined) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `This model's provider takes only text here, not ${other.kind}.`,
+      param,
+    })
+  }
+  return blocksOf(parts, param)
+}
+
+const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
+
+function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): JsonObject {
+  const told = mediaTypeOf(source)
+  // Clients write the ending of a file's name for its type.
+  const mediaType = told === 'image/jpg' ? 'image/jpeg' : told
+  if (mediaType !== undefined && !imageTypes.has(mediaType)) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `This model's provider takes JPEG, PNG, GIF and WebP images, not ${mediaType}.`,
+      param,
+    })
+  }
+  const wire = sourceOf(source)
+  return {
+    type: 'image',
+    source: mediaType === undefined ? wire : { ...wire, media_type: mediaType },
+    ...cacheControl(cache),
+  }
+}
+
+/** The type of bytes, in small letters and without parameters; what lies elsewhere has none here. */
+function mediaTypeOf(source: MediaSource): string | undefined {
+  return source.kind === 'base64' ? source.mediaType.split(';')[0]!.trim().toLowerCase() : undefined
+}
+
+function fileBlock(part: Part<'file'>, param: string): JsonObject {
+  const { source } = part
+  const mediaType = mediaTypeOf(source)
+  if (mediaType?.startsWith('image/')) return imageBlock(part, param)
+  return {
+    type: 'document',
+    source: documentSource(source, mediaType, param),
+    ...(part.filename === undefined ? {} : { title: part.filename }),
+    ...cacheControl(part.cache),
+  }
+}
+
+function documentSource(source: MediaSource, mediaType: string | undefined, param: string): JsonObject {
+  if (source.kind !== 'base64' || mediaType === 'application/pdf') return sourceOf(source)
+  if (mediaType?.startsWith('text/') || mediaType === 'application/json') {
+    // The document block takes text as it is, and calls all of it plain.
+    return {
+      type: 'text',
+      media_type: 'text/plain',
+      data: Buffer.from(source.data, 'base64').toString('utf8'),
+    }
+  }
+  throw new GatewayError('unsupported_parameter', {
+    message: `This model's provider takes PDF, text and image files, not ${source.mediaType}.`,
+    param,
+  })
+}
+
+function sourceOf(source: MediaSource): JsonObject {
+  switch (source.kind) {
+    case 'url':
+      return { type: 'url', url: source.url }
+    case 'base64':
+      return { type: 'base64', media_type: source.mediaType, data: source.data }
+    case 'provider-file':
+      return { type: 'file', file_id: source.id }
+    default:
+      return source satisfies never
+  }
+}

@@ -1,0 +1,21 @@
+// Anthropic's Messages protocol, spoken to a provider.
+
+import type { Outbound } from '../../protocol.ts'
+import { chunkParser } from './bedrock-chunks.ts'
+import { faultOf } from './fault.ts'
+import { lower } from './lower.ts'
+import { parseWhole, streamParser } from './stream.ts'
+import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
+
+export const outbound: Outbound<AnthropicQuirks> = {
+  id: 'anthropic-messages',
+  framing: 'sse',
+  framingFor: ({ quirks }) => quirks.framing,
+  defaultQuirks,
+  inlinesUrls: true,
+  readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
+  lower,
+  whole: parseWhole,
+  parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
+  fault: faultOf,
+}

@@ -1,0 +1,152 @@
+// What Anthropic's Messages protocol looks like on the wire, and what a provider that speaks it may vary.
+
+import { z } from 'zod'
+import type { CacheMark, JsonObject } from '../../../conversation/request.ts'
+import type { ModelTraits } from '../../claude/models.ts'
+
+/** How a host of Claude deviates from Anthropic's own API. */
+export interface AnthropicQuirks {
+  /** Appended to the base URL; `{model}` stands for the model's name, which then is not in the body. */
+  readonly path: string
+  /** The same for streamed answers, where the host has another address for them. */
+  readonly streamPath: string
+  /** The version of the protocol: `2023-06-01`, `vertex-2023-10-16`, `bedrock-2023-05-31`. */
+  readonly version: string
+  /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
+  readonly versionIn: 'header' | 'body'
+  /** Whether a streamed answer is told by `stream: true`, or by its path alone. */
+  readonly streamIn: 'body' | 'path'
+  /** How streamed answers come; in Amazon's framing each event is wrapped once more. */
+  readonly framing: 'sse' | 'aws-event-stream'
+  /** Beta features to ask for with every request. */
+  readonly betas: readonly string[]
+  /** Whether it is asked for the beta features that clients ask for; the clouds refuse names they do not know. */
+  readonly takesBetas: boolean
+  /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
+  readonly defaultMaxTokens: number
+  /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
+  readonly readsUrls: boolean
+  /** What this host's models do otherwise than their names say. */
+  readonly traits: Partial<ModelTraits>
+}
+
+export const defaultQuirks: AnthropicQuirks = {
+  path: '/messages',
+  streamPath: '/messages',
+  version: '2023-06-01',
+  versionIn: 'header',
+  streamIn: 'body',
+  framing: 'sse',
+  betas: [],
+  takesBetas: true,
+  // What every model of this protocol can write, the oldest included.
+  defaultMaxTokens: 4096,
+  readsUrls: true,
+  traits: {},
+}
+
+/** The format name of reasoning details that only this protocol can take back. */
+export const reasoningFormat = 'anthropic-claude-v1'
+
+/** The id that marks a `reasoning.summary` detail as a compaction block, to be rebuilt as one. */
+export const compactionId = 'compaction'
+
+/**
+ * The tool that carries an answer of a given JSON schema on models without native structured output. The parser
+ * knows only the answer, not the request: a call of a tool with this name is the answer's text.
+ */
+export const answerTool = 'weir_structured_answer'
+
+/** A cache mark as the wire writes it; five minutes is the protocol's default and needs no word. */
+export function cacheControl(mark: CacheMark | undefined): JsonObject {
+  if (mark === undefined) return {}
+  return { cache_control: mark.ttl === '1h' ? { type: 'ephemeral', ttl: '1h' } : { type: 'ephemeral' } }
+}
+
+// ---- answers ----------------------------------------------------------------------------------------------
+// Loose on purpose: a field that is missing or of another type must not lose the rest of the answer.
+
+const counter = z.number().nullish().catch(undefined)
+
+const countersSchema = z.object({
+  input_tokens: counter,
+  output_tokens: counter,
+  cache_read_input_tokens: counter,
+  cache_creation_input_tokens: counter,
+  cache_creation: z
+    .object({ ephemeral_5m_input_tokens: counter, ephemeral_1h_input_tokens: counter })
+    .nullish()
+    .catch(undefined),
+  output_tokens_details: z.object({ thinking_tokens: counter }).nullish().catch(undefined),
+})
+
+const usageSchema = countersSchema.extend({
+  server_tool_use: z.object({ web_search_requests: counter }).nullish().catch(undefined),
+  iterations: z.array(countersSchema).nullish().catch(undefined),
+  service_tier: z.string().nullish().catch(undefined),
+})
+
+export type WireUsage = z.infer<typeof usageSchema>
+export type WireCounters = z.infer<typeof countersSchema>
+
+const text = z.string().catch('')
+const usage = usageSchema.nullish().catch(undefined)
+
+/** One block of content. `type` decides which of the fields matter. */
+const blockSchema = z.object({
+  type: z.string(),
+  text,
+  thinking: text,
+  signature: text,
+  data: text,
+  id: text,
+  name: text,
+  input: z.unknown().optional(),
+  content: z.unknown().optional(),
+  citations: z.array(z.unknown()).nullish().catch(undefined),
+})
+
+export type WireBlock = z.infer<typeof blockSchema>
+
+export const citationSchema = z.object({
+  type: z.string(),
+  url: z.string().nullish().catch(undefined),
+  source: z.string().nullish().catch(undefined),
+  title: z.string().nullish().catch(undefined),
+})
+
+const stopDetails = z
+  .object({ explanation: z.string().nullish().catch(undefined) })
+  .nullish()
+  .catch(undefined)
+
+export type StopDetails = z.infer<typeof stopDetails>
+
+export const messageSchema = z.object({
+  type: z.literal('message').optional(),
+  id: z.string().optional().catch(undefined),
+  model: z.string().optional().catch(undefined),
+  content: z.array(z.unknown()),
+  stop_reason: z.string().nullish().catch(undefined),
+  stop_details: stopDetails,
+  usage,
+})
+
+const name = z.string().optional().catch(undefined)
+
+/**
+ * The events of a stream, by type, but for the deltas and stops of blocks: those are too many for a schema. An event
+ * of another type is ignored, as the protocol asks.
+ */
+export const eventSchemas = {
+  message_start: z.object({ message: z.object({ id: name, model: name, usage }) }),
+  content_block_start: z.object({ index: z.number(), content_block: blockSchema }),
+  message_delta: z.object({
+    delta: z
+      .object({ stop_reason: z.string().nullish().catch(undefined), stop_details: stopDetails })
+      .catch({ stop_reason: undefined, stop_details: undefined }),
+    usage,
+  }),
+  message_stop: z.object({}),
+  error: z.object({ error: z.object({ type: z.string().optional(), message: z.string().optional() }) }),
+} as const

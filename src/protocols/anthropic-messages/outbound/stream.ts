@@ -1,0 +1,357 @@
+// Anthropic's answers as events: a state machine over stream events, and whole messages fed through it.
+
+import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../../content-blocks.ts'
+import { fault } from '../../faults.ts'
+import { isJson, isObject, parseJson } from '../../json.ts'
+import type { StreamParser } from '../../protocol.ts'
+import type { Frame } from '../../framing/sse.ts'
+import { stateParser } from '../../state-parser.ts'
+import { webAnnotations } from './citations.ts'
+import { faultOfEvent } from './fault.ts'
+import {
+  answerTool,
+  compactionId,
+  eventSchemas,
+  messageSchema,
+  reasoningFormat,
+  type StopDetails,
+  type WireBlock,
+  type WireUsage,
+} from './schema.ts'
+import { eventsOfCompletion } from './text-completion.ts'
+import { mergeUsage, usageOf } from './usage.ts'
+
+/** A content block that has started and not stopped. */
+type OpenBlock =
+  | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
+  | { readonly kind: 'reasoning'; readonly index: number }
+  | { readonly kind: 'call'; readonly call: number; readonly json: string; readonly input: unknown }
+  /** A call of the tool that carries a structured answer: its arguments are the text. */
+  | { readonly kind: 'answer'; readonly json: string; readonly input: unknown }
+  /** What the provider's own tools did: not the client's to answer. */
+  | { readonly kind: 'foreign' }
+
+interface ParserState extends BlockState<OpenBlock> {
+  readonly ended: boolean
+  readonly reasonings: number
+  readonly usage: WireUsage | undefined
+  readonly stopReason: string | undefined
+}
+
+type Step = readonly [ParserState, readonly ChatEvent[]]
+
+const initialState: ParserState = {
+  ended: false,
+  open: {},
+  textLength: 0,
+  calls: 0,
+  reasonings: 0,
+  brokenCall: false,
+  usage: undefined,
+  stopReason: undefined,
+}
+
+/** Parses the stream of one answer. A stream without `message_stop` ends in an error of kind `cut`. */
+export function streamParser(): StreamParser {
+  return stateParser(
+    initialState,
+    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message_stop') }],
+  )
+}
+
+/** A whole message as the events that the same answer would have streamed. */
+export function parseWhole(body: unknown): readonly ChatEvent[] {
+  const failure = eventSchemas.error.safeParse(body)
+  if (failure.success) {
+    return [{ kind: 'error', fault: faultOfEvent(failure.data.error.type, failure.data.error.message) }]
+  }
+  const message = messageSchema.safeParse(body)
+  const completion = eventsOfCompletion(body)
+  if (completion !== undefined) return eventsOf(completion)
+  if (!message.success) {
+    return [{ kind: 'error', fault: fault('broken', 'the answer is not a message of this protocol') }]
+  }
+  const { id, model, content, usage, stop_reason, stop_details } = message.data
+  return eventsOf([
+    { type: 'message_start', message: { id, model, usage } },
+    ...content.flatMap((block, index) => [
+      { type: 'content_block_start', index, content_block: block },
+      { type: 'content_block_stop', index },
+    ]),
+    { type: 'message_delta', delta: { stop_reason, stop_details } },
+    { type: 'message_stop' },
+  ])
+}
+
+/** What these events of a stream that has just begun mean together. */
+function eventsOf(wire: readonly unknown[]): readonly ChatEvent[] {
+  return stepAll(initialState, wire)[1]
+}
+
+function stepAll(before: ParserState, wire: readonly unknown[]): Step {
+  let state = before
+  const events: ChatEvent[] = []
+  for (const event of wire) {
+    const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, event)
+    state = next
+    events.push(...made)
+  }
+  return [state, events]
+}
+
+function stepFrame(state: ParserState, frame: Frame): Step {
+  if (frame.data === '' || frame.data === '[DONE]') return [state, []]
+  const event = parseJson(frame.data)
+  return event === undefined ? fail(state, 'a stream event is not JSON') : stepEvent(state, event)
+}
+
+function stepEvent(state: ParserState, event: unknown): Step {
+  const type = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined
+  switch (type) {
+    case 'message_start': {
+      const told = eventSchemas.message_start.safeParse(event)
+      if (!told.success) return fail(state, 'message_start has no message')
+      const { id, model, usage } = told.data.message
+      const [next, counted] = withUsage(state, usage)
+      return [next, [{ kind: 'message-start', id, model }, ...counted]]
+    }
+    case 'content_block_start': {
+      const told = eventSchemas.content_block_start.safeParse(event)
+      return told.success
+        ? startBlock(state, told.data.index, told.data.content_block)
+        : fail(state, 'content_block_start has no block')
+    }
+    case 'content_block_delta': {
+      // Nearly every event is one of these, so it is read field by field instead of by a schema.
+      const { index, delta } = event as JsonObject
+      return isIndex(index) && isObject(delta) && typeof delta.type === 'string'
+        ? addDelta(state, index, delta)
+        : fail(state, 'content_block_delta has no delta')
+    }
+    case 'content_block_stop': {
+      const { index } = event as JsonObject
+      return isIndex(index) ? stopBlock(state, index) : [state, []]
+    }
+    case 'message_delta': {
+      const told = eventSchemas.message_delta.safeParse(event)
+      if (!told.success) return fail(state, 'message_delta cannot be read')
+      const [next, counted] = withUsage(state, told.data.usage)
+      const { stop_reason, stop_details } = told.data.delta
+      return [{ ...next, stopReason: stop_reason ?? next.stopReason }, [...refusal(stop_details), ...counted]]
+    }
+    case 'message_stop':
+      return finish(state)
+    case 'error': {
+      const told = eventSchemas.error.safeParse(event)
+      const fault = told.success
+        ? faultOfEvent(told.data.error.type, told.data.error.message)
+        : faultOfEvent(undefined, undefined)
+      return [{ ...state, ended: true }, [{ kind: 'error', fault }]]
+    }
+    case undefined:
+    case 'completion': {
+      const wire = eventsOfCompletion(event)
+      return wire === undefined ? fail(state, 'a stream event has no type') : stepAll(state, wire)
+    }
+    default:
+      // `ping`, and whatever the protocol adds next: its versioning promise is that new events can be ignored.
+      return [state, []]
+  }
+}
+
+function withUsage(state: ParserState, told: WireUsage | null | undefined): Step {
+  if (!told) return [state, []]
+  const usage = mergeUsage(state.usage, told)
+  if (usage === undefined) return [state, []]
+  return [{ ...state, usage }, [{ kind: 'usage', usage: usageOf(usage) }]]
+}
+
+function startBlock(state: ParserState, index: number, block: WireBlock): Step {
+  switch (block.type) {
+    case 'text': {
+      const open: OpenBlock = { kind: 'text', start: state.textLength, citations: block.citations ?? [] }
+      return addText(withOpen(state, index, open), block.text)
+    }
+    case 'thinking': {
+      const [next, at] = openReasoning(state, index)
+      // A block whose text is withheld still has a signature, and goes back with both.
+      const told = block.thinking !== '' || block.signature !== ''
+      return [next, told ? [thinking(at, block.thinking, block.signature)] : []]
+    }
+    case 'redacted_thinking': {
+      const [next, at] = openReasoning(state, index)
+      return [next, [reasoning({ type: 'reasoning.encrypted', index: at, data: block.data })]]
+    }
+    case 'compaction': {
+      const [next, at] = openReasoning(state, index)
+      return [next, typeof block.content === 'string' ? [compaction(at, block.content)] : []]
+    }
+    case 'tool_use': {
+      if (block.name === answerTool) {
+        return [withOpen(state, index, { kind: 'answer', json: '', input: block.input }), []]
+      }
+      if (block.id === '' || block.name === '') return fail(state, 'a tool call has no id or no name')
+      const call = state.calls
+      const next = withOpen(state, index, { kind: 'call', call, json: '', input: block.input })
+      return [
+        { ...next, calls: call + 1 },
+        [
+          {
+            kind: 'tool-call-start',
+            choice: 0,
+            call,
+            id: block.id,
+            name: block.name,
+            thoughtSignature: undefined,
+          },
+        ],
+      ]
+    }
+    default:
+      return [withOpen(state, index, { kind: 'foreign' }), []]
+  }
+}
+
+function addDelta(state: ParserState, index: number, delta: JsonObject): Step {
+  switch (delta.type) {
+    case 'text_delta':
+      return addText(state, text(delta.text))
+    case 'input_json_delta':
+      return addInput(state, index, text(delta.partial_json))
+    case 'thinking_delta':
+      return addThinking(state, index, text(delta.thinking), '')
+    case 'signature_delta':
+      return addThinking(state, index, '', text(delta.signature))
+    case 'compaction_delta': {
+      const open = state.open[index]
+      if (open?.kind !== 'reasoning' || typeof delta.content !== 'string') return [state, []]
+      return [state, [compaction(open.index, delta.content)]]
+    }
+    case 'citations_delta': {
+      const open = state.open[index]
+      if (open?.kind !== 'text') return [state, []]
+      return [withOpen(state, index, { ...open, citations: [...open.citations, delta.citation] }), []]
+    }
+    default:
+      return [state, []]
+  }
+}
+
+function addInput(state: ParserState, index: number, piece: string): Step {
+  const open = state.open[index]
+  if (piece === '' || (open?.kind !== 'call' && open?.kind !== 'answer')) return [state, []]
+  const next = withOpen(state, index, { ...open, json: open.json + piece })
+  if (open.kind === 'answer') return addText(next, piece)
+  return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: piece }]]
+}
+
+function addThinking(state: ParserState, index: number, piece: string, signature: string): Step {
+  const open = state.open[index]
+  if (open?.kind !== 'reasoning' || (piece === '' && signature === '')) return [state, []]
+  return [state, [thinking(open.index, piece, signature)]]
+}
+
+function stopBlock(state: ParserState, index: number): Step {
+  const open = state.open[index]
+  if (open === undefined) return [state, []]
+  const { [index]: _, ...others } = state.open
+  const closed = { ...state, open: others }
+  switch (open.kind) {
+    case 'text':
+      // A citation comes before the text it is for, so its stretch is known only when the block is complete.
+      return [
+        closed,
+        webAnnotations(open.citations, open.start, state.textLength).map((annotation) => ({
+          kind: 'annotation',
+          choice: 0,
+          annotation,
+        })),
+      ]
+    case 'call': {
+      if (open.json !== '') return [{ ...closed, brokenCall: closed.brokenCall || !isJson(open.json) }, []]
+      return [
+        closed,
+        [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: inputText(open.input) }],
+      ]
+    }
+    case 'answer':
+      return open.json === '' ? addText(closed, inputText(open.input)) : [closed, []]
+    default:
+      return [closed, []]
+  }
+}
+
+function finish(state: ParserState): Step {
+  if (state.stopReason === undefined) return fail(state, 'the answer ended without a stop reason')
+  return [
+    { ...state, ended: true },
+    [
+      {
+        kind: 'choice-finish',
+        choice: 0,
+        reason: finishReasonOf(finishReasons[state.stopReason] ?? 'stop', state),
+        native: state.stopReason,
+      },
+      { kind: 'finish' },
+    ],
+  ]
+}
+
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'stop',
+  // The provider's own tools took too long for one answer; the native reason tells a client that it may go on.
+  pause_turn: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  refusal: 'content_filter',
+}
+
+// ---- pieces -----------------------------------------------------------------------------------------------
+
+function isIndex(value: unknown): value is number {
+  return Number.isFinite(value)
+}
+
+/** A text field of a delta; one that is missing or of another type loses nothing else. */
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function fail(state: ParserState, message: string): Step {
+  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+}
+
+function openReasoning(state: ParserState, index: number): readonly [ParserState, number] {
+  const at = state.reasonings
+  return [{ ...withOpen(state, index, { kind: 'reasoning', index: at }), reasonings: at + 1 }, at]
+}
+
+/** Why the model declined, where it says so. */
+function refusal(details: StopDetails): readonly ChatEvent[] {
+  const text = details?.explanation
+  return text ? [{ kind: 'refusal-delta', choice: 0, text }] : []
+}
+
+type ReasoningEvent = Extract<ChatEvent, { kind: 'reasoning-delta' }>
+
+function reasoning(detail: Omit<ReasoningEvent['detail'], 'format'>): ReasoningEvent {
+  return { kind: 'reasoning-delta', choice: 0, detail: { ...detail, format: reasoningFormat } }
+}
+
+function thinking(index: number, text: string, signature: string): ReasoningEvent {
+  return reasoning({ type: 'reasoning.text', index, text, ...(signature === '' ? {} : { signature }) })
+}
+
+function compaction(index: number, summary: string): ReasoningEvent {
+  return reasoning({ type: 'reasoning.summary', index, id: compactionId, summary })
+}
+
+function inputText(input: unknown): string {
+  return typeof input === 'object' && input !== null ? JSON.stringify(input) : '{}'
+}

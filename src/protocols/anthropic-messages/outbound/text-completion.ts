@@ -1,0 +1,20 @@
+// The protocol before this one, in which Claude 2 and Claude Instant still answer at Amazon: a text and why it ended.
+
+import type { JsonObject } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
+
+/**
+ * The events that the same answer would have been, for a whole completion or a piece of a streamed one; undefined for
+ * anything else. Only Amazon's streams count tokens, in the metrics of their last piece.
+ */
+export function eventsOfCompletion(value: unknown): readonly JsonObject[] | undefined {
+  if (!isObject(value) || typeof value['completion'] !== 'string') return undefined
+  const { completion, stop_reason } = value
+  const text = { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: completion } }
+  if (typeof stop_reason !== 'string') return [text]
+  const metrics = value['amazon-bedrock-invocationMetrics']
+  const usage = isObject(metrics)
+    ? { input_tokens: metrics['inputTokenCount'] ?? null, output_tokens: metrics['outputTokenCount'] ?? null }
+    : null
+  return [text, { type: 'message_delta', delta: { stop_reason }, usage }, { type: 'message_stop' }]
+}

@@ -1,0 +1,266 @@
+// A conversation as the API wants it: one system prompt, user and assistant in turn, every call answered.
+
+import type {
+  AssistantMessage,
+  Json,
+  JsonObject,
+  Message,
+  ReasoningDetail,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { isObject, parseJson } from '../../json.ts'
+import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
+import { blocksOf, textBlocksOf } from './content.ts'
+import type { ModelTraits } from '../../claude/models.ts'
+import { cacheControl, compactionId, reasoningFormat } from './schema.ts'
+import { ToolIds } from '../../claude/tool-ids.ts'
+
+export interface Turn {
+  readonly role: 'user' | 'assistant'
+  readonly content: JsonObject[]
+}
+
+export interface Conversation {
+  readonly system: Json | undefined
+  readonly turns: readonly Turn[]
+}
+
+/** The calls of the assistant's last turn that wait for results: the client's id to the wire's. */
+type Pending = ReadonlyMap<string, string>
+
+/**
+ * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
+ * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back.
+ */
+export function conversationOf(
+  messages: readonly Message[],
+  compaction: boolean,
+  { prefill }: Pick<ModelTraits, 'prefill'>,
+  warn: Warn,
+): Conversation {
+  const ids = new ToolIds(messages, Number.POSITIVE_INFINITY)
+  const system: JsonObject[] = []
+  const turns: Turn[] = []
+  let pending: Pending = new Map()
+  let said: { message: Message; param: string }[] = []
+
+  const closeUserTurn = () => {
+    const content = userContent(said, pending, warn)
+    if (content.length > 0) append(turns, 'user', content)
+    said = []
+    pending = new Map()
+  }
+  messages.forEach((message, index) => {
+    const param = `messages[${index}]`
+    warnOfName(message, param, warn)
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        system.push(...textBlocksOf(message.content, `${param}.content`))
+        return
+      case 'user':
+      case 'tool':
+        said.push({ message, param })
+        return
+      case 'assistant': {
+        closeUserTurn()
+        pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
+        const content = assistantContent(message, pending, { param, compaction, warn })
+        if (content.length > 0) append(turns, 'assistant', content)
+        return
+      }
+      default:
+        message satisfies never
+    }
+  })
+  closeUserTurn()
+  return finished(system, turns, prefill, warn)
+}
+
+function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
+  const last = turns.at(-1)
+  if (last?.role === role) last.content.push(...content)
+  else turns.push({ role, content })
+}
+
+function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: Warn): Conversation {
+  if (turns.length === 0) {
+    if (system.length === 0) {
+      throw new GatewayError('invalid_request', { message: 'No message has any content.', param: 'messages' })
+    }
+    warn('messages', 'A system message alone is sent as the user: the provider demands a user message.')
+    return { system: undefined, turns: [{ role: 'user', content: system }] }
+  }
+  const last = turns.at(-1)!
+  if (last.role === 'assistant' && !prefill) {
+    warn('messages', `This model does not go on with its own message: the user says "${goOn}" after it.`)
+    return {
+      system: systemOf(system),
+      turns: [...turns, { role: 'user', content: [{ type: 'text', text: goOn }] }],
+    }
+  }
+  const end = last.content.at(-1)!
+  // The API refuses an answer to continue that ends in white space.
+  if (last.role === 'assistant' && typeof end.text === 'string') {
+    last.content[last.content.length - 1] = { ...end, text: end.text.trimEnd() }
+  }
+  return { system: systemOf(system), turns }
+}
+
+/** What the user is made to say after an assistant's message that the model may not go on with. */
+export const goOn = 'Continue.'
+
+/** One string, as plain as the client's, unless a cache mark must stay at its block. */
+function systemOf(blocks: readonly JsonObject[]): Json | undefined {
+  if (blocks.length === 0) return undefined
+  if (blocks.some((block) => 'cache_control' in block)) return [...blocks]
+  return blocks.map((block) => block.text).join('\n')
+}
+
+// ---- user -------------------------------------------------------------------------------------------------
+
+/** Results first, all of them and one for each call, then what the user said. */
+function userContent(
+  said: readonly { message: Message; param: string }[],
+  pending: Pending,
+  warn: Warn,
+): JsonObject[] {
+  const results = new Map<string, JsonObject>()
+  const words: JsonObject[] = []
+  for (const { message, param } of said) {
+    if (message.role !== 'tool') {
+      words.push(...blocksOf(message.content, `${param}.content`))
+      continue
+    }
+    const id = pending.get(message.toolCallId)
+    if (id === undefined) {
+      throw new GatewayError('invalid_request', {
+        message: `No tool call with the id ${JSON.stringify(message.toolCallId)} precedes this result.`,
+        param: `${param}.tool_call_id`,
+      })
+    }
+    results.set(id, resultBlock(message, id, results.get(id), `${param}.content`))
+  }
+  for (const [given, id] of pending) {
+    if (results.has(id)) continue
+    warn('messages', `The tool call ${JSON.stringify(given)} has no result; the model is told so.`)
+    results.set(id, {
+      type: 'tool_result',
+      tool_use_id: id,
+      content: 'This call was not answered.',
+      is_error: true,
+    })
+  }
+  return [...results.values(), ...words]
+}
+
+/** A result; a second one for the same call is added to the first, because the API takes only one. */
+function resultBlock(
+  message: ToolMessage,
+  id: string,
+  before: JsonObject | undefined,
+  param: string,
+): JsonObject {
+  const mark = message.content.findLast((part) => 'cache' in part && part.cache !== undefined)
+  const content = blocksOf(message.content, param).map(unmarked)
+  const all = [...(Array.isArray(before?.content) ? before.content : []), ...content]
+  return {
+    type: 'tool_result',
+    tool_use_id: id,
+    ...(all.length === 0 ? {} : { content: all }),
+    ...(message.isError || before?.is_error === true ? { is_error: true } : {}),
+    // A mark inside the result is one for its block: only blocks of the message itself can carry it.
+    ...(mark !== undefined && 'cache' in mark ? cacheControl(mark.cache) : {}),
+  }
+}
+
+function unmarked(block: JsonObject): JsonObject {
+  const copy = { ...block }
+  delete copy.cache_control
+  return copy
+}
+
+// ---- assistant --------------------------------------------------------------------------------------------
+
+interface AssistantContext {
+  readonly param: string
+  readonly compaction: boolean
+  readonly warn: Warn
+}
+
+/** Reasoning first, as the API demands of a turn with calls; then the text; then the calls. */
+function assistantContent(message: AssistantMessage, ids: Pending, context: AssistantContext): JsonObject[] {
+  const { param, warn } = context
+  const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
+  if (media !== undefined) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `This model's provider takes no ${media.kind} in assistant messages.`,
+      param: `${param}.content`,
+    })
+  }
+  const said = [
+    ...blocksOf(message.content, `${param}.content`),
+    ...message.toolCalls.map((call) => ({
+      type: 'tool_use',
+      id: ids.get(call.id)!,
+      name: call.name,
+      input: inputOf(call.arguments, `${param}.tool_calls`, warn),
+      ...cacheControl(call.cache),
+    })),
+  ]
+  const thought = reasoningBlocks(message.reasoning, context)
+  if (said.length > 0 || thought.length === 0) return [...thought, ...said]
+  // The API refuses a turn that ends in thinking.
+  warn(param, 'The message has nothing but reasoning and is left out.')
+  return []
+}
+
+function reasoningBlocks(details: readonly ReasoningDetail[], context: AssistantContext): JsonObject[] {
+  const ordered = details.toSorted((a, b) => a.index - b.index)
+  const blocks = ordered.map((detail) => reasoningBlock(detail, context.compaction))
+  if (blocks.includes(undefined)) {
+    context.warn(
+      `${context.param}.reasoning_details`,
+      'Reasoning that this provider did not sign cannot go back to it and is left out.',
+    )
+  }
+  return blocks.filter((block) => block !== undefined)
+}
+
+/** The block a detail was made of, byte for byte; nothing for what this protocol did not make. */
+function reasoningBlock(detail: ReasoningDetail, compaction: boolean): JsonObject | undefined {
+  if (detail.format !== reasoningFormat) return undefined
+  if (detail.type === 'reasoning.text' && detail.signature) {
+    return { type: 'thinking', thinking: detail.text ?? '', signature: detail.signature }
+  }
+  if (detail.type === 'reasoning.encrypted' && detail.data) {
+    return { type: 'redacted_thinking', data: detail.data }
+  }
+  if (detail.type === 'reasoning.summary' && detail.id === compactionId && compaction) {
+    return { type: 'compaction', content: detail.summary ?? '' }
+  }
+  return undefined
+}
+
+function inputOf(text: string, param: string, warn: Warn): JsonObject {
+  if (isBlank(text)) return {}
+  const input = parseJson(text)
+  if (isObject(input)) return input
+  // The API takes objects only, and the model should see what it wrote.
+  warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
+  return { invalid_arguments: text }
+}
+
+/**
+ * Whether the API would refuse to think here: the assistant turn that it must continue from (the last one, when
+ * it has calls or is to be continued) does not open with the thinking it was made with.
+ */
+export function lostItsThinking(turns: readonly Turn[]): boolean {
+  const at = turns.findLastIndex((turn) => turn.role === 'assistant')
+  const turn = turns[at]
+  if (turn === undefined) return false
+  const continued = at === turns.length - 1 || turn.content.some((block) => block.type === 'tool_use')
+  const first = turn.content.find((block) => block.type !== 'compaction')?.type
+  return continued && first !== 'thinking' && first !== 'redacted_thinking'
+}

@@ -1,0 +1,341 @@
+// Bedrock's answers as events: a state machine over stream events, and whole answers fed through it.
+
+import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import { answerTool, reasoningFormat } from '../anthropic-messages/outbound/schema.ts'
+import { exceptionPrefix } from '../framing/aws-event-stream.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../content-blocks.ts'
+import { fault } from '../faults.ts'
+import { isObject, parseJson } from '../json.ts'
+import type { StreamParser } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
+import { faultOfException } from './fault.ts'
+import {
+  answerSchema,
+  blockSchema,
+  citationSchema,
+  eventSchemas,
+  isClaude,
+  type WireDelta,
+} from './schema.ts'
+import { usageOf } from './usage.ts'
+
+/** What the parser must know of the request. */
+export interface ParseContext {
+  readonly model: string
+  /** The client's names of tools that go by others on the wire. */
+  readonly toolNames: Readonly<Record<string, string>>
+}
+
+type Block =
+  | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
+  | { readonly kind: 'reasoning'; readonly index: number }
+  | { readonly kind: 'call'; readonly call: number; readonly json: string }
+  /** A call of the tool that carries a structured answer: its arguments are the text. */
+  | { readonly kind: 'answer'; readonly json: string }
+  /** What Amazon's own tools did: not the client's to answer. */
+  | { readonly kind: 'foreign' }
+
+interface BedrockState extends BlockState<Block> {
+  readonly ended: boolean
+  readonly reasonings: number
+  /** Where the last block of text began: sources may come after it, in a block of their own without text. */
+  readonly lastText: number
+  readonly stopReason: string | undefined
+  readonly metadata: boolean
+}
+
+type Step = readonly [BedrockState, readonly ChatEvent[]]
+
+const initialState: BedrockState = {
+  ended: false,
+  open: {},
+  textLength: 0,
+  calls: 0,
+  reasonings: 0,
+  brokenCall: false,
+  lastText: 0,
+  stopReason: undefined,
+  metadata: false,
+}
+
+/**
+ * Parses the stream of one answer. The counters come last, in `metadata`: a stream that ends without them is broken
+ * off, for what it cost is not known.
+ */
+export function parserOf(context: ParseContext): StreamParser {
+  return stateParser(
+    initialState,
+    (state, frame) => {
+      if (state.ended) return [state, []]
+      const name = frame.event ?? ''
+      if (!name.startsWith(exceptionPrefix)) return stepEvent(state, name, parseJson(frame.data), context)
+      const error = faultOfException(name.slice(exceptionPrefix.length), frame.data)
+      return [{ ...state, ended: true }, [{ kind: 'error', fault: error }]]
+    },
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before its metadata') }],
+  )
+}
+
+/** A whole answer as the events that the same answer would have streamed. */
+export function parseWhole(body: unknown, context: ParseContext): readonly ChatEvent[] {
+  const answer = answerSchema.safeParse(body).data
+  if (answer === undefined) {
+    return [{ kind: 'error', fault: fault('broken', 'the answer is not one of this protocol') }]
+  }
+  const wire: (readonly [string, unknown])[] = [
+    ['messageStart', {}],
+    ...answer.output.message.content.flatMap(wireEvents),
+    ...(answer.stopReason == null ? [] : [['messageStop', { stopReason: answer.stopReason }] as const]),
+    ['metadata', { usage: answer.usage, serviceTier: answer.serviceTier }],
+  ]
+  let state = initialState
+  const events = wire.flatMap(([name, event]) => {
+    const [next, made] = state.ended ? ([state, []] as const) : stepEvent(state, name, event, context)
+    state = next
+    return made
+  })
+  if (state.ended) return events
+  return [...events, { kind: 'error', fault: fault('broken', 'the answer has no stop reason') }]
+}
+
+/** The events that one block of a whole answer would have been. */
+function wireEvents(raw: unknown, contentBlockIndex: number): (readonly [string, unknown])[] {
+  const block = blockSchema.parse(raw)
+  const deltas: unknown[] = []
+  if (block.text != null) deltas.push({ text: block.text })
+  if (block.reasoningContent) {
+    const { reasoningText, redactedContent } = block.reasoningContent
+    deltas.push({ reasoningContent: { ...reasoningText, redactedContent } })
+  }
+  for (const citation of block.citationsContent?.citations ?? []) deltas.push({ citation })
+  for (const piece of block.citationsContent?.content ?? []) deltas.push({ text: piece.text })
+  if (block.image) deltas.push({ image: block.image })
+  if (block.toolUse?.input !== undefined)
+    deltas.push({ toolUse: { input: JSON.stringify(block.toolUse.input) } })
+  return [
+    ...(block.toolUse
+      ? [['contentBlockStart', { contentBlockIndex, start: { toolUse: block.toolUse } }] as const]
+      : []),
+    ...deltas.map((delta) => ['contentBlockDelta', { contentBlockIndex, delta }] as const),
+    ['contentBlockStop', { contentBlockIndex }],
+  ]
+}
+
+function stepEvent(state: BedrockState, name: string, event: unknown, context: ParseContext): Step {
+  const unreadable = (): Step => failed(state, `${name} cannot be read`)
+  switch (name) {
+    case 'messageStart':
+      return [state, [{ kind: 'message-start', id: undefined, model: undefined }]]
+    case 'contentBlockStart': {
+      const told = eventSchemas.contentBlockStart.safeParse(event).data
+      if (!told) return unreadable()
+      return startBlock(state, told.contentBlockIndex, told.start.toolUse, context)
+    }
+    case 'contentBlockDelta': {
+      const plain = plainText(event)
+      if (plain !== undefined) return addTextAt(state, plain.index, plain.text)
+      const told = eventSchemas.contentBlockDelta.safeParse(event).data
+      return told ? addDelta(state, told.contentBlockIndex, told.delta, context) : unreadable()
+    }
+    case 'contentBlockStop': {
+      const told = eventSchemas.contentBlockStop.safeParse(event).data
+      return told ? stopBlock(state, told.contentBlockIndex) : unreadable()
+    }
+    case 'messageStop': {
+      const told = eventSchemas.messageStop.safeParse(event).data
+      return told ? finish({ ...state, stopReason: told.stopReason }, []) : unreadable()
+    }
+    case 'metadata': {
+      const told = eventSchemas.metadata.safeParse(event).data
+      if (!told) return unreadable()
+      const usage: ChatEvent[] = told.usage
+        ? [{ kind: 'usage', usage: usageOf(told.usage, told.serviceTier?.type) }]
+        : []
+      return finish({ ...state, metadata: true }, usage)
+    }
+    default:
+      return [state, []]
+  }
+}
+
+// ---- blocks -----------------------------------------------------------------------------------------------
+
+interface WireToolUse {
+  readonly toolUseId: string
+  readonly name: string
+  readonly type?: string | null | undefined
+}
+
+function startBlock(
+  state: BedrockState,
+  index: number,
+  toolUse: WireToolUse | undefined,
+  { toolNames }: ParseContext,
+): Step {
+  if (toolUse === undefined || toolUse.type === 'server_tool_use') {
+    return [withOpen(state, index, { kind: 'foreign' }), []]
+  }
+  if (toolUse.name === answerTool) return [withOpen(state, index, { kind: 'answer', json: '' }), []]
+  if (toolUse.toolUseId === '' || toolUse.name === '')
+    return failed(state, 'a tool call has no id or no name')
+  const call = state.calls
+  const start: ChatEvent = {
+    kind: 'tool-call-start',
+    choice: 0,
+    call,
+    id: toolUse.toolUseId,
+    name: toolNames[toolUse.name] ?? toolUse.name,
+    thoughtSignature: undefined,
+  }
+  return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
+}
+
+/** Nearly every event is a delta of text and nothing else: it is read without the schema. */
+function plainText(event: unknown): { readonly index: number; readonly text: string } | undefined {
+  if (!isObject(event) || !isObject(event.delta)) return undefined
+  const { contentBlockIndex: index, delta } = event
+  if (typeof delta.text !== 'string' || Object.keys(delta).length > 1) return undefined
+  // JSON can hold numbers too large to be finite, which the schema refuses.
+  return typeof index === 'number' && Number.isFinite(index) ? { index, text: delta.text } : undefined
+}
+
+function addDelta(state: BedrockState, index: number, delta: WireDelta, context: ParseContext): Step {
+  const open = state.open[index]
+  if (delta.reasoningContent) return addReasoning(state, index, delta.reasoningContent, context)
+  if (delta.citation !== undefined) {
+    const block = textBlock(state, open)
+    return [withOpen(state, index, { ...block, citations: [...block.citations, delta.citation] }), []]
+  }
+  if (delta.toolUse?.input) {
+    if (open?.kind !== 'call' && open?.kind !== 'answer') return [state, []]
+    const next = withOpen(state, index, { ...open, json: open.json + delta.toolUse.input })
+    if (open.kind === 'answer') return addText(next, delta.toolUse.input)
+    return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: delta.toolUse.input }]]
+  }
+  if (delta.image?.source?.bytes) {
+    const mediaType = `image/${delta.image.format ?? 'png'}`
+    return [state, [{ kind: 'image', choice: 0, mediaType, data: delta.image.source.bytes }]]
+  }
+  return delta.text == null ? [state, []] : addTextAt(state, index, delta.text)
+}
+
+/** Text blocks are not announced: their first delta begins them. */
+function addTextAt(state: BedrockState, index: number, text: string): Step {
+  const open = state.open[index]
+  return addText(open?.kind === 'text' ? state : withOpen(state, index, textBlock(state, open)), text)
+}
+
+function textBlock(state: BedrockState, open: Block | undefined): Extract<Block, { kind: 'text' }> {
+  return open?.kind === 'text' ? open : { kind: 'text', start: state.textLength, citations: [] }
+}
+
+function addReasoning(
+  state: BedrockState,
+  index: number,
+  told: NonNullable<WireDelta['reasoningContent']>,
+  { model }: ParseContext,
+): Step {
+  const open = state.open[index]
+  const at = open?.kind === 'reasoning' ? open.index : state.reasonings
+  const next: BedrockState = {
+    ...withOpen(state, index, { kind: 'reasoning', index: at }),
+    reasonings: Math.max(state.reasonings, at + 1),
+  }
+  const format = isClaude(model) ? reasoningFormat : null
+  const detail = told.redactedContent
+    ? ({
+        type: 'reasoning.encrypted',
+        format,
+        index: at,
+        data: redactedData(told.redactedContent, model),
+      } as const)
+    : ({
+        type: 'reasoning.text',
+        format,
+        index: at,
+        text: told.text ?? '',
+        ...(told.signature ? { signature: told.signature } : {}),
+      } as const)
+  return [next, [{ kind: 'reasoning-delta', choice: 0, detail }]]
+}
+
+/** Claude's own data is a text, which Bedrock wraps once more as bytes; unwrapped it is good at every host of Claude. */
+function redactedData(bytes: string, model: string): string {
+  return isClaude(model) ? Buffer.from(bytes, 'base64').toString('utf8') : bytes
+}
+
+function stopBlock(state: BedrockState, index: number): Step {
+  const { [index]: open, ...others } = state.open
+  const closed = { ...state, open: others }
+  switch (open?.kind) {
+    case 'text': {
+      const end = state.textLength
+      const start = end > open.start ? open.start : state.lastText
+      return [{ ...closed, lastText: start }, annotationsOf(open.citations, start, end)]
+    }
+    case 'call': {
+      if (open.json !== '') {
+        return [{ ...closed, brokenCall: closed.brokenCall || !isObject(parseJson(open.json)) }, []]
+      }
+      return [closed, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: '{}' }]]
+    }
+    case 'answer':
+      return open.json === '' ? addText(closed, '{}') : [closed, []]
+    default:
+      return [closed, []]
+  }
+}
+
+/**
+ * Claude's citations stand before the text they are for, in its block; Nova's behind it, in a block of their own. Only
+ * those with an address have a place in the wire format.
+ */
+function annotationsOf(citations: readonly unknown[], start: number, end: number): ChatEvent[] {
+  return citations.flatMap((raw): ChatEvent[] => {
+    const told = citationSchema.safeParse(raw).data
+    const location = isObject(told?.location) && isObject(told.location.web) ? told.location.web : {}
+    const url = [location.url, told?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
+    if (typeof url !== 'string') return []
+    const annotation = { kind: 'url-citation', url, title: told?.title ?? url, start, end } as const
+    return [{ kind: 'annotation', choice: 0, annotation }]
+  })
+}
+
+// ---- end --------------------------------------------------------------------------------------------------
+
+const reasons: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  guardrail_intervened: 'content_filter',
+  content_filtered: 'content_filter',
+  // Not among the words that Amazon lists, but Claude's own.
+  refusal: 'content_filter',
+}
+
+/** Answers the model spoilt: worth another try, not worth a clean finish. */
+const spoilt = new Set(['malformed_model_output', 'malformed_tool_use'])
+
+/** The stop reason comes first and the counters after it; only both are an end. */
+function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
+  const native = state.stopReason
+  if (native === undefined || !state.metadata) return [state, events]
+  if (spoilt.has(native)) {
+    const error = fault('broken', `the answer ended with ${native}`, { providerCode: native })
+    return [{ ...state, ended: true }, [...events, { kind: 'error', fault: error }]]
+  }
+  const finished: ChatEvent[] = [
+    { kind: 'choice-finish', choice: 0, reason: finishReasonOf(reasons[native] ?? 'stop', state), native },
+    { kind: 'finish' },
+  ]
+  return [{ ...state, ended: true }, [...events, ...finished]]
+}
+
+// ---- pieces -----------------------------------------------------------------------------------------------
+
+function failed(state: BedrockState, message: string): Step {
+  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+}

@@ -1,0 +1,297 @@
+// Cohere's answers as events: a state machine over stream events, and whole answers fed through it.
+
+import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { fault } from '../faults.ts'
+import { isObject, parseJson } from '../json.ts'
+import type { StreamParser } from '../protocol.ts'
+import { stateParser } from '../state-parser.ts'
+import type { Frame } from '../framing/sse.ts'
+import { annotationsOf, type Cited } from './citations.ts'
+import { faultInside, faultOfFinish } from './fault.ts'
+import {
+  answerSchema,
+  type CallStart,
+  callOf,
+  citationSchema,
+  citationStartSchema,
+  indexOf,
+  logprobSchema,
+  messageEndSchema,
+  messageIn,
+  textOf,
+  type WireUsage,
+} from './schema.ts'
+import { usageOf } from './usage.ts'
+
+/** The lists grow with the stream. */
+interface CohereState {
+  readonly ended: boolean
+  readonly text: string
+  /** Where each block begins in the text, by its index. */
+  readonly bases: Readonly<Record<number, number>>
+  readonly citations: Cited[]
+  /** The reasoning pieces so far: the block index of each, in order. */
+  readonly thoughts: readonly number[]
+  /** Our number for each of the provider's call indexes, in order. */
+  readonly calls: number[]
+  /** The arguments of each call so far. */
+  readonly arguments: string[]
+}
+
+type Step = readonly [CohereState, readonly ChatEvent[]]
+
+function initial(): CohereState {
+  return { ended: false, text: '', bases: {}, citations: [], thoughts: [], calls: [], arguments: [] }
+}
+
+/** Parses the stream of one answer. A stream without `message-end` ends in an error of kind `cut`. */
+export function streamParser(): StreamParser {
+  return stateParser(
+    initial(),
+    (state, frame) => (state.ended ? [state, []] : stepFrame(state, frame)),
+    (state) =>
+      state.ended ? [] : [{ kind: 'error', fault: fault('cut', 'the stream ended before message-end') }],
+  )
+}
+
+/** A whole answer as the events that the same answer would have streamed. */
+export function parseWhole(body: unknown): readonly ChatEvent[] {
+  const answer = answerSchema.safeParse(body).data
+  if (answer === undefined) {
+    const failure = faultInside(body) ?? fault('broken', 'the answer is not one of this protocol')
+    return [{ kind: 'error', fault: failure }]
+  }
+  const { id, message, logprobs, ...end } = answer
+  const wire: unknown[] = [
+    { type: 'message-start', id },
+    { type: 'tool-plan-delta', delta: { message: { tool_plan: message.tool_plan ?? '' } } },
+    ...(message.content ?? []).map((content, index) => ({
+      type: 'content-start',
+      index,
+      delta: { message: { content } },
+    })),
+    ...(logprobs ?? []).map((item) => ({
+      type: 'content-delta',
+      delta: { message: { content: {} } },
+      logprobs: item,
+    })),
+    ...(message.tool_calls ?? []).map((call, index) => ({
+      type: 'tool-call-start',
+      index,
+      delta: { message: { tool_calls: call } },
+    })),
+    ...(message.citations ?? []).map((citations) => ({
+      type: 'citation-start',
+      delta: { message: { citations } },
+    })),
+    { type: 'message-end', delta: end },
+  ]
+  let state = initial()
+  return wire.flatMap((event) => {
+    const [next, made] = stepEvent(state, event)
+    state = next
+    return made
+  })
+}
+
+function stepFrame(state: CohereState, frame: Frame): Step {
+  if (frame.data === '' || frame.data === '[DONE]') return [state, []]
+  return stepEvent(state, parseJson(frame.data))
+}
+
+function stepEvent(state: CohereState, event: unknown): Step {
+  const type = isObject(event) ? event.type : undefined
+  if (!isObject(event) || typeof type !== 'string' || type === 'error') {
+    const failure = faultInside(event) ?? fault('broken', 'a stream event has no type')
+    return [{ ...state, ended: true }, [{ kind: 'error', fault: failure }]]
+  }
+  if (!Object.hasOwn(steps, type)) return [state, []]
+  return steps[type]?.(state, event) ?? failed(state, `${type} cannot be read`)
+}
+
+/** What each type of event means; undefined where it cannot be read. An event of another type is ignored. */
+const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => Step | undefined>> = {
+  'message-start': (state, { id }) => [
+    state,
+    [{ kind: 'message-start', id: typeof id === 'string' ? id : undefined, model: undefined }],
+  ],
+  'tool-plan-delta': (state, event) => {
+    const message = messageIn(event)
+    return message && addText(state, textOf(message.tool_plan))
+  },
+  'content-start': (state, event) => {
+    const content = messageIn(event)?.content
+    if (!isObject(content)) return undefined
+    const index = indexOf(event)
+    // The words of a plan stand before the first block: citations are told per block.
+    const bases = { ...state.bases, [index]: state.text.length }
+    return addContent({ ...state, bases }, index, content)
+  },
+  'content-delta': (state, event) => {
+    const content = messageIn(event)?.content
+    if (!isObject(content)) return undefined
+    const step = addContent(state, indexOf(event), content)
+    return event.logprobs === undefined ? step : [step[0], [...step[1], ...logprobsOf(event.logprobs)]]
+  },
+  'citation-start': (state, event) => {
+    const told = citationStartSchema.safeParse(event).data
+    return told && addCitation(state, told.delta.message.citations)
+  },
+  'tool-call-start': (state, event) => {
+    const told = callOf(messageIn(event)?.tool_calls)
+    return told && startCall(state, indexOf(event), told)
+  },
+  'tool-call-delta': (state, event) => {
+    const calls = messageIn(event)?.tool_calls
+    const called = isObject(calls) ? calls.function : undefined
+    return isObject(called) ? addArguments(state, indexOf(event), textOf(called.arguments)) : undefined
+  },
+  'message-end': (state, event) => {
+    const told = messageEndSchema.safeParse(event).data
+    return told && finish(state, told.delta)
+  },
+}
+
+// ---- content ----------------------------------------------------------------------------------------------
+
+function addContent(state: CohereState, index: number, content: JsonObject): Step {
+  const [next, made] = addText(state, textOf(content.text))
+  const thinking = textOf(content.thinking)
+  if (thinking === '') return [next, made]
+  const known = next.thoughts.includes(index)
+  const thoughts = known ? next.thoughts : [...next.thoughts, index]
+  return [
+    { ...next, thoughts },
+    [
+      ...made,
+      {
+        kind: 'reasoning-delta',
+        choice: 0,
+        detail: { type: 'reasoning.text', format: null, index: thoughts.indexOf(index), text: thinking },
+      },
+    ],
+  ]
+}
+
+function addText(state: CohereState, text: string): Step {
+  if (text === '') return [state, []]
+  return [{ ...state, text: state.text + text }, [{ kind: 'text-delta', choice: 0, text }]]
+}
+
+/** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
+function logprobsOf(item: unknown): ChatEvent[] {
+  const told = logprobSchema.safeParse(item).data
+  if (told === undefined || told.logprobs.length === 0) return []
+  const entry: Json = {
+    token: told.text,
+    logprob: told.logprobs.reduce((sum, each) => sum + each, 0),
+    bytes: [...Buffer.from(told.text)],
+    top_logprobs: [],
+  }
+  return [{ kind: 'logprobs', choice: 0, content: [entry], refusal: [] }]
+}
+
+/** Kept until the end: the text that a citation quotes may still be on its way. */
+function addCitation(state: CohereState, citation: unknown): Step {
+  const block = citationSchema.safeParse(citation).data?.content_index
+  // Without a block's index the text block is meant, of which there is one.
+  const base = block === undefined ? lastBase(state) : (state.bases[block] ?? lastBase(state))
+  state.citations.push({ citation, base })
+  return [state, []]
+}
+
+function lastBase(state: CohereState): number {
+  return Object.values(state.bases).at(-1) ?? 0
+}
+
+// ---- calls ------------------------------------------------------------------------------------------------
+
+function startCall(state: CohereState, index: number, told: CallStart): Step {
+  if (told.id === '' || told.name === '') return failed(state, 'a tool call has no id or no name')
+  const call = state.calls.length
+  state.calls.push(index)
+  state.arguments.push('')
+  const [next, made] = addArguments(state, index, told.arguments)
+  const start: ChatEvent = {
+    kind: 'tool-call-start',
+    choice: 0,
+    call,
+    id: told.id,
+    name: told.name,
+    thoughtSignature: undefined,
+  }
+  return [next, [start, ...made]]
+}
+
+/** Held back while it may still become `null`, which is how a call without arguments may be written. */
+function addArguments(state: CohereState, index: number, text: string): Step {
+  const call = state.calls.lastIndexOf(index)
+  if (call < 0 || text === '') return [state, []]
+  const before = state.arguments[call] ?? ''
+  const all = before + text
+  state.arguments[call] = all
+  if (mayBeNull(all)) return [state, []]
+  const held = mayBeNull(before) ? before : ''
+  return [state, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
+}
+
+/** Looks at short texts only: trimming a long one with every delta would cost its length each time. */
+function mayBeNull(text: string): boolean {
+  return text.length < 16 && 'null'.startsWith(text.trim())
+}
+
+// ---- end --------------------------------------------------------------------------------------------------
+
+const reasons: Readonly<Record<string, FinishReason>> = {
+  COMPLETE: 'stop',
+  STOP_SEQUENCE: 'stop',
+  MAX_TOKENS: 'length',
+  TOOL_CALL: 'tool_calls',
+}
+
+interface WireEnd {
+  readonly finish_reason?: string | null | undefined
+  readonly usage?: WireUsage | null | undefined
+  readonly error?: string | null | undefined
+  readonly error_type?: string | null | undefined
+}
+
+function finish(state: CohereState, end: WireEnd): Step {
+  const native = end.finish_reason ?? undefined
+  const usage = usageOf(end.usage)
+  const counted: ChatEvent[] = usage === undefined ? [] : [{ kind: 'usage', usage }]
+  if (native === undefined) return failed(state, 'the answer ended without a finish reason')
+  if (native === 'ERROR' || native === 'TIMEOUT') {
+    const error = faultOfFinish(native, end.error ?? undefined, end.error_type ?? undefined)
+    return [{ ...state, ended: true }, [...counted, { kind: 'error', fault: error }]]
+  }
+  const reason = reasons[native] ?? 'stop'
+  const texts = state.arguments
+  // Whatever the reason says, calls are to be answered; only a limit may have cut one off.
+  const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
+  const called = state.calls.length > 0
+  const told = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason
+  return [
+    { ...state, ended: true },
+    [
+      ...texts.flatMap((text, call): ChatEvent[] =>
+        mayBeNull(text) ? [{ kind: 'tool-call-delta', choice: 0, call, arguments: '{}' }] : [],
+      ),
+      ...state.citations.flatMap((cited) =>
+        annotationsOf(cited, state.text).map((annotation): ChatEvent => ({
+          kind: 'annotation',
+          choice: 0,
+          annotation,
+        })),
+      ),
+      ...counted,
+      { kind: 'choice-finish', choice: 0, reason: told, native },
+      { kind: 'finish' },
+    ],
+  ]
+}
+
+function failed(state: CohereState, message: string): Step {
+  return [{ ...state, ended: true }, [{ kind: 'error', fault: fault('broken', message) }]]
+}

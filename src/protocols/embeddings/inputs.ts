@@ -1,0 +1,42 @@
+// What the embeddings of all protocols have in common: inputs as texts, and vectors out of JSON of which nothing is certain.
+
+import { GatewayError } from '../../errors.ts'
+import type { EmbeddingAnswer, EmbeddingInput } from './embeddings.ts'
+import { fault } from '../faults.ts'
+
+/** The inputs of a provider that reads texts only. Throws `unsupported_parameter` for tokens. */
+export function textsOf(inputs: readonly EmbeddingInput[]): readonly string[] {
+  return inputs.map((input) => {
+    if (typeof input === 'string') return input
+    throw new GatewayError('unsupported_parameter', {
+      message: "This model's provider embeds texts, not arrays of tokens: each model has tokens of its own.",
+      param: 'input',
+    })
+  })
+}
+
+/** A vector as JSON numbers or as base64 of little-endian 32-bit floats; undefined when it is neither. */
+export function vectorOf(value: unknown): readonly number[] | undefined {
+  if (typeof value === 'string') return fromBase64(value)
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  return value.every((number): number is number => typeof number === 'number') ? value : undefined
+}
+
+/** A vector as base64 of little-endian 32-bit floats. */
+export function toBase64(vector: readonly number[]): string {
+  const bytes = Buffer.allocUnsafe(vector.length * 4)
+  for (const [at, number] of vector.entries()) bytes.writeFloatLE(number, at * 4)
+  return bytes.toString('base64')
+}
+
+function fromBase64(text: string): readonly number[] | undefined {
+  const bytes = Buffer.from(text, 'base64')
+  if (bytes.length === 0 || bytes.length % 4 !== 0) return undefined
+  const numbers = Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4))
+  return numbers.every(Number.isFinite) ? numbers : undefined
+}
+
+/** An answer that is not what the protocol says. */
+export function notVectors(): EmbeddingAnswer {
+  return { kind: 'fault', fault: fault('broken', 'the answer holds no vectors') }
+}

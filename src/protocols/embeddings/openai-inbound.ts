@@ -1,0 +1,186 @@
+// Clients ask for embeddings as at OpenAI: the body is checked here, the answer written.
+
+import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+import { promptTokens, type Usage } from '../../conversation/usage.ts'
+import { GatewayError } from '../../errors.ts'
+import { toBase64 } from './inputs.ts'
+import type { EmbeddingInput, EmbeddingRequest } from './embeddings.ts'
+import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
+import { readRouting } from '../openai-chat/inbound/inbound.ts'
+import { invalidParam, invalidRequest } from '../openai/invalid-param.ts'
+import { wireWarnings } from '../openai/message-fields.ts'
+import { chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
+import { isObject } from '../json.ts'
+
+/** The most inputs of one request; OpenAI's own limit. */
+const maxInputs = 2048
+const token = z.int().min(0)
+const text = z.string().min(1)
+
+const { provider, max_cost, strict, on_disconnect } = chatCompletionRequest.shape
+
+const ours = {
+  model: z.string().min(1).max(256),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+  dimensions: z.int().min(1).max(65_536).nullish(),
+  user: z.string().nullish(),
+  provider,
+  max_cost,
+  strict,
+  on_disconnect,
+}
+
+/** What clients may send. For the documentation: `input` is checked by hand, since it may be very long. */
+export const embeddingRequest = z.looseObject({
+  ...ours,
+  input: z
+    .union([
+      text,
+      z.array(text).min(1).max(maxInputs),
+      z.array(token).min(1),
+      z.array(z.array(token).min(1)).min(1).max(maxInputs),
+    ])
+    .describe('A text, texts, the tokens of one text, or the tokens of each of several.'),
+})
+
+const withoutInput = z.looseObject(ours)
+
+const count = z.int().min(0)
+
+/** What clients receive. */
+export const embeddingList = z.object({
+  object: z.literal('list'),
+  data: z.array(
+    z.object({
+      object: z.literal('embedding'),
+      index: count,
+      embedding: z
+        .union([z.array(z.number()), z.string()])
+        .describe('Numbers, or base64 of little-endian 32-bit floats where the request asks for it.'),
+    }),
+  ),
+  model: z.string(),
+  usage: z.object({
+    prompt_tokens: count,
+    total_tokens: count,
+    cost: z.number().describe('US dollars.'),
+    cost_details: z.record(z.string(), z.string()).describe('Exact decimal strings.'),
+  }),
+  warnings: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
+})
+
+export interface InboundEmbedding {
+  readonly envelope: Envelope
+  /** What is embedded, and nothing else of the body: what the prompt is measured by. */
+  readonly body: { readonly input: JsonObject[string] }
+  readonly bodyBytes: number
+  readonly request: EmbeddingRequest
+  readonly format: 'float' | 'base64'
+}
+
+/** Takes parsed JSON. Throws GatewayError `invalid_request` with `param`, or `wrong_endpoint` for a chat body. */
+export function parseEmbedding(body: unknown): InboundEmbedding {
+  if (!isObject(body)) {
+    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+  }
+  if (body.input === undefined && body.messages !== undefined) {
+    const message = 'A body with `messages` belongs to POST /v1/chat/completions; embeddings take `input`.'
+    throw new GatewayError('wrong_endpoint', { message, param: 'messages' })
+  }
+  const { data: known, error } = withoutInput.safeParse(body)
+  if (error) throw invalidRequest(error)
+  const inputs = inputsOf(body.input)
+  const given = new Set([...Object.keys(ours), 'input', '__proto__'])
+  const measured = JSON.stringify(body.input)
+  return {
+    envelope: envelopeOf(known, inputs.length),
+    body: { input: body.input! },
+    bodyBytes: Buffer.byteLength(measured),
+    request: {
+      inputs,
+      dimensions: known.dimensions ?? undefined,
+      user: known.user ?? undefined,
+      rest: Object.fromEntries(Object.entries(body).filter(([name]) => !given.has(name))),
+    },
+    format: known.encoding_format ?? 'float',
+  }
+}
+
+function inputsOf(input: unknown): readonly EmbeddingInput[] {
+  if (typeof input === 'string') return [nonEmptyText(input, 'input')]
+  if (!Array.isArray(input) || input.length === 0) {
+    throw invalidParam(
+      'input',
+      'it must be a text, a list of texts, a list of tokens, or a list of such lists.',
+    )
+  }
+  if (typeof input[0] === 'number') return [tokensOf(input, 'input')]
+  if (input.length > maxInputs)
+    throw invalidParam('input', `at most ${maxInputs} inputs fit into one request.`)
+  const texts = typeof input[0] === 'string'
+  return input.map((one: unknown, at) =>
+    texts ? nonEmptyText(one, `input[${at}]`) : tokensOf(one, `input[${at}]`),
+  )
+}
+
+function nonEmptyText(value: unknown, param: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw invalidParam(
+    param,
+    typeof value === 'string' ? 'it is empty.' : 'it must be a text, as the first one is.',
+  )
+}
+
+function tokensOf(value: unknown, param: string): readonly number[] {
+  if (!Array.isArray(value) || value.length === 0) throw invalidParam(param, 'it must be a list of tokens.')
+  const wrong = value.findIndex((one) => !Number.isSafeInteger(one) || one < 0)
+  if (wrong >= 0) throw invalidParam(`${param}[${wrong}]`, 'a token is a whole number, not negative.')
+  return value
+}
+
+/** Vectors are no tokens of output. One for each input keeps the money side of chat, which never holds for none. */
+function envelopeOf(known: z.infer<typeof withoutInput>, inputs: number): Envelope {
+  return {
+    model: known.model,
+    // Another model's vectors cannot be compared with this one's: there is nothing to fall back to.
+    fallbacks: [],
+    stream: false,
+    includeUsage: false,
+    maxOutputTokens: 1,
+    n: inputs,
+    routing: readRouting(known.provider),
+    maxCost: known.max_cost ?? undefined,
+    sessionId: undefined,
+    strict: known.strict === true || known.provider?.require_parameters === true,
+    onDisconnect: known.on_disconnect ?? undefined,
+  }
+}
+
+/** The answer, in OpenAI's shape with our cost fields. */
+export function embeddingBody(
+  vectors: readonly (readonly number[])[],
+  format: 'float' | 'base64',
+  usage: Usage,
+  bill: Bill,
+  { model, warnings, extra }: Pick<AnswerContext, 'model' | 'warnings' | 'extra'>,
+): JsonObject {
+  const prompt = promptTokens(usage)
+  return {
+    object: 'list',
+    data: vectors.map((vector, index) => ({
+      object: 'embedding',
+      index,
+      embedding: format === 'base64' ? toBase64(vector) : [...vector],
+    })),
+    model,
+    usage: {
+      prompt_tokens: prompt,
+      total_tokens: prompt,
+      cost: Number(bill.cost),
+      cost_details: { ...bill.lines, total: bill.cost },
+    },
+    ...wireWarnings(warnings),
+    ...extra,
+  }
+}

@@ -1,0 +1,73 @@
+// Embeddings of providers that speak OpenAI's API: POST …/embeddings.
+
+import { textsOf, notVectors, vectorOf } from './inputs.ts'
+import type { EmbeddingAnswer, EmbeddingOutbound } from './embeddings.ts'
+import { passedOn, warnInto } from '../lowering.ts'
+import type { Warning } from '../protocol.ts'
+import { faultInside } from '../openai/fault.ts'
+import { isObject, nonEmpty } from '../json.ts'
+import { usageIn } from '../openai/upstream-usage.ts'
+
+/** What servers take beside OpenAI's parameters to say what a text is for; a field nobody knows might have a price. */
+const known: ReadonlySet<string> = new Set([
+  'add_special_tokens',
+  'embedding_type',
+  'input_type',
+  'instruct',
+  'instruction',
+  'late_chunking',
+  'normalize',
+  'normalized',
+  'output_dtype',
+  'prompt_name',
+  'task',
+  'task_type',
+  'text_type',
+  'truncate',
+  'truncate_prompt_tokens',
+  'truncation',
+])
+
+export const embeddings: EmbeddingOutbound = {
+  lower({ inputs, dimensions, user, rest }, { model, quirks }) {
+    const warnings: Warning[] = []
+    if (user !== undefined && !quirks.user)
+      warnings.push({ param: 'user', message: 'The provider has no such parameter; dropped.' })
+    return {
+      path: quirks.path,
+      headers: {},
+      body: {
+        ...passedOn(rest, known, warnInto(warnings)),
+        model,
+        input: quirks.tokens ? inputs.map((input) => copyOf(input)) : [...textsOf(inputs)],
+        ...(quirks.format === 'base64' ? { encoding_format: 'base64' } : {}),
+        ...(dimensions === undefined ? {} : { [quirks.dimensionsField]: dimensions }),
+        ...(user === undefined || !quirks.user ? {} : { user }),
+      },
+      warnings,
+    }
+  },
+  read,
+}
+
+function copyOf(input: string | readonly number[]): string | number[] {
+  return typeof input === 'string' ? input : [...input]
+}
+
+function read(body: unknown): EmbeddingAnswer {
+  const fault = faultInside(body)
+  if (fault) return { kind: 'fault', fault }
+  if (!isObject(body) || !Array.isArray(body.data)) return notVectors()
+  const vectors = body.data
+    .filter(isObject)
+    .map((item, at) => ({ at: typeof item.index === 'number' ? item.index : at, item }))
+    .toSorted((a, b) => a.at - b.at)
+    .flatMap(({ item }) => {
+      const vector = vectorOf(item.embedding)
+      return vector === undefined ? [] : [vector]
+    })
+  return { kind: 'vectors', vectors, usage: usageIn(body, counters), id: nonEmpty(body.id) }
+}
+
+/** Counters lie where chat has them. A cost that comes along is the price only where the provider's row says so. */
+const counters = { reasoningTokens: 'inside', totalCorrects: 'none', reportedCost: 'usage.cost' } as const

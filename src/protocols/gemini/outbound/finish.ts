@@ -1,0 +1,54 @@
+// Why a candidate ended, in our words. What the model spoilt is a failure that may be tried again.
+
+import type { Fault, FinishReason } from '../../../conversation/event.ts'
+import { fault } from '../../faults.ts'
+
+const filtered: readonly string[] = [
+  'SAFETY',
+  'RECITATION',
+  'LANGUAGE',
+  'BLOCKLIST',
+  'PROHIBITED_CONTENT',
+  'SPII',
+  'MODEL_ARMOR',
+  'JAILBREAK',
+  'IMAGE_SAFETY',
+  'IMAGE_PROHIBITED_CONTENT',
+  'IMAGE_RECITATION',
+]
+
+/** What the candidate did before it ended. */
+export type Calls = 'none' | 'complete' | 'cut'
+
+/** The model spoilt its answer, or was asked for what it cannot do: what it said until then is not the answer. */
+const spoilt: readonly string[] = [
+  'MALFORMED_FUNCTION_CALL',
+  'MALFORMED_RESPONSE',
+  'MISSING_THOUGHT_SIGNATURE',
+  'NO_IMAGE',
+  'TOO_MANY_TOOL_CALLS',
+  'UNEXPECTED_TOOL_CALL',
+]
+
+/**
+ * The finish reason for Gemini's, or undefined where the answer is broken. Gemini says STOP after function calls as
+ * well. A word that is not known here, or says nothing (OTHER), ends an answer that holds something, as its text is
+ * there and will be billed; an answer without anything is broken. `said`: whether there is text or an image.
+ */
+export function finishOf(native: string, calls: Calls, said: boolean): FinishReason | undefined {
+  if (filtered.includes(native)) return 'content_filter'
+  if (native === 'MAX_TOKENS') return calls === 'complete' ? 'tool_calls' : 'length'
+  if (!endsWell(native) || calls === 'cut') return undefined
+  if (calls === 'complete') return 'tool_calls'
+  return native === 'STOP' || said ? 'stop' : undefined
+}
+
+/** Whether what comes with this reason belongs to an answer. */
+export function endsWell(native: string): boolean {
+  return !spoilt.includes(native)
+}
+
+/** The fault of a candidate that ended badly, with Google's explanation where it gave one. */
+export function brokenFinish(native: string, message: string | undefined): Fault {
+  return fault('broken', message ?? `The model stopped with ${native}.`, { providerCode: native })
+}

@@ -1,0 +1,265 @@
+// JSON Schema as the older Gemini models read it: an OpenAPI subset, parsed so strictly that one unknown keyword
+// fails the whole request. What the subset can say is translated; what it cannot is dropped and named.
+
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
+
+export interface Subset {
+  readonly schema: JsonObject
+  /** Keywords whose meaning was lost, each once. */
+  readonly dropped: readonly string[]
+}
+
+/** The most schemas one conversion may visit: references can double at every level. */
+const maxSchemas = 4000
+/** How often one reference may stand inside itself before it becomes a plain object. */
+const maxRecursion = 2
+
+/** Kept as they are; every other keyword is translated below, dropped in silence, or dropped and named. */
+const kept = [
+  'title',
+  'description',
+  'default',
+  'minItems',
+  'maxItems',
+  'minLength',
+  'maxLength',
+  'minProperties',
+  'maxProperties',
+  'pattern',
+  'minimum',
+  'maximum',
+  'propertyOrdering',
+] as const
+
+const translated: readonly string[] = [
+  ...kept,
+  'type',
+  'nullable',
+  'format',
+  'enum',
+  'const',
+  'properties',
+  'required',
+  'items',
+  'prefixItems',
+  'anyOf',
+  'oneOf',
+  'allOf',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  '$ref',
+]
+
+/** Without effect on what is valid, or (`additionalProperties`) implied by how the subset is used. */
+const silent: readonly string[] = [
+  '$schema',
+  '$id',
+  '$anchor',
+  '$comment',
+  '$defs',
+  'definitions',
+  'additionalProperties',
+  'examples',
+  'example',
+  'readOnly',
+  'writeOnly',
+  'deprecated',
+]
+
+const formats: readonly string[] = ['enum', 'date-time', 'float', 'double', 'int32', 'int64']
+
+interface Walk {
+  readonly root: JsonObject
+  readonly dropped: Set<string>
+  left: number
+}
+
+/** The schema in the subset. Never throws: what cannot be followed becomes a plain object, and is named. */
+export function toSubset(schema: JsonObject): Subset {
+  const walk: Walk = { root: schema, dropped: new Set(), left: maxSchemas }
+  return { schema: convert(schema, walk, []), dropped: [...walk.dropped].toSorted() }
+}
+
+function convert(value: Json | undefined, walk: Walk, refs: readonly string[]): JsonObject {
+  if (!isObject(value)) return { type: 'string' }
+  if (walk.left-- <= 0) return drop(walk, 'nesting')
+  const pointer = value['$ref']
+  if (typeof pointer === 'string') return convertRef(value, pointer, walk, refs)
+  const schema = mergeAllOf(value, walk, refs)
+  for (const keyword of Object.keys(schema)) {
+    if (!translated.includes(keyword) && !silent.includes(keyword)) walk.dropped.add(keyword)
+  }
+  const result: JsonObject = {}
+  for (const keyword of kept) if (schema[keyword] !== undefined) result[keyword] = schema[keyword]
+  Object.assign(result, typeOf(schema, walk, refs), boundsOf(schema))
+  if (typeof schema['format'] === 'string' && formats.includes(schema['format']))
+    result['format'] = schema['format']
+  else if (schema['format'] !== undefined) walk.dropped.add('format')
+  Object.assign(result, valuesOf(schema, result, walk))
+  if (result['type'] === 'object') Object.assign(result, membersOf(schema, walk, refs))
+  if (result['type'] === 'array') result['items'] = itemsOf(schema, walk, refs)
+  return result
+}
+
+function convertRef(schema: JsonObject, pointer: string, walk: Walk, refs: readonly string[]): JsonObject {
+  if (refs.filter((ref) => ref === pointer).length >= maxRecursion) return drop(walk, '$ref')
+  const target = resolve(walk.root, pointer)
+  if (target === undefined) return drop(walk, '$ref')
+  // Keywords beside a reference add to it: usually a description of this use.
+  const { $ref: _, ...beside } = schema
+  return convert({ ...target, ...beside }, walk, [...refs, pointer])
+}
+
+function resolve(root: JsonObject, pointer: string): JsonObject | undefined {
+  if (pointer === '#') return root
+  if (!pointer.startsWith('#/')) return undefined
+  let at: Json | undefined = root
+  for (const step of pointer.slice(2).split('/')) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(at)) at = at[Number(key)]
+    else at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined
+  }
+  return isObject(at) ? at : undefined
+}
+
+/** `allOf` has no word in the subset: its members are laid over each other. */
+function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
+  const members = schema['allOf']
+  if (!Array.isArray(members)) return schema
+  const { allOf: _, ...own } = schema
+  let merged: JsonObject = {}
+  for (const member of [...members, own]) {
+    if (!isObject(member)) continue
+    if (walk.left-- <= 0) {
+      walk.dropped.add('nesting')
+      break
+    }
+    const pointer = member['$ref']
+    const recursive = typeof pointer === 'string' && refs.includes(pointer)
+    const target = typeof pointer === 'string' && !recursive ? resolve(walk.root, pointer) : member
+    if (target === undefined || recursive) {
+      walk.dropped.add('$ref')
+      continue
+    }
+    merged = overlaid(merged, target)
+  }
+  // A member may be made of others itself; the walk's count bounds how deep that goes.
+  return Array.isArray(merged['allOf']) && walk.left > 0 ? mergeAllOf(merged, walk, refs) : merged
+}
+
+function overlaid(under: JsonObject, over: JsonObject): JsonObject {
+  return {
+    ...under,
+    ...over,
+    ...both(under, over, 'properties', (a, b) => (isObject(a) && isObject(b) ? { ...a, ...b } : b)),
+    ...both(under, over, 'required', (a, b) =>
+      Array.isArray(a) && Array.isArray(b) ? [...new Set([...a, ...b])] : b,
+    ),
+  }
+}
+
+function both(a: JsonObject, b: JsonObject, key: string, join: (a: Json, b: Json) => Json): JsonObject {
+  const [left, right] = [a[key], b[key]]
+  return left === undefined || right === undefined ? {} : { [key]: join(left, right) }
+}
+
+function typeOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
+  const named = schema['type']
+  const types = (Array.isArray(named) ? named : [named])
+    .filter((type) => typeof type === 'string')
+    .map((type) => type.toLowerCase())
+  const alternatives = ['anyOf', 'oneOf'].flatMap((key) => {
+    const list = schema[key]
+    return Array.isArray(list) ? list : []
+  })
+  const isNull = (each: Json) => isObject(each) && each['type'] === 'null'
+  const nullable: JsonObject =
+    types.includes('null') || schema['nullable'] === true || alternatives.some(isNull)
+      ? { nullable: true }
+      : {}
+  const real = types.filter((type) => type !== 'null')
+  if (real.length > 1) {
+    const { anyOf: _, oneOf: __, description: ___, title: ____, ...rest } = schema
+    return { anyOf: real.map((type) => convert({ ...rest, type }, walk, refs)), ...nullable }
+  }
+  const choices = alternatives.filter((each) => !isNull(each))
+  if (choices.length > 0 && (real.length > 0 || schema['properties'] !== undefined)) {
+    // The alternatives only narrow a type that is named beside them, and the subset knows one or the other.
+    walk.dropped.add('anyOf')
+    return { type: real[0] ?? 'object', ...nullable }
+  }
+  if (choices.length === 1) return { ...convert(choices[0], walk, refs), ...nullable }
+  if (choices.length > 1) return { anyOf: choices.map((each) => convert(each, walk, refs)), ...nullable }
+  return { type: real[0] ?? impliedType(schema), ...nullable }
+}
+
+function impliedType(schema: JsonObject): string {
+  if (schema['properties'] !== undefined) return 'object'
+  if (schema['items'] !== undefined || schema['prefixItems'] !== undefined) return 'array'
+  const values = Array.isArray(schema['enum']) ? schema['enum'] : [schema['const']]
+  if (values.some((value) => typeof value === 'number')) return 'number'
+  if (values.some((value) => typeof value === 'boolean')) return 'boolean'
+  return 'string'
+}
+
+/** Exclusive bounds as inclusive ones: exact for integers, the bound itself for other numbers. */
+function boundsOf(schema: JsonObject): JsonObject {
+  const step = schema['type'] === 'integer' ? 1 : 0
+  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
+  const result: JsonObject = {}
+  if (typeof above === 'number') {
+    result['minimum'] = Math.max(
+      above + step,
+      typeof minimum === 'number' ? minimum : Number.NEGATIVE_INFINITY,
+    )
+  }
+  if (typeof below === 'number') {
+    result['maximum'] = Math.min(
+      below - step,
+      typeof maximum === 'number' ? maximum : Number.POSITIVE_INFINITY,
+    )
+  }
+  return result
+}
+
+/** Enumerations exist for strings alone; a constant is an enumeration of one. */
+function valuesOf(schema: JsonObject, result: JsonObject, walk: Walk): JsonObject {
+  const values = schema['const'] !== undefined ? [schema['const']] : schema['enum']
+  if (!Array.isArray(values)) return {}
+  const strings = values.filter((value) => typeof value === 'string' && value !== '')
+  if (result['type'] === 'string' && strings.length > 0) {
+    return { enum: strings, ...(values.includes(null) ? { nullable: true } : {}) }
+  }
+  walk.dropped.add(schema['const'] !== undefined ? 'const' : 'enum')
+  return {}
+}
+
+function membersOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
+  const members = schema['properties']
+  if (!isObject(members)) return {}
+  const properties = Object.fromEntries(
+    Object.entries(members).map(([name, member]) => [name, convert(member, walk, refs)]),
+  )
+  const required = schema['required']
+  const known = Array.isArray(required)
+    ? required.filter((name) => typeof name === 'string' && Object.hasOwn(properties, name))
+    : []
+  // A required name without a property fails the request.
+  return { properties, ...(known.length === 0 ? {} : { required: known }) }
+}
+
+function itemsOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
+  const places = schema['prefixItems']
+  if (!Array.isArray(places) || places.length === 0) return convert(schema['items'], walk, refs)
+  // A tuple becomes a list whose items may be any of its places.
+  walk.dropped.add('prefixItems')
+  return places.length === 1
+    ? convert(places[0], walk, refs)
+    : { anyOf: places.map((place) => convert(place, walk, refs)) }
+}
+
+function drop(walk: Walk, keyword: string): JsonObject {
+  walk.dropped.add(keyword)
+  return { type: 'object' }
+}

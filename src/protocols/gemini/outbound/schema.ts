@@ -1,0 +1,113 @@
+// What Gemini and Vertex answer, read leniently: a field that has the wrong type counts as absent, and fields
+// nobody here has heard of are let through. Google's JSON leaves out zeros, false and empty strings.
+
+import { anyObject, anything, flag, list, number, object, position, text, type Told } from '../../lenient.ts'
+
+const partialArg = object({
+  jsonPath: text,
+  stringValue: text,
+  numberValue: number,
+  boolValue: flag,
+  nullValue: anything,
+  willContinue: flag,
+})
+
+const functionCall = object({
+  id: text,
+  name: text,
+  args: anyObject,
+  partialArgs: list(partialArg),
+  willContinue: flag,
+})
+
+const part = object({
+  text,
+  thought: flag,
+  thoughtSignature: text,
+  functionCall,
+  inlineData: object({ mimeType: text, data: text }),
+})
+
+const tokenDetail = object({ modality: text, tokenCount: number })
+
+const usageMetadata = object({
+  promptTokenCount: number,
+  candidatesTokenCount: number,
+  thoughtsTokenCount: number,
+  toolUsePromptTokenCount: number,
+  cachedContentTokenCount: number,
+  totalTokenCount: number,
+  promptTokensDetails: list(tokenDetail),
+  cacheTokensDetails: list(tokenDetail),
+  candidatesTokensDetails: list(tokenDetail),
+  toolUsePromptTokensDetails: list(tokenDetail),
+  // Vertex and the Gemini API have a name each for how the call was served.
+  trafficType: text,
+  serviceTier: text,
+})
+
+const source = object({ uri: text, title: text })
+
+const groundingMetadata = object({
+  webSearchQueries: list(text),
+  // A page of the web, a document of the caller's own, a place on the map.
+  groundingChunks: list(object({ web: source, retrievedContext: source, maps: source })),
+  groundingSupports: list(
+    object({
+      segment: object({ startIndex: number, endIndex: number, text }),
+      groundingChunkIndices: list(number),
+    }),
+  ),
+})
+
+const tokenLogprob = object({ token: text, logProbability: number })
+
+const candidate = object({
+  index: position,
+  content: object({ parts: list(part) }),
+  finishReason: text,
+  finishMessage: text,
+  groundingMetadata,
+  citationMetadata: object({
+    citations: list(object({ startIndex: number, endIndex: number, uri: text, title: text })),
+  }),
+  logprobsResult: object({
+    chosenCandidates: list(tokenLogprob),
+    topCandidates: list(object({ candidates: list(tokenLogprob) })),
+  }),
+})
+
+/** One answer, or one chunk of a streamed one: they have the same shape. */
+export const readChunk = object({
+  responseId: text,
+  modelVersion: text,
+  candidates: list(candidate),
+  promptFeedback: object({ blockReason: text, blockReasonMessage: text }),
+  usageMetadata,
+  error: anything,
+})
+
+/** Google's error object, as the body of an error status and inside streams. */
+export const readError = object({
+  code: number,
+  message: text,
+  status: text,
+  details: list(
+    object({
+      reason: text,
+      retryDelay: text,
+      violations: list(object({ quotaId: text })),
+      fieldViolations: list(object({ field: text })),
+    }),
+  ),
+})
+
+export type Chunk = Told<typeof readChunk>
+export type Candidate = Told<typeof candidate>
+export type Part = Told<typeof part>
+export type PartialArg = Told<typeof partialArg>
+export type UsageMetadata = Told<typeof usageMetadata>
+export type TokenDetail = Told<typeof tokenDetail>
+export type GroundingMetadata = Told<typeof groundingMetadata>
+export type CitationMetadata = NonNullable<Candidate['citationMetadata']>
+export type LogprobsResult = NonNullable<Candidate['logprobsResult']>

@@ -1,0 +1,85 @@
+// Where an address may stand in the body of a chat completion, or of embeddings.
+
+import { parts } from '../../addresses.ts'
+import { gatewayFields } from './schema.ts'
+
+/** Fields that steer the gateway stay here. */
+export const ofGateway = Object.fromEntries(gatewayFields.map((field) => [field, 'words' as const]))
+
+const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
+
+const contentPart = parts({
+  type: 'words',
+  text: 'words',
+  refusal: 'words',
+  thinking: 'words',
+  signature: 'words',
+  image_url: link,
+  video_url: link,
+  // Some providers take an address in place of the bytes.
+  input_audio: parts({ data: 'address', format: 'words' }),
+  file: parts({ file_data: 'address', file_url: 'address', file_id: 'reference', filename: 'words' }),
+  cache_control: 'words',
+})
+
+const message = parts({
+  role: 'words',
+  name: 'words',
+  content: contentPart,
+  refusal: 'words',
+  tool_calls: 'words',
+  function_call: 'words',
+  tool_call_id: 'words',
+  reasoning: 'words',
+  reasoning_content: 'words',
+  reasoning_details: 'words',
+  // Where an earlier answer read something: nobody reads it again.
+  annotations: 'words',
+  citations: 'words',
+  search_results: 'words',
+  images: parts({ type: 'words', image_url: link }),
+  cache_control: 'words',
+})
+
+/** What chat completions and embeddings say about their caller and their sampling. */
+const words = Object.fromEntries(
+  [
+    'model',
+    'stop',
+    'functions',
+    'function_call',
+    'tool_choice',
+    'response_format',
+    'reasoning',
+    'reasoning_effort',
+    'modalities',
+    'prediction',
+    'logit_bias',
+    'user',
+    'safety_identifier',
+    'prompt_cache_key',
+    'prompt_cache_retention',
+    'service_tier',
+    'metadata',
+    'verbosity',
+    // Schemas and grammars, as servers of open models take them.
+    'guided_json',
+    'structured_outputs',
+    'json_schema',
+    'grammar',
+  ].map((field) => [field, 'words' as const]),
+)
+
+export const addresses = parts({
+  ...words,
+  ...ofGateway,
+  messages: message,
+  tools: parts({ type: 'words', function: 'words', cache_control: 'words' }),
+})
+
+export const embeddingAddresses = parts({
+  ...words,
+  ...ofGateway,
+  input: 'words',
+  encoding_format: 'words',
+})

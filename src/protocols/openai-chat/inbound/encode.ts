@@ -1,0 +1,240 @@
+// Writes one streamed answer as chat.completion.chunk frames.
+
+import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { Frame } from '../../framing/sse.ts'
+import {
+  callsState,
+  readableReasoning,
+  wireAnnotation,
+  wireAudio,
+  wireDetail,
+  wireImage,
+  wireLogprobs,
+  wireSignature,
+} from '../../openai/message-fields.ts'
+import { finishReasonOf } from '../../openai/finish.ts'
+import { wireUsage } from '../../openai/usage.ts'
+
+export const doneFrame: Frame = { event: undefined, data: '[DONE]' }
+
+/** The frames that close a stream whose choices have all finished: the usage, if it was asked for, and `[DONE]`. */
+export function closingFrames(
+  context: AnswerContext,
+  usage: Usage,
+  bill: Bill,
+  more: JsonObject = {},
+): Frame[] {
+  if (!context.includeUsage) return [doneFrame]
+  const chunk = {
+    ...chunkHead(context),
+    choices: [],
+    usage: wireUsage(usage, bill),
+    ...more,
+    ...context.extra,
+  }
+  return [{ event: undefined, data: JSON.stringify(chunk) }, doneFrame]
+}
+
+/**
+ * The frames that end a stream that failed after its first byte: each choice ends with the reason `error`, then the
+ * error stands alone. Client libraries throw on it; in a chunk with choices the AI SDK's schema takes it for one more
+ * chunk, and the stream looks finished.
+ */
+export function failingFrames(
+  context: AnswerContext,
+  error: RenderedError,
+  choices: readonly number[],
+): Frame[] {
+  const chunk = {
+    ...chunkHead(context),
+    choices: choices.map((index) => ({ index, delta: {}, logprobs: null, finish_reason: 'error' })),
+    ...(context.includeUsage ? { usage: null } : {}),
+  }
+  const alone = { error: error.error }
+  return [
+    { event: undefined, data: JSON.stringify(chunk) },
+    { event: undefined, data: JSON.stringify(alone) },
+    doneFrame,
+  ]
+}
+
+/** What every chunk of one answer begins with; it never changes between chunks. */
+export function chunkHead(context: AnswerContext): JsonObject {
+  return {
+    id: context.id,
+    object: 'chat.completion.chunk',
+    created: context.created,
+    model: context.model,
+  }
+}
+
+interface OpenChoice {
+  finish: FinishReason | undefined
+  /** All of a chunk that comes before its text. */
+  readonly beforeText: string
+  /** The arguments sent so far of each tool call. */
+  readonly calls: Map<number, string>
+}
+
+/**
+ * The encoder of one answer. Finish chunks wait for `finish`: only then is it certain that the stream did not
+ * break, that no further call is made, and that the charge is durable.
+ */
+export class ChunkEncoder implements StreamEncoder {
+  readonly #context: AnswerContext
+  /** Everything before a choice's index and everything after its finish reason, ready to be joined. */
+  readonly #before: string
+  readonly #after: string
+  /** All of a chunk that comes after its text. */
+  readonly #afterText: string
+  readonly #choices = new Map<number, OpenChoice>()
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+    this.#before = `${JSON.stringify(chunkHead(context)).slice(0, -1)},"choices":[{"index":`
+    this.#after = context.includeUsage ? '}],"usage":null' : '}]'
+    this.#afterText = ['},"logprobs":null,"finish_reason":null', this.#after, '}'].join('')
+  }
+
+  start(): readonly Frame[] {
+    this.#openChoice(0)
+    return [this.#chunk(0, '{"role":"assistant","content":""}', 'null', null, this.#firstChunkFields())]
+  }
+
+  event(event: ChatEvent): readonly Frame[] {
+    switch (event.kind) {
+      case 'message-start':
+      case 'usage':
+      case 'finish':
+      case 'error':
+        return []
+      default:
+        return this.#choiceEvent(event)
+    }
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const frames: Frame[] = []
+    for (const [index, choice] of [...this.#choices].toSorted(([a], [b]) => a - b)) {
+      for (const [call, json] of choice.calls) {
+        if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
+      }
+      // Events that end in `finish` name a reason for each choice; one without any text or call merely stopped.
+      frames.push(
+        this.#chunk(
+          index,
+          '{}',
+          'null',
+          finishReasonOf(choice.finish ?? 'stop', callsState([...choice.calls.values()])),
+        ),
+      )
+    }
+    frames.push(...closingFrames(this.#context, usage, bill))
+    return frames
+  }
+
+  fail(error: RenderedError): readonly Frame[] {
+    return failingFrames(
+      this.#context,
+      error,
+      [...this.#choices.keys()].toSorted((a, b) => a - b),
+    )
+  }
+
+  #choiceEvent(event: Extract<ChatEvent, { choice: number }>): readonly Frame[] {
+    const known = this.#choices.get(event.choice)
+    if (known) return this.#content(event, known)
+    const fresh = this.#openChoice(event.choice)
+    return [this.#chunk(event.choice, '{"role":"assistant","content":""}'), ...this.#content(event, fresh)]
+  }
+
+  #openChoice(index: number): OpenChoice {
+    // Joined, for the pieces of a sum would be copied one by one into every chunk.
+    const beforeText = [this.#before, index, ',"delta":{"content":'].join('')
+    const choice: OpenChoice = { finish: undefined, beforeText, calls: new Map() }
+    this.#choices.set(index, choice)
+    return choice
+  }
+
+  #content(event: Extract<ChatEvent, { choice: number }>, choice: OpenChoice): readonly Frame[] {
+    const { choice: index } = event
+    switch (event.kind) {
+      case 'text-delta':
+        return event.text === '' ? [] : [this.#text(choice, event.text)]
+      case 'refusal-delta':
+        return event.text === '' ? [] : [this.#delta(index, { refusal: event.text })]
+      case 'reasoning-delta': {
+        const readable = readableReasoning(event.detail)
+        return [
+          this.#delta(index, {
+            ...(readable === '' ? {} : { reasoning_content: readable }),
+            reasoning_details: [wireDetail(event.detail)],
+          }),
+        ]
+      }
+      case 'tool-call-start': {
+        choice.calls.set(event.call, '')
+        const call = {
+          index: event.call,
+          id: event.id,
+          type: 'function',
+          function: { name: event.name, arguments: '' },
+          ...wireSignature(event.thoughtSignature),
+        }
+        return [this.#delta(index, { tool_calls: [call] })]
+      }
+      case 'tool-call-delta':
+        if (event.arguments === '') return []
+        choice.calls.set(event.call, (choice.calls.get(event.call) ?? '') + event.arguments)
+        return [this.#delta(index, argumentsDelta(event.call, event.arguments))]
+      case 'annotation':
+        return [this.#delta(index, { annotations: [wireAnnotation(event.annotation)] })]
+      case 'logprobs':
+        return [this.#chunk(index, '{"content":""}', JSON.stringify(wireLogprobs(event)))]
+      case 'audio-delta':
+        return [this.#delta(index, { audio: wireAudio(event.audio) })]
+      case 'image':
+        return [this.#delta(index, { images: [wireImage(event)] })]
+      case 'choice-finish':
+        choice.finish = event.reason
+        return []
+      default:
+        return event satisfies never
+    }
+  }
+
+  /** The chunk of a text: one for nearly every token, so all else is prepared. */
+  #text({ beforeText }: OpenChoice, text: string): Frame {
+    return { event: undefined, data: beforeText + JSON.stringify(text) + this.#afterText }
+  }
+
+  #delta(index: number, delta: JsonObject): Frame {
+    return this.#chunk(index, JSON.stringify(delta))
+  }
+
+  #chunk(
+    index: number,
+    delta: string,
+    logprobs = 'null',
+    finish: FinishReason | null = null,
+    more = '',
+  ): Frame {
+    const reason = finish === null ? 'null' : `"${finish}"`
+    const choice = `${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${reason}`
+    return { event: undefined, data: `${this.#before}${choice}${this.#after}${more}}` }
+  }
+
+  /** Our own fields ride on the first chunk and on the one with the usage; on each they would only cost bytes. */
+  #firstChunkFields(): string {
+    const { extra } = this.#context
+    return Object.keys(extra).length === 0 ? '' : `,${JSON.stringify(extra).slice(1, -1)}`
+  }
+}
+
+export function argumentsDelta(index: number, json: string): JsonObject {
+  return { tool_calls: [{ index, function: { arguments: json } }] }
+}

@@ -1,0 +1,168 @@
+// Clients speak chat completions to us: the body is checked here, the answers are written by encode.ts and whole.ts.
+
+import type { z } from 'zod'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { addresses } from './addresses.ts'
+import { isObject } from '../../json.ts'
+import { safeParsed } from '../../safe-parse.ts'
+import { fateOf, toolRefused } from '../../served-tools.ts'
+import { keepaliveComment } from '../../framing/sse.ts'
+import type { Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
+import { ChunkEncoder } from './encode.ts'
+import { invalidParam, invalidRequest, unsupportedParam } from '../../openai/invalid-param.ts'
+import { maxOutputTokens, readRequest } from './read.ts'
+import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
+import { wholeAnswer } from './whole.ts'
+
+export const inbound: Inbound = {
+  id: 'openai-chat',
+  // A comment: clients of chunks take every event with data for one.
+  keepalive: keepaliveComment,
+  addresses,
+  parse,
+  whole: wholeAnswer,
+  encoder: (context) => new ChunkEncoder(context),
+  error: (error) => error,
+}
+
+function parse(sent: unknown): InboundRequest {
+  if (!isObject(sent)) {
+    throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
+  }
+  const body = withModel(sent)
+  refuseOtherEndpoints(body)
+  refuseUnservedTools(body)
+  checkFields(body)
+  // The client's own object goes on, not zod's copy: the schema transforms nothing.
+  const request = withoutPrototypeKey(body) as ChatCompletionRequest
+  refuseContradictions(request)
+  return {
+    envelope: readEnvelope(request),
+    body: request as JsonObject,
+    toChatRequest: () => readRequest(request),
+  }
+}
+
+/** What the schema says of each field. */
+const fields = new Map<string, z.ZodType>(Object.entries(chatCompletionRequest.shape))
+const required = [...fields].filter(([, field]) => !field.safeParse(undefined).success).map(([name]) => name)
+
+/** Of sixty fields a request has a few: a look at each of the others would take most of the time of a call's reading. */
+function checkFields(body: JsonObject): void {
+  for (const name of required) checkField(name, body[name])
+  for (const name in body) if (!required.includes(name)) checkField(name, body[name])
+}
+
+function checkField(name: string, value: Json | undefined): void {
+  const field = fields.get(name)
+  const error = field && safeParsed(field, value).error
+  if (error) throw invalidRequest(error, [name])
+}
+
+/** Who names only a list of models asks for its first, and falls back on the rest. */
+export function withModel(body: JsonObject): JsonObject {
+  const { models } = body
+  if (body['model'] != null || !Array.isArray(models) || models.length === 0) return body
+  const [model, ...rest] = models
+  return { ...body, model: model!, models: rest }
+}
+
+/** JSON may spell out `__proto__`; whoever later assigns the fields one by one must not change a prototype by it. */
+function withoutPrototypeKey(body: JsonObject): JsonObject {
+  if (!Object.hasOwn(body, '__proto__')) return body
+  return Object.fromEntries(Object.entries(body).filter(([field]) => field !== '__proto__'))
+}
+
+const elsewhere: Readonly<Record<string, string>> = {
+  input:
+    'A body with `input` belongs to POST /v1/responses (or /v1/embeddings); chat completions take `messages`.',
+  prompt: 'A body with `prompt` belongs to POST /v1/completions; chat completions take `messages`.',
+  contents: 'A body with `contents` is of another API; chat completions take `messages`.',
+}
+
+function refuseOtherEndpoints(body: JsonObject): void {
+  if (Object.hasOwn(body, 'messages')) return
+  for (const [field, message] of Object.entries(elsewhere)) {
+    if (Object.hasOwn(body, field)) throw new GatewayError('wrong_endpoint', { message, param: field })
+  }
+}
+
+/** Tools that are not functions are named before the schema would call them merely invalid. */
+function refuseUnservedTools(body: JsonObject): void {
+  if (Array.isArray(body['tools'])) {
+    for (const [i, tool] of body['tools'].entries()) {
+      if (isObject(tool) && fateOf('openai-chat', tool) === 'refused')
+        throw toolRefused(String(tool['type']), `tools[${i}].type`)
+    }
+  }
+  if (body['web_search_options'] != null) throw toolRefused('web_search', 'web_search_options')
+}
+
+/** What no single field shows: results without a call, choices of tools that are not there. */
+function refuseContradictions(request: ChatCompletionRequest): void {
+  let calls: Set<string> | undefined
+  for (const [i, message] of request.messages.entries()) {
+    if (message.role === 'assistant') {
+      // The audio of an earlier answer can only be named to the provider that made it, and we may ask another.
+      if (message['audio'] != null)
+        throw unsupportedParam(`messages[${i}].audio`, 'send its transcript as content.')
+      if (message.tool_calls == null) continue
+      calls ??= new Set()
+      for (const call of message.tool_calls) calls.add(call.id)
+    } else if (message.role === 'tool' && calls?.has(message.tool_call_id) !== true) {
+      throw invalidParam(`messages[${i}].tool_call_id`, 'no tool call before this message has that id.')
+    }
+  }
+  const choice = request.tool_choice
+  if (choice == null || choice === 'auto' || choice === 'none') return
+  const names = new Set([...(request.tools ?? []), ...legacyTools(request)].map((tool) => tool.function.name))
+  if (choice === 'required') {
+    if (names.size === 0) throw invalidParam('tool_choice', "'required' needs tools to choose from.")
+  } else if (choice.type === 'function') {
+    if (!names.has(choice.function.name))
+      throw invalidParam('tool_choice.function.name', 'no tool has that name.')
+  }
+}
+
+function legacyTools(request: ChatCompletionRequest): { function: { name: string } }[] {
+  return (request.functions ?? []).map((definition) => ({ function: definition }))
+}
+
+function readEnvelope(request: ChatCompletionRequest): Envelope {
+  return {
+    model: request.model,
+    fallbacks: request.models ?? [],
+    stream: request.stream === true,
+    includeUsage: request.stream_options?.include_usage === true || request.usage?.include === true,
+    maxOutputTokens: maxOutputTokens(request),
+    n: request.n ?? 1,
+    routing: readRouting(request.provider),
+    maxCost: request.max_cost ?? undefined,
+    sessionId: request.session_id ?? undefined,
+    strict: request.strict === true || request.provider?.require_parameters === true,
+    onDisconnect: request.on_disconnect ?? undefined,
+  }
+}
+
+/** `provider{…}` of a request. */
+export function readRouting(routing: ChatCompletionRequest['provider']): Routing {
+  const { input, output } = routing?.max_price ?? {}
+  return {
+    order: routing?.order ?? [],
+    only: routing?.only ?? [],
+    ignore: routing?.ignore ?? [],
+    allowFallbacks: routing?.allow_fallbacks ?? true,
+    maxPrice: {
+      input: input == null ? undefined : decimalString(input, 'provider.max_price.input'),
+      output: output == null ? undefined : decimalString(output, 'provider.max_price.output'),
+    },
+  }
+}
+
+/** A price cap may come as a number; one so small that JavaScript would write an exponent must be a string. */
+function decimalString(amount: string | number, param: string): string {
+  const text = String(amount)
+  if (!/^\d+(\.\d+)?$/.test(text)) throw invalidParam(param, 'write it as a decimal string.')
+  return text
+}

@@ -1,0 +1,260 @@
+// A validated chat-completions body in the words of the conversation. Runs only when somebody asks for it.
+
+import type {
+  AssistantMessage,
+  ChatRequest,
+  ContentPart,
+  FunctionTool,
+  Json,
+  JsonObject,
+  Labels,
+  Message,
+  Reasoning,
+  ReasoningDetail,
+  ResponseFormat,
+  Sampling,
+  ToolCall,
+  ToolChoice,
+} from '../../../conversation/request.ts'
+import { wordlessFields } from '../outbound/quirks.ts'
+import { readContent, readMark } from './read-content.ts'
+import {
+  chatCompletionRequest,
+  type ChatCompletionRequest,
+  gatewayFields,
+  type WireMessage,
+} from './schema.ts'
+
+type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
+
+/** Takes a body that `chatCompletionRequest` accepts. Throws GatewayError for a `data:` URL that is none. */
+export function readRequest(body: ChatCompletionRequest): ChatRequest {
+  return {
+    messages: readMessages(body.messages),
+    tools: readTools(body),
+    toolChoice: readToolChoice(body),
+    parallelToolCalls: body.parallel_tool_calls ?? undefined,
+    maxOutputTokens: maxOutputTokens(body),
+    sampling: readSampling(body),
+    reasoning: readReasoning(body),
+    responseFormat: readResponseFormat(body.response_format),
+    stream: body.stream === true,
+    labels: readLabels(body),
+    rest: readRest(body),
+  }
+}
+
+export function maxOutputTokens(body: ChatCompletionRequest): number | undefined {
+  return body.max_completion_tokens ?? body.max_tokens ?? undefined
+}
+
+// ---- messages ---------------------------------------------------------------------------------------------
+
+function readMessages(messages: readonly WireMessage[]): Message[] {
+  // The legacy function role has names instead of ids; a minted id ties each result to the latest call of its name.
+  const legacyIds = new Map<string, string>()
+  return messages.map((message, i) => {
+    const param = `messages[${i}].content`
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+      case 'user':
+        return {
+          role: message.role,
+          content: readContent(message.content, message.cache_control, param),
+          ...named(message.name),
+        }
+      case 'assistant':
+        if (message.function_call != null) legacyIds.set(message.function_call.name, `call_legacy_${i}`)
+        return readAssistant(message, `call_legacy_${i}`, param)
+      case 'tool':
+        return {
+          role: 'tool',
+          toolCallId: message.tool_call_id,
+          content: readContent(message.content, message.cache_control, param),
+          isError: message.is_error === true,
+        }
+      case 'function':
+        return {
+          role: 'tool',
+          toolCallId: legacyIds.get(message.name) ?? `call_legacy_${i}`,
+          content: readContent(message.content, undefined, param),
+          isError: false,
+        }
+      default:
+        return message satisfies never
+    }
+  })
+}
+
+function named(name: string | null | undefined): { name?: string } {
+  return name == null || name === '' ? {} : { name }
+}
+
+function readAssistant(message: WireAssistant, legacyId: string, param: string): AssistantMessage {
+  const content: ContentPart[] = readContent(message.content, message.cache_control, param)
+  if (message.refusal != null && message.refusal !== '')
+    content.push({ kind: 'refusal', text: message.refusal })
+  if (message.images != null) content.push(...readContent(message.images, undefined, param))
+  return {
+    role: 'assistant',
+    content,
+    reasoning: readReasoningDetails(message),
+    toolCalls: readToolCalls(message, legacyId),
+    ...named(message.name),
+  }
+}
+
+function readToolCalls(message: WireAssistant, legacyId: string): ToolCall[] {
+  const calls = (message.tool_calls ?? []).map((call) => ({
+    id: call.id,
+    name: call.function.name,
+    arguments: call.function.arguments === '' ? '{}' : call.function.arguments,
+    thoughtSignature: call.extra_content?.google?.thought_signature ?? undefined,
+  }))
+  const legacy = message.function_call
+  if (legacy == null) return calls
+  const args = legacy.arguments === '' ? '{}' : legacy.arguments
+  return [...calls, { id: legacyId, name: legacy.name, arguments: args, thoughtSignature: undefined }]
+}
+
+/** The ordered details go back untouched; a client that kept only the text sends one detail of unknown origin. */
+function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
+  const details = message.reasoning_details ?? []
+  if (details.length > 0) {
+    return details.map(({ summary, data, ...detail }, i) => ({
+      ...detail,
+      format: detail.format ?? null,
+      index: detail.index ?? i,
+      ...(summary == null ? {} : { summary }),
+      ...(data == null ? {} : { data }),
+    }))
+  }
+  // A provider's own kind of `reasoning`, which its answer showed, comes back with the message.
+  const text = message.reasoning_content ?? (typeof message.reasoning === 'string' ? message.reasoning : '')
+  return text === '' ? [] : [{ type: 'reasoning.text', format: null, index: 0, text }]
+}
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+function readTools(body: ChatCompletionRequest): FunctionTool[] {
+  const legacy = (body.functions ?? []).map((definition) => ({
+    function: definition,
+    cache_control: undefined,
+  }))
+  return [...(body.tools ?? []), ...legacy].map(({ function: definition, cache_control }) => ({
+    name: definition.name,
+    description: definition.description ?? undefined,
+    parameters: definition.parameters == null ? undefined : (definition.parameters as JsonObject),
+    strict: 'strict' in definition && typeof definition.strict === 'boolean' ? definition.strict : undefined,
+    cache: readMark(cache_control),
+  }))
+}
+
+function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
+  const choice = body.tool_choice ?? body.function_call
+  if (choice == null) return undefined
+  if (typeof choice === 'string') return { kind: choice }
+  if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
+    const { mode, tools } = choice.allowed_tools as {
+      mode: 'auto' | 'required'
+      tools: { function: { name: string } }[]
+    }
+    return { kind: 'allowed', mode, names: tools.map((tool) => tool.function.name) }
+  }
+  if (choice.type === 'function') {
+    return { kind: 'function', name: (choice as { function: { name: string } }).function.name }
+  }
+  return { kind: 'function', name: (choice as { name: string }).name }
+}
+
+// ---- settings ---------------------------------------------------------------------------------------------
+
+/** The object without the keys whose value is null or undefined: clients write null for "not set". */
+export function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
+  const kept: Partial<T> = {}
+  for (const name in fields) if (fields[name] != null) kept[name] = fields[name]
+  return kept as T
+}
+
+function readSampling(body: ChatCompletionRequest): Sampling {
+  return present<Sampling>({
+    temperature: body.temperature,
+    topP: body.top_p,
+    topK: body.top_k,
+    minP: body.min_p,
+    frequencyPenalty: body.frequency_penalty,
+    presencePenalty: body.presence_penalty,
+    repetitionPenalty: body.repetition_penalty,
+    seed: body.seed,
+    stop: typeof body.stop === 'string' ? [body.stop] : body.stop,
+    logitBias: body.logit_bias,
+    logprobs: body.logprobs,
+    topLogprobs: body.top_logprobs,
+    n: body.n,
+  })
+}
+
+function readLabels(body: ChatCompletionRequest): Labels {
+  return present<Labels>({
+    user: body.user,
+    safetyIdentifier: body.safety_identifier,
+    promptCacheKey: body.prompt_cache_key,
+    serviceTier: body.service_tier,
+    metadata: body.metadata,
+    store: body.store,
+    verbosity: body.verbosity,
+  })
+}
+
+/** `reasoning.effort` is the more explicit of the two spellings and holds where they disagree. */
+function readReasoning(body: ChatCompletionRequest): Reasoning | undefined {
+  const reasoning = present<Reasoning>({
+    effort: body.reasoning?.effort ?? body.reasoning_effort,
+    maxTokens: body.reasoning?.max_tokens,
+    enabled: body.reasoning?.enabled,
+    exclude: body.reasoning?.exclude,
+  })
+  return Object.keys(reasoning).length === 0 ? undefined : reasoning
+}
+
+function readResponseFormat(format: ChatCompletionRequest['response_format']): ResponseFormat | undefined {
+  if (format == null) return undefined
+  switch (format.type) {
+    case 'text':
+      return { kind: 'text' }
+    case 'json_object':
+      return { kind: 'json-object' }
+    case 'json_schema': {
+      const { name, description, schema, strict } = format.json_schema
+      return {
+        kind: 'json-schema',
+        name,
+        description: description ?? undefined,
+        schema: (schema ?? {}) as JsonObject,
+        strict: strict ?? undefined,
+      }
+    }
+    default:
+      return format satisfies never
+  }
+}
+
+// ---- everything else --------------------------------------------------------------------------------------
+
+const wordless: ReadonlySet<string> = new Set(wordlessFields)
+
+/** What this file reads above, and what only the gateway reads. */
+const translated: ReadonlySet<string> = new Set([
+  ...Object.keys(chatCompletionRequest.shape).filter((field) => !wordless.has(field)),
+  ...gatewayFields,
+])
+
+function readRest(body: ChatCompletionRequest): JsonObject {
+  const rest: JsonObject = {}
+  for (const field in body) {
+    const value = body[field]
+    if (!translated.has(field) && value !== null && field !== '__proto__') rest[field] = value as Json
+  }
+  return rest
+}

@@ -1,0 +1,297 @@
+// The conversation as a chat-completions provider wants to read it, in the dialect of its row.
+
+import { createHash } from 'node:crypto'
+import type {
+  AssistantMessage,
+  CacheMark,
+  ContentPart,
+  Json,
+  JsonObject,
+  MediaSource,
+  Message,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { OpenAIChatQuirks } from './quirks.ts'
+
+export interface MessageContext {
+  readonly quirks: OpenAIChatQuirks
+  readonly provider: string
+  /** Whether the model reasons, and may therefore insist on its earlier reasoning. */
+  readonly reasons: boolean
+  readonly signatureOf: (toolCallId: string) => string | undefined
+}
+
+/**
+ * All messages, in order. Throws GatewayError `unsupported_parameter` for a part the provider cannot be given.
+ */
+export function lowerMessages(messages: readonly Message[], context: MessageContext): JsonObject[] {
+  const ids = toolCallIds(messages, context.quirks)
+  const lowered: JsonObject[] = []
+  // A tool message holds text alone; what else a tool returned follows its run of results as the user's.
+  let beside: Json[] = []
+  for (const message of messages) {
+    if (message.role !== 'tool' && beside.length > 0) {
+      lowered.push({ role: 'user', content: beside })
+      beside = []
+    }
+    if (message.role === 'assistant') lowered.push(lowerAssistant(message, ids, context))
+    else if (message.role === 'tool') {
+      lowered.push(lowerToolResult(message, ids))
+      beside.push(...mediaOf(message, context))
+    } else {
+      lowered.push({
+        role: message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role,
+        content: lowerContent(message.content, context),
+        ...nameOf(message, context.quirks),
+      })
+    }
+  }
+  if (beside.length > 0) lowered.push({ role: 'user', content: beside })
+  return context.quirks.alternatingRoles ? alternating(lowered) : lowered
+}
+
+function lowerAssistant(
+  message: AssistantMessage,
+  ids: (id: string) => string,
+  context: MessageContext,
+): JsonObject {
+  const content = lowerContent(message.content, context)
+  const calls = message.toolCalls.map((call): JsonObject => {
+    const known = call.thoughtSignature ?? context.signatureOf(call.id)
+    const signature = context.quirks.thoughtSignatures ? known : undefined
+    return {
+      id: ids(call.id),
+      type: 'function',
+      function: { name: call.name, arguments: call.arguments },
+      ...(signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }),
+    }
+  })
+  return {
+    role: 'assistant',
+    // Null says "nothing but calls"; an empty text part is refused by several providers.
+    content: content === '' && calls.length > 0 ? null : content,
+    ...reasoningEcho(message, content, context),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...nameOf(message, context.quirks),
+  }
+}
+
+/** Earlier reasoning under the name the provider reads it by; what it cannot read is left out. */
+function reasoningEcho(
+  message: AssistantMessage,
+  content: string | Json[],
+  context: MessageContext,
+): JsonObject {
+  const { reasoningEcho: echo, echoRequired } = context.quirks
+  const text = message.reasoning.map((detail) => detail.text ?? '').join('')
+  switch (echo) {
+    case 'none':
+      return {}
+    case 'reasoning_details':
+      return message.reasoning.length === 0
+        ? {}
+        : { reasoning_details: message.reasoning.map((detail) => ({ ...detail }) as JsonObject) }
+    case 'thinking-parts': {
+      if (text === '') return {}
+      const said = typeof content === 'string' ? (content === '' ? [] : [textPart(content)]) : content
+      return { content: [{ type: 'thinking', thinking: [textPart(text)] }, ...said] }
+    }
+    case 'reasoning_content':
+    case 'reasoning':
+      if (text !== '') return { [echo]: text }
+      return echoRequired && context.reasons && message.toolCalls.length > 0 ? { [echo]: '' } : {}
+  }
+}
+
+function lowerToolResult(message: ToolMessage, ids: (id: string) => string): JsonObject {
+  const content = message.content
+    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
+    .filter((text) => text !== '')
+    .join('\n')
+  return { role: 'tool', tool_call_id: ids(message.toolCallId), content }
+}
+
+function mediaOf(message: ToolMessage, context: MessageContext): Json[] {
+  return message.content
+    .filter((part) => part.kind !== 'text' && part.kind !== 'refusal')
+    .map((part) => lowerPart(part, context))
+}
+
+function nameOf(message: { readonly name?: string }, quirks: OpenAIChatQuirks): JsonObject {
+  return quirks.messageNames && message.name !== undefined ? { name: message.name } : {}
+}
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+/** Plain text stays a string, which every server reads; anything else becomes parts. */
+function lowerContent(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
+  const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
+  if (spoken.length === 0) return ''
+  const texts = spoken.map((part) => plainTextOf(part, context.quirks))
+  if ((texts.length === 1 || !context.quirks.textParts) && !texts.includes(undefined)) return texts.join('\n')
+  return spoken.map((part) => lowerPart(part, context))
+}
+
+/** The words of a part that is nothing but words to the provider. */
+function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
+  if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
+  if (part.kind !== 'text') return undefined
+  return part.cache === undefined || !quirks.cacheControl ? part.text : undefined
+}
+
+function lowerPart(part: ContentPart, context: MessageContext): JsonObject {
+  switch (part.kind) {
+    case 'text':
+      return { ...textPart(part.text), ...markOf(part.cache, context.quirks) }
+    case 'refusal':
+      return context.quirks.refusalParts ? { type: 'refusal', refusal: part.text } : textPart(part.text)
+    case 'image':
+      return {
+        type: 'image_url',
+        image_url: {
+          url: urlOf(part.source) ?? refuse(context, 'an image by file id'),
+          ...(part.detail === undefined ? {} : { detail: part.detail }),
+        },
+        ...markOf(part.cache, context.quirks),
+      }
+    case 'audio':
+      return { type: 'input_audio', input_audio: { data: part.data, format: part.format } }
+    case 'video':
+      return {
+        type: 'video_url',
+        video_url: { url: urlOf(part.source) ?? refuse(context, 'a video by file id') },
+      }
+    case 'file':
+      return { ...lowerFile(part, context), ...markOf(part.cache, context.quirks) }
+  }
+}
+
+function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: MessageContext): JsonObject {
+  const { source } = part
+  const named = part.filename === undefined ? {} : { filename: part.filename }
+  switch (context.quirks.fileParts) {
+    case 'none':
+      return refuse(context, 'files')
+    case 'file':
+    case 'file-or-url': {
+      if (source.kind === 'provider-file') return { type: 'file', file: { file_id: source.id } }
+      if (source.kind === 'url' && context.quirks.fileParts === 'file')
+        return refuse(context, 'a file by URL')
+      // OpenAI refuses file data without a name.
+      return { type: 'file', file: { filename: 'file', ...named, file_data: urlOf(source)! } }
+    }
+    case 'document_url':
+      return { type: 'document_url', document_url: urlOf(source) ?? refuse(context, 'a file by id') }
+    case 'file_url': {
+      // Perplexity wants bare base64 where others want a data URL.
+      const url = source.kind === 'base64' ? source.data : (urlOf(source) ?? refuse(context, 'a file by id'))
+      return {
+        type: 'file_url',
+        file_url: { url },
+        ...(part.filename === undefined ? {} : { file_name: part.filename }),
+      }
+    }
+  }
+}
+
+/** The source as a URL; undefined for a file that lies at some provider. */
+function urlOf(source: MediaSource): string | undefined {
+  switch (source.kind) {
+    case 'url':
+      return source.url
+    case 'base64':
+      return `data:${source.mediaType};base64,${source.data}`
+    case 'provider-file':
+      return undefined
+  }
+}
+
+function refuse(context: MessageContext, what: string): never {
+  throw new GatewayError('unsupported_parameter', {
+    message: `The provider ${context.provider} cannot be given ${what}.`,
+    param: 'messages',
+    provider: context.provider,
+  })
+}
+
+function textPart(text: string): JsonObject {
+  return { type: 'text', text }
+}
+
+/** A cache mark for the providers that know it. Five minutes is the default and is left unsaid. */
+export function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObject {
+  if (mark === undefined || !quirks.cacheControl) return {}
+  return { cache_control: { type: 'ephemeral', ...(mark.ttl === '5m' ? {} : { ttl: mark.ttl }) } }
+}
+
+// ---- dialects ---------------------------------------------------------------------------------------------
+
+const nineLetters = /^[a-zA-Z0-9]{9}$/
+const alphabet = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
+
+/**
+ * How tool call ids are written. Where the provider wants nine letters, the others are hashed: cutting them short
+ * would make ids collide that differ only at their end. A call and its result get the same id, two calls never.
+ */
+function toolCallIds(messages: readonly Message[], quirks: OpenAIChatQuirks): (id: string) => string {
+  if (quirks.toolCallIds === 'any') return (id) => id
+  const written = new Map<string, string>()
+  const taken = new Set<string>()
+  const reserve = (id: string, short: string) => {
+    written.set(id, short)
+    taken.add(short)
+  }
+  const all = messages.flatMap((message) =>
+    message.role === 'assistant'
+      ? message.toolCalls.map((call) => call.id)
+      : message.role === 'tool'
+        ? [message.toolCallId]
+        : [],
+  )
+  for (const id of all) if (nineLetters.test(id)) reserve(id, id)
+  for (const id of all) {
+    if (written.has(id)) continue
+    let salt = 0
+    while (taken.has(nineOf(id, salt))) salt += 1
+    reserve(id, nineOf(id, salt))
+  }
+  return (id) => written.get(id) ?? id
+}
+
+function nineOf(id: string, salt: number): string {
+  const digest = createHash('sha256')
+    .update(salt === 0 ? id : `${salt}/${id}`)
+    .digest()
+  return [...digest.subarray(0, 9)].map((byte) => alphabet[byte % alphabet.length]).join('')
+}
+
+/**
+ * Turns of one role in a row become one, and a system message after the first turn the user's: for providers
+ * where roles must alternate.
+ */
+function alternating(messages: readonly JsonObject[]): JsonObject[] {
+  const merged: JsonObject[] = []
+  for (const message of messages) {
+    const late = message.role === 'system' && merged.some((earlier) => earlier.role !== 'system')
+    const turn = late ? { ...message, role: 'user' } : message
+    const last = merged.at(-1)
+    if (last === undefined || last.role !== turn.role || turn.role === 'tool') merged.push(turn)
+    else merged[merged.length - 1] = joined(last, turn)
+  }
+  return merged
+}
+
+function joined(first: JsonObject, second: JsonObject): JsonObject {
+  const content =
+    typeof first.content === 'string' && typeof second.content === 'string'
+      ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
+      : [...partsOf(first.content), ...partsOf(second.content)]
+  const calls = [first.tool_calls, second.tool_calls].flatMap((list) => (Array.isArray(list) ? list : []))
+  return { ...first, ...second, content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
+}
+
+function partsOf(content: Json | undefined): Json[] {
+  if (Array.isArray(content)) return content
+  return typeof content === 'string' && content !== '' ? [textPart(content)] : []
+}

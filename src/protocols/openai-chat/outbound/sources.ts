@@ -1,0 +1,40 @@
+// Sources that the text cites by number, as Perplexity does, turned into annotations with places in the text.
+
+import type { Annotation } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
+
+export interface Source {
+  readonly url: string
+  readonly title: string
+}
+
+/** The numbered sources that a chunk or body lists; undefined when it lists none. They repeat on every chunk. */
+export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
+  const results = (Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject)
+  const titles = new Map(results.map((result) => [result.url, result.title]))
+  const urls = Array.isArray(chunk.citations) ? chunk.citations : results.map((result) => result.url ?? null)
+  const sources = urls
+    .filter((url) => typeof url === 'string')
+    .map((url) => {
+      const title = titles.get(url)
+      return { url, title: typeof title === 'string' ? title : '' }
+    })
+  return sources.length === 0 ? undefined : sources
+}
+
+/**
+ * One annotation for each place where the text cites a source, `[2]`; a source that the text never cites is told
+ * once, at no place, so that the numbers can still be looked up.
+ */
+export function citationsOf(text: string, sources: readonly Source[]): readonly Annotation[] {
+  const places = sources.map((): { start: number; end: number }[] => [])
+  for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {
+    places[Number(match[1]) - 1]?.push({ start: match.index, end: match.index + match[0].length })
+  }
+  return sources.flatMap((source, index) => {
+    const cited = places[index]!
+    const where = cited.length === 0 ? [{ start: 0, end: 0 }] : cited
+    return where.map((place) => ({ kind: 'url-citation' as const, ...source, ...place }))
+  })
+}

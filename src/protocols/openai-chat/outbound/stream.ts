@@ -1,0 +1,162 @@
+// A chat-completions answer as events: the stream parser, a state machine, and the same for a whole body.
+
+import { createHash } from 'node:crypto'
+import type { ChatEvent, Fault } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { fault } from '../../faults.ts'
+import { isObject, nonEmpty, parseJson } from '../../json.ts'
+import type { StreamParser } from '../../protocol.ts'
+import type { Frame } from '../../framing/sse.ts'
+import { stateParser } from '../../state-parser.ts'
+import type { OpenAIChatQuirks } from './quirks.ts'
+import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice } from './choice.ts'
+import { faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
+import { type Source, sourcesIn } from './sources.ts'
+import { usageIn } from '../../openai/upstream-usage.ts'
+
+interface StreamState {
+  readonly over: boolean
+  readonly started: boolean
+  /** What minted call ids are made from: the answer's id, or a random word where it has none. */
+  readonly seed: string
+  readonly choices: ReadonlyMap<number, ChoiceState>
+  readonly sources: readonly Source[]
+}
+
+type Step = readonly [StreamState, readonly ChatEvent[]]
+
+/**
+ * The parser of one provider's streams. A stream is over at `[DONE]`, at an error, or at the end of the body;
+ * it finished only if every choice in it was given a finish reason.
+ */
+export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
+  return stateParser(
+    fresh(),
+    (state, frame) => step(state, frame, quirks),
+    (state) => (state.over ? [] : conclude(state, quirks)),
+  )
+}
+
+/** A whole body as events. A body that is complete JSON has ended, so a missing finish reason is a plain stop. */
+export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
+  const told = faultInside(body)
+  if (told) return [errorEvent(told)]
+  if (!isObject(body) || !Array.isArray(body.choices) || body.choices.length === 0) {
+    return [errorEvent(fault('broken', 'The answer of the provider has no choices.'))]
+  }
+  // OpenRouter tells what broke an answer off beside the part of it that there is.
+  const broken = body.choices.find((choice) => isObject(choice) && isObject(choice.error))
+  if (broken) return [...usageEvents(body, quirks), errorEvent(faultInside(broken)!)]
+  let state: StreamState = { ...fresh(), sources: sourcesIn(body) ?? [] }
+  const [opened, events] = start(state, body)
+  state = opened
+  const out = [...events]
+  const choices = new Map<number, ChoiceState>()
+  for (const [position, entry] of body.choices.entries()) {
+    if (!isObject(entry)) continue
+    const choice = choiceIndex(entry, position)
+    const [taken, made] = takeWholeChoice(entry, contextOf(state, choice, quirks))
+    choices.set(choice, { ...taken, finish: taken.finish ?? 'stop' })
+    out.push(...made)
+  }
+  out.push(...usageEvents(body, quirks))
+  return [...out, ...conclude({ ...state, choices }, quirks)]
+}
+
+function fresh(): StreamState {
+  return { over: false, started: false, seed: crypto.randomUUID(), choices: new Map(), sources: [] }
+}
+
+function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step {
+  const data = frame.data.trim()
+  if (state.over || data === '') return [state, []]
+  if (data === '[DONE]') return [{ ...state, over: true }, conclude(state, quirks)]
+  const chunk = parseJson(data)
+  if (frame.event === 'error') return failed(state, faultOfErrorEvent(chunk ?? data), [])
+  if (!isObject(chunk))
+    return failed(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
+
+  const told = faultInside(chunk)
+  // What the provider counted up to its error is owed all the same.
+  if (told) return failed(state, told, usageEvents(chunk, quirks))
+  return take(state, chunk, quirks)
+}
+
+function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks): Step {
+  const [started, startEvents] = start(before, chunk)
+  const events = [...startEvents]
+  const choices = new Map(started.choices)
+  // `choices` may be empty (usage, prompt filter) or missing: never index it.
+  for (const [position, entry] of (Array.isArray(chunk.choices) ? chunk.choices : []).entries()) {
+    if (!isObject(entry)) continue
+    const choice = choiceIndex(entry, position)
+    const [next, made] = takeChoice(
+      choices.get(choice) ?? emptyChoice,
+      entry,
+      contextOf(started, choice, quirks),
+    )
+    choices.set(choice, next)
+    events.push(...made)
+  }
+  events.push(...usageEvents(chunk, quirks))
+  const sources = quirks.numberedCitations ? (sourcesIn(chunk) ?? started.sources) : started.sources
+  return [{ ...started, choices, sources }, events]
+}
+
+/** Azure opens with a chunk that has neither id nor choices: the message starts with the first that has one. */
+function start(state: StreamState, chunk: JsonObject): Step {
+  if (state.started) return [state, []]
+  const id = nonEmpty(chunk.id)
+  const empty = !Array.isArray(chunk.choices) || chunk.choices.length === 0
+  if (id === undefined && empty) return [state, []]
+  return [
+    { ...state, started: true, seed: id ?? state.seed },
+    [{ kind: 'message-start', id, model: nonEmpty(chunk.model) }],
+  ]
+}
+
+/** The end of an answer: what each choice still owes, then the one terminal event. */
+function conclude(state: StreamState, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
+  const choices = [...state.choices.entries()].toSorted(([a], [b]) => a - b)
+  const finishes = choices.map(([, choice]) => choice.finish)
+  if (choices.length === 0)
+    return [errorEvent(fault('cut', 'The stream of the provider ended without an answer.'))]
+  if (finishes.includes(undefined)) {
+    return [errorEvent(fault('cut', 'The stream of the provider broke off before its answer was finished.'))]
+  }
+  const events: ChatEvent[] = []
+  for (const [index, choice] of choices) {
+    const sources = quirks.numberedCitations ? state.sources : []
+    for (const event of endChoice(choice, choice.finish!, sources, contextOf(state, index, quirks))) {
+      events.push(event)
+      if (event.kind === 'error') return events
+    }
+  }
+  return [...events, { kind: 'finish' }]
+}
+
+function failed(state: StreamState, fault: Fault, before: readonly ChatEvent[]): Step {
+  return [{ ...state, over: true }, [...before, errorEvent(fault)]]
+}
+
+function errorEvent(fault: Fault): ChatEvent {
+  return { kind: 'error', fault }
+}
+
+function usageEvents(chunk: JsonObject, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
+  const usage = usageIn(chunk, quirks)
+  return usage === undefined ? [] : [{ kind: 'usage', usage }]
+}
+
+function contextOf(state: StreamState, choice: number, quirks: OpenAIChatQuirks) {
+  return { choice, quirks, mintId: (call: number) => mintedId(state.seed, choice, call) }
+}
+
+/** An id for a call that came without one: the same for the same answer, and no other answer's. */
+function mintedId(seed: string, choice: number, call: number): string {
+  return `call_${createHash('sha256').update(`${seed}/${choice}/${call}`).digest('hex').slice(0, 24)}`
+}
+
+function choiceIndex(entry: JsonObject, position: number): number {
+  return typeof entry.index === 'number' && entry.index >= 0 ? entry.index : position
+}

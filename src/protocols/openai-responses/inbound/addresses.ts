@@ -1,0 +1,29 @@
+// Where an address may stand in the body of a response.
+
+import { parts } from '../../addresses.ts'
+import { ofGateway } from '../../openai-chat/inbound/addresses.ts'
+
+const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
+
+const part = parts(
+  {
+    image_url: link,
+    file_url: 'address',
+    file_data: 'address',
+    input_audio: parts({ data: 'address', format: 'words' }),
+    file_id: 'reference',
+  },
+  { others: 'never-sent' },
+)
+
+/**
+ * Every provider, whatever it speaks, is sent what the conversation has words for: members, items and tools that nobody
+ * here knows stay here, so commands of a coding agent may name its own machine.
+ */
+export const addresses = parts(
+  {
+    ...ofGateway,
+    input: parts({ content: part, output: part }, { others: 'never-sent' }),
+  },
+  { others: 'never-sent' },
+)

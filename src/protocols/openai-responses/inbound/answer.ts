@@ -1,0 +1,127 @@
+// The response object: what the request asked for, told back, and what became of it.
+
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
+import { wireWarnings } from '../../openai/message-fields.ts'
+import { wireUsage as chatUsage } from '../../openai/usage.ts'
+import type { AnswerContext, Bill } from '../../protocol.ts'
+import type { ResponsesRequest } from './schema.ts'
+
+/** How far a response has come. */
+export interface Standing {
+  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed'
+  readonly output: readonly JsonObject[]
+  /** Whether it can be asked for by its id. */
+  readonly stored: boolean
+  readonly usage: JsonObject | null
+  readonly error: JsonObject | null
+  /** Why it is not complete; null where it is. */
+  readonly incomplete: 'max_output_tokens' | 'content_filter' | null
+  /** Seconds since 1970; null unless it is complete. */
+  readonly completedAt: number | null
+}
+
+/** The id of the response of a call; its items are named after it. */
+export function responseId(requestId: string): string {
+  return `resp_${bareId(requestId)}`
+}
+
+/** The call of a response; undefined for what is no id of ours. */
+export function requestIdOf(response: string): string | undefined {
+  return /^resp_[0-9a-f]{32}$/.test(response) ? response.replace('resp_', 'req_') : undefined
+}
+
+/** The id of an item of a call's response. */
+export function outputItemId(kind: string, requestId: string, at: number): string {
+  return `${kind}_${bareId(requestId)}_${at}`
+}
+
+/** The id of an item of its input. */
+export function inputItemId(kind: string, requestId: string, at: number): string {
+  return `${kind}_${bareId(requestId)}_in${at}`
+}
+
+/** The response that an item belongs to; undefined for an item of somebody else's. */
+export function responseOfItem(item: string): string | undefined {
+  const match = /^[a-z]+_([0-9a-f]{32})_(?:in)?\d+$/.exec(item)
+  return match ? `resp_${match[1]!}` : undefined
+}
+
+function bareId(requestId: string): string {
+  return requestId.replace(/^req_/, '')
+}
+
+/** Every key that OpenAI and Open Responses require, null where unset; never `output_text`, which clients make. */
+export function responseOf(
+  request: ResponsesRequest,
+  context: AnswerContext,
+  standing: Standing,
+): JsonObject {
+  const { metadata: notes, ...extra } = context.extra
+  const { incomplete } = standing
+  return {
+    id: responseId(context.id),
+    object: 'response',
+    created_at: context.created,
+    completed_at: standing.completedAt,
+    status: standing.status,
+    error: standing.error,
+    incomplete_details: incomplete === null ? null : { reason: incomplete },
+    instructions: request.instructions ?? null,
+    model: context.model,
+    tools: (request.tools ?? []).map(toldTool),
+    tool_choice: (request.tool_choice ?? 'auto') as Json,
+    parallel_tool_calls: request.parallel_tool_calls ?? true,
+    output: [...standing.output],
+    usage: standing.usage,
+    metadata: mergedMetadata(request.metadata ?? null, notes),
+    temperature: request.temperature ?? null,
+    top_p: request.top_p ?? null,
+    presence_penalty: request.presence_penalty ?? null,
+    frequency_penalty: request.frequency_penalty ?? null,
+    top_logprobs: request.top_logprobs ?? null,
+    reasoning: { effort: null, summary: null, ...(request.reasoning as JsonObject | null | undefined) },
+    text: { format: { type: 'text' }, ...(request.text as JsonObject | null | undefined) },
+    truncation: 'disabled',
+    max_output_tokens: request.max_output_tokens ?? null,
+    max_tool_calls: request.max_tool_calls ?? null,
+    previous_response_id: request.previous_response_id ?? null,
+    store: standing.stored,
+    background: false,
+    service_tier: request.service_tier ?? null,
+    safety_identifier: request.safety_identifier ?? null,
+    prompt_cache_key: request.prompt_cache_key ?? null,
+    ...wireWarnings(context.warnings),
+    ...extra,
+  }
+}
+
+function toldTool(tool: { readonly type: string }): JsonObject {
+  const told = tool as unknown as JsonObject
+  return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...told } : told
+}
+
+/** The client's own notes, and ours: what stopped the answer. */
+function mergedMetadata(asked: JsonObject | null, notes: Json | undefined): JsonObject | null {
+  return notes === undefined ? asked : { ...asked, ...(notes as JsonObject) }
+}
+
+/** Cached and written tokens lie inside `input_tokens`, reasoning inside `output_tokens`; the cost as everywhere. */
+export function wireUsage(usage: Usage, bill: Bill): JsonObject {
+  const input = promptTokens(usage)
+  const output = completionTokens(usage)
+  const { cost, cost_details, server_tool_use } = chatUsage(usage, bill)
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: usage.cacheRead + usage.cacheReadAudio,
+      cache_write_tokens: usage.cacheWrite5m + usage.cacheWrite1h,
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: usage.reasoning },
+    total_tokens: input + output,
+    cost: cost!,
+    cost_details: cost_details!,
+    server_tool_use: server_tool_use!,
+  }
+}

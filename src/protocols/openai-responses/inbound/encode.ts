@@ -1,0 +1,322 @@
+// Writes one answer as the events of the Responses protocol: items one after the other, numbered without gaps, and one
+// terminal event. A whole answer is the response that the terminal event of its stream would tell.
+
+import {
+  type Annotation,
+  type ChatEvent,
+  type Choice,
+  type FinishReason,
+  joinReasoning,
+} from '../../../conversation/event.ts'
+import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
+import type { Frame } from '../../framing/sse.ts'
+import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
+import {
+  CallItem,
+  ImageItem,
+  type Item,
+  MessageItem,
+  type Place,
+  readableText,
+  ReasoningItem,
+  type Tell,
+} from './output.ts'
+import type { ResponsesRequest } from './schema.ts'
+
+/** What an answer is told beside its events. */
+export interface AnswerHooks {
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /**
+   * Given the response, whole, right before its charge is booked, where the client wants it kept. Answers whether it
+   * will be there.
+   */
+  readonly keep: (response: JsonObject) => boolean
+}
+
+export interface Asked {
+  readonly request: ResponsesRequest
+  /** Whether the client wants what it must send back itself when nothing is kept: the encrypted reasoning. */
+  readonly encrypted: boolean
+  readonly hooks: AnswerHooks
+}
+
+const unfinished = { usage: null, error: null, incomplete: null, completedAt: null } as const
+
+export class ResponseEncoder implements StreamEncoder {
+  readonly #asked: Asked
+  readonly #context: AnswerContext
+  #frames: Frame[] = []
+  #sequence = 0
+  /** The number after the last that went out. */
+  #sent = 0
+  readonly #items: Item[] = []
+  readonly #calls = new Map<number, CallItem>()
+  /** All details so far, by their index. */
+  readonly #details = new Map<number, ReasoningDetail>()
+  /** Details without words that came while something else was being written. */
+  readonly #deferred = new Set<number>()
+  /** Sources that came before the text they are about. */
+  #sources: Annotation[] = []
+  #textLength = 0
+  #reason: FinishReason | undefined
+
+  constructor(asked: Asked, context: AnswerContext) {
+    this.#asked = asked
+    this.#context = context
+  }
+
+  start(): readonly Frame[] {
+    const { store } = this.#asked.request
+    const response = this.#response({
+      ...unfinished,
+      status: 'in_progress',
+      output: [],
+      stored: store ?? true,
+    })
+    this.#tell('response.created', { response })
+    this.#tell('response.in_progress', { response })
+    return this.#sending()
+  }
+
+  event(event: ChatEvent): readonly Frame[] {
+    // One answer is all that this protocol asks for.
+    if ('choice' in event && event.choice === 0) this.#take(event)
+    return this.#sending()
+  }
+
+  finish(usage: Usage, bill: Bill): readonly Frame[] {
+    const response = this.conclude(usage, bill)
+    this.#tell(`response.${String(response['status'])}`, { response })
+    return this.#written()
+  }
+
+  /** Ends what is open and gives the response as it then is. */
+  conclude(usage: Usage, bill: Bill): JsonObject {
+    this.#tellDeferred()
+    const incomplete = incompleteFor(this.#reason)
+    const last = this.#items.at(-1)
+    for (const item of this.#items) {
+      const cut = incomplete !== null && (item === last || (item instanceof CallItem && !item.whole))
+      item.close(cut ? 'incomplete' : 'completed')
+    }
+    const { request, hooks } = this.#asked
+    const standing = {
+      ...unfinished,
+      status: incomplete === null ? 'completed' : 'incomplete',
+      incomplete,
+      usage: wireUsage(usage, bill),
+      completedAt: incomplete === null ? Math.floor(hooks.now() / 1000) : null,
+    } as const
+    const output = this.#items.map((item) => item.json())
+    const wanted = request.store ?? true
+    const whole = this.#response({ ...standing, output, stored: wanted })
+    const stored = wanted && hooks.keep(whole)
+    return { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
+  }
+
+  /** Nothing is ended that the provider did not end: a call that looked whole would be carried out. */
+  fail({ error }: RenderedError): readonly Frame[] {
+    const { code, message, param, type } = error
+    // An end that was written for nothing, since its charge could not be booked, has never been.
+    this.#sequence = this.#sent
+    this.#tell('error', { code, message, param, error: { type, code, message, param } })
+    const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
+    const { request, hooks } = this.#asked
+    const wanted = request.store ?? true
+    const failed = { ...unfinished, status: 'failed', error: { code, message } } as const
+    const whole = this.#response({ ...failed, output, stored: wanted })
+    // Its id is known since the beginning of the stream, so whoever comes back for it can see what became of it.
+    const stored = wanted && hooks.keep(whole)
+    const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
+    this.#tell('response.failed', { response: shown })
+    return this.#written()
+  }
+
+  // ---- events -----------------------------------------------------------------------------------------------
+
+  #take(event: Extract<ChatEvent, { choice: number }>): void {
+    switch (event.kind) {
+      case 'text-delta':
+        if (event.text === '') return
+        this.#message().text(event.text, this.#textLength)
+        this.#textLength += event.text.length
+        this.#sources = this.#sources.filter((source) => !this.#annotate(source))
+        return
+      case 'refusal-delta':
+        if (event.text !== '') this.#message().refusal(event.text)
+        return
+      case 'reasoning-delta':
+        return this.#reasoning(event.detail)
+      case 'tool-call-start': {
+        const item = this.#begin('fc', (place, tell) => new CallItem(place, tell, event))
+        this.#calls.set(event.call, item)
+        return
+      }
+      case 'tool-call-delta':
+        return this.#calls.get(event.call)?.take(event.arguments)
+      case 'annotation':
+        if (!this.#annotate(event.annotation)) this.#sources.push(event.annotation)
+        return
+      case 'logprobs':
+        return this.#openMessage()?.logprobs(event.content)
+      case 'image':
+        this.#begin('ig', (place, tell) => new ImageItem(place, tell, event)).close('completed')
+        return
+      case 'choice-finish':
+        this.#reason = event.reason
+        return
+      case 'audio-delta':
+        // The protocol has no words for sound, and none can be asked for by it.
+        return
+      default:
+        return event satisfies never
+    }
+  }
+
+  #reasoning(delta: ReasoningDetail): void {
+    const detail = joinReasoning(this.#details.get(delta.index), delta)
+    this.#details.set(delta.index, detail)
+    const open = this.#items.at(-1)
+    if (open instanceof ReasoningItem && open.open && open.continuedBy(delta)) return open.take(detail, delta)
+    // What has no words and belongs to a text or a call must not cut it in two.
+    if (readableText(delta) === '' && this.#items.some((item) => item.open)) this.#deferred.add(delta.index)
+    else this.#beginReasoning(detail, delta)
+  }
+
+  #beginReasoning(detail: ReasoningDetail, delta: ReasoningDetail): void {
+    this.#begin('rs', (place, tell) => this.#reasoningItem(place, tell, detail, delta))
+  }
+
+  #tellDeferred(): void {
+    const deferred = [...this.#deferred].map((index) => this.#details.get(index)!)
+    this.#deferred.clear()
+    for (const detail of deferred) {
+      const wordless = { ...detail, text: '', summary: '' }
+      const open = this.#items.at(-1)
+      if (open instanceof ReasoningItem && open.open && open.continuedBy(detail)) open.take(detail, wordless)
+      else this.#place('rs', (place, tell) => this.#reasoningItem(place, tell, detail, wordless))
+    }
+  }
+
+  #reasoningItem(place: Place, tell: Tell, known: ReasoningDetail, delta: ReasoningDetail): ReasoningItem {
+    const summarised = asksForSummary(this.#asked.request)
+    return new ReasoningItem(place, tell, { known, delta, summarised })
+  }
+
+  #annotate(source: Annotation): boolean {
+    return this.#openMessage()?.annotation(source) ?? false
+  }
+
+  #openMessage(): MessageItem | undefined {
+    const last = this.#items.at(-1)
+    return last instanceof MessageItem && last.open ? last : undefined
+  }
+
+  #message(): MessageItem {
+    return this.#openMessage() ?? this.#begin('msg', (place, tell) => new MessageItem(place, tell))
+  }
+
+  // ---- items ------------------------------------------------------------------------------------------------
+
+  /** Begins an item after all others: what waited comes first. */
+  #begin<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
+    this.#tellDeferred()
+    return this.#place(kind, make)
+  }
+
+  /** Begins an item. Those before it end, but for calls that are streamed side by side. */
+  #place<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
+    for (const item of this.#items) {
+      if (item.open && (!(item instanceof CallItem) || item.whole)) item.close('completed')
+    }
+    const index = this.#items.length
+    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#tellOfItem)
+    this.#items.push(item)
+    return item
+  }
+
+  /** The item as this client sees it. */
+  #shown(item: JsonObject): JsonObject {
+    return this.#asked.encrypted ? item : withoutEncrypted(item)
+  }
+
+  /** How items tell their events. */
+  readonly #tellOfItem: Tell = (type, fields) => {
+    const { item } = fields
+    const shown = item === undefined ? fields : { ...fields, item: this.#shown(item as JsonObject) }
+    this.#tell(type, shown)
+  }
+
+  #tell(type: string, fields: JsonObject): void {
+    const data = JSON.stringify({ type, sequence_number: this.#sequence++, ...fields })
+    this.#frames.push({ event: type, data })
+  }
+
+  #response(standing: Standing): JsonObject {
+    return responseOf(this.#asked.request, this.#context, standing)
+  }
+
+  #sending(): readonly Frame[] {
+    this.#sent = this.#sequence
+    return this.#written()
+  }
+
+  #written(): readonly Frame[] {
+    const frames = this.#frames
+    this.#frames = []
+    return frames
+  }
+}
+
+function asksForSummary({ reasoning }: ResponsesRequest): boolean {
+  const summary = reasoning?.summary ?? reasoning?.generate_summary
+  return summary != null && summary !== 'none'
+}
+
+/** An item without what only clients that keep everything themselves are told. */
+export function withoutEncrypted(item: JsonObject): JsonObject {
+  const { encrypted_content: _encrypted, ...shown } = item
+  return shown
+}
+
+function incompleteFor(reason: FinishReason | undefined): Standing['incomplete'] {
+  switch (reason) {
+    case 'length':
+      return 'max_output_tokens'
+    case 'content_filter':
+      return 'content_filter'
+    default:
+      return null
+  }
+}
+
+/** The events that a whole answer would have been streamed as: its order within is not known any more. */
+export function eventsOf(answer: Choice): ChatEvent[] {
+  const choice = 0
+  return [
+    ...answer.reasoning.map((detail): ChatEvent => ({ kind: 'reasoning-delta', choice, detail })),
+    ...(answer.text === null ? [] : [{ kind: 'text-delta', choice, text: answer.text } as const]),
+    ...answer.annotations.map((annotation): ChatEvent => ({ kind: 'annotation', choice, annotation })),
+    ...(answer.logprobs === null ? [] : [{ kind: 'logprobs', choice, ...answer.logprobs } as const]),
+    ...(answer.refusal === null ? [] : [{ kind: 'refusal-delta', choice, text: answer.refusal } as const]),
+    ...answer.toolCalls.flatMap(({ arguments: json, ...call }, at): ChatEvent[] => [
+      { kind: 'tool-call-start', choice, call: at, ...call },
+      { kind: 'tool-call-delta', choice, call: at, arguments: json },
+    ]),
+    ...answer.images.map((image): ChatEvent => ({ kind: 'image', choice, ...image })),
+    ...(answer.finish === undefined
+      ? []
+      : [
+          {
+            kind: 'choice-finish',
+            choice,
+            reason: answer.finish,
+            native: answer.nativeFinish ?? '',
+          } as const,
+        ]),
+  ]
+}

@@ -1,0 +1,111 @@
+// Clients speak the Responses protocol to us. Its answers tell back what was asked, and may be kept: so each request has
+// an inbound of its own.
+
+import type { ChatResult } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
+import { keepaliveComment } from '../../framing/sse.ts'
+import { addresses } from './addresses.ts'
+import { inputItemId } from './answer.ts'
+import { type AnswerHooks, type Asked, eventsOf, ResponseEncoder } from './encode.ts'
+import {
+  chatRequest,
+  checkedRequest,
+  completeItems,
+  droppedOf,
+  envelopeOf,
+  fieldsOf,
+  type Recalled,
+  refuseContradictions,
+} from './read.ts'
+import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
+
+export interface ResponsesCall {
+  readonly inbound: Inbound
+  readonly request: InboundRequest
+  /** The items of the request itself, each whole. */
+  readonly items: readonly InputItem[]
+}
+
+/**
+ * A checked request, with what it refers to, as a call. `hooks` are told of its answer. Throws GatewayError
+ * `invalid_request` for what contradicts itself, and `unsupported_parameter` where the request is strict.
+ */
+export function responsesCall(
+  request: ResponsesRequest,
+  recalled: Recalled,
+  hooks: AnswerHooks,
+): ResponsesCall {
+  const warnings = droppedOf(request)
+  const items = completeItems(request, recalled)
+  const history = recalled.history as readonly InputItem[]
+  refuseContradictions(request, history, items)
+  const all = [...history, ...items]
+  const encrypted = request.include?.includes('reasoning.encrypted_content') === true
+  const asked: Asked = { request, encrypted, hooks }
+  return {
+    items,
+    inbound: {
+      id: 'openai-responses',
+      keepalive: keepaliveComment,
+      addresses,
+      error: (error) => error,
+      parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
+      whole: (result, usage, bill, context) => wholeResponse(asked, result, usage, bill, context),
+      encoder: (context) => new ResponseEncoder(asked, context),
+    },
+    request: {
+      envelope: envelopeOf(request),
+      body: { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] },
+      warnings,
+      fields: fieldsOf(request, all, history.length),
+      toChatRequest: () => chatRequest(request, all, history.length),
+    },
+  }
+}
+
+/** Throws `upstream_error` for an answer that never ended: a status is not invented. */
+function wholeResponse(
+  asked: Asked,
+  result: ChatResult,
+  usage: Usage,
+  bill: Bill,
+  context: AnswerContext,
+): JsonObject {
+  const choice = result.choices[0]
+  if (choice?.finish === undefined) {
+    throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
+  }
+  const encoder = new ResponseEncoder(asked, context)
+  for (const event of eventsOf(choice)) encoder.event(event)
+  return encoder.conclude(usage, bill)
+}
+
+const idPrefixes: Readonly<Record<string, string>> = {
+  message: 'msg',
+  function_call: 'fc',
+  function_call_output: 'fco',
+  reasoning: 'rs',
+  image_generation_call: 'ig',
+}
+
+/** The items of a request as they are kept and listed: each with a type and an id, contents as parts. */
+export function listedItems(items: readonly InputItem[], requestId: string): JsonObject[] {
+  return items.map((item, at): JsonObject => {
+    const kind = kindOf(item)
+    const id =
+      typeof item['id'] === 'string' ? item['id'] : inputItemId(idPrefixes[kind] ?? 'item', requestId, at)
+    const { content, role } = item as { content?: unknown; role?: unknown }
+    const parts: JsonObject =
+      kind === 'message' && typeof content === 'string'
+        ? { content: [textPart(content, role === 'assistant')] }
+        : {}
+    return { status: 'completed', ...(item as unknown as JsonObject), ...parts, type: kind, id }
+  })
+}
+
+function textPart(text: string, said: boolean): JsonObject {
+  return said ? { type: 'output_text', text, annotations: [], logprobs: [] } : { type: 'input_text', text }
+}

@@ -1,0 +1,134 @@
+// Input items of clients as messages of the conversation: what one turn of the assistant said, thought and called stands
+// in several items here, and is one message there.
+
+import type { ContentPart, Message, ToolCall } from '../../../conversation/request.ts'
+import { fileSource, mediaSource } from '../../openai-chat/inbound/read-content.ts'
+import type { Placed } from '../../client-fields.ts'
+import { detailsOf, TurnReasoning } from './reasoning.ts'
+import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.ts'
+
+interface Turn {
+  readonly content: ContentPart[]
+  readonly reasoning: TurnReasoning
+  readonly toolCalls: ToolCall[]
+}
+
+type MessageItem = Extract<KnownItem, { type: 'message' }>
+type CallItem = Extract<KnownItem, { type: 'function_call' }>
+
+/**
+ * The messages of these items, each with where the client wrote it (a turn by its first item). `offset` is how many of them stand before those of the request itself, which errors name
+ * as `input[i]`. Throws GatewayError for a `data:` URL that is none.
+ */
+export function readItems(items: readonly InputItem[], offset: number): Placed[] {
+  const messages: Placed[] = []
+  let turn: Turn | undefined
+  let turnField = ''
+  const assistant = (): Turn => (turn ??= { content: [], reasoning: new TurnReasoning(), toolCalls: [] })
+  const endTurn = () => {
+    if (turn) {
+      const message: Message = { role: 'assistant', ...turn, reasoning: turn.reasoning.details }
+      messages.push({ message, field: turnField })
+    }
+    turn = undefined
+  }
+  for (const [at, any] of items.entries()) {
+    const item = any as KnownItem
+    // What was said before is not in this request.
+    const param = at < offset ? 'previous_response_id' : `input[${at - offset}]`
+    if (turn === undefined) turnField = param
+    switch (kindOf(item)) {
+      case 'message': {
+        const { role, content } = item as MessageItem
+        const parts = readContent(content, `${param}.content`)
+        if (role === 'assistant') {
+          assistant().content.push(...parts)
+          break
+        }
+        endTurn()
+        messages.push({ message: { role, content: parts }, field: param })
+        break
+      }
+      case 'reasoning': {
+        const { content, reasoning, toolCalls } = assistant()
+        const next = content.length + reasoning.details.length + toolCalls.length
+        const details = detailsOf(item as Extract<KnownItem, { type: 'reasoning' }>, next)
+        for (const detail of details) reasoning.add(detail)
+        break
+      }
+      case 'function_call':
+        assistant().toolCalls.push(readCall(item as CallItem))
+        break
+      case 'image_generation_call': {
+        const { result } = item as Extract<KnownItem, { type: 'image_generation_call' }>
+        if (result != null) assistant().content.push(imageOf(result, `${param}.result`))
+        break
+      }
+      case 'function_call_output': {
+        const { call_id, output } = item as Extract<KnownItem, { type: 'function_call_output' }>
+        endTurn()
+        const content = readContent(output, `${param}.output`)
+        const message: Message = { role: 'tool', toolCallId: call_id, content, isError: false }
+        messages.push({ message, field: param })
+        break
+      }
+      default:
+      // Left out, and named where the request was read.
+    }
+  }
+  endTurn()
+  return messages
+}
+
+function readCall({ call_id, name, arguments: json, extra_content }: CallItem): ToolCall {
+  return {
+    id: call_id,
+    name,
+    arguments: json === '' ? '{}' : json,
+    thoughtSignature: extra_content?.google?.thought_signature ?? undefined,
+  }
+}
+
+/** A picture that a model made; bare base64 does not say which kind, and the models here make PNG unless they say so. */
+function imageOf(result: string, param: string): ContentPart {
+  const url = result.startsWith('data:') ? result : `data:image/png;base64,${result}`
+  return { kind: 'image', source: mediaSource(url, param), detail: undefined, cache: undefined }
+}
+
+function readContent(content: string | readonly WirePart[], param: string): ContentPart[] {
+  if (typeof content === 'string')
+    return content === '' ? [] : [{ kind: 'text', text: content, cache: undefined }]
+  return content.map((part, at) => readPart(part, `${param}[${at}]`))
+}
+
+function readPart(part: WirePart, param: string): ContentPart {
+  switch (part.type) {
+    case 'input_text':
+    case 'output_text':
+    case 'text':
+      return { kind: 'text', text: part.text, cache: undefined }
+    case 'refusal':
+      return { kind: 'refusal', text: part.refusal }
+    case 'input_image':
+      return {
+        kind: 'image',
+        source:
+          part.image_url == null
+            ? { kind: 'provider-file', id: part.file_id! }
+            : mediaSource(part.image_url, `${param}.image_url`),
+        detail: part.detail ?? undefined,
+        cache: undefined,
+      }
+    case 'input_file':
+      return {
+        kind: 'file',
+        source: fileSource(part, param),
+        filename: part.filename ?? undefined,
+        cache: undefined,
+      }
+    case 'input_audio':
+      return { kind: 'audio', format: part.input_audio.format, data: part.input_audio.data }
+    default:
+      return part satisfies never
+  }
+}

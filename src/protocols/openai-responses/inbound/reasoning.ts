@@ -1,0 +1,86 @@
+// Reasoning of any provider inside the reasoning items of clients: what only its maker understands rides, with all the
+// rest, in `encrypted_content`.
+
+import { z } from 'zod'
+import type { ReasoningDetail } from '../../../conversation/request.ts'
+import type { KnownItem } from './schema.ts'
+
+/** Opens content of our own making: a client returns it unread, so nobody's reasoning is taken for another's. */
+const prefix = 'weir.'
+
+const sealedDetails = z.array(
+  z.object({
+    type: z.string(),
+    format: z.string().nullable(),
+    index: z.int().min(0),
+    id: z.string().nullish(),
+    text: z.string().nullish(),
+    summary: z.string().optional(),
+    signature: z.string().nullish(),
+    data: z.string().optional(),
+  }),
+)
+
+/**
+ * All of these details as one string. Their texts are in it too: clients show reasoning and leave parts of it out when
+ * they send it back, and a signature holds for the very text it was made for.
+ */
+export function seal(details: readonly ReasoningDetail[]): string {
+  return prefix + Buffer.from(JSON.stringify(details)).toString('base64url')
+}
+
+/** The details of a sealed string; undefined for any other. */
+function unseal(content: string): ReasoningDetail[] | undefined {
+  if (!content.startsWith(prefix)) return undefined
+  try {
+    const text = Buffer.from(content.slice(prefix.length), 'base64url').toString('utf8')
+    return sealedDetails.parse(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The details that a client's reasoning item stands for; `next` is the index of the first where the item tells none.
+ * Encrypted content that is not ours is OpenAI's: its clients bring histories along. Text without it is of unknown
+ * origin.
+ */
+export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next: number): ReasoningDetail[] {
+  const sealed = item.encrypted_content ?? ''
+  const ours = unseal(sealed)
+  if (ours !== undefined) return ours
+  const foreign = sealed !== '' && !sealed.startsWith(prefix)
+  const format = foreign ? 'openai-responses-v1' : null
+  const id = foreign && item.id != null ? { id: item.id } : {}
+  const parts: Omit<ReasoningDetail, 'index'>[] = [
+    ...(item.summary ?? []).map(({ text }) => ({ type: 'reasoning.summary', format, ...id, summary: text })),
+    ...(item.content ?? []).map(({ text }) => ({ type: 'reasoning.text', format, ...id, text })),
+    ...(foreign ? [{ type: 'reasoning.encrypted', format, ...id, data: sealed }] : []),
+  ]
+  return parts.map((part, at): ReasoningDetail => ({ ...part, index: next + at }))
+}
+
+/** The reasoning of one turn, as its items come. */
+export class TurnReasoning {
+  readonly details: ReasoningDetail[] = []
+  /** Where the last detail of each index stands. */
+  readonly #places = new Map<number, number>()
+
+  /** A detail that was told, and told again when its signature came, is one: the later holds. */
+  add(detail: ReasoningDetail): void {
+    const place = this.#places.get(detail.index)
+    const told = place === undefined ? undefined : this.details[place]
+    if (told && isSame(told, detail)) {
+      this.details[place!] = detail
+      return
+    }
+    this.#places.set(detail.index, this.details.length)
+    this.details.push(detail)
+  }
+}
+
+function isSame(a: ReasoningDetail, b: ReasoningDetail): boolean {
+  const words = ({ type, format, text, summary, data }: ReasoningDetail) =>
+    [type, format, text ?? '', summary ?? '', data ?? ''].join('\n')
+  return words(a) === words(b)
+}

@@ -1,0 +1,270 @@
+// The wire schemas of the Responses protocol as clients speak it to us. The OpenAPI page is made from them, so they hold
+// no transforms. Unknown fields, items and tools are tolerated: what cannot be served is named in the answer.
+
+import { z } from 'zod'
+import { gatewayShape, reasoningEffort } from '../../openai-chat/inbound/schema.ts'
+
+const text = z.string()
+const flag = z.boolean()
+const name = z.string().min(1).max(256)
+const json = z.looseObject({})
+const countFrom = (least: number) => z.int().min(least)
+
+/** Any other name. It ends the check: of a union, what is wrong with the kind that was meant is to be told. */
+function otherThan(names: readonly string[], error: string) {
+  return text.min(1).refine((type) => !names.includes(type), { error, abort: true })
+}
+
+// ---- input ------------------------------------------------------------------------------------------------
+
+const part = z.discriminatedUnion('type', [
+  z.looseObject({ type: z.enum(['input_text', 'output_text', 'text']), text }),
+  z.looseObject({ type: z.literal('refusal'), refusal: text }),
+  z
+    .looseObject({
+      type: z.literal('input_image'),
+      image_url: text.min(1).nullish(),
+      file_id: text.min(1).nullish(),
+      detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
+    })
+    .refine((image) => image.image_url != null || image.file_id != null, {
+      error: 'needs image_url or file_id',
+    }),
+  z
+    .looseObject({
+      type: z.literal('input_file'),
+      file_data: text.min(1).nullish(),
+      file_id: text.min(1).nullish(),
+      file_url: text.min(1).nullish(),
+      filename: text.nullish(),
+    })
+    .refine((file) => file.file_data != null || file.file_id != null || file.file_url != null, {
+      error: 'needs one of file_data, file_id and file_url',
+    }),
+  z.looseObject({
+    type: z.literal('input_audio'),
+    input_audio: z.looseObject({ data: text.min(1), format: text.min(1) }),
+  }),
+])
+
+const content = z.union([text, z.array(part)])
+const itemId = { id: text.nullish() }
+
+const knownItem = z.discriminatedUnion('type', [
+  z.looseObject({
+    // Messages may leave it out.
+    type: z.literal('message').nullish(),
+    ...itemId,
+    role: z.enum(['user', 'assistant', 'system', 'developer']),
+    content,
+  }),
+  z.looseObject({
+    type: z.literal('function_call'),
+    ...itemId,
+    call_id: text.min(1),
+    name,
+    arguments: text,
+    extra_content: z
+      .looseObject({ google: z.looseObject({ thought_signature: text.nullish() }).nullish() })
+      .nullish(),
+  }),
+  z.looseObject({
+    type: z.literal('function_call_output'),
+    ...itemId,
+    call_id: text.min(1),
+    output: content,
+  }),
+  z.looseObject({
+    type: z.literal('reasoning'),
+    ...itemId,
+    summary: z.array(z.looseObject({ text })).nullish(),
+    content: z.array(z.looseObject({ text })).nullish(),
+    encrypted_content: text.nullish(),
+  }),
+  z.looseObject({ type: z.literal('image_generation_call'), ...itemId, result: text.nullish() }),
+  z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
+])
+
+const known = [
+  'message',
+  'function_call',
+  'function_call_output',
+  'reasoning',
+  'image_generation_call',
+  'item_reference',
+]
+
+/** Items of other kinds: left out, and named. */
+const otherItem = z.looseObject({
+  type: otherThan(known, 'is not an item of this type'),
+})
+
+const inputItem = z.union([knownItem, otherItem])
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+const functionTool = z.looseObject({
+  type: z.literal('function'),
+  name,
+  description: text.nullish(),
+  parameters: json.nullish(),
+  strict: flag.nullish(),
+})
+
+const ofOtherType = z.looseObject({
+  type: otherThan(['function'], 'is not a function'),
+})
+
+const toolChoice = z.union([
+  z.enum(['none', 'auto', 'required']),
+  z.looseObject({ type: z.literal('function'), name }),
+  z.looseObject({
+    type: z.literal('allowed_tools'),
+    mode: z.enum(['auto', 'required']),
+    tools: z.array(z.looseObject({ type: text, name: text.nullish() })).min(1),
+  }),
+  z.looseObject({ type: otherThan(['function', 'allowed_tools'], 'is not a choice of this type') }),
+])
+
+const textFormat = z.discriminatedUnion('type', [
+  z.looseObject({ type: z.literal('text') }),
+  z.looseObject({ type: z.literal('json_object') }),
+  z.looseObject({
+    type: z.literal('json_schema'),
+    name,
+    description: text.nullish(),
+    schema: json,
+    strict: flag.nullish(),
+  }),
+])
+
+// ---- the request ------------------------------------------------------------------------------------------
+
+export const responsesRequest = z.looseObject({
+  model: text.min(1).max(512),
+  input: z.union([text, z.array(inputItem)]).nullish(),
+  instructions: text.nullish(),
+  previous_response_id: text.min(1).nullish(),
+  store: flag.nullish(),
+  stream: flag.nullish(),
+  include: z.array(text).nullish(),
+  max_output_tokens: countFrom(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  top_k: countFrom(0).nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  top_logprobs: countFrom(0).max(20).nullish(),
+  tools: z
+    .array(z.union([functionTool, ofOtherType]))
+    .max(1024)
+    .nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: flag.nullish(),
+  reasoning: z
+    .looseObject({
+      effort: reasoningEffort.nullish(),
+      summary: z.enum(['auto', 'concise', 'detailed', 'none']).nullish(),
+      generate_summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
+      max_tokens: countFrom(0).nullish(),
+    })
+    .nullish(),
+  text: z.looseObject({ format: textFormat.nullish(), verbosity: text.nullish() }).nullish(),
+  truncation: z.enum(['auto', 'disabled']).nullish(),
+  background: flag.nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+  service_tier: text.nullish(),
+  safety_identifier: text.nullish(),
+  prompt_cache_key: text.nullish(),
+  prompt_cache_retention: text.nullish(),
+  user: text.nullish(),
+  ...gatewayShape,
+})
+
+export type ResponsesRequest = z.infer<typeof responsesRequest>
+export type WirePart = z.infer<typeof part>
+export type InputItem = z.infer<typeof inputItem>
+export type KnownItem = z.infer<typeof knownItem>
+export type FunctionToolItem = z.infer<typeof functionTool>
+
+/** The kind of an item. */
+export function kindOf(item: InputItem): string {
+  return item.type ?? 'message'
+}
+
+/** Whether an item is of a kind that is read. */
+export function isKnown(item: InputItem): boolean {
+  return known.includes(kindOf(item))
+}
+
+// ---- what clients receive ---------------------------------------------------------------------------------
+
+const tokens = z.int().min(0)
+const outputItem = z.looseObject({ type: text, id: text, status: text.optional() })
+
+export const responseObject = z.looseObject({
+  id: text,
+  object: z.literal('response'),
+  created_at: z.int(),
+  completed_at: z.int().nullable(),
+  status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
+  error: z.object({ code: text, message: text }).nullable(),
+  incomplete_details: z.object({ reason: z.enum(['max_output_tokens', 'content_filter']) }).nullable(),
+  instructions: text.nullable(),
+  model: text,
+  tools: z.array(json),
+  tool_choice: z.union([text, json]),
+  parallel_tool_calls: flag,
+  output: z.array(outputItem),
+  usage: z
+    .looseObject({
+      input_tokens: tokens,
+      input_tokens_details: z.looseObject({ cached_tokens: tokens, cache_write_tokens: tokens }),
+      output_tokens: tokens,
+      output_tokens_details: z.looseObject({ reasoning_tokens: tokens }),
+      total_tokens: tokens,
+      /** US dollars. */
+      cost: z.number(),
+      cost_details: z.looseObject({ total: text }),
+    })
+    .nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
+  temperature: z.number().nullable(),
+  top_p: z.number().nullable(),
+  presence_penalty: z.number().nullable(),
+  frequency_penalty: z.number().nullable(),
+  top_logprobs: tokens.nullable(),
+  reasoning: json.nullable(),
+  text: json,
+  truncation: text,
+  max_output_tokens: tokens.nullable(),
+  max_tool_calls: tokens.nullable(),
+  previous_response_id: text.nullable(),
+  store: flag,
+  background: flag,
+  service_tier: text.nullable(),
+  safety_identifier: text.nullable(),
+  prompt_cache_key: text.nullable(),
+  warnings: z.array(z.object({ param: text, message: text })).optional(),
+})
+
+/** An event of a stream; `type` says which. */
+export const responseEvent = z.looseObject({
+  type: text,
+  sequence_number: tokens,
+  response: responseObject.optional(),
+})
+
+export const deletedResponse = z.object({
+  id: text,
+  object: z.literal('response'),
+  deleted: z.literal(true),
+})
+
+export const responseItemList = z.object({
+  object: z.literal('list'),
+  data: z.array(z.looseObject({ type: text, id: text })),
+  first_id: text.nullable(),
+  last_id: text.nullable(),
+  has_more: flag,
+})

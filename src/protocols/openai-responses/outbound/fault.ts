@@ -1,0 +1,38 @@
+// What an error of this protocol means. The envelope is OpenAI's; some codes occur only here.
+
+import type { Fault, FaultKind } from '../../../conversation/event.ts'
+import { faultOf as chatFaultOf, faultOfErrorEvent } from '../../openai/fault.ts'
+
+/** Codes of failed responses, as OpenAI's description of the protocol lists them. */
+const kinds: readonly (readonly [RegExp, FaultKind])[] = [
+  [/^(image_content_policy_violation|cyber_policy|bio_policy)$/, 'content-filter'],
+  [
+    /^(invalid_prompt|invalid_image|invalid_image_(format|url|mode)|invalid_base64_image|image_(too_large|too_small|parse_error)|image_file_(too_large|not_found)|unsupported_image_media_type|empty_image_file|failed_to_download_image|invalid_encrypted_content)$/,
+    'invalid-request',
+  ],
+  [/^(server_is_overloaded|slow_down)$/, 'overloaded'],
+  [/^vector_store_timeout$/, 'timeout'],
+]
+
+/** `invalid_prompt` is mostly a refusal on grounds of policy, told in words. */
+const policyWords = /usage polic(y|ies)|flagged/i
+
+/** The fault that an answer with an error status means. `body` may be JSON of any shape, HTML, or empty. */
+export function faultOf(status: number, headers: Headers, body: string): Fault {
+  return refined(chatFaultOf(status, headers, body))
+}
+
+/** The fault of an `error` event, in either of its shapes, or of a failed response's `error`. */
+export function faultOfError(error: unknown): Fault {
+  return refined(faultOfErrorEvent(error))
+}
+
+/** The sibling knows every code and wording of chat completions; what it has no rule for may be one of ours. */
+function refined(fault: Fault): Fault {
+  if (fault.kind !== 'broken' && fault.kind !== 'invalid-request') return fault
+  const code = fault.providerCode ?? ''
+  if (code === 'invalid_prompt' && policyWords.test(fault.message))
+    return { ...fault, kind: 'content-filter' }
+  const kind = kinds.find(([codes]) => codes.test(code))?.[1]
+  return kind === undefined ? fault : { ...fault, kind }
+}

@@ -1,0 +1,238 @@
+// The conversation as input items: messages, calls, their outputs, and reasoning where it belongs.
+
+import type {
+  AssistantMessage,
+  ContentPart,
+  JsonObject,
+  MediaSource,
+  Message,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { warnInto, warnOfName } from '../../lowering.ts'
+import type { Warning } from '../../protocol.ts'
+import type { ResponsesQuirks } from './quirks.ts'
+import { carriedItems, type CarriedItem } from './reasoning.ts'
+
+export interface InputContext {
+  readonly quirks: ResponsesQuirks
+  readonly provider: string
+}
+
+/**
+ * All input items, in order, and what was left out of them. Throws GatewayError `unsupported_parameter` for a part
+ * that the provider cannot be given.
+ */
+export function lowerInput(
+  messages: readonly Message[],
+  context: InputContext,
+): { readonly input: JsonObject[]; readonly warnings: readonly Warning[] } {
+  const input: JsonObject[] = []
+  const warnings: Warning[] = []
+  const ids = new CallIds()
+  // Where a result holds text alone, what else a tool returned follows its run of results as the user's.
+  let beside: JsonObject[] = []
+  for (const [at, message] of messages.entries()) {
+    if (message.role !== 'tool' && beside.length > 0) {
+      input.push({ role: 'user', content: beside })
+      beside = []
+    }
+    warnOfName(message, `messages[${at}]`, warnInto(warnings))
+    switch (message.role) {
+      case 'assistant':
+        input.push(...lowerAssistant(message, at, ids, context, warnings))
+        break
+      case 'tool': {
+        const media = message.content.filter((part) => part.kind !== 'text' && part.kind !== 'refusal')
+        const apart = media.length > 0 && !context.quirks.toolResultMedia
+        input.push(lowerResult(message, apart, at, ids, context))
+        if (apart) beside.push(...media.map((part) => inputPart(part, at, context)))
+        break
+      }
+      default: {
+        const role = message.role === 'developer' && !context.quirks.developerRole ? 'system' : message.role
+        input.push({ role, content: lowerContent(message.content, at, context) })
+      }
+    }
+  }
+  if (beside.length > 0) input.push({ role: 'user', content: beside })
+  return { input, warnings }
+}
+
+// ---- the assistant's turns --------------------------------------------------------------------------------
+
+function lowerAssistant(
+  message: AssistantMessage,
+  at: number,
+  ids: CallIds,
+  context: InputContext,
+  warnings: Warning[],
+): JsonObject[] {
+  const content = message.content.flatMap((part) => outputPart(part))
+  if (message.content.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
+    warnings.push({
+      param: `messages[${at}].content`,
+      message: 'What the assistant said in other forms than text was left out: the provider takes none back.',
+    })
+  }
+  const said: JsonObject[] = content.length === 0 ? [] : [{ role: 'assistant', content }]
+  const calls = message.toolCalls.map((call): JsonObject => ({
+    type: 'function_call',
+    call_id: ids.opened(call.id),
+    name: call.name,
+    arguments: call.arguments,
+  }))
+  const carried = carriedItems(message.reasoning, context.quirks.reasoningFormat)
+  const placed = interleaved([...said, ...calls], carried.items)
+  if (!carried.complete || placed.lost) {
+    warnings.push({
+      param: `messages[${at}].reasoning_details`,
+      message: `Reasoning that ${context.provider} did not make, or cannot read alone, was left out.`,
+    })
+  }
+  return placed.items
+}
+
+/** Reasoning goes directly before the item it led to; without such an item the provider would refuse it. */
+function interleaved(
+  items: readonly JsonObject[],
+  carried: readonly CarriedItem[],
+): { readonly items: JsonObject[]; readonly lost: boolean } {
+  const result: JsonObject[] = []
+  let next = 0
+  let lost = false
+  for (const { item, before, mayEndTurn } of carried) {
+    if (items.length === 0 && !mayEndTurn) {
+      lost = true
+      continue
+    }
+    const place = mayEndTurn ? before : Math.min(before, items.length - 1)
+    while (next < Math.min(place, items.length)) result.push(items[next++]!)
+    result.push(item)
+  }
+  return { items: [...result, ...items.slice(next)], lost }
+}
+
+function outputPart(part: ContentPart): JsonObject[] {
+  if (part.kind === 'refusal') return [{ type: 'refusal', refusal: part.text }]
+  return part.kind === 'text' && part.text !== '' ? [{ type: 'output_text', text: part.text }] : []
+}
+
+// ---- tool results -----------------------------------------------------------------------------------------
+
+function lowerResult(
+  message: ToolMessage,
+  apart: boolean,
+  at: number,
+  ids: CallIds,
+  context: InputContext,
+): JsonObject {
+  const told = apart
+    ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
+    : message.content
+  return {
+    type: 'function_call_output',
+    call_id: ids.answered(message.toolCallId),
+    output: lowerOutput(told, at, context),
+  }
+}
+
+function lowerOutput(
+  parts: readonly ContentPart[],
+  at: number,
+  context: InputContext,
+): string | JsonObject[] {
+  if (parts.some((part) => part.kind !== 'text' && part.kind !== 'refusal')) {
+    return parts.map((part) => {
+      if (part.kind === 'audio') return refuse(context, at, 'audio in a tool result')
+      return inputPart(part, at, context)
+    })
+  }
+  return parts
+    .map((part) => (part.kind === 'text' || part.kind === 'refusal' ? part.text : ''))
+    .filter((text) => text !== '')
+    .join('\n')
+}
+
+/**
+ * Ids of calls, each used once: some providers count them anew in each answer (`call_0`), and one input with two
+ * calls of the same id could not say which result is whose. A result answers the latest call of its id.
+ */
+class CallIds {
+  readonly #written = new Map<string, string>()
+  readonly #taken = new Set<string>()
+
+  opened(id: string): string {
+    let written = id
+    for (let turn = 2; this.#taken.has(written); turn += 1) written = `${id}_${turn}`
+    this.#taken.add(written)
+    this.#written.set(id, written)
+    return written
+  }
+
+  answered(id: string): string {
+    return this.#written.get(id) ?? id
+  }
+}
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+/** Plain text stays a string, which every server reads; anything else becomes parts. */
+function lowerContent(
+  parts: readonly ContentPart[],
+  at: number,
+  context: InputContext,
+): string | JsonObject[] {
+  const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
+  const [only] = spoken
+  if (only === undefined) return ''
+  if (spoken.length === 1 && only.kind === 'text') return only.text
+  return spoken.map((part) => inputPart(part, at, context))
+}
+
+function inputPart(part: ContentPart, at: number, context: InputContext): JsonObject {
+  switch (part.kind) {
+    case 'text':
+    case 'refusal':
+      return { type: 'input_text', text: part.text }
+    case 'image':
+      return {
+        type: 'input_image',
+        ...(part.source.kind === 'provider-file'
+          ? { file_id: part.source.id }
+          : { image_url: urlOf(part.source) }),
+        ...(part.detail === undefined ? {} : { detail: part.detail }),
+      }
+    case 'audio':
+      return { type: 'input_audio', input_audio: { data: part.data, format: part.format } }
+    case 'file':
+      return filePart(part)
+    case 'video':
+      return refuse(context, at, 'a video')
+  }
+}
+
+function filePart(part: Extract<ContentPart, { kind: 'file' }>): JsonObject {
+  const { source } = part
+  switch (source.kind) {
+    case 'provider-file':
+      return { type: 'input_file', file_id: source.id }
+    case 'url':
+      return { type: 'input_file', file_url: source.url }
+    case 'base64':
+      // OpenAI refuses file data without a name.
+      return { type: 'input_file', filename: part.filename ?? 'file', file_data: urlOf(source) }
+  }
+}
+
+function urlOf(source: Exclude<MediaSource, { kind: 'provider-file' }>): string {
+  return source.kind === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`
+}
+
+function refuse(context: InputContext, at: number, what: string): never {
+  throw new GatewayError('unsupported_parameter', {
+    message: `The provider ${context.provider} cannot be given ${what}.`,
+    param: `messages[${at}].content`,
+    provider: context.provider,
+  })
+}

@@ -1,0 +1,50 @@
+// The calls of a response by the positions of their items, so that finding one costs the same however many there are.
+
+import { createHash } from 'node:crypto'
+import type { ChatEvent } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { type CallContext, type CallState, continueCall } from '../../openai/calls.ts'
+
+export class ItemCalls {
+  readonly #byPosition = new Map<number, CallState>()
+  /** How many calls have an id. */
+  readonly #ids = new Map<string, number>()
+  /** How many calls have been started. */
+  #started = 0
+
+  /** In the order in which they were first named. */
+  get all(): readonly CallState[] {
+    return [...this.#byPosition.values()]
+  }
+
+  at(position: number): CallState | undefined {
+    return this.#byPosition.get(position)
+  }
+
+  /** Takes an entry, in the shape of chat completions, of the call at a position. */
+  take(position: number, entry: JsonObject, context: CallContext): readonly ChatEvent[] {
+    const before = this.#byPosition.get(position)
+    const [next, events] = continueCall(before, entry, {
+      ...context,
+      started: this.#started,
+      isTaken: (id) => (this.#ids.get(id) ?? 0) > (before?.id === id ? 1 : 0),
+    })
+    if (next === before) return []
+    this.#byPosition.set(position, next)
+    if (before?.id !== next.id) {
+      this.#count(before?.id ?? '', -1)
+      this.#count(next.id, 1)
+    }
+    if (next.call !== before?.call) this.#started += 1
+    return events
+  }
+
+  #count(id: string, by: number): void {
+    if (id !== '') this.#ids.set(id, (this.#ids.get(id) ?? 0) + by)
+  }
+}
+
+/** An id for a call that came without one, or with another's: the same for the same answer. */
+export function mintedId(seed: string, call: number): string {
+  return `call_${createHash('sha256').update(`${seed}/${call}`).digest('hex').slice(0, 24)}`
+}

@@ -1,0 +1,416 @@
+// The output of a response, item by item, as events: deltas as they come, and at the end of each item what no delta
+// brought.
+
+import type { ChatEvent } from '../../../conversation/event.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { isObject, nonEmpty } from '../../json.ts'
+import type { CallState } from '../../openai/calls.ts'
+import type { ResponsesQuirks } from './quirks.ts'
+import { ItemCalls, mintedId } from './item-calls.ts'
+import { keyOf, objects, partIndex, urlCitation, wholeTextOf } from './parts.ts'
+import { type DetailPart, encryptedPart, summaryPart, textPart } from './reasoning.ts'
+
+/** What is known of one part of an item: a text, a summary, the arguments of a call. */
+interface PartState {
+  /** UTF-16 units of it that have been told. */
+  told: number
+  /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
+  readonly start: number
+  annotations: number
+  logprobs: boolean
+}
+
+/** A response has one answer. */
+export const choice = 0
+
+/** By how much the stream's number of a part may exceed the place that the finished item gives it. */
+const furthestSkip = 8
+
+const freshPart: Readonly<PartState> = { told: 0, start: 0, annotations: 0, logprobs: false }
+
+/** The output so far, and the events that what is taken of it makes. */
+export class Output {
+  readonly #quirks: ResponsesQuirks
+  /** What minted call ids are made from: the response's id, or a random word where it has none. */
+  #seed: string = crypto.randomUUID()
+  /** UTF-16 units of the text so far, over all messages and their parts. */
+  #textLength = 0
+  readonly #parts = new Map<string, PartState>()
+  readonly #calls = new ItemCalls()
+  /** The positions of items by their ids, for events that name no position. */
+  readonly #positions = new Map<string, number>()
+  /** The position after those of all items with an id. */
+  #nextPosition = 0
+  /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
+  #nextIndex = 0
+  /** Positions of messages and calls that have been counted. */
+  readonly #counted = new Set<number>()
+  /** Positions of items whose end has been told. */
+  readonly #finished = new Set<number>()
+  #searches = 0
+  #events: ChatEvent[] = []
+
+  constructor(quirks: ResponsesQuirks) {
+    this.#quirks = quirks
+  }
+
+  /** Names the response that the output is of. */
+  begin(id: string | undefined): void {
+    this.#seed = id ?? this.#seed
+  }
+
+  /** The events of all that was taken since the last time. */
+  events(): readonly ChatEvent[] {
+    const made = this.#events
+    this.#events = []
+    return made
+  }
+
+  /** Web searches that the provider ran. */
+  get searches(): number {
+    return this.#searches
+  }
+
+  get calls(): readonly CallState[] {
+    return this.#calls.all
+  }
+
+  // ---- events of a stream ---------------------------------------------------------------------------------
+
+  /** `response.output_item.added`: a call can be started, everything else waits for its parts. */
+  itemAdded(event: JsonObject): void {
+    const item = isObject(event.item) ? event.item : {}
+    const position = this.#position(event, item)
+    // Reasoning is not read here: what is encrypted so far is not what must be sent back.
+    if (item.type === 'function_call') this.#call(position, item)
+    if (item.type === 'message') this.#count(position)
+  }
+
+  textDelta(event: JsonObject): void {
+    const position = this.#position(event)
+    const key = keyOf('text', position, partIndex(event, 'content_index'))
+    this.#text(key, position, event.delta)
+    this.#logprobs(key, event.logprobs)
+  }
+
+  /** `response.output_text.done`: some servers tell the log probabilities here only. */
+  textDone(event: JsonObject): void {
+    this.#completeText(this.#partKey('text', event), this.#position(event), event.text, event.logprobs)
+  }
+
+  refusalDelta(event: JsonObject): void {
+    this.#refusal(this.#partKey('refusal', event), event.delta)
+  }
+
+  refusalDone(event: JsonObject): void {
+    const key = this.#partKey('refusal', event)
+    this.#refusal(key, this.#rest(key, event.refusal))
+  }
+
+  annotationAdded(event: JsonObject): void {
+    if (isObject(event.annotation)) this.#annotation(this.#partKey('text', event), event.annotation)
+  }
+
+  /** `response.reasoning_summary_text.delta` and `.done`, and `.reasoning_summary_part.done`. */
+  summary(event: JsonObject): void {
+    const key = this.#partKey('summary', event, 'summary_index')
+    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    this.#reasoning(key, text, (words) => summaryPart(this.#format, nonEmpty(event.item_id), words))
+  }
+
+  /** `response.reasoning_text.delta` and `.done`. */
+  reasoningText(event: JsonObject): void {
+    const key = this.#partKey('reasoning', event)
+    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    this.#reasoning(key, text, (words) => textPart(this.#format, nonEmpty(event.item_id), words))
+  }
+
+  /** `response.content_part.done`: a part of a message, or of reasoning. */
+  partDone(event: JsonObject): void {
+    if (!isObject(event.part)) return
+    if (event.part.type === 'reasoning_text') return this.reasoningText(event)
+    this.#messagePart(event.part, this.#position(event), partIndex(event, 'content_index'))
+  }
+
+  argumentsDelta(event: JsonObject): void {
+    this.#call(this.#position(event), { arguments: event.delta ?? '' })
+  }
+
+  /** `response.function_call_arguments.done`: what the deltas left out. It may name the function, but never the call. */
+  argumentsDone(event: JsonObject): void {
+    this.#completeCall(this.#position(event), { arguments: event.arguments ?? '' })
+  }
+
+  itemDone(event: JsonObject): void {
+    if (isObject(event.item)) this.item(event.item, this.#position(event, event.item))
+  }
+
+  // ---- whole items ----------------------------------------------------------------------------------------
+
+  /**
+   * The output that comes with the end of a response: the whole of it where nothing was streamed, else what no event
+   * brought. Servers that give their items other ids in the end must not have them told twice, so an unknown item
+   * counts only when there was none of its type.
+   */
+  output(items: Json | undefined): void {
+    const told = this.#typesTold()
+    const free = this.#positionAfter()
+    const positions = new Map(this.#positions)
+    for (const [at, item] of objects(items).entries()) {
+      const known = positions.get(nonEmpty(item.id) ?? '')
+      if (known !== undefined) this.item(item, known)
+      else if (!told.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
+    }
+  }
+
+  /** A finished item: tells whatever has not been told of it. */
+  item(item: JsonObject, position: number): void {
+    this.#remember(item, position)
+    if (this.#finished.has(position)) return
+    this.#finished.add(position)
+    switch (item.type) {
+      case 'message':
+        this.#count(position)
+        return this.#messageItem(item, position)
+      case 'reasoning':
+        return this.#reasoningItem(item, position)
+      case 'compaction':
+        return this.#encrypted(item, position)
+      case 'function_call':
+        return this.#completeCall(position, item)
+      case 'web_search_call':
+        return this.#search(item)
+      case 'image_generation_call':
+        return this.#image(item)
+      default:
+      // Other tools that the provider ran itself are no business of the client.
+    }
+  }
+
+  #messageItem(item: JsonObject, position: number): void {
+    const parts = objects(item.content)
+    const texts = this.#streamedAs('text', position, parts, (part) => part.type === 'output_text')
+    const refusals = this.#streamedAs('refusal', position, parts, (part) => part.type === 'refusal')
+    for (const [at, part] of parts.entries()) {
+      this.#messagePart(part, position, (part.type === 'refusal' ? refusals : texts)(at))
+    }
+  }
+
+  #messagePart(part: JsonObject, position: number, at: number): void {
+    if (part.type === 'refusal') {
+      const key = keyOf('refusal', position, at)
+      return this.#refusal(key, this.#rest(key, part.refusal))
+    }
+    if (part.type !== 'output_text') return
+    const key = keyOf('text', position, at)
+    this.#completeText(key, position, part.text, part.logprobs)
+    const told = this.#part(key).annotations
+    for (const annotation of objects(part.annotations).slice(told)) this.#annotation(key, annotation)
+  }
+
+  #reasoningItem(item: JsonObject, position: number): void {
+    const id = nonEmpty(item.id)
+    const [summaries, contents] = [objects(item.summary), objects(item.content)]
+    const summaryAt = this.#streamedAs('summary', position, summaries)
+    for (const [at, part] of summaries.entries()) {
+      const key = keyOf('summary', position, summaryAt(at))
+      this.#reasoning(key, this.#rest(key, part.text), (text) => summaryPart(this.#format, id, text))
+    }
+    const contentAt = this.#streamedAs('reasoning', position, contents)
+    for (const [at, part] of contents.entries()) {
+      const key = keyOf('reasoning', position, contentAt(at))
+      this.#reasoning(key, this.#rest(key, part.text), (text) => textPart(this.#format, id, text))
+    }
+    this.#encrypted(item, position)
+  }
+
+  #encrypted(item: JsonObject, position: number): void {
+    const key = keyOf('encrypted', position, 0)
+    const data = this.#part(key).told > 0 ? '' : item.encrypted_content
+    this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))
+  }
+
+  /** Opening a page of the results is not billed, and a search that failed is not either. */
+  #search(item: JsonObject): void {
+    const action = isObject(item.action) ? item.action.type : undefined
+    if (item.status === 'failed' || (action !== undefined && action !== 'search')) return
+    this.#searches += 1
+  }
+
+  #image(item: JsonObject): void {
+    const data = nonEmpty(item.result)
+    if (data === undefined) return
+    this.#events.push({
+      kind: 'image',
+      choice,
+      mediaType: `image/${nonEmpty(item.output_format) ?? 'png'}`,
+      data,
+    })
+  }
+
+  // ---- pieces ---------------------------------------------------------------------------------------------
+
+  get #format() {
+    return this.#quirks.reasoningFormat
+  }
+
+  #text(key: string, position: number, text: Json | undefined): void {
+    if (typeof text !== 'string') return
+    this.#count(position)
+    const part = this.#begunPart(key, this.#textLength)
+    part.told += text.length
+    this.#textLength += text.length
+    this.#events.push({ kind: 'text-delta', choice, text })
+  }
+
+  #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
+    const rest = this.#rest(key, text)
+    // An empty text is an answer too; told once.
+    if (rest !== '' || !this.#parts.has(key)) this.#text(key, position, rest)
+    if (!this.#part(key).logprobs) this.#logprobs(key, logprobs)
+  }
+
+  #refusal(key: string, text: Json | undefined): void {
+    if (typeof text !== 'string' || text === '') return
+    this.#begunPart(key, 0).told += text.length
+    this.#events.push({ kind: 'refusal-delta', choice, text })
+  }
+
+  /** Offsets are those of the part; the answer's text is all parts joined. */
+  #annotation(key: string, raw: JsonObject): void {
+    const part = this.#begunPart(key, this.#textLength)
+    part.annotations += 1
+    const annotation = urlCitation(raw, part.start)
+    if (annotation) this.#events.push({ kind: 'annotation', choice, annotation })
+  }
+
+  #logprobs(key: string, raw: Json | undefined): void {
+    if (!Array.isArray(raw) || raw.length === 0) return
+    const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
+    if (content.length === 0) return
+    this.#begunPart(key, 0).logprobs = true
+    this.#events.push({ kind: 'logprobs', choice, content, refusal: [] })
+  }
+
+  #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
+    if (typeof text !== 'string' || text === '') return
+    const isNew = !this.#parts.has(key)
+    const known = this.#begunPart(key, this.#nextIndex)
+    if (isNew) this.#nextIndex += 1
+    known.told += text.length
+    this.#events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: known.start } })
+  }
+
+  #completeCall(position: number, item: JsonObject): void {
+    const known = this.#calls.at(position)
+    const told = known?.arguments ?? ''
+    const whole = typeof item.arguments === 'string' ? item.arguments : ''
+    this.#call(position, { ...item, arguments: whole.startsWith(told) ? whole.slice(told.length) : '' })
+  }
+
+  /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
+  #call(position: number, item: JsonObject): void {
+    this.#count(position)
+    const known = this.#calls.at(position)
+    const entry: JsonObject = {
+      index: position,
+      // The first id holds: the sibling would take another id under the same index for another call.
+      id: known?.id || (nonEmpty(item.call_id) ?? ''),
+      function: { name: known?.name ? '' : (nonEmpty(item.name) ?? ''), arguments: item.arguments ?? '' },
+    }
+    const mintId = (call: number) => mintedId(this.#seed, call)
+    this.#events.push(...this.#calls.take(position, entry, { choice, mintId }))
+  }
+
+  /**
+   * By which index the stream called a part of a finished item: its own, or, where nothing was streamed under that, the
+   * next that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
+   */
+  #streamedAs(
+    kind: string,
+    position: number,
+    parts: readonly JsonObject[],
+    isOfKind: (part: JsonObject) => boolean = () => true,
+  ): (at: number) => number {
+    const own = new Set(parts.flatMap((part, at) => (isOfKind(part) ? [at] : [])))
+    const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
+    const unknown = [...own].filter((at) => !isStreamed(at))
+    if (unknown.length === 0) return (at) => at
+    // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
+    const others = [...Array(parts.length + furthestSkip).keys()].filter(
+      (at) => !own.has(at) && isStreamed(at),
+    )
+    const names = new Map(unknown.map((at, rank) => [at, others[rank] ?? at]))
+    return (at) => names.get(at) ?? at
+  }
+
+  // ---- bookkeeping ----------------------------------------------------------------------------------------
+
+  /** What of a whole text has not been told. */
+  #rest(key: string, whole: Json | undefined): string {
+    return typeof whole === 'string' ? whole.slice(this.#part(key).told) : ''
+  }
+
+  #part(key: string): Readonly<PartState> {
+    return this.#parts.get(key) ?? freshPart
+  }
+
+  /** The part, begun at `start` where nothing of it has been told. */
+  #begunPart(key: string, start: number): PartState {
+    const known = this.#parts.get(key)
+    if (known) return known
+    const part = { ...freshPart, start }
+    this.#parts.set(key, part)
+    return part
+  }
+
+  #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
+    return keyOf(kind, this.#position(event), partIndex(event, index))
+  }
+
+  /** The position of the item that an event is about. */
+  #position(event: JsonObject, item: JsonObject = {}): number {
+    const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
+    const known = id === undefined ? undefined : this.#positions.get(id)
+    const position =
+      typeof event.output_index === 'number' ? event.output_index : (known ?? this.#nextPosition)
+    if (known === undefined && id !== undefined) this.#remember({ id }, position)
+    return position
+  }
+
+  #remember(item: JsonObject, position: number): void {
+    const id = nonEmpty(item.id)
+    if (id === undefined || this.#positions.has(id)) return
+    this.#nextPosition = Math.max(this.#nextPosition, position + 1)
+    this.#positions.set(id, position)
+  }
+
+  #count(position: number): void {
+    if (this.#counted.has(position)) return
+    this.#counted.add(position)
+    this.#nextIndex += 1
+  }
+
+  /** The types of items of which something has been told. */
+  #typesTold(): Set<string> {
+    const types = new Set(Array.from(this.#parts.keys(), (key) => typesOfParts[key.split('/')[0]!]!))
+    if (this.#calls.all.length > 0) types.add('function_call')
+    if (this.#searches > 0) types.add('web_search_call')
+    return types
+  }
+
+  /** The position after those of all items that are known. */
+  #positionAfter(): number {
+    let next = this.#nextPosition
+    for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
+    return next
+  }
+}
+
+const typesOfParts: Readonly<Record<string, string>> = {
+  text: 'message',
+  refusal: 'message',
+  summary: 'reasoning',
+  reasoning: 'reasoning',
+  encrypted: 'reasoning',
+}

@@ -1,0 +1,65 @@
+// How to talk to a provider that speaks the Responses protocol, statelessly: reasoning travels with the client.
+
+import type { ChatRequest } from '../../../conversation/request.ts'
+import type { LoweredRequest, Outbound, Target } from '../../protocol.ts'
+import { defaultQuirks, type ResponsesQuirks } from './quirks.ts'
+import { faultOf } from './fault.ts'
+import { lowerInput } from './input.ts'
+import {
+  lowerBound,
+  lowerInclude,
+  lowerReasoning,
+  lowerRest,
+  lowerSampling,
+  lowerText,
+  lowerTools,
+  refuseUnsupported,
+} from './parameters.ts'
+import { streamParser, wholeEvents } from './stream.ts'
+
+export const outbound: Outbound<ResponsesQuirks> = {
+  id: 'openai-responses',
+  framing: 'sse',
+  defaultQuirks,
+  inlinesUrls: false,
+  lower,
+  whole: (body, target) => wholeEvents(body, target.quirks),
+  parser: (target) => streamParser(target.quirks),
+  fault: (status, headers, body) => faultOf(status, headers, body),
+}
+
+function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {
+  const { quirks } = asked
+  const target = { ...asked, reasoning: asked.reasoning || quirks.alwaysReasons }
+  refuseUnsupported(request, target)
+  const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
+  const sampling = lowerSampling(request, target)
+  const bound = lowerBound(request, target)
+  const reasoning = lowerReasoning(request, target)
+  const rest = lowerRest(request.rest, target)
+  return {
+    path: '/responses',
+    headers: {},
+    body: {
+      ...rest.fields,
+      ...sampling.fields,
+      ...reasoning.fields,
+      ...lowerText(request, target),
+      ...lowerTools(request, quirks),
+      ...lowerInclude(request, target),
+      ...quirks.bodyExtras,
+      ...bound.fields,
+      model: target.model,
+      input: conversation.input,
+      store: false,
+      stream: request.stream,
+    },
+    warnings: [
+      ...conversation.warnings,
+      ...sampling.warnings,
+      ...bound.warnings,
+      ...reasoning.warnings,
+      ...rest.warnings,
+    ],
+  }
+}

@@ -1,0 +1,214 @@
+// Everything of a request beside its messages. What means the same in chat completions is lowered there and renamed.
+
+import type {
+  ChatRequest,
+  FunctionTool,
+  Json,
+  JsonObject,
+  ResponseFormat,
+} from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../../openai-chat/outbound/quirks.ts'
+import {
+  lowerReasoning as lowerChatReasoning,
+  lowerRest as lowerChatRest,
+  lowerSampling as lowerChatSampling,
+  type Lowered,
+  parametersOf,
+  refuseUnsupported as refuseForChat,
+  shownTools,
+} from '../../openai-chat/outbound/parameters.ts'
+import type { Target } from '../../protocol.ts'
+import { type ResponsesQuirks, unknownFields } from './quirks.ts'
+
+type ResponsesTarget = Target<ResponsesQuirks>
+
+/** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
+export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget): void {
+  refuseForChat(request, chatTarget(target))
+  const { modalities } = request.rest
+  if (Array.isArray(modalities) && modalities.some((modality) => modality !== 'text')) {
+    throw new GatewayError('unsupported_parameter', {
+      message: `The model ${target.model} at ${target.provider} answers in text alone.`,
+      param: 'modalities',
+      provider: target.provider,
+    })
+  }
+}
+
+/** The same target in the words of the sibling protocol. */
+function chatTarget(target: ResponsesTarget): Target<OpenAIChatQuirks> {
+  const { developerRole, refusedWhileReasoning, efforts, allowedTools, logprobs } = target.quirks
+  return {
+    ...target,
+    quirks: {
+      ...chatDefaults,
+      developerRole,
+      refusedWhileReasoning,
+      efforts,
+      allowedTools,
+      effortFields: ['reasoning_effort'],
+      drops: [...unknownFields, ...target.quirks.drops],
+      refuses: logprobs ? ['n'] : ['n', 'logprobs'],
+    },
+  }
+}
+
+/** Sampling and labels. */
+export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lowered {
+  const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
+  const lowered = lowerChatSampling({ ...request, sampling }, chatTarget(target))
+  const { verbosity: _verbosity, ...fields } = lowered.fields
+  return {
+    fields: {
+      ...fields,
+      ...(topLogprobs !== undefined && wantsLogprobs(request) ? { top_logprobs: topLogprobs } : {}),
+    },
+    warnings: lowered.warnings,
+  }
+}
+
+/** The bound of the output, in tokens. */
+export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): Lowered {
+  if (tokens === undefined) return { fields: {}, warnings: [] }
+  const { leastOutputTokens: least } = target.quirks
+  if (tokens >= least) return { fields: { max_output_tokens: tokens }, warnings: [] }
+  const message = `${target.provider} takes no bound below ${least} tokens: ${least} was sent instead of ${tokens}.`
+  return { fields: { max_output_tokens: least }, warnings: [{ param: 'max_tokens', message }] }
+}
+
+/**
+ * What the answer shall hold beyond its text. Models that do not reason refuse to be asked for reasoning, so the
+ * catalog must say that this one does, or the client.
+ */
+export function lowerInclude(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const include = [
+    ...(target.quirks.encryptedReasoning && reasons(request, target) ? ['reasoning.encrypted_content'] : []),
+    ...(wantsLogprobs(request) ? ['message.output_text.logprobs'] : []),
+  ]
+  return include.length === 0 ? {} : { include }
+}
+
+function reasons({ reasoning }: ChatRequest, target: ResponsesTarget): boolean {
+  if (doesNotReason(target)) return false
+  if (target.reasoning || reasoning === undefined) return target.reasoning
+  return (
+    reasoning.enabled === true || reasoning.maxTokens !== undefined || (reasoning.effort ?? 'none') !== 'none'
+  )
+}
+
+/** Whether the catalog says so; of a model that it does not know the client may know more. */
+function doesNotReason({ reasoning, efforts }: ResponsesTarget): boolean {
+  return !reasoning && efforts !== undefined && Object.keys(efforts).length === 0
+}
+
+function wantsLogprobs({ sampling }: ChatRequest): boolean {
+  return sampling.logprobs ?? sampling.topLogprobs !== undefined
+}
+
+/**
+ * How hard to think, and whether to show it. A summary is asked for only when the request says that it wants to see
+ * the reasoning: OpenAI refuses the whole request of an organisation that has not proven its identity.
+ */
+export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): Lowered {
+  const { reasoning } = request
+  if (reasoning === undefined) return { fields: {}, warnings: [] }
+  const { fields, warnings } = lowerChatReasoning(request, chatTarget(target))
+  const shown =
+    target.quirks.summaries &&
+    !doesNotReason(target) &&
+    (reasoning.enabled === true || reasoning.exclude === false)
+  const wanted: JsonObject = {
+    ...(fields.reasoning_effort === undefined ? {} : { effort: fields.reasoning_effort }),
+    ...(shown && reasoning.exclude !== true ? { summary: 'auto' } : {}),
+  }
+  return {
+    fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted },
+    // A summary that is not asked for is not shown: what comes unasked cannot be kept away.
+    warnings: warnings.filter(({ param }) => !target.quirks.summaries || param !== 'reasoning.exclude'),
+  }
+}
+
+/** The shape of the text: its format and its verbosity. */
+export function lowerText(request: ChatRequest, target: ResponsesTarget): JsonObject {
+  const { verbosity } = request.labels
+  const text: JsonObject = {
+    ...formatOf(request.responseFormat),
+    ...(verbosity === undefined || target.quirks.drops.includes('verbosity') ? {} : { verbosity }),
+  }
+  return Object.keys(text).length === 0 ? {} : { text }
+}
+
+function formatOf(format: ResponseFormat | undefined): JsonObject {
+  switch (format?.kind) {
+    case undefined:
+    case 'text':
+      return {}
+    case 'json-object':
+      return { format: { type: 'json_object' } }
+    case 'json-schema': {
+      const { name, description, schema, strict } = format
+      return {
+        format: {
+          type: 'json_schema',
+          name,
+          ...(description === undefined ? {} : { description }),
+          schema,
+          ...(strict === undefined ? {} : { strict }),
+        },
+      }
+    }
+  }
+}
+
+// ---- tools ------------------------------------------------------------------------------------------------
+
+export function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
+  const tools = shownTools(request, quirks)
+  if (tools.length === 0) return {}
+  const choice = lowerToolChoice(request, quirks)
+  return { tools: tools.map(lowerTool), ...(choice === undefined ? {} : { tool_choice: choice }) }
+}
+
+function lowerTool(tool: FunctionTool): JsonObject {
+  return {
+    type: 'function',
+    name: tool.name,
+    ...(tool.description === undefined ? {} : { description: tool.description }),
+    parameters: parametersOf(tool),
+    // Here a function is strict unless it says otherwise, in chat completions it is not.
+    ...(tool.strictUnsaid === true ? {} : { strict: tool.strict ?? false }),
+  }
+}
+
+function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): Json | undefined {
+  switch (toolChoice?.kind) {
+    case undefined:
+      return undefined
+    case 'auto':
+    case 'none':
+    case 'required':
+      return toolChoice.kind
+    case 'function':
+      return { type: 'function', name: toolChoice.name }
+    case 'allowed': {
+      if (!quirks.allowedTools) return toolChoice.mode
+      const tools = toolChoice.names.map((name): JsonObject => ({ type: 'function', name }))
+      return { type: 'allowed_tools', mode: toolChoice.mode, tools }
+    }
+  }
+}
+
+// ---- everything else --------------------------------------------------------------------------------------
+
+/** Fields of chat completions that this protocol refuses as unknown. */
+const chatOnly = ['audio', 'modalities', 'prediction'] as const
+
+/** The client's own fields that may go on, and those that may not: see `lowerRest` of chat completions. */
+export function lowerRest(rest: JsonObject, target: ResponsesTarget): Lowered {
+  const quirks = chatTarget(target).quirks
+  return lowerChatRest(rest, {
+    ...target,
+    quirks: { ...quirks, drops: [...quirks.drops, ...chatOnly], passes: target.quirks.passes },
+  })
+}

@@ -1,0 +1,96 @@
+// Reasoning items of the protocol and the details that clients carry for us from one turn to the next.
+
+import type { JsonObject, ReasoningDetail, ReasoningFormat } from '../../../conversation/request.ts'
+
+/** A part of a reasoning item as a detail, but for its place in the answer. */
+export type DetailPart = Omit<ReasoningDetail, 'index'>
+
+export function summaryPart(format: ReasoningFormat, id: string | undefined, summary: string): DetailPart {
+  return { type: 'reasoning.summary', format, ...idField(id), summary }
+}
+
+export function textPart(format: ReasoningFormat, id: string | undefined, text: string): DetailPart {
+  return { type: 'reasoning.text', format, ...idField(id), text }
+}
+
+export function encryptedPart(format: ReasoningFormat, id: string | undefined, data: string): DetailPart {
+  return { type: 'reasoning.encrypted', format, ...idField(id), data }
+}
+
+function idField(id: string | undefined): { id?: string } {
+  return id === undefined ? {} : { id }
+}
+
+/** An item rebuilt from details. */
+export interface CarriedItem {
+  readonly item: JsonObject
+  /** How many items that are not reasoning stood before it in its answer, as far as is known. */
+  readonly before: number
+  /** A compaction may end a turn; reasoning is refused without the item it led to. */
+  readonly mayEndTurn: boolean
+}
+
+/**
+ * The items that details of a turn were made from, in order, and whether any detail had to be left out: made by
+ * another provider, or nothing but a summary, which is refused without what it summarises.
+ *
+ * The index of a detail counts everything before it in its answer, messages and calls too, so what is missing between
+ * the indices is what stood there. Clients that number anew lose only this: all their reasoning comes first.
+ */
+export function carriedItems(
+  details: readonly ReasoningDetail[],
+  format: ReasoningFormat,
+): { readonly items: readonly CarriedItem[]; readonly complete: boolean } {
+  const items: CarriedItem[] = []
+  let complete = true
+  let group: ReasoningDetail[] = []
+  let before = 0
+  const close = () => {
+    const item = group.length === 0 ? undefined : itemOf(group)
+    if (item) items.push({ item, before, mayEndTurn: item.type === 'compaction' })
+    else if (group.length > 0) complete = false
+    group = []
+  }
+  for (const [position, detail] of details.entries()) {
+    if (detail.format !== format) {
+      close()
+      complete = false
+      continue
+    }
+    // xAI gives several items of one answer the same id; the encrypted part is the last of each.
+    const last = group.at(-1)
+    if (last && (last.id !== detail.id || last.type === 'reasoning.encrypted')) close()
+    if (group.length === 0) before = Math.max(0, detail.index - position)
+    group.push(detail)
+  }
+  close()
+  return { items, complete }
+}
+
+/** Ids tell compactions from reasoning: a detail has no other place for the type of its item. */
+const compactionId = /^cmp_/
+
+function itemOf(group: readonly ReasoningDetail[]): JsonObject | undefined {
+  const id = group[0]?.id
+  const encrypted = group.find((detail) => detail.type === 'reasoning.encrypted')?.data
+  const named: JsonObject = id == null ? {} : { id }
+  if (id != null && compactionId.test(id)) {
+    return encrypted === undefined
+      ? undefined
+      : { type: 'compaction', ...named, encrypted_content: encrypted }
+  }
+  const summary = group
+    .filter((detail) => detail.type === 'reasoning.summary')
+    .map((detail): JsonObject => ({ type: 'summary_text', text: detail.summary ?? '' }))
+  const content = group
+    .filter((detail) => detail.type === 'reasoning.text')
+    .map((detail): JsonObject => ({ type: 'reasoning_text', text: detail.text ?? '' }))
+  if (encrypted === undefined && content.length === 0) return undefined
+  return {
+    type: 'reasoning',
+    ...named,
+    summary,
+    ...(content.length === 0 ? {} : { content }),
+    ...(encrypted === undefined ? {} : { encrypted_content: encrypted }),
+  }
+}

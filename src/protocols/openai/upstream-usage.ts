@@ -1,0 +1,170 @@
+// The counters of a chat-completions provider as disjoint buckets. What lies inside what is a quirk of its row.
+
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { count, counter, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
+import { isObject, nonEmpty } from '../json.ts'
+import type { OpenAIChatQuirks } from '../openai-chat/outbound/quirks.ts'
+
+/** The quirks that decide how counters are read. */
+export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorrects' | 'reportedCost'>
+
+/**
+ * The usage that one body or chunk carries: `usage`, Groq's `x_groq.usage`, or Moonshot's on a choice.
+ * Undefined where it carries none. Counters are cumulative in every dialect: the last one read holds.
+ */
+export function usageIn(chunk: JsonObject, quirks: UsageQuirks): Usage | undefined {
+  const raw = reportedUsage(chunk)
+  return raw && usageOf(raw, quirks)
+}
+
+/**
+ * The usage object of a chunk, wherever its provider keeps it: on the chunk, in `x_groq`, on a choice. The service tier
+ * stands beside it on the wire and inside it here.
+ */
+export function reportedUsage(chunk: JsonObject): JsonObject | undefined {
+  const raw = usageObject(chunk)
+  const tier = chunk.service_tier
+  return raw && raw.service_tier === undefined && typeof tier === 'string'
+    ? { ...raw, service_tier: tier }
+    : raw
+}
+
+function usageObject(chunk: JsonObject): JsonObject | undefined {
+  const found = [chunk.usage, object(chunk.x_groq)?.usage].find(countsTokens)
+  if (found || !Array.isArray(chunk.choices)) return object(found)
+  return object(chunk.choices.map((choice) => object(choice)?.usage).find(countsTokens))
+}
+
+function countsTokens(raw: unknown): boolean {
+  const usage = object(raw)
+  return [usage?.prompt_tokens, usage?.completion_tokens, usage?.total_tokens].some(isCounter)
+}
+
+/**
+ * A `usage` object as disjoint buckets. An explicit zero is zero; undefined when `raw` counts nothing at all
+ * (null, not an object, or without a token counter).
+ */
+export function usageOf(raw: unknown, quirks: UsageQuirks): Usage | undefined {
+  const usage = object(raw)
+  if (!usage || !countsTokens(usage)) return undefined
+
+  const promptParts = object(usage.prompt_tokens_details) ?? {}
+  const completionParts = object(usage.completion_tokens_details) ?? {}
+  const reasoning = count(completionParts.reasoning_tokens ?? usage.reasoning_tokens)
+  const { prompt, completion } = totals(usage, reasoning, quirks)
+  const serviceTier = serviceTierOf(usage.service_tier)
+  const searchContext = nonEmpty(usage.search_context_size)
+  const counted = disjoint({
+    prompt,
+    completion,
+    cacheRead: count(
+      promptParts.cached_tokens ??
+        usage.prompt_cache_hit_tokens ??
+        usage.cached_tokens ??
+        usage.num_cached_tokens ??
+        usage.cache_read_input_tokens,
+    ),
+    cacheWrite5m: count(promptParts.cache_write_tokens ?? usage.cache_creation_input_tokens),
+    inputAudio: count(promptParts.audio_tokens),
+    inputImage: count(promptParts.image_tokens),
+    reasoning,
+    outputAudio: count(completionParts.audio_tokens),
+    outputImage: count(completionParts.image_tokens),
+    toolCalls: toolCalls(usage),
+    reportedCost: reportedCost(usage, quirks),
+  })
+  if (serviceTier === undefined && searchContext === undefined) return counted
+  return { ...counted, ...(serviceTier && { serviceTier }), ...(searchContext && { searchContext }) }
+}
+
+/** Both totals in the canonical sense: the prompt with its cached tokens, the completion with its reasoning. */
+function totals(usage: JsonObject, reasoning: number, quirks: UsageQuirks) {
+  const total = counter(usage.total_tokens)
+  let prompt = counter(usage.prompt_tokens)
+  let completion = counter(usage.completion_tokens)
+
+  if (completion !== undefined && reasoning > 0 && liesBeside(completion, reasoning, prompt, total, quirks)) {
+    completion += reasoning
+  }
+  // One counter alone and a total give the other: a bill must not lose a side that the provider left out.
+  // A side that was counted as what is no count is not none, as one that is left out may be.
+  if (prompt === undefined && !isCounter(usage.prompt_tokens)) prompt = restOf(total, completion ?? 0)
+  if (completion === undefined && !isCounter(usage.completion_tokens)) completion = restOf(total, prompt)
+  if (
+    total !== undefined &&
+    prompt !== undefined &&
+    completion !== undefined &&
+    total > prompt + completion
+  ) {
+    if (quirks.totalCorrects === 'prompt') prompt = total - completion
+    if (quirks.totalCorrects === 'completion') completion = total - prompt
+  }
+  return { prompt, completion }
+}
+
+function restOf(total: number | undefined, other: number | undefined): number | undefined {
+  return total === undefined || other === undefined || total < other ? undefined : total - other
+}
+
+function liesBeside(
+  completion: number,
+  reasoning: number,
+  prompt: number | undefined,
+  total: number | undefined,
+  quirks: UsageQuirks,
+): boolean {
+  switch (quirks.reasoningTokens) {
+    case 'inside':
+      return false
+    case 'beside':
+      // A total that is the plain sum says that this model counts its reasoning inside after all; but a
+      // completion smaller than its own reasoning cannot be.
+      return reasoning > completion || total === undefined || total !== (prompt ?? 0) + completion
+    case 'inside-unless-larger':
+      return reasoning > completion
+  }
+}
+
+/** Calls of tools that the provider ran and bills by the call. */
+function toolCalls(usage: JsonObject): Record<string, number> {
+  const details = object(usage.server_tool_use_details) ?? object(usage.server_tool_use)
+  const searches = count(details?.web_search_requests)
+  return searches > 0 ? { web_search: searches } : {}
+}
+
+/** A tick is a ten-billionth of a dollar. Checked against the list prices of xAI's recorded calls. */
+const ticksPerUsd = 1e10
+
+function reportedCost(usage: JsonObject, quirks: UsageQuirks): string | undefined {
+  switch (quirks.reportedCost) {
+    case 'none':
+      return undefined
+    case 'usage.cost_in_usd_ticks':
+      return dollars(usage.cost_in_usd_ticks, ticksPerUsd)
+    case 'usage.cost': {
+      // Perplexity itemises its cost; OpenRouter and Vercel give one number.
+      const parts = object(usage.cost)
+      if (parts) return dollars(parts.total_cost)
+      // With the operator's own key at the provider behind, `cost` is only the fee of the reseller.
+      const behind = usage.is_byok === true ? object(usage.cost_details)?.upstream_inference_cost : undefined
+      if (typeof usage.cost === 'number' && typeof behind === 'number') return dollars(usage.cost + behind)
+      return dollars(usage.cost)
+    }
+  }
+}
+
+/** An amount as a decimal string without an exponent, to the picodollar; undefined when it is not an amount. */
+function dollars(amount: Json | undefined, perUsd = 1): string | undefined {
+  if (typeof amount !== 'number' || !Number.isFinite(amount) || amount < 0) return undefined
+  const fixed = (amount / perUsd).toFixed(12)
+  // toFixed falls back to an exponent from 1e21 on; no call costs that.
+  return fixed.includes('e') ? undefined : fixed.replace(/\.?0+$/, '')
+}
+
+function isCounter(value: Json | undefined): boolean {
+  return typeof value === 'number' && Number.isFinite(value)
+}
+
+function object(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined
+}

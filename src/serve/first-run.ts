@@ -1,0 +1,57 @@
+// The first run on an empty data directory: the owner account, its credit and its key.
+
+import { formatUsd, usd } from '../credits/money.ts'
+import { ownerEmail } from '../accounts/account.ts'
+import type { OwnerKey } from './banner.ts'
+import { issueKey } from '../cli/commands/issue-key.ts'
+import { openAccount, welcome } from '../cli/commands/open-account.ts'
+import type { CommandStore } from '../cli/with-store.ts'
+
+/**
+ * Creates the owner account where there is no account at all, and gives its key; undefined on any later run.
+ * The grant has an id of its own, so that a process that dies halfway does not grant twice.
+ */
+export async function firstRun(
+  store: CommandStore,
+  creditUsd: string,
+  now: number,
+): Promise<OwnerKey | undefined> {
+  const accounts = store.accounts.listAccounts()
+  const [only] = accounts
+  // An owner without a key is a first run that was cut off before anybody saw the key.
+  const unfinished =
+    accounts.length === 1 && only?.email === ownerEmail && store.accounts.listKeys(only.id).length === 0
+  if (accounts.length > 0 && !unfinished) return undefined
+  const account = only ?? (await openAccount(store, ownerEmail))
+  if (only) await welcome(store, only)
+  const amount = usd(creditUsd)
+  // A first run that was cut off has granted what was configured then.
+  if (amount > 0n && store.ledger.totals(account.id).purchased === 0n) {
+    const source = `bootstrap:${account.id}`
+    await store.ledger.grant({
+      source,
+      account: account.id,
+      pool: 'purchased',
+      amount,
+      // The operator pays the providers: this is a budget, and nobody bought it for twelve months.
+      expiresAt: 'never',
+      from: 'grant',
+    })
+  }
+  const rights = {
+    account: account.id,
+    name: 'owner',
+    mode: 'live',
+    expiresAt: null,
+    spendLimit: null,
+    limitWindow: 'total',
+    allowedModels: null,
+  } as const
+  const { text } = issueKey(store.accounts, rights, now)
+  return {
+    account: account.id,
+    email: account.email,
+    key: text,
+    creditUsd: formatUsd(store.ledger.totals(account.id).purchased),
+  }
+}
