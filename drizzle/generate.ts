@@ -17,9 +17,11 @@ const withoutRowid = new Set([
   'server',
   'correction',
   'payment',
+  'identity',
+  'welcome',
 ])
 
-const insertOnly = ['journal', 'price_version']
+const insertOnly = ['journal', 'price_version', 'act']
 
 function triggersOf(table: string): string {
   const refuse = (verb: string) =>

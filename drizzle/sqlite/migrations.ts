@@ -303,4 +303,58 @@ WHERE \`lot\`.id = named.id;
     sql: `ALTER TABLE \`request_log\` ADD \`detail\` text;ALTER TABLE \`request_log\` ADD \`contents\` text;CREATE INDEX \`request_log_request\` ON \`request_log\` (\`request_id\`);CREATE INDEX \`request_log_code\` ON \`request_log\` (\`account\`,\`code\`,\`at\`) WHERE code is not null;
 `,
   },
+  {
+    name: "0009_sign_in",
+    sql: `CREATE TABLE \`act\` (
+	\`seq\` integer PRIMARY KEY NOT NULL,
+	\`at\` integer NOT NULL,
+	\`operator\` text NOT NULL,
+	\`what\` text NOT NULL,
+	\`subject\` text NOT NULL,
+	\`before\` text,
+	\`after\` text
+) STRICT;
+CREATE INDEX \`act_subject\` ON \`act\` (\`subject\`,\`seq\`);CREATE INDEX \`act_operator\` ON \`act\` (\`operator\`,\`seq\`);CREATE TABLE \`identity\` (
+	\`issuer\` text NOT NULL,
+	\`subject\` text NOT NULL,
+	\`account\` text NOT NULL,
+	\`created_at\` integer NOT NULL,
+	PRIMARY KEY(\`issuer\`, \`subject\`)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX \`identity_account\` ON \`identity\` (\`account\`);CREATE TABLE \`passkey\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`public_key\` blob NOT NULL,
+	\`counter\` integer NOT NULL,
+	\`transports\` text NOT NULL,
+	\`name\` text NOT NULL,
+	\`backed_up\` integer NOT NULL,
+	\`created_at\` integer NOT NULL,
+	\`last_used_at\` integer
+) STRICT;
+CREATE INDEX \`passkey_account\` ON \`passkey\` (\`account\`);CREATE TABLE \`ticket\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`hash\` text NOT NULL,
+	\`kind\` text NOT NULL,
+	\`account\` text,
+	\`data\` text NOT NULL,
+	\`created_at\` integer NOT NULL,
+	\`expires_at\` integer NOT NULL,
+	\`used_at\` integer
+) STRICT;
+CREATE INDEX \`ticket_expiry\` ON \`ticket\` (\`expires_at\`);CREATE INDEX \`ticket_account\` ON \`ticket\` (\`account\`) WHERE account is not null;CREATE TABLE \`welcome\` (
+	\`address\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`day\` integer NOT NULL,
+	\`amount\` integer NOT NULL,
+	CONSTRAINT "welcome_amount" CHECK(amount >= 0)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX \`welcome_day\` ON \`welcome\` (\`day\`);ALTER TABLE \`account\` ADD \`role\` text DEFAULT 'user' NOT NULL;ALTER TABLE \`account\` ADD \`password\` text;ALTER TABLE \`account\` ADD \`password_changed_at\` integer;ALTER TABLE \`account\` ADD \`email_verified_at\` integer;ALTER TABLE \`account\` ADD \`deleted_at\` integer;ALTER TABLE \`api_key\` ADD \`requests_per_minute\` integer;ALTER TABLE \`api_key\` ADD \`tokens_per_minute\` integer;ALTER TABLE \`api_key\` ADD \`networks\` text;ALTER TABLE \`api_key\` ADD \`used_at\` integer;ALTER TABLE \`session\` ADD \`user_agent\` text;ALTER TABLE \`session\` ADD \`seen_at\` integer;ALTER TABLE \`session\` ADD \`idle_ms\` integer;ALTER TABLE \`session\` ADD \`elevated_until\` integer;
+CREATE TRIGGER \`act_no_update\` BEFORE UPDATE ON \`act\` BEGIN SELECT raise(ABORT, 'act is insert only'); END;
+CREATE TRIGGER \`act_no_delete\` BEFORE DELETE ON \`act\` BEGIN SELECT raise(ABORT, 'act is insert only'); END;
+-- Until now every account was made by the operator's command, who vouches for its address.
+UPDATE \`account\` SET \`email_verified_at\` = \`created_at\`;
+UPDATE \`account\` SET \`role\` = 'operator' WHERE \`email\` = 'owner@localhost';
+`,
+  },
 ]

@@ -11,13 +11,28 @@ export interface Account {
   readonly email: string
   readonly createdAt: number
   readonly suspended: boolean
+  readonly role: Role
+  /** When the address was proven, or vouched for by an operator; null until then. */
+  readonly verifiedAt: number | null
+}
+
+/** Operators may change what belongs to others; users what is their own. */
+export type Role = 'user' | 'operator'
+
+/** What an account is created with beside its address. */
+export interface NewAccount {
+  /** `user` when left out. */
+  readonly role?: Role
+  /** Now, when left out: whoever creates the account vouches for its address. */
+  readonly verifiedAt?: number | null
 }
 
 export interface AccountStore {
   /** Throws GatewayError `invalid_request` when the address is taken. */
-  createAccount(email: string): Account
+  createAccount(email: string, more?: NewAccount): Account
   /** By id or by e-mail address. */
   findAccount(idOrEmail: string): Account | undefined
+  /** Deleted accounts are not among them. */
   listAccounts(): readonly Account[]
   insertKey(key: ApiKey): void
   /** The same for a key that replaces another: both share one spending limit, and what was spent counts on. */

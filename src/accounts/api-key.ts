@@ -22,6 +22,11 @@ export interface ApiKey {
   readonly limitWindow: LimitWindow
   /** Model ids or `provider/*` patterns; null allows every model. */
   readonly allowedModels: readonly string[] | null
+  /** The key's own limits; null leaves it to the gateway's. */
+  readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
+  /** Address ranges (CIDR) it may be used from; null for any. */
+  readonly networks: readonly string[] | null
 }
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'

@@ -13,6 +13,14 @@ export interface Session {
   readonly createdAt: number
   readonly expiresAt: number
   readonly revokedAt: number | null
+  /** What the browser said it is; null for a session made on the command line. */
+  readonly userAgent: string | null
+  /** When it was last used, to the hour; null when never. */
+  readonly seenAt: number | null
+  /** How long it lasts without being used, milliseconds; null for one that ends at `expiresAt` whatever happens. */
+  readonly idleMs: number | null
+  /** Until when the proof of identity that it was opened with, or got later, is fresh. */
+  readonly elevatedUntil: number | null
 }
 
 const form = secretForm('ws-weir', [])

@@ -22,7 +22,7 @@ export async function firstRun(
   const unfinished =
     accounts.length === 1 && only?.email === ownerEmail && store.accounts.listKeys(only.id).length === 0
   if (accounts.length > 0 && !unfinished) return undefined
-  const account = only ?? (await openAccount(store, ownerEmail))
+  const account = only ?? (await openAccount(store, ownerEmail, 'operator'))
   if (only) await welcome(store, only)
   const amount = usd(creditUsd)
   // A first run that was cut off has granted what was configured then.
@@ -46,6 +46,9 @@ export async function firstRun(
     spendLimit: null,
     limitWindow: 'total',
     allowedModels: null,
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
   } as const
   const { text } = issueKey(store.accounts, rights, now)
   return {

@@ -88,7 +88,7 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
     const leaveMemory = keepMemorySmall()
     const sweep = startSweep({
       ledger: store.ledger,
-      forgetful: [store.idempotency, store.responses, store.retention],
+      forgetful: [store.idempotency, store.responses, store.retention, store.identities],
       anchor: () => store.anchor(),
       clock: Date.now,
       everyMs: config.ledger.sweep_ms,

@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync } from 'node:fs'
 import type { AccountStore } from '../accounts/account.ts'
+import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
@@ -10,10 +11,12 @@ import type { ResponseStore } from '../responses/response-store.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/anchors.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
+import { SqliteActs } from './sqlite/act-log.ts'
 import { SqliteBooks } from './sqlite/books.ts'
 import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
+import { SqliteIdentities } from './sqlite/identity-store.ts'
 import type { SpillRecord } from './sqlite/ledger-parts.ts'
 import { SqliteLedger } from './sqlite/ledger-store.ts'
 import { register } from './sqlite/recovery.ts'
@@ -56,6 +59,8 @@ export interface StoreOptions {
 export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly identities: SqliteIdentities
+  readonly acts: ActLog
   readonly books: LedgerBooks
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
@@ -151,9 +156,12 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     throw error
   }
 
+  const accounts = new SqliteAccounts(database, clock, () => ledger.forgetKeys())
   return {
     ledger,
-    accounts: new SqliteAccounts(database, clock, () => ledger.forgetKeys()),
+    accounts,
+    identities: new SqliteIdentities(database, () => accounts.forget()),
+    acts: new SqliteActs(database),
     books: new SqliteBooks(path),
     idempotency: new SqliteIdempotency({
       database,

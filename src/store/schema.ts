@@ -4,6 +4,7 @@
 
 import { sql } from 'drizzle-orm'
 import * as columns from './columns.ts'
+import { accountTables } from './schema-accounts.ts'
 
 const pools = sql.raw(`'purchased','welcome','daily','subscription'`)
 
@@ -214,69 +215,6 @@ function ledgerTables(c: typeof columns) {
   return { journal, wallet, lot, openCall, call, attempt, keySpend, correction, priceVersion, server }
 }
 
-function accountTables(c: typeof columns) {
-  const account = c.table(
-    'account',
-    {
-      id: c.string('id').primaryKey(),
-      email: c.string('email').notNull(),
-      createdAt: c.time('created_at').notNull(),
-      suspended: c.flag('suspended').notNull(),
-    },
-    (t) => [c.uniqueIndex('account_email').on(t.email)],
-  )
-
-  const apiKey = c.table(
-    'api_key',
-    {
-      id: c.string('id').primaryKey(),
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
-      name: c.string('name').notNull(),
-      mode: c.string('mode').notNull(),
-      hash: c.string('hash').notNull(),
-      lastFour: c.string('last_four').notNull(),
-      createdAt: c.time('created_at').notNull(),
-      expiresAt: c.time('expires_at'),
-      revokedAt: c.time('revoked_at'),
-      spendLimit: c.money('spend_limit'),
-      limitWindow: c.string('limit_window').notNull(),
-      allowedModels: c.json('allowed_models'),
-      /** The first key of a chain of rotations: all of them share its spending limit. Null for a key that replaced none. */
-      lineage: c.string('lineage'),
-    },
-    (t) => [
-      c.index('api_key_account').on(t.account),
-      c
-        .index('api_key_lineage')
-        .on(t.lineage)
-        .where(sql`lineage is not null`),
-      c.check('api_key_mode', sql`mode in ('live', 'test')`),
-    ],
-  )
-
-  const session = c.table(
-    'session',
-    {
-      id: c.string('id').primaryKey(),
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
-      hash: c.string('hash').notNull(),
-      lastFour: c.string('last_four').notNull(),
-      createdAt: c.time('created_at').notNull(),
-      expiresAt: c.time('expires_at').notNull(),
-      revokedAt: c.time('revoked_at'),
-    },
-    (t) => [c.index('session_account').on(t.account)],
-  )
-
-  return { account, apiKey, session }
-}
-
 function recordTables(c: typeof columns) {
   const requestLog = c.table(
     'request_log',
@@ -394,6 +332,6 @@ function recordTables(c: typeof columns) {
 
 const tables = defineTables(columns)
 
-export const { account, apiKey, attempt, call, correction, idempotency, journal, keySpend, lot } = tables
-export const { openCall, payment, priceVersion, requestLog, response, server, session, signature, wallet } =
-  tables
+export const { account, act, apiKey, attempt, call, correction, idempotency, identity, journal } = tables
+export const { keySpend, lot, openCall, passkey, payment, priceVersion } = tables
+export const { requestLog, response, server, session, signature, ticket, wallet, welcome } = tables

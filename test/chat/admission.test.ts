@@ -34,7 +34,14 @@ interface Who {
 }
 
 function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedModels = null }: Who): Caller {
-  const account = { id: 'acc', email: 'a@example.com', createdAt: 0, suspended }
+  const account = {
+    id: 'acc',
+    email: 'a@example.com',
+    createdAt: 0,
+    suspended,
+    role: 'user',
+    verifiedAt: 0,
+  } as const
   const key = {
     id: 'key',
     account: 'acc',
@@ -48,6 +55,9 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     spendLimit: null,
     limitWindow: 'total' as const,
     allowedModels,
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
   }
   return { account, key: channel === 'app' ? null : key, channel, mode }
 }

@@ -43,6 +43,9 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     spendLimit: usd('2.5'),
     limitWindow: 'day',
     allowedModels: ['sim/*'],
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
     ...wanted,
   }
 }
@@ -65,10 +68,11 @@ test('a key comes back as it went in', () => {
   const keys = [
     keyFor(id),
     keyFor(id, { spendLimit: null, allowedModels: null, expiresAt: noon + 1, name: 'ü' }),
+    keyFor(id, { requestsPerMinute: 60, tokensPerMinute: 1_000, networks: ['10.0.0.0/8'] }),
   ]
   for (const key of keys) accounts.insertKey(key)
   for (const key of keys) expect(accounts.findKey(key.id)).toEqual(key)
-  expect(accounts.listKeys(id)).toHaveLength(2)
+  expect(accounts.listKeys(id)).toHaveLength(3)
   expect(accounts.findKey('unknown')).toBeUndefined()
 })
 

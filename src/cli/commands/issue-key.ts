@@ -5,7 +5,16 @@ import { type ApiKey, mintKey } from '../../accounts/api-key.ts'
 
 export type KeyRights = Pick<
   ApiKey,
-  'account' | 'name' | 'mode' | 'expiresAt' | 'spendLimit' | 'limitWindow' | 'allowedModels'
+  | 'account'
+  | 'name'
+  | 'mode'
+  | 'expiresAt'
+  | 'spendLimit'
+  | 'limitWindow'
+  | 'allowedModels'
+  | 'requestsPerMinute'
+  | 'tokensPerMinute'
+  | 'networks'
 >
 
 export interface IssuedKey {
@@ -38,8 +47,10 @@ export function issueSuccessor(
 
 function newKey(rights: KeyRights, now: number): IssuedKey {
   const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
+  const { requestsPerMinute, tokensPerMinute, networks } = rights
   const { id, hash, lastFour, text } = mintKey(mode)
-  const asked = { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels }
+  const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
+  const asked = { account, name, mode, expiresAt, ...limits }
   const key: ApiKey = { id, hash, lastFour, createdAt: now, revokedAt: null, ...asked }
   return { key, text }
 }

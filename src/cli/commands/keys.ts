@@ -25,6 +25,9 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     spendLimit: limit === undefined ? null : amountOfUsd('--limit-usd', limit),
     limitWindow: window === undefined ? 'total' : oneOf('--limit-window', window, windows),
     allowedModels: models === undefined ? null : modelList(models),
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
   }
   const minted = await withStore(context, (store) => {
     const account = accountOf(store, invocation.option('account') ?? '')

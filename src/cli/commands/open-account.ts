@@ -1,12 +1,12 @@
 // A new account: created, and granted the welcome credit that every account gets once.
 
-import type { Account } from '../../accounts/account.ts'
+import type { Account, Role } from '../../accounts/account.ts'
 import { welcomeGrant } from '../../credits/calendar.ts'
 import type { CommandStore } from '../with-store.ts'
 
 /** Throws GatewayError `invalid_request` when the address is taken. */
-export async function openAccount(store: CommandStore, email: string): Promise<Account> {
-  const account = store.accounts.createAccount(email)
+export async function openAccount(store: CommandStore, email: string, role: Role = 'user'): Promise<Account> {
+  const account = store.accounts.createAccount(email, { role })
   await welcome(store, account)
   return account
 }

@@ -29,6 +29,10 @@ export async function createSession(context: Context, invocation: Invocation): P
       createdAt: now,
       expiresAt: now + ttlMs,
       revokedAt: null,
+      userAgent: null,
+      seenAt: null,
+      idleMs: null,
+      elevatedUntil: null,
     }
     store.accounts.insertSession(made)
     return made

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Account, AccountStore } from '../../accounts/account.ts'
+import type { Account, AccountStore, NewAccount, Role } from '../../accounts/account.ts'
 import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
 import type { Session } from '../../accounts/session.ts'
 import { GatewayError } from '../../errors.ts'
@@ -13,11 +13,13 @@ const cachedRows = 10_000
 /** How old an answer from memory may be, at most, before the file is asked whether another process has written. */
 const trustMs = 250
 
-interface AccountRow {
+export interface AccountRow {
   readonly id: string
   readonly email: string
   readonly created_at: bigint
   readonly suspended: bigint
+  readonly role: string
+  readonly email_verified_at: bigint | null
 }
 
 interface KeyRow {
@@ -33,9 +35,12 @@ interface KeyRow {
   readonly spend_limit: bigint | null
   readonly limit_window: string
   readonly allowed_models: string | null
+  readonly requests_per_minute: bigint | null
+  readonly tokens_per_minute: bigint | null
+  readonly networks: string | null
 }
 
-interface SessionRow {
+export interface SessionRow {
   readonly id: string
   readonly account: string
   readonly hash: string
@@ -43,6 +48,10 @@ interface SessionRow {
   readonly created_at: bigint
   readonly expires_at: bigint
   readonly revoked_at: bigint | null
+  readonly user_agent: string | null
+  readonly seen_at: bigint | null
+  readonly idle_ms: bigint | null
+  readonly elevated_until: bigint | null
 }
 
 /** A row, or the knowledge that there is none: strangers' ids must not cost a query each time. */
@@ -67,15 +76,19 @@ export class SqliteAccounts implements AccountStore {
     this.#sql = statements(database)
   }
 
-  createAccount(email: string): Account {
-    const account = {
+  createAccount(email: string, more: NewAccount = {}): Account {
+    const now = this.#clock()
+    const { role = 'user', verifiedAt = now } = more
+    const account: Account = {
       id: `acct_${randomBytes(9).toString('hex')}`,
       email: normalized(email),
-      createdAt: this.#clock(),
+      createdAt: now,
       suspended: false,
+      role,
+      verifiedAt,
     }
     try {
-      writing(() => this.#sql.insertAccount.run(account.id, account.email, account.createdAt))
+      writing(() => this.#sql.insertAccount.run(account.id, account.email, now, role, verifiedAt))
     } catch (error) {
       if (!sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) throw error
       throw new GatewayError('invalid_request', {
@@ -121,7 +134,10 @@ export class SqliteAccounts implements AccountStore {
         key.revokedAt,
         key.spendLimit,
         key.limitWindow,
-        key.allowedModels === null ? null : JSON.stringify(key.allowedModels),
+        jsonOrNull(key.allowedModels),
+        key.requestsPerMinute,
+        key.tokensPerMinute,
+        jsonOrNull(key.networks),
         replaces,
       ),
     )
@@ -171,6 +187,10 @@ export class SqliteAccounts implements AccountStore {
         session.createdAt,
         session.expiresAt,
         session.revokedAt,
+        session.userAgent,
+        session.seenAt,
+        session.idleMs,
+        session.elevatedUntil,
       ),
     )
     this.#sessions.clear()
@@ -218,13 +238,19 @@ export class SqliteAccounts implements AccountStore {
     this.#checkedAt = now
     if (version === this.#dataVersion) return
     this.#dataVersion = version
+    this.forget()
+  }
+
+  /** What is remembered may have changed: the next answers come from the file. */
+  forget(): void {
     this.#accounts.clear()
     this.#keys.clear()
     this.#sessions.clear()
   }
 }
 
-function writing<T>(write: () => T): T {
+/** Runs a write; throws `store_unavailable` when the database cannot be written. */
+export function writing<T>(write: () => T): T {
   try {
     return write()
   } catch (error) {
@@ -236,15 +262,17 @@ function statements(database: Database) {
   return {
     dataVersion: database.prepare('PRAGMA data_version'),
     insertAccount: database.prepare(
-      'INSERT INTO account (id, email, created_at, suspended) VALUES (?,?,?,0)',
+      'INSERT INTO account (id, email, created_at, suspended, role, email_verified_at) VALUES (?,?,?,0,?,?)',
     ) as Statement,
     accountById: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE id = ?'),
     accountByEmail: database.prepare<AccountRow, [string]>('SELECT * FROM account WHERE email = ?'),
-    accounts: database.prepare<AccountRow, []>('SELECT * FROM account ORDER BY created_at, id'),
+    accounts: database.prepare<AccountRow, []>(
+      'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
+    ),
     insertKey: database.prepare(
       `INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit,
-       limit_window, allowed_models, lineage)
-       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,(SELECT coalesce(lineage, id) FROM api_key WHERE id = ?))`,
+       limit_window, allowed_models, requests_per_minute, tokens_per_minute, networks, lineage)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,(SELECT coalesce(lineage, id) FROM api_key WHERE id = ?))`,
     ) as Statement,
     keyById: database.prepare<KeyRow, [string]>('SELECT * FROM api_key WHERE id = ?'),
     keysOf: database.prepare<KeyRow, [string]>(
@@ -257,8 +285,9 @@ function statements(database: Database) {
     expireKey: database.prepare('UPDATE api_key SET expires_at = ? WHERE id = ?') as Statement,
     setSuspended: database.prepare('UPDATE account SET suspended = ? WHERE id = ?') as Statement,
     insertSession: database.prepare(
-      `INSERT INTO session (id, account, hash, last_four, created_at, expires_at, revoked_at)
-       VALUES (?,?,?,?,?,?,?)`,
+      `INSERT INTO session (id, account, hash, last_four, created_at, expires_at, revoked_at, user_agent, seen_at,
+       idle_ms, elevated_until)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
     sessionById: database.prepare<SessionRow, [string]>('SELECT * FROM session WHERE id = ?'),
     sessionsOf: database.prepare<SessionRow, [string]>(
@@ -270,13 +299,32 @@ function statements(database: Database) {
   }
 }
 
-/** Addresses differ in nothing but case and blanks are the same address. */
+function jsonOrNull(list: readonly string[] | null): string | null {
+  return list === null ? null : JSON.stringify(list)
+}
+
+function listOrNull(json: string | null): string[] | null {
+  return json === null ? null : (JSON.parse(json) as string[])
+}
+
+export function numberOrNull(value: bigint | null): number | null {
+  return value === null ? null : Number(value)
+}
+
+/** Addresses that differ in nothing but case and blanks are the same address. */
 function normalized(email: string): string {
   return email.trim().toLowerCase()
 }
 
-function accountOf(row: AccountRow): Account {
-  return { id: row.id, email: row.email, createdAt: Number(row.created_at), suspended: row.suspended === 1n }
+export function accountOf(row: AccountRow): Account {
+  return {
+    id: row.id,
+    email: row.email,
+    createdAt: Number(row.created_at),
+    suspended: row.suspended === 1n,
+    role: row.role as Role,
+    verifiedAt: numberOrNull(row.email_verified_at),
+  }
 }
 
 function keyOf(row: KeyRow): ApiKey {
@@ -288,15 +336,18 @@ function keyOf(row: KeyRow): ApiKey {
     hash: row.hash,
     lastFour: row.last_four,
     createdAt: Number(row.created_at),
-    expiresAt: row.expires_at === null ? null : Number(row.expires_at),
-    revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
+    expiresAt: numberOrNull(row.expires_at),
+    revokedAt: numberOrNull(row.revoked_at),
     spendLimit: row.spend_limit,
     limitWindow: row.limit_window as LimitWindow,
-    allowedModels: row.allowed_models === null ? null : (JSON.parse(row.allowed_models) as string[]),
+    allowedModels: listOrNull(row.allowed_models),
+    requestsPerMinute: numberOrNull(row.requests_per_minute),
+    tokensPerMinute: numberOrNull(row.tokens_per_minute),
+    networks: listOrNull(row.networks),
   }
 }
 
-function sessionOf(row: SessionRow): Session {
+export function sessionOf(row: SessionRow): Session {
   return {
     id: row.id,
     account: row.account,
@@ -304,6 +355,10 @@ function sessionOf(row: SessionRow): Session {
     lastFour: row.last_four,
     createdAt: Number(row.created_at),
     expiresAt: Number(row.expires_at),
-    revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
+    revokedAt: numberOrNull(row.revoked_at),
+    userAgent: row.user_agent,
+    seenAt: numberOrNull(row.seen_at),
+    idleMs: numberOrNull(row.idle_ms),
+    elevatedUntil: numberOrNull(row.elevated_until),
   }
 }

@@ -1,0 +1,174 @@
+// The tables of accounts: who they are, how they sign in, and with which keys they call.
+
+import { sql } from 'drizzle-orm'
+import type * as columns from './columns.ts'
+
+/** Takes the column kinds of one database and returns the tables of accounts. */
+export function accountTables(c: typeof columns) {
+  const account = c.table(
+    'account',
+    {
+      id: c.string('id').primaryKey(),
+      email: c.string('email').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      suspended: c.flag('suspended').notNull(),
+      /** `user` or `operator`. */
+      role: c.string('role').notNull().default('user'),
+      /** The hash of the password, with its parameters; null for an account that signs in another way. */
+      password: c.string('password'),
+      passwordChangedAt: c.time('password_changed_at'),
+      /** When the address was proven, or vouched for by an operator; null until then. */
+      emailVerifiedAt: c.time('email_verified_at'),
+      deletedAt: c.time('deleted_at'),
+    },
+    (t) => [c.uniqueIndex('account_email').on(t.email)],
+  )
+
+  const apiKey = c.table(
+    'api_key',
+    {
+      id: c.string('id').primaryKey(),
+      account: c
+        .string('account')
+        .notNull()
+        .references(() => account.id),
+      name: c.string('name').notNull(),
+      mode: c.string('mode').notNull(),
+      hash: c.string('hash').notNull(),
+      lastFour: c.string('last_four').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at'),
+      revokedAt: c.time('revoked_at'),
+      spendLimit: c.money('spend_limit'),
+      limitWindow: c.string('limit_window').notNull(),
+      allowedModels: c.json('allowed_models'),
+      /** The first key of a chain of rotations: all of them share its spending limit. Null for a key that replaced none. */
+      lineage: c.string('lineage'),
+      requestsPerMinute: c.whole('requests_per_minute'),
+      tokensPerMinute: c.whole('tokens_per_minute'),
+      /** Address ranges the key may be used from, as a JSON list of CIDR texts; null for any. */
+      networks: c.json('networks'),
+      /** When the latest call made with it ended. */
+      usedAt: c.time('used_at'),
+    },
+    (t) => [
+      c.index('api_key_account').on(t.account),
+      c
+        .index('api_key_lineage')
+        .on(t.lineage)
+        .where(sql`lineage is not null`),
+      c.check('api_key_mode', sql`mode in ('live', 'test')`),
+    ],
+  )
+
+  const session = c.table(
+    'session',
+    {
+      id: c.string('id').primaryKey(),
+      account: c
+        .string('account')
+        .notNull()
+        .references(() => account.id),
+      hash: c.string('hash').notNull(),
+      lastFour: c.string('last_four').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      revokedAt: c.time('revoked_at'),
+      userAgent: c.string('user_agent'),
+      /** When it was last used, to the hour. */
+      seenAt: c.time('seen_at'),
+      /** How long it lasts without being used, milliseconds; null for one that ends at `expires_at` whatever happens. */
+      idleMs: c.whole('idle_ms'),
+      /** Until when a fresh proof of identity counts. */
+      elevatedUntil: c.time('elevated_until'),
+    },
+    (t) => [c.index('session_account').on(t.account)],
+  )
+
+  return { account, apiKey, session, ...signInTables(c) }
+}
+
+function signInTables(c: typeof columns) {
+  /** Every secret that is used once: links, invitations, resets, verifications, WebAuthn challenges, OIDC states. */
+  const ticket = c.table(
+    'ticket',
+    {
+      id: c.string('id').primaryKey(),
+      hash: c.string('hash').notNull(),
+      kind: c.string('kind').notNull(),
+      account: c.string('account'),
+      data: c.json('data').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      usedAt: c.time('used_at'),
+    },
+    (t) => [
+      c.index('ticket_expiry').on(t.expiresAt),
+      c
+        .index('ticket_account')
+        .on(t.account)
+        .where(sql`account is not null`),
+    ],
+  )
+
+  /** An account as an OIDC issuer knows it. */
+  const identity = c.table(
+    'identity',
+    {
+      issuer: c.string('issuer').notNull(),
+      subject: c.string('subject').notNull(),
+      account: c.string('account').notNull(),
+      createdAt: c.time('created_at').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.issuer, t.subject] }), c.index('identity_account').on(t.account)],
+  )
+
+  const passkey = c.table(
+    'passkey',
+    {
+      /** The credential id, base64url. */
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      publicKey: c.bytes('public_key').notNull(),
+      counter: c.whole('counter').notNull(),
+      transports: c.json('transports').notNull(),
+      name: c.string('name').notNull(),
+      backedUp: c.flag('backed_up').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      lastUsedAt: c.time('last_used_at'),
+    },
+    (t) => [c.index('passkey_account').on(t.account)],
+  )
+
+  /** Who was welcomed: one row for each address, whatever accounts it has had, so that credit is given once. */
+  const welcome = c.table(
+    'welcome',
+    {
+      /** SHA-256 of the normalised address, hex. */
+      address: c.string('address').primaryKey(),
+      account: c.string('account').notNull(),
+      /** The UTC midnight at which the day of the grant began. */
+      day: c.time('day').notNull(),
+      amount: c.money('amount').notNull(),
+    },
+    (t) => [c.index('welcome_day').on(t.day), c.check('welcome_amount', sql`amount >= 0`)],
+  )
+
+  /** What operators did. Rows are only ever added. */
+  const act = c.table(
+    'act',
+    {
+      seq: c.whole('seq').primaryKey(),
+      at: c.time('at').notNull(),
+      /** The id of the operator's account, or `cli:<system user>` for the command line. */
+      operator: c.string('operator').notNull(),
+      what: c.string('what').notNull(),
+      subject: c.string('subject').notNull(),
+      before: c.json('before'),
+      after: c.json('after'),
+    },
+    (t) => [c.index('act_subject').on(t.subject, t.seq), c.index('act_operator').on(t.operator, t.seq)],
+  )
+
+  return { ticket, identity, passkey, welcome, act }
+}

@@ -1,0 +1,299 @@
+// How people sign in, on SQLite: passwords, sessions, tickets, passkeys, identities, and who was welcomed.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type { Account, Role } from '../../accounts/account.ts'
+import type { Identity, IdentityStore, Passkey } from '../../accounts/identity/identity-store.ts'
+import type { Ticket, TicketKind } from '../../accounts/identity/ticket.ts'
+import type { Session } from '../../accounts/session.ts'
+import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../credits/welcome.ts'
+import {
+  accountOf,
+  type AccountRow,
+  numberOrNull,
+  sessionOf,
+  type SessionRow,
+  writing,
+} from './account-store.ts'
+import { reading, sqliteCode } from './outage.ts'
+
+interface TicketRow {
+  readonly id: string
+  readonly hash: string
+  readonly kind: string
+  readonly account: string | null
+  readonly data: string
+  readonly created_at: bigint
+  readonly expires_at: bigint
+}
+
+interface PasskeyRow {
+  readonly id: string
+  readonly account: string
+  readonly public_key: Uint8Array<ArrayBuffer>
+  readonly counter: bigint
+  readonly transports: string
+  readonly name: string
+  readonly backed_up: bigint
+  readonly created_at: bigint
+  readonly last_used_at: bigint | null
+}
+
+/** Tickets deleted at one time, so that no statement holds the loop for long. */
+const ticketsPerSweep = 1_000
+
+export class SqliteIdentities implements IdentityStore, WelcomeRegister {
+  readonly #database: Database
+  readonly #changed: () => void
+  readonly #sql: ReturnType<typeof statements>
+
+  /** `changed` is called after a write to rows that `SqliteAccounts` remembers. */
+  constructor(database: Database, changed: () => void) {
+    this.#database = database
+    this.#changed = changed
+    this.#sql = statements(database)
+  }
+
+  passwordOf(account: string): string | null {
+    return reading(() => this.#sql.password.get(account))?.password ?? null
+  }
+
+  setPassword(account: string, hash: string, at: number): void {
+    this.#together(() => {
+      this.#sql.setPassword.run(hash, at, account)
+      this.#sql.endSessions.run(at, account, '')
+    })
+  }
+
+  verifyEmail(account: string, at: number): void {
+    this.#change(this.#sql.verifyEmail, at, account)
+  }
+
+  setRole(account: string, role: Role): void {
+    this.#change(this.#sql.setRole, role, account)
+  }
+
+  lockOut(account: string, at: number): void {
+    this.#together(() => this.#lockOut(account, at))
+  }
+
+  deleteAccount(account: string, at: number): void {
+    this.#together(() => {
+      this.#lockOut(account, at)
+      this.#sql.dropAllTickets.run(account)
+      this.#sql.deleteAccount.run(at, account)
+    })
+  }
+
+  #lockOut(account: string, at: number): void {
+    this.#sql.clearPassword.run(account)
+    this.#sql.dropPasskeys.run(account)
+    this.#sql.dropIdentities.run(account)
+    this.#sql.endSessions.run(at, account, '')
+    this.#sql.revokeKeys.run(at, account)
+  }
+
+  touchSession(id: string, at: number, expiresAt: number): void {
+    this.#change(this.#sql.touchSession, at, expiresAt, id)
+  }
+
+  elevateSession(id: string, until: number): void {
+    this.#change(this.#sql.elevateSession, until, id)
+  }
+
+  endSessions(account: string, at: number, except = ''): void {
+    this.#change(this.#sql.endSessions, at, account, except)
+  }
+
+  openSessions(account: string, now: number): readonly Session[] {
+    return reading(() => this.#sql.openSessions.all(account, now)).map(sessionOf)
+  }
+
+  insertTicket(ticket: Ticket): void {
+    const { id, hash, kind, account, data, createdAt, expiresAt } = ticket
+    const json = JSON.stringify(data)
+    writing(() => this.#sql.insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
+  }
+
+  useTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
+    const row = writing(() => this.#sql.useTicket.get(now, id, hash, kind, now))
+    return row ? ticketOf(row) : undefined
+  }
+
+  dropTickets(account: string, kind: TicketKind): void {
+    writing(() => this.#sql.dropTickets.run(account, kind))
+  }
+
+  insertPasskey(passkey: Passkey): boolean {
+    const { id, account, publicKey, counter, transports, name, backedUp, createdAt, lastUsedAt } = passkey
+    const list = JSON.stringify(transports)
+    const values = [id, account, publicKey, counter, list, name, backedUp ? 1 : 0, createdAt, lastUsedAt]
+    return this.#inserted(() => this.#sql.insertPasskey.run(...values))
+  }
+
+  findPasskey(id: string): Passkey | undefined {
+    const row = reading(() => this.#sql.passkey.get(id))
+    return row ? passkeyOf(row) : undefined
+  }
+
+  listPasskeys(account: string): readonly Passkey[] {
+    return reading(() => this.#sql.passkeys.all(account)).map(passkeyOf)
+  }
+
+  usedPasskey(id: string, before: number, counter: number, at: number): boolean {
+    return this.#changedOne(this.#sql.usedPasskey, counter, at, id, before)
+  }
+
+  renamePasskey(account: string, id: string, name: string): boolean {
+    return this.#changedOne(this.#sql.renamePasskey, name, id, account)
+  }
+
+  deletePasskey(account: string, id: string): boolean {
+    return this.#changedOne(this.#sql.deletePasskey, id, account)
+  }
+
+  findIdentity({ issuer, subject }: Identity): Account | undefined {
+    const row = reading(() => this.#sql.accountOfIdentity.get(issuer, subject))
+    return row ? accountOf(row) : undefined
+  }
+
+  linkIdentity({ issuer, subject }: Identity, account: string, at: number): boolean {
+    return this.#inserted(() => this.#sql.insertIdentity.run(issuer, subject, account, at))
+  }
+
+  claimWelcome({ address, account, day, amount, cap }: WelcomeClaim): WelcomeAnswer {
+    return writing(() =>
+      this.#database
+        .transaction((): WelcomeAnswer => {
+          const claimed = this.#sql.welcome.get(address)
+          if (claimed) return claimed.account === account ? 'repeated' : 'taken'
+          const { changes } = this.#sql.claimWelcome.run(address, account, day, amount, day, amount, cap)
+          return Number(changes) === 1 ? 'claimed' : 'capped'
+        })
+        .immediate(),
+    )
+  }
+
+  returnWelcome(address: string): void {
+    writing(() => this.#sql.returnWelcome.run(address))
+  }
+
+  /** Deletes tickets whose time is over. Returns how many. */
+  async sweep(now: number): Promise<number> {
+    return Number(writing(() => this.#sql.sweepTickets.run(now, ticketsPerSweep)).changes)
+  }
+
+  #change(statement: Statement, ...values: (string | number)[]): void {
+    writing(() => statement.run(...values))
+    this.#changed()
+  }
+
+  #changedOne(statement: Statement, ...values: (string | number)[]): boolean {
+    return Number(writing(() => statement.run(...values)).changes) === 1
+  }
+
+  #together(write: () => void): void {
+    writing(() => this.#database.transaction(write).immediate())
+    this.#changed()
+  }
+
+  /** False when a row with its key is there already. */
+  #inserted(insert: () => unknown): boolean {
+    try {
+      writing(insert)
+      return true
+    } catch (error) {
+      if (sqliteCode(error).startsWith('SQLITE_CONSTRAINT')) return false
+      throw error
+    }
+  }
+}
+
+function statements(database: Database) {
+  const write = (sql: string): Statement => database.prepare(sql)
+  return {
+    password: database.prepare<{ password: string | null }, [string]>(
+      'SELECT password FROM account WHERE id = ?',
+    ),
+    setPassword: write('UPDATE account SET password = ?, password_changed_at = ? WHERE id = ?'),
+    clearPassword: write('UPDATE account SET password = NULL WHERE id = ?'),
+    verifyEmail: write('UPDATE account SET email_verified_at = coalesce(email_verified_at, ?) WHERE id = ?'),
+    setRole: write('UPDATE account SET role = ? WHERE id = ?'),
+    // The address moves out of the way, so that somebody may open an account with it again.
+    deleteAccount: write(
+      `UPDATE account SET deleted_at = coalesce(deleted_at, ?), email = id || '@deleted.invalid', suspended = 1
+       WHERE id = ?`,
+    ),
+    revokeKeys: write('UPDATE api_key SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL'),
+    touchSession: write('UPDATE session SET seen_at = ?, expires_at = ? WHERE id = ?'),
+    elevateSession: write('UPDATE session SET elevated_until = ? WHERE id = ?'),
+    endSessions: write(
+      'UPDATE session SET revoked_at = ? WHERE account = ? AND id <> ? AND revoked_at IS NULL',
+    ),
+    openSessions: database.prepare<SessionRow, [string, number]>(
+      `SELECT * FROM session WHERE account = ? AND revoked_at IS NULL AND expires_at > ?
+       ORDER BY coalesce(seen_at, created_at) DESC, id LIMIT 200`,
+    ),
+    insertTicket: write(
+      `INSERT INTO ticket (id, hash, kind, account, data, created_at, expires_at) VALUES (?,?,?,?,?,?,?)`,
+    ),
+    useTicket: database.prepare<TicketRow, [number, string, string, string, number]>(
+      `UPDATE ticket SET used_at = ? WHERE id = ? AND hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?
+       RETURNING *`,
+    ),
+    dropTickets: write('DELETE FROM ticket WHERE account = ? AND kind = ? AND used_at IS NULL'),
+    dropAllTickets: write('DELETE FROM ticket WHERE account = ?'),
+    sweepTickets: write(
+      'DELETE FROM ticket WHERE rowid IN (SELECT rowid FROM ticket WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)',
+    ),
+    insertPasskey: write(
+      `INSERT INTO passkey (id, account, public_key, counter, transports, name, backed_up, created_at, last_used_at)
+       VALUES (?,?,?,?,?,?,?,?,?)`,
+    ),
+    passkey: database.prepare<PasskeyRow, [string]>('SELECT * FROM passkey WHERE id = ?'),
+    passkeys: database.prepare<PasskeyRow, [string]>(
+      'SELECT * FROM passkey WHERE account = ? ORDER BY created_at, id',
+    ),
+    usedPasskey: write('UPDATE passkey SET counter = ?, last_used_at = ? WHERE id = ? AND counter = ?'),
+    renamePasskey: write('UPDATE passkey SET name = ? WHERE id = ? AND account = ?'),
+    deletePasskey: write('DELETE FROM passkey WHERE id = ? AND account = ?'),
+    dropPasskeys: write('DELETE FROM passkey WHERE account = ?'),
+    accountOfIdentity: database.prepare<AccountRow, [string, string]>(
+      `SELECT account.* FROM identity JOIN account ON account.id = identity.account
+       WHERE issuer = ? AND subject = ?`,
+    ),
+    insertIdentity: write('INSERT INTO identity (issuer, subject, account, created_at) VALUES (?,?,?,?)'),
+    dropIdentities: write('DELETE FROM identity WHERE account = ?'),
+    welcome: database.prepare<{ account: string }, [string]>('SELECT account FROM welcome WHERE address = ?'),
+    claimWelcome: write(
+      `INSERT INTO welcome (address, account, day, amount) SELECT ?, ?, ?, ?
+       WHERE (SELECT coalesce(sum(amount), 0) FROM welcome WHERE day = ?) + ? <= ?`,
+    ),
+    returnWelcome: write('UPDATE welcome SET amount = 0 WHERE address = ?'),
+  }
+}
+
+function ticketOf(row: TicketRow): Ticket {
+  return {
+    id: row.id,
+    hash: row.hash,
+    kind: row.kind as TicketKind,
+    account: row.account,
+    data: JSON.parse(row.data) as Ticket['data'],
+    createdAt: Number(row.created_at),
+    expiresAt: Number(row.expires_at),
+  }
+}
+
+function passkeyOf(row: PasskeyRow): Passkey {
+  return {
+    id: row.id,
+    account: row.account,
+    publicKey: row.public_key,
+    counter: Number(row.counter),
+    transports: JSON.parse(row.transports) as string[],
+    name: row.name,
+    backedUp: row.backed_up === 1n,
+    createdAt: Number(row.created_at),
+    lastUsedAt: numberOrNull(row.last_used_at),
+  }
+}
