@@ -13,7 +13,7 @@ import { Delivered } from '../conversation/delivered.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { fundingOf } from '../credits/pool.ts'
-import { boundedText, parsedAnswer } from './upstream/answer-body.ts'
+import { boundedText, parsedAnswer, readWhole } from './upstream/answer-body.ts'
 import { Attempt, refuseFailure } from './upstream/attempt.ts'
 import { Booking } from './billing/booking.ts'
 import { admitted } from './complete.ts'
@@ -139,9 +139,11 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
     if (!response.ok) await refuseFailure(response, { outbound, target }, attempt)
     // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
-    const text = await boundedText(response, most, () => attempt.extend(limits.gapMs))
+    const { turns } = gateway
+    const text = await boundedText(response, most, () => attempt.extend(limits.gapMs), turns)
     attempt.read()
-    const answer = embedder.read(parsedAnswer(response, text))
+    const parsed = await turns.run(() => parsedAnswer(response, text, Number.POSITIVE_INFINITY))
+    const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length
     if (got !== wanted)

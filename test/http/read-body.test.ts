@@ -214,3 +214,13 @@ test.each(['messages', 'input', 'contents'])(
     expect(refused).toMatchObject({ code: 'invalid_request', details: { param: field } })
   },
 )
+
+test('a list of numbers where messages belong is refused for its length, not number by number', async () => {
+  const roomy = { body: { ...limits, maxBodyBytes: 10_000_000 }, turns }
+  const sent = (field: string) =>
+    new Request('http://gw/', { method: 'POST', body: `{"${field}":[${'1,'.repeat(100_000)}1]}` })
+  const refused = await readJson(sent('messages'), roomy).catch((error: GatewayError) => error)
+  expect(refused).toMatchObject({ code: 'invalid_request', details: { param: 'messages' } })
+  // The tokens of a text to be embedded.
+  expect((await readJson(sent('input'), roomy)).json['input']).toHaveLength(100_001)
+})

@@ -5,18 +5,19 @@ import { shapeFault } from '../../protocols/json.ts'
 import { AttemptFailed } from '../routing/dispatch.ts'
 import { transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
+import { Turns } from '../streaming/turns.ts'
 
-/** Objects, arrays and items of a whole answer: the log probabilities of a long one are many. */
+/** Objects, arrays and items of a chat's answer: the log probabilities of a long one are many. */
 const mostValues = 2_000_000
 /** Bodies that announce at most this size are read in one go. */
 const smallBodyBytes = 65_536
 
 /**
  * The JSON of an answer. Throws AttemptFailed where it is none, and where it nests too deep to be given to anybody:
- * that attempt has failed as any other, and is charged to nobody.
+ * that attempt has failed as any other, and is charged to nobody. `most` bounds its objects, arrays and items.
  */
-export function parsedAnswer(response: Response, text: string): unknown {
-  const fault = shapeFault(text, mostValues)
+export function parsedAnswer(response: Response, text: string, most = mostValues): unknown {
+  const fault = shapeFault(text, most)
   if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
   try {
     return JSON.parse(text)
@@ -35,6 +36,7 @@ export async function boundedText(
   response: Response,
   maxBytes: number,
   onBytes: () => void = () => undefined,
+  turns = new Turns(),
 ): Promise<string> {
   onBytes()
   const announced = Number(response.headers.get('content-length') ?? Number.NaN)
@@ -54,7 +56,10 @@ export async function boundedText(
       const fault: Fault = transportFault('broken', `the answer is larger than ${maxBytes} bytes`)
       throw new AttemptFailed(fault)
     }
-    if (done) return Buffer.concat(chunks).toString('utf8')
+    if (done) {
+      const whole = await turns.run(() => Buffer.concat(chunks))
+      return await turns.run(() => whole.toString('utf8'))
+    }
   }
 }
 

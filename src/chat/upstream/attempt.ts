@@ -105,7 +105,12 @@ export async function fetchWhole(
   try {
     const response = await attempt.send(candidate, prepared.lowered, limits.connectMs)
     if (!response.ok) await refuseFailure(response, prepared, attempt)
-    const text = await boundedText(response, limits.answerBytes, () => attempt.extend(limits.gapMs))
+    const text = await boundedText(
+      response,
+      limits.answerBytes,
+      () => attempt.extend(limits.gapMs),
+      gateway.turns,
+    )
     attempt.read()
     pass('answer-read', call.requestId)
     const { turns } = gateway
@@ -335,7 +340,7 @@ async function wholeAsStream(
   attempt: Attempt,
   turns: Turns,
 ): Promise<Head> {
-  const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs))
+  const text = await boundedText(response, answerBytes, () => attempt.extend(gapMs), turns)
   const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []

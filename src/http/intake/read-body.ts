@@ -92,7 +92,9 @@ const messageLists = ['messages', 'input', 'contents']
 function refuseLongLists(parsed: JsonObject): void {
   for (const field of messageLists) {
     const list = parsed[field]
-    if (!Array.isArray(list) || list.length <= maxMessages || typeof list[0] !== 'object') continue
+    if (!Array.isArray(list) || list.length <= maxMessages) continue
+    // Embeddings take an input of texts or of tokens, and bound it themselves.
+    if (field === 'input' && typeof list[0] !== 'object') continue
     const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
     throw new GatewayError('invalid_request', { message, param: field })
   }
