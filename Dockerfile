@@ -6,7 +6,7 @@
 FROM node:22-bookworm-slim AS build
 WORKDIR /src
 COPY . .
-RUN npx -y bun@1.4.5 install --frozen-lockfile --silent && npx -y bun@1.4.5 run build
+RUN node .run/run.mjs bun install --frozen-lockfile --silent && node .run/run.mjs bun src/build.ts
 # The root of the final image. The program finds its libraries by itself; users' names are read from /etc/passwd.
 RUN <<'EOS'
 set -eu

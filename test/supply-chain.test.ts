@@ -44,7 +44,7 @@ describe('S30 what is installed', () => {
   })
 
   test('is what the lock file says, wherever something is installed', () => {
-    const places = ['run.mjs', '.ci/run', 'Dockerfile', 'package.json'].filter((path) =>
+    const places = ['.run/run.mjs', '.ci/run', 'Dockerfile', 'package.json'].filter((path) =>
       existsSync(join(root, path)),
     )
     const loose = places.flatMap((path) =>
@@ -56,7 +56,7 @@ describe('S30 what is installed', () => {
         .map((line) => `${path}: ${line.trim()}`),
     )
     expect(loose).toEqual([])
-    expect(textOf('run.mjs')).toContain('--frozen-lockfile')
+    expect(textOf('.run/run.mjs')).toContain('--frozen-lockfile')
     for (const block of textOf('bun.lock').matchAll(/^ {4}"[^"]+": \["[^"]+",/gm))
       expect(block[0]).not.toContain('://')
   })

@@ -42,14 +42,16 @@ test('npm start serves, and SIGTERM to npm ends the gateway', async () => {
 }, 30_000)
 
 test('a program that is no part of it is named', async () => {
-  const run = Bun.spawn(['node', 'run.mjs', 'strat'], { cwd: root, stdout: 'pipe', stderr: 'pipe' })
-  expect(await new Response(run.stderr).text()).toBe('weir: node run.mjs start | test | bun <arguments>\n')
+  const run = Bun.spawn(['node', '.run/run.mjs', 'strat'], { cwd: root, stdout: 'pipe', stderr: 'pipe' })
+  expect(await new Response(run.stderr).text()).toBe(
+    'weir: node .run/run.mjs start | test | bun <arguments>\n',
+  )
   expect(await run.exited).toBe(2)
 })
 
 test('the exit code and the output of what it runs are its own', async () => {
   const script = 'console.log(process.argv.at(-1)); process.exit(7)'
-  const run = Bun.spawn(['node', 'run.mjs', 'bun', '-e', script, 'said'], { cwd: root, stdout: 'pipe' })
+  const run = Bun.spawn(['node', '.run/run.mjs', 'bun', '-e', script, 'said'], { cwd: root, stdout: 'pipe' })
   expect(await new Response(run.stdout).text()).toBe('said\n')
   expect(await run.exited).toBe(7)
 })

@@ -1,9 +1,9 @@
 // What `npm start` and `npm test` run, with nothing but Node.js and npm on the machine: it fetches the version of Bun
 // that the project is pinned to, installs the libraries, and hands over. Everything stays in this folder.
 //
-//   node run.mjs start [arguments of weir serve]
-//   node run.mjs test [test files]
-//   node run.mjs bun <arguments of bun>
+//   node .run/run.mjs start [arguments of weir serve]
+//   node .run/run.mjs test [test files]
+//   node .run/run.mjs bun <arguments of bun>
 
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const bunVersion = '1.4.5'
-const root = dirname(fileURLToPath(import.meta.url))
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const ownBun = join(root, '.bun', 'node_modules', 'bun', 'bin', 'bun.exe')
 
 const [task, ...given] = process.argv.slice(2)
@@ -34,7 +34,7 @@ if (task === 'start') {
 } else if (task === 'bun') {
   handOver(foundBun(), given)
 } else {
-  say('node run.mjs start | test | bun <arguments>')
+  say('node .run/run.mjs start | test | bun <arguments>')
   process.exitCode = 2
 }
 
