@@ -26,6 +26,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'providers.*.price': ['free', 'free'],
     'test.failpoint': ['hold-durable:17', 'hold-durable:17'],
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
+    'server.public_url': ['https://weir.example', 'https://weir.example'],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }
   const found = special[path.join('.')]

