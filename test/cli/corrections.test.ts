@@ -6,27 +6,35 @@ import { json, type Machine, moment, run } from './run.ts'
 
 let home: TempDir
 let machine: Machine
+/** Its clock goes on to December, and a ledger's time never goes back. */
+let december: TempDir
 
 beforeAll(() => {
   home = tempDir('weir-corrections-')
+  december = tempDir('weir-corrections-december-')
   machine = { cwd: home.path }
 })
-afterAll(() => home.remove())
+afterAll(() => {
+  home.remove()
+  december.remove()
+})
 
 interface Granted {
   readonly lot: string
   readonly credits: { readonly available: string }
 }
 
-async function accountWith(name: string, usd: string): Promise<{ email: string; lot: string }> {
+async function accountWith(name: string, usd: string, on = machine): Promise<{ email: string; lot: string }> {
   const email = `${name}@example.org`
-  await json(machine, 'accounts', 'create', '--email', email)
-  const { lot } = (await grant(email, 'purchased', usd)) as Granted
+  await json(on, 'accounts', 'create', '--email', email)
+  const { lot } = (await grantOn(on, email, 'purchased', usd)) as Granted
   return { email, lot }
 }
 
 const grant = (email: string, pool: string, usd: string, ...more: string[]) =>
-  json(machine, 'credits', 'grant', '--account', email, '--pool', pool, '--usd', usd, ...more)
+  grantOn(machine, email, pool, usd, ...more)
+const grantOn = (on: Machine, email: string, pool: string, usd: string, ...more: string[]) =>
+  json(on, 'credits', 'grant', '--account', email, '--pool', pool, '--usd', usd, ...more)
 const refund = (email: string, lot: string, usd: string, id: string) =>
   json(machine, 'credits', 'refund', '--account', email, '--lot', lot, '--usd', usd, '--id', id)
 const adjust = (email: string, pool: string, usd: string, id: string) =>
@@ -108,9 +116,10 @@ describe('adjust', () => {
 })
 
 test('expire books what is over, once, and leaves the rest', async () => {
-  const { email } = await accountWith('lapses', '1')
-  await grant(email, 'subscription', '5', '--expires', '2026-12-01')
-  const later = { ...machine, now: Date.UTC(2026, 11, 2) }
+  const before = { cwd: december.path }
+  const { email } = await accountWith('lapses', '1', before)
+  await grantOn(before, email, 'subscription', '5', '--expires', '2026-12-01')
+  const later = { ...before, now: Date.UTC(2026, 11, 2) }
   expect(await json(later, 'credits', 'expire')).toEqual({ accounts: 1 })
   expect(await json(later, 'credits', 'expire')).toEqual({ accounts: 0 })
   const shown = await json(later, 'credits', 'show', '--account', email, '--history')
@@ -166,4 +175,5 @@ describe('the statement', () => {
 
 test('the ledger that all this made is sound', async () => {
   expect(await json({ ...machine, now: moment }, 'ledger', 'audit')).toMatchObject({ ok: true })
+  expect(await json({ cwd: december.path, now: moment }, 'ledger', 'audit')).toMatchObject({ ok: true })
 })

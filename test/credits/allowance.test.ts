@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { Allowances } from '../../src/credits/allowance.ts'
 import { usd } from '../../src/credits/money.ts'
 import { fundingOf } from '../../src/credits/pool.ts'
-import { openStore, type Store } from '../../src/store/open.ts'
+import { openStore, type Store, type StoreOptions } from '../../src/store/open.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 import { day, holdOf, noon, settleOf } from './support.ts'
 
@@ -12,10 +12,10 @@ const opened: Store[] = []
 const dirs: TempDir[] = []
 let now = noon
 
-function open(): { store: Store; allowances: Allowances } {
+function open(options: Partial<StoreOptions> = {}): { store: Store; allowances: Allowances } {
   const dir = tempDir('weir-allowance-')
   dirs.push(dir)
-  const store = openStore(dir.path, { clock: () => now })
+  const store = openStore(dir.path, { clock: () => now, ...options })
   opened.push(store)
   return { store, allowances: new Allowances(store.ledger, () => now) }
 }
@@ -52,7 +52,8 @@ describe('the daily allowance', () => {
   })
 
   test('a new day brings a new one, and a clock that goes back none', async () => {
-    const { store, allowances } = open()
+    // Further back than it goes here, nothing would be admitted at all.
+    const { store, allowances } = open({ clockBackMs: 7 * day })
     await allowances.ensure('anna')
     now = noon + day
     await allowances.ensure('anna')
