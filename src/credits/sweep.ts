@@ -44,7 +44,7 @@ export function startSweep(parts: {
     running ??= round().finally(() => (running = undefined))
     return running
   }
-  const timer = setInterval(() => run().catch(parts.failed), parts.everyMs)
+  const timer = setInterval(() => void run().catch(parts.failed), parts.everyMs)
   timer.unref()
   return { run, stop: () => clearInterval(timer) }
 }

@@ -18,7 +18,7 @@ describe('work in steps', () => {
     const turns = new Turns()
     const done: string[] = []
     setImmediate(() => done.push('the loop has turned'))
-    turns.run(() => work(20))
+    void turns.run(() => work(20))
     const second = turns.run(() => done.push('second'))
     expect(second).toBeInstanceOf(Promise)
     await second
@@ -46,7 +46,7 @@ describe('work in steps', () => {
   test('begins what is new last, and what is urgent first', async () => {
     const turns = new Turns()
     const order: string[] = []
-    turns.run(() => work(20))
+    void turns.run(() => work(20))
     await Promise.all(
       (['new', 'later', 'begun', 'soon'] as const).map((urgency) =>
         turns.run(() => order.push(urgency), urgency),
@@ -69,7 +69,7 @@ describe('work in steps', () => {
 
   test('rejects with what it throws, and goes on', async () => {
     const turns = new Turns()
-    turns.run(() => work(20))
+    void turns.run(() => work(20))
     const failing = turns.run(() => {
       throw new Error('no')
     })

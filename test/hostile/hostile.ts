@@ -157,7 +157,7 @@ async function startWatch(weir: RunningWeir, streams: number, seconds: number) {
   const lines = linesOf(child.stdout)
   return {
     async figures(): Promise<Figures> {
-      child.stdin.write('\n')
+      await child.stdin.write('\n')
       const { value } = await lines.next()
       if (value === undefined) throw new Error('the watch has ended: the gateway closed its connection')
       return JSON.parse(value) as Figures
