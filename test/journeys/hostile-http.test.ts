@@ -360,15 +360,28 @@ describe('a path', () => {
     expect(await refused.text()).toBe('')
   })
 
-  test('allows no page of another origin to read an answer (S18)', async () => {
-    for (const line of ['OPTIONS /v1/chat/completions HTTP/1.1', 'GET /v1/key HTTP/1.1']) {
-      const answer = await ask(line, [
-        host(),
-        bearer(),
-        ['Origin', 'https://evil.example'],
-        ['Access-Control-Request-Method', 'POST'],
-      ])
-      expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
+  test('lets pages of other origins read answers under /v1, where keys are the only authority (S18)', async () => {
+    const page: Header[] = [
+      ['Origin', 'https://evil.example'],
+      ['Access-Control-Request-Method', 'POST'],
+    ]
+    const grantedBy = ({ headers }: RawResponse) =>
+      [...headers].filter(([name]) => name.startsWith('access-control-allow-'))
+    const answer = await ask('GET /v1/key HTTP/1.1', [host(), ...page])
+    expect(answer.status).toBe(401)
+    expect(grantedBy(answer)).toEqual([['access-control-allow-origin', '*']])
+    const preflight = await ask('OPTIONS /v1/chat/completions HTTP/1.1', [host(), ...page])
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.has('access-control-allow-credentials')).toBe(false)
+    for (const path of [
+      '/app/v1/credits',
+      '/app/v1/chat/completions',
+      '/console',
+      '/docs/json',
+      '//v1/key',
+    ]) {
+      for (const method of ['OPTIONS', 'GET'])
+        expect(grantedBy(await ask(`${method} ${path} HTTP/1.1`, [host(), bearer(), ...page]))).toEqual([])
     }
   })
 })

@@ -83,6 +83,7 @@ function isComplete(bytes: Buffer): boolean {
   const raw = bytes.toString('latin1')
   const head = headOf(raw)
   if (head === undefined) return false
+  if (head.status === 204 || head.status === 304) return true
   if (head.headers.get('transfer-encoding')?.includes('chunked')) return raw.endsWith('\r\n0\r\n\r\n')
   const length = head.headers.get('content-length')
   return length !== null && raw.length - head.bodyAt >= Number(length)
