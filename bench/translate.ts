@@ -5,14 +5,13 @@
 import { heapStats } from 'bun:jsc'
 import { parseArgs } from 'node:util'
 import { frameDecoder } from '../src/protocols/framing/decoder.ts'
-import { passthroughChannel } from '../src/chat/streaming/passthrough.ts'
+import { PassthroughChannel } from '../src/chat/streaming/passthrough.ts'
 import type { StreamChannel } from '../src/chat/streaming/channel.ts'
 import { TranslateChannel } from '../src/chat/streaming/translate.ts'
 import { noUsage } from '../src/conversation/usage.ts'
 import { inbound } from '../src/protocols/openai-chat/inbound/inbound.ts'
 import type { AnswerContext, Bill, ProtocolId, Target } from '../src/protocols/protocol.ts'
 import { outbounds } from '../src/protocols/registry.ts'
-import { providerById } from '../src/providers/registry.ts'
 import { type Answer, streams } from './translate-streams.ts'
 
 /** The figures to reach. */
@@ -67,7 +66,10 @@ function channelOf(way: Way): StreamChannel {
     warnings: [],
     extra: {},
   }
-  if (way === 'repair') return passthroughChannel(providerById('sim')!, target, context, 1, eventBytes)
+  if (way === 'repair') {
+    const stream = outbound.passthrough!.stream(context, { choices: 1, maxEventBytes: eventBytes }, target)
+    return new PassthroughChannel(stream, context, (of) => inbound.encoder(of))
+  }
   return new TranslateChannel({
     decoder: frameDecoder(outbound.framing, eventBytes),
     parser: outbound.parser(target),

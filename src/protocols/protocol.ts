@@ -1,6 +1,7 @@
 // The two interfaces every wire protocol implements: inbound (clients speak it to us), outbound (we speak it to providers).
 
 import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
+import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
@@ -95,6 +96,48 @@ export interface Outbound<Quirks = unknown> {
   parser(target: Target<Quirks>): StreamParser
   /** What an answer with an error status means. `body` is raw text and may be HTML or empty. Never throws. */
   fault(status: number, headers: Headers, body: string, target: Target<Quirks>): Fault
+  /** For clients that speak this protocol themselves; without it they are translated for as all others. */
+  readonly passthrough?: Passthrough<Quirks>
+}
+
+/** Client and provider speak the same protocol: the fields that nobody here knows reach the client. */
+export interface Passthrough<Quirks = unknown> {
+  /**
+   * The client's own body as the provider's request; undefined where it has to be translated, and the answer with it:
+   * because of what it holds, or because the provider ignores one of its fields (`ignored`). Absent where every request
+   * is translated and every answer passes.
+   */
+  request?(body: JsonObject, target: Target<Quirks>, ignored: readonly string[]): LoweredRequest | undefined
+  /** A streamed answer on its way to the client. `choices`: how many were asked for. */
+  stream(
+    context: AnswerContext,
+    bounds: { readonly choices: number; readonly maxEventBytes: number },
+    target: Target<Quirks>,
+  ): PassthroughStream
+  /** A whole answer for the client. */
+  whole(
+    answer: JsonObject,
+    usage: Usage,
+    bill: Bill,
+    context: AnswerContext,
+    target: Target<Quirks>,
+  ): JsonObject
+}
+
+/** Turns a provider's streamed bytes into the client's. What ends the answer waits for `finish`. */
+export interface PassthroughStream {
+  readonly progress: Progress
+  /** Bytes of the provider's body, cut anywhere. Returns what the client gets for them. */
+  push(bytes: Uint8Array): readonly Uint8Array[]
+  /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
+  end(): readonly Uint8Array[]
+  /**
+   * The last bytes, after the charge is durable. `stopped`: the fields that say why the gateway ended the answer;
+   * undefined where the provider did.
+   */
+  finish(usage: Usage, bill: Bill, stopped: JsonObject | undefined): readonly Uint8Array[]
+  /** The last bytes of an answer that failed after its first byte. */
+  fail(error: RenderedError): readonly Uint8Array[]
 }
 
 // ---- inbound ----------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ export function configureProvider(
     headers: { ...base.headers, ...override?.headers },
     quirks: { ...(changed ? {} : base.quirks), ...override?.quirks },
     ignores: [...(base.ignores ?? []), ...(override?.ignores ?? [])],
-    passthrough: changed ? 'repair' : base.passthrough,
+    clientBody: changed ? 'translated' : base.clientBody,
     dialects: changed ? undefined : dialectsOf(base, override),
     auth:
       base.auth.kind === 'none' && keys.length > 0 ? { kind: 'bearer', env: [] } : authFor(base, protocol),
@@ -104,7 +104,7 @@ function customRow(id: string): Provider {
     quirks: {},
     onDisconnect: 'cancel',
     costFrom: 'rates',
-    passthrough: 'repair',
+    clientBody: 'translated',
     transport: 'http',
     local: false,
     headers: {},

@@ -18,7 +18,7 @@ export function openaiCompatible(row: OpenAIChatRow): OpenAIChatProvider {
     protocol: 'openai-chat',
     onDisconnect: 'cancel',
     costFrom: 'rates',
-    passthrough: 'repair',
+    clientBody: 'translated',
     transport: 'http',
     local: false,
     headers: {},

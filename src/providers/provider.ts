@@ -31,10 +31,10 @@ export interface Provider {
   /** `rates`: tokens times catalog rates. `reported`: the provider's own `usage.cost` is the price. */
   readonly costFrom: 'rates' | 'reported'
   /**
-   * For a client that speaks the same protocol: `native` forwards its body and the frames as they are (proven by
-   * recordings to be what its clients expect), `repair` mends each frame and keeps unknown fields.
+   * The body of a client that speaks the provider's own protocol: `forwarded` as it is where the protocol knows how
+   * (recordings must prove that the answers are what its clients expect), or `translated` as any other.
    */
-  readonly passthrough: 'native' | 'repair'
+  readonly clientBody: 'forwarded' | 'translated'
   /** `builtin` is answered inside this process, over the same path. */
   readonly transport: 'http' | 'builtin'
   /** A server that may run on this machine: asked now and then whether it answers, free of charge by default. */
@@ -51,7 +51,7 @@ export interface Provider {
 }
 
 /** How some models of a provider are spoken to, in place of what their row says. */
-export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'passthrough'> {
+export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'clientBody'> {
   /** Which models, by their names at the provider. */
   readonly models: RegExp
 }
@@ -60,8 +60,8 @@ export interface Dialect extends Pick<Provider, 'protocol' | 'quirks' | 'passthr
 export function spokenTo<P extends Provider>(provider: P, upstream: string): P {
   const dialect = provider.dialects?.find(({ models }) => models.test(upstream))
   if (!dialect) return provider
-  const { protocol, quirks, passthrough } = dialect
-  return { ...provider, protocol, quirks, passthrough }
+  const { protocol, quirks, clientBody } = dialect
+  return { ...provider, protocol, quirks, clientBody }
 }
 
 export type Auth =

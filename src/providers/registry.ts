@@ -15,7 +15,7 @@ const anthropic: Provider = {
   quirks: {},
   onDisconnect: 'cancel',
   costFrom: 'rates',
-  passthrough: 'native',
+  clientBody: 'forwarded',
   transport: 'http',
   local: false,
   headers: { 'anthropic-version': '2023-06-01' },
@@ -31,7 +31,7 @@ const gemini: Provider = {
   // Google goes on generating, and billing, after its client has left.
   onDisconnect: 'drain',
   costFrom: 'rates',
-  passthrough: 'repair',
+  clientBody: 'translated',
   transport: 'http',
   local: false,
   headers: {},

@@ -9,7 +9,7 @@ const usual = {
   quirks: {},
   onDisconnect: 'cancel',
   costFrom: 'rates',
-  passthrough: 'repair',
+  clientBody: 'translated',
   transport: 'http',
   local: false,
   headers: {},

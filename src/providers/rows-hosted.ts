@@ -38,7 +38,7 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
       models,
       protocol: 'openai-responses',
       quirks: { alwaysReasons: true, drops: ['service_tier'], ...quirks },
-      passthrough: 'repair',
+      clientBody: 'translated',
     },
   ]
 }

@@ -16,7 +16,7 @@ const ollama: Provider = {
   embeddings: { path: '/v1/embeddings', tokens: false },
   onDisconnect: 'cancel',
   costFrom: 'rates',
-  passthrough: 'repair',
+  clientBody: 'translated',
   transport: 'http',
   local: true,
   headers: {},

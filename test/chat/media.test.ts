@@ -114,7 +114,7 @@ describe('S5 a provider in a private network', () => {
     const candidate = candidateOf('lab', {
       baseUrl: 'http://10.0.0.7:8000/v1',
       protocol: 'anthropic-messages',
-      passthrough: 'native',
+      clientBody: 'forwarded',
     })
     const picture = { type: 'image', source: { type: 'url', url: 'https://inside.example/a.png' } }
     const body = {

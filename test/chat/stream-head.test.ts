@@ -1,20 +1,21 @@
 // The beginning of a stream is read for what it holds, whatever the provider calls it.
 
 import { describe, expect, test } from 'bun:test'
-import { passthroughChannel } from '../../src/chat/streaming/passthrough.ts'
+import { PassthroughChannel } from '../../src/chat/streaming/passthrough.ts'
 import { looksLikeStream, readHead } from '../../src/chat/streaming/head.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
+import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbound } from '../../src/protocols/openai-chat/outbound/outbound.ts'
 import { defaultQuirks } from '../../src/protocols/openai-chat/outbound/quirks.ts'
 import { targetOf } from '../protocols/openai-chat/dialects.ts'
 import { completion, manners, someUsage, wholeStream } from '../support/scripted-provider.ts'
-import { providerOf } from './support.ts'
 
 /** A body that comes in these pieces, and what has been read of it. */
 async function headOf(...pieces: readonly string[]) {
   const target = targetOf(defaultQuirks)
   const context = { id: 'req_1', model: 'p/m', created: 1, includeUsage: true, warnings: [], extra: {} }
-  const channel = passthroughChannel(providerOf('p'), target, context, 1, 1_000_000)
+  const stream = outbound.passthrough!.stream(context, { choices: 1, maxEventBytes: 1_000_000 }, target)
+  const channel = new PassthroughChannel(stream, context, (of) => inbound.encoder(of))
   const left = [...pieces]
   const reader = {
     readMany: () => {

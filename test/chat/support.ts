@@ -62,7 +62,7 @@ export function providerOf(id: string, more: Partial<ConfiguredProvider> = {}): 
     quirks: {},
     onDisconnect: 'cancel',
     costFrom: 'rates',
-    passthrough: 'repair',
+    clientBody: 'translated',
     transport: 'http',
     local: false,
     headers: {},

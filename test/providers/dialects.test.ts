@@ -52,7 +52,7 @@ describe('a model', () => {
     for (const row of [configured(provider), configured(provider, elsewhere)]) {
       const spoken = spokenTo(row, model)
       expect(spoken.protocol as string).toBe(protocol)
-      expect({ ...spoken, protocol: row.protocol, quirks: row.quirks, passthrough: row.passthrough }).toEqual(
+      expect({ ...spoken, protocol: row.protocol, quirks: row.quirks, clientBody: row.clientBody }).toEqual(
         row,
       )
     }

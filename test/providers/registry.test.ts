@@ -51,7 +51,7 @@ describe('the registry', () => {
 })
 
 describe('native forwarding', () => {
-  const native = providers.filter((row) => row.passthrough === 'native')
+  const native = providers.filter((row) => row.clientBody === 'forwarded')
 
   test('is claimed by Anthropic alone, whose recorded streams are as its clients know them', () => {
     expect(native.map(({ id }) => id)).toEqual(['anthropic'])

@@ -1,6 +1,7 @@
 // The money side of one call: its hold, what it grows by, and the one settle or release that ends it.
 
 import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
+import type { Progress } from '../../conversation/progress.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/failpoint.ts'
 import type { Attempt, Balance, Ending, SettleResult } from '../../credits/ledger.ts'
@@ -22,7 +23,7 @@ import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { refusedHold } from './refused-hold.ts'
 import type { Outcome, Settlement } from '../streaming/relay.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
-import type { Progress, StoppedBy } from '../streaming/channel.ts'
+import type { StoppedBy } from '../streaming/channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
 const extendAt = 0.75

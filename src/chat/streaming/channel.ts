@@ -1,26 +1,11 @@
 // What turns a provider's streamed bytes into the client's, and what it has seen on the way.
 
-import type { Delivered } from '../../conversation/delivered.ts'
-import type { ChatEvent, Fault } from '../../conversation/event.ts'
+import type { ChatEvent } from '../../conversation/event.ts'
+import type { Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import type { Bill } from '../../protocols/protocol.ts'
-
-/** What is known of an answer while it streams. */
-export interface Progress {
-  /** Content has come: from here on no other offer can take over. */
-  readonly started: boolean
-  /** The provider ended its answer properly. */
-  readonly finished: boolean
-  readonly fault: Fault | undefined
-  /** What the provider has counted so far. */
-  readonly usage: Usage | undefined
-  /** What the client was served: for checkpoints, for bounds, and for answers whose provider counts nothing. */
-  readonly delivered: Delivered
-  readonly finishReason: string | undefined
-  readonly upstreamId: string | undefined
-}
 
 /** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
 export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'

@@ -1,6 +1,7 @@
 // Upstream → { body, outcome }: exactly one outcome, however the stream ends.
 
 import type { Delivered } from '../../conversation/delivered.ts'
+import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/failpoint.ts'
@@ -10,7 +11,7 @@ import type { Bill } from '../../protocols/protocol.ts'
 import type { Buffered, Waiting } from './buffered.ts'
 import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { AnswerKeeper, ChatLimits } from '../gateway.ts'
-import type { Progress, StoppedBy, StreamChannel } from './channel.ts'
+import type { StoppedBy, StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 

@@ -1,7 +1,7 @@
 // Translation: the provider's frames become events, the events become frames of the client's protocol.
 
-import { Delivered } from '../../conversation/delivered.ts'
-import type { ChatEvent, Fault } from '../../conversation/event.ts'
+import type { ChatEvent } from '../../conversation/event.ts'
+import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
@@ -9,7 +9,7 @@ import type { Bill, StreamEncoder, StreamParser } from '../../protocols/protocol
 import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
 import { encodeFrame, SseDecoder, type Frame } from '../../protocols/framing/sse.ts'
 import { transportFault } from '../routing/fault-error.ts'
-import { stopNote, type Progress, type StoppedBy, type StreamChannel } from './channel.ts'
+import { stopNote, type StoppedBy, type StreamChannel } from './channel.ts'
 
 export interface TranslateParts {
   readonly decoder: FrameDecoder
@@ -29,15 +29,7 @@ export class TranslateChannel implements StreamChannel {
   #opened = false
   #choices = new Set<number>()
   #closed = new Set<number>()
-  #progress: { -readonly [K in keyof Progress]: Progress[K] } = {
-    started: false,
-    finished: false,
-    fault: undefined,
-    usage: undefined,
-    delivered: new Delivered(),
-    finishReason: undefined,
-    upstreamId: undefined,
-  }
+  readonly #progress = new EventProgress()
 
   constructor(parts: TranslateParts) {
     this.#parts = parts
@@ -59,7 +51,7 @@ export class TranslateChannel implements StreamChannel {
   end(): readonly Uint8Array[] {
     try {
       for (const frame of this.#parts.decoder.end()) this.#step(frame)
-      if (!this.#ended) this.#takeAll(this.#parts.parser.end())
+      if (!this.#progress.ended) this.#takeAll(this.#parts.parser.end())
     } catch (error) {
       this.#breakOff(error)
     }
@@ -98,55 +90,23 @@ export class TranslateChannel implements StreamChannel {
     return this.#written()
   }
 
-  get #ended(): boolean {
-    return this.#progress.finished || this.#progress.fault !== undefined
-  }
-
   #step(frame: Frame): void {
-    if (this.#ended) return
+    if (this.#progress.ended) return
     this.#takeAll(this.#parts.parser.push(frame))
   }
 
   #takeAll(events: readonly ChatEvent[]): void {
-    const { usage } = this.#progress
-    for (const event of events) if (!this.#ended) this.#take(event)
-    // A count that comes with some text covers it, whichever of them its frame names first.
-    const counted = this.#progress.usage
-    if (counted !== undefined && counted !== usage) this.#progress.delivered.count(counted)
+    this.#progress.take(events, this.#onContent)
   }
 
-  #take(event: ChatEvent): void {
-    switch (event.kind) {
-      case 'message-start':
-        this.#progress.upstreamId = event.id ?? this.#progress.upstreamId
-        return
-      case 'usage':
-        this.#progress.usage = event.usage
-        return
-      case 'finish':
-        this.#progress.finished = true
-        return
-      case 'error':
-        this.#progress.fault = event.fault
-        return
-      default:
-        this.#note(event)
-        this.#open()
-        this.#write(this.#parts.encoder.event(event))
-    }
-  }
-
-  #note(event: Extract<ChatEvent, { choice: number }>): void {
-    this.#progress.started = true
+  readonly #onContent = (event: ContentEvent): void => {
     this.#choices.add(event.choice)
-    this.#progress.delivered.addEvent(event)
-    if (event.kind === 'choice-finish') {
-      this.#closed.add(event.choice)
-      this.#progress.finishReason = event.reason
-    }
+    if (event.kind === 'choice-finish') this.#closed.add(event.choice)
     if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined) {
       this.#parts.onSignature(event.id, event.thoughtSignature)
     }
+    this.#open()
+    this.#write(this.#parts.encoder.event(event))
   }
 
   #open(): void {
@@ -156,8 +116,8 @@ export class TranslateChannel implements StreamChannel {
   }
 
   #breakOff(error: unknown): void {
-    const fault: Fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
-    if (!this.#ended) this.#progress.fault = fault
+    if (this.#progress.ended) return
+    this.#progress.fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
   }
 
   #write(frames: readonly Frame[]): void {

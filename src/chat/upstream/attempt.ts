@@ -16,7 +16,7 @@ import { shuttingDown, transportFault, withoutSecrets } from '../routing/fault-e
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import type { ChatLimits, Gateway, IncomingCall, PaidCall } from '../gateway.ts'
 import { loweredFor, type Lowered } from './lower.ts'
-import { passthroughChannel, passthroughWhole } from '../streaming/passthrough.ts'
+import { PassthroughChannel } from '../streaming/passthrough.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { quirksFor } from './quirks.ts'
 import type { OpenStream, Outcome, Settlement } from '../streaming/relay.ts'
@@ -302,9 +302,10 @@ function channelFor(
   { outbound, target, lowered, warnings }: Prepared,
 ): StreamChannel {
   const context = contextOf(gateway, call, candidate, warnings)
-  if (lowered.passthrough) {
-    const { n } = call.request.envelope
-    return passthroughChannel(candidate.provider, target, context, n, gateway.limits.eventBytes)
+  if (lowered.passthrough && outbound.passthrough) {
+    const bounds = { choices: call.request.envelope.n, maxEventBytes: gateway.limits.eventBytes }
+    const stream = outbound.passthrough.stream(context, bounds, target)
+    return new PassthroughChannel(stream, context, (of) => call.inbound.encoder(of))
   }
   return new TranslateChannel({
     decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, gateway.limits.eventBytes),
@@ -386,8 +387,8 @@ function wholeAnswer(
     },
     body: ({ usage, bill, stoppedBy }) => {
       Object.assign(context.extra, stopNote(stoppedBy))
-      return lowered.passthrough
-        ? passthroughWhole(candidate.provider, target, context, parsed as JsonObject, usage, bill)
+      return lowered.passthrough && outbound.passthrough
+        ? outbound.passthrough.whole(parsed as JsonObject, usage, bill, context, target)
         : call.inbound.whole(result, usage, bill, context)
     },
   }

@@ -3,10 +3,9 @@
 import type { ChatRequest } from '../../conversation/request.ts'
 import { errorFor, warningsFor } from '../../protocols/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
-import type { Outbound, Target, Warning } from '../../protocols/protocol.ts'
+import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
 import type { Gateway, IncomingCall } from '../gateway.ts'
 import { urlOf } from './inline-media.ts'
-import { nativeMessages, passesThrough } from '../streaming/passthrough.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { refuseUnpricedMedia } from '../billing/unpriced-media.ts'
 
@@ -53,10 +52,8 @@ async function lower(
   const { provider } = candidate
   const namesAddresses = (call.request.addresses ?? []).length > 0
   const isPrivate = namesAddresses && (await gateway.media.isPrivate(provider.baseUrl))
-  const native = isPrivate
-    ? undefined
-    : nativeMessages(call.inbound.id, provider, call.request, target, outputBound)
-  if (native) return { ...native, passthrough: true }
+  const forwarded = isPrivate ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
+  if (forwarded) return { ...forwarded, body: JSON.stringify(forwarded.body), passthrough: true }
   const { request: told, warnings: untold } = await gateway.turns.run(() => requestFor(call, outbound))
   const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
   const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
@@ -77,8 +74,29 @@ async function lower(
     body: await turns.run(() => JSON.stringify(body)),
     warnings: [...untold, ...ignored, ...unpriced, ...lost],
     ...(toolNames && { toolNames }),
-    passthrough: passesThrough(call.inbound.id, provider),
+    passthrough: call.inbound.id === outbound.id && answersPass(outbound),
   }
+}
+
+/** Whether every answer passes, although requests are translated. */
+function answersPass({ passthrough }: Outbound): boolean {
+  return passthrough !== undefined && passthrough.request === undefined
+}
+
+/**
+ * The client's own body for a provider of its protocol whose row lets it through; undefined where it has to be
+ * translated, or where the gateway bounds the output more tightly than the client does.
+ */
+function forwardedBody(
+  { inbound, request }: IncomingCall,
+  { provider }: Candidate,
+  outbound: Outbound,
+  target: Target,
+  outputBound: number | undefined,
+): LoweredRequest | undefined {
+  if (inbound.id !== outbound.id || provider.clientBody !== 'forwarded') return undefined
+  if (outputBound !== request.envelope.maxOutputTokens) return undefined
+  return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [])
 }
 
 /** The client's request, as far as it can be told to a provider of this protocol. */

@@ -1,6 +1,7 @@
 // Anthropic's Messages protocol, spoken to a provider.
 
 import type { Outbound } from '../../protocol.ts'
+import { passthrough } from '../passthrough/passthrough.ts'
 import { chunkParser } from './bedrock-chunks.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
@@ -18,4 +19,5 @@ export const outbound: Outbound<AnthropicQuirks> = {
   whole: parseWhole,
   parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
   fault: faultOf,
+  passthrough,
 }

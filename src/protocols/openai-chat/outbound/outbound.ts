@@ -3,6 +3,7 @@
 import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocol.ts'
+import { passthrough } from '../passthrough/passthrough.ts'
 import { plainWhole } from './plain-whole.ts'
 import { defaultQuirks, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from '../../openai/fault.ts'
@@ -27,6 +28,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = {
   plainWhole: (body, target) => plainWhole(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
   fault: (status, headers, body) => faultOf(status, headers, body),
+  passthrough,
 }
 
 function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): LoweredRequest {

@@ -2,13 +2,12 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { passthroughChannel } from '../../src/chat/streaming/passthrough.ts'
-import { FrameRepair } from '../../src/protocols/openai-chat/passthrough/repair.ts'
-import type { OpenAIChatQuirks } from '../../src/protocols/openai-chat/outbound/quirks.ts'
-import { encodeFrame } from '../../src/protocols/framing/sse.ts'
-import { dialects, quirksOf, targetOf } from '../protocols/openai-chat/dialects.ts'
-import { cases, cutAt, framesOf, randomCuts } from '../support/recordings.ts'
-import { providerOf } from './support.ts'
+import { passthrough } from '../../../src/protocols/openai-chat/passthrough/passthrough.ts'
+import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
+import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
+import { encodeFrame } from '../../../src/protocols/framing/sse.ts'
+import { dialects, quirksOf, targetOf } from './dialects.ts'
+import { cases, cutAt, framesOf, randomCuts } from '../../support/recordings.ts'
 
 const contextOf = () => ({
   id: 'req_1',
@@ -22,7 +21,7 @@ const utf8 = new TextEncoder()
 
 /** The text that a channel makes of the pieces, and what it says of them afterwards. */
 function relayed(pieces: readonly Uint8Array[], quirks: OpenAIChatQuirks) {
-  const channel = passthroughChannel(providerOf('p'), targetOf(quirks), contextOf(), 1, 1_000_000)
+  const channel = passthrough.stream(contextOf(), { choices: 1, maxEventBytes: 1_000_000 }, targetOf(quirks))
   const bytes = [...pieces.flatMap((piece) => [...channel.push(piece)]), ...channel.end()]
   return { text: Buffer.concat(bytes).toString('utf8'), progress: channel.progress }
 }

@@ -1,8 +1,8 @@
 // Frames of Anthropic's on their way to a client of its protocol: when the answer has begun, and what waits for its charge.
 
 import { describe, expect, test } from 'bun:test'
-import { MessagesChannel } from '../../src/chat/streaming/passthrough-messages.ts'
-import type { AnswerContext } from '../../src/protocols/protocol.ts'
+import { MessagesStream } from '../../../src/protocols/anthropic-messages/passthrough/stream.ts'
+import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 
 const bill = {
   cost: '0.001',
@@ -26,7 +26,7 @@ const block = (type: string) =>
   frame({ type: 'content_block_start', index: 0, content_block: { type, text: '' } })
 
 function channelAfter(text: string) {
-  const channel = new MessagesChannel(context, 1_000_000)
+  const channel = new MessagesStream(context, 1_000_000)
   const out = Buffer.concat([...channel.push(Buffer.from(text))]).toString()
   return { channel, out }
 }

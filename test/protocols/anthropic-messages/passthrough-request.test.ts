@@ -3,7 +3,10 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { betaHeader } from '../../../src/protocols/anthropic-messages/outbound/betas.ts'
-import { isNative, nativeRequest } from '../../../src/protocols/anthropic-messages/native.ts'
+import {
+  forwardedRequest,
+  mayForward,
+} from '../../../src/protocols/anthropic-messages/passthrough/request.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
@@ -29,7 +32,7 @@ describe('of a body', () => {
     [{ container: 'c_1' }, {}],
     [{ a_field_of_tomorrow: true }, {}],
   ])('%p goes on as %p: what has another price is named', (asked, sent) => {
-    const { body, warnings } = nativeRequest({ messages, ...asked }, target)
+    const { body, warnings } = forwardedRequest({ messages, ...asked }, target)
     expect(body).toEqual({ messages, ...sent, model: 'claude' })
     const dropped = Object.keys(asked).filter((field) => !Object.hasOwn(sent, field))
     expect(warnings.map(({ param }) => param)).toEqual(dropped)
@@ -64,10 +67,10 @@ describe('a body that asks Claude to think with a budget', () => {
     ['to be continued without them', [hi, { role: 'assistant', content: 'The answer' }], false],
     ['after an answer that called nothing', [hi, { role: 'assistant', content: 'Yes.' }, hi], true],
   ])('goes on as it is when the turn of its tools came back %s: %p', (_, messages, may) => {
-    expect(isNative({ messages, thinking })).toBe(may)
+    expect(mayForward({ messages, thinking })).toBe(may)
     // Without a budget the API checks nothing.
-    expect(isNative({ messages, thinking: { type: 'adaptive' } })).toBe(true)
-    expect(isNative({ messages })).toBe(true)
+    expect(mayForward({ messages, thinking: { type: 'adaptive' } })).toBe(true)
+    expect(mayForward({ messages })).toBe(true)
   })
 })
 

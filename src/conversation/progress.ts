@@ -1,0 +1,68 @@
+// What is known of an answer while it streams.
+
+import { Delivered } from './delivered.ts'
+import type { ChatEvent, Fault } from './event.ts'
+import type { Usage } from './usage.ts'
+
+export interface Progress {
+  /** Content has come: from here on no other offer can take over. */
+  readonly started: boolean
+  /** The provider ended its answer properly. */
+  readonly finished: boolean
+  readonly fault: Fault | undefined
+  /** What the provider has counted so far. */
+  readonly usage: Usage | undefined
+  /** What the client was served: for checkpoints, for bounds, and for answers whose provider counts nothing. */
+  readonly delivered: Delivered
+  readonly finishReason: string | undefined
+  readonly upstreamId: string | undefined
+}
+
+/** An event that is part of the answer's content. */
+export type ContentEvent = Extract<ChatEvent, { choice: number }>
+
+/** The progress of one answer, kept from its events. */
+export class EventProgress implements Progress {
+  started = false
+  finished = false
+  fault: Fault | undefined
+  usage: Usage | undefined
+  readonly delivered = new Delivered()
+  finishReason: string | undefined
+  upstreamId: string | undefined
+
+  /** Whether the answer has ended, well or not: nothing after that belongs to it. */
+  get ended(): boolean {
+    return this.finished || this.fault !== undefined
+  }
+
+  /** Takes the events of one frame, in their order, and calls `onContent` for each that is content. */
+  take(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): void {
+    const { usage } = this
+    for (const event of events) if (!this.ended) this.#take(event, onContent)
+    // A count that comes with some text covers it, whichever of them its frame names first.
+    if (this.usage !== undefined && this.usage !== usage) this.delivered.count(this.usage)
+  }
+
+  #take(event: ChatEvent, onContent: (event: ContentEvent) => void): void {
+    switch (event.kind) {
+      case 'message-start':
+        this.upstreamId = event.id ?? this.upstreamId
+        return
+      case 'usage':
+        this.usage = event.usage
+        return
+      case 'finish':
+        this.finished = true
+        return
+      case 'error':
+        this.fault = event.fault
+        return
+      default:
+        this.started = true
+        this.delivered.addEvent(event)
+        if (event.kind === 'choice-finish') this.finishReason = event.reason
+        onContent(event)
+    }
+  }
+}

@@ -1,0 +1,82 @@
+// The request of a client that speaks Anthropic's protocol, sent to Anthropic as the client wrote it.
+
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { isObject, nonEmpty } from '../../json.ts'
+import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
+import { isCarried } from '../inbound/carried-reasoning.ts'
+import { gatewayFields } from '../inbound/schema.ts'
+import { betaHeader } from '../outbound/betas.ts'
+import { kindOfField } from '../outbound/own-fields.ts'
+import type { AnthropicQuirks } from '../outbound/schema.ts'
+import { lostItsThinking, type Turn } from '../outbound/turns.ts'
+
+/**
+ * Whether the client's own body may go on: it names no address that the provider cannot read, holds nothing of a turn
+ * that another provider made, and does not ask Claude to go on thinking in a turn that has lost its thoughts.
+ */
+export function mayForward(body: JsonObject): boolean {
+  if (!Array.isArray(body.messages)) return false
+  // The API refuses it; translated, the request goes without thinking and with a warning.
+  if (isObject(body.thinking) && body.thinking.type === 'enabled' && lostItsThinking(turnsIn(body.messages)))
+    return false
+  return body.messages.every(
+    (message) => !isObject(message) || !Array.isArray(message.content) || message.content.every(mayGoOn),
+  )
+}
+
+/** The turns as the API sees them: messages of one role that follow each other are one. */
+function turnsIn(messages: readonly Json[]): Turn[] {
+  const turns: Turn[] = []
+  for (const message of messages.filter(isObject)) {
+    const { role, content } = message
+    const blocks = Array.isArray(content) ? content.filter(isObject) : [{ type: 'text' }]
+    const last = turns.at(-1)
+    if (last && last.role === role) last.content.push(...blocks)
+    else turns.push({ role: role === 'assistant' ? 'assistant' : 'user', content: blocks })
+  }
+  return turns
+}
+
+/** Ids that Anthropic takes; it refuses some that other providers give. */
+const wireId = /^[a-zA-Z0-9_-]+$/
+
+function mayGoOn(block: Json): boolean {
+  if (!isObject(block)) return true
+  const { source, content, signature } = block
+  if (typeof signature === 'string' && isCarried(signature)) return false
+  if (block.type === 'tool_use' && !wireId.test(nonEmpty(block.id) ?? '')) return false
+  if (isObject(source)) {
+    if (source.type === 'url' && !/^https:/i.test(nonEmpty(source.url) ?? '')) return false
+    if (Array.isArray(source.content) && !source.content.every(mayGoOn)) return false
+  }
+  return !Array.isArray(content) || content.every(mayGoOn)
+}
+
+/**
+ * The client's body for Anthropic, under the model's name there: without the gateway's own fields, and without those
+ * that have another price or that nobody here knows, each of which is named.
+ */
+export function forwardedRequest(
+  { betas, ...sent }: JsonObject,
+  { model, quirks }: Target<AnthropicQuirks>,
+): LoweredRequest {
+  const body: JsonObject = {}
+  const warnings: Warning[] = []
+  for (const [field, value] of Object.entries(sent)) {
+    if (gatewayFields.includes(field)) continue
+    const kind = kindOfField(field, value)
+    if (kind === 'known') body[field] = value
+    else if (value !== null) warnings.push({ param: field, message: unsent[kind] })
+  }
+  return {
+    path: quirks.path,
+    headers: { 'anthropic-version': quirks.version, ...betaHeader([...quirks.betas], betas) },
+    body: { ...body, model },
+    warnings,
+  }
+}
+
+const unsent = {
+  priced: 'The prices here are those without it; dropped.',
+  unknown: 'It is not known to be free of charge; dropped.',
+} as const

@@ -1,0 +1,113 @@
+// A streamed answer on its way from a provider that speaks chat completions to a client that does.
+
+import type { Fault } from '../../../conversation/event.ts'
+import type { Progress } from '../../../conversation/progress.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import type { Usage } from '../../../conversation/usage.ts'
+import type { RenderedError } from '../../../errors.ts'
+import { fault } from '../../faults.ts'
+import { bytesOf, encodeFrame, SseDecoder } from '../../framing/sse.ts'
+import { faultInside } from '../../openai/fault.ts'
+import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
+import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
+import { FrameRepair } from './repair.ts'
+
+const utf8 = new TextEncoder()
+
+/** How the provider's error inside a stream reads. */
+function faultIn(error: unknown): Fault {
+  return faultInside({ error }) ?? fault('broken', 'the provider reported an error without words')
+}
+
+/** Each frame is mended to the wire contract and keeps its unknown fields. */
+export class RepairStream implements PassthroughStream {
+  readonly #decoder: SseDecoder
+  readonly #repair: FrameRepair
+  readonly #context: AnswerContext
+  readonly #choices: number
+  #fault: Fault | undefined
+  #over = false
+
+  constructor(quirks: OpenAIChatQuirks, context: AnswerContext, choices: number, maxEventBytes: number) {
+    this.#decoder = new SseDecoder(maxEventBytes)
+    this.#repair = new FrameRepair(context, quirks)
+    this.#context = context
+    this.#choices = choices
+  }
+
+  get progress(): Progress {
+    const repair = this.#repair
+    const broken = this.#over && !repair.finished ? fault('cut', 'the stream broke off') : undefined
+    return {
+      started: repair.started,
+      finished: repair.finished && (repair.done || this.#over),
+      fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
+      usage: repair.usage,
+      delivered: repair.delivered,
+      finishReason: repair.finishReason,
+      upstreamId: repair.id,
+    }
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    try {
+      const events = this.#mended(this.#decoder.decode(bytes))
+      return events === '' ? [] : [utf8.encode(events)]
+    } catch (error) {
+      return this.#unreadable(error)
+    }
+  }
+
+  end(): readonly Uint8Array[] {
+    this.#over = true
+    try {
+      return bytesOf(this.#decoder.end().flatMap((frame) => this.#repair.push(frame)))
+    } catch (error) {
+      return this.#unreadable(error)
+    }
+  }
+
+  finish(usage: Usage, bill: Bill, stopped: JsonObject | undefined): readonly Uint8Array[] {
+    if (stopped !== undefined && !this.#repair.finished) {
+      const choices = [...Array(this.#choices).keys()]
+      const ending = { choices: choices.map((index) => ({ index, delta: {}, finish_reason: 'length' })) }
+      this.#repair.push({ event: undefined, data: JSON.stringify({ ...ending, ...stopped }) })
+    } else Object.assign(this.#context.extra, stopped)
+    return bytesOf(this.#repair.finish(usage, bill))
+  }
+
+  fail(error: RenderedError): readonly Uint8Array[] {
+    return bytesOf(this.#repair.fail(error))
+  }
+
+  /** Events that differ from those before in their text alone go on without having been frames at all. */
+  #mended(received: string): string {
+    let events = ''
+    for (let at = 0; at < received.length;) {
+      const run = this.#decoder.between ? this.#repair.run(received, at) : undefined
+      if (run) {
+        events += run.text
+        at = run.end
+        continue
+      }
+      const end = endOfEvent(received, at)
+      const next = end - at === received.length ? received : received.slice(at, end)
+      for (const frame of this.#decoder.feed(next)) {
+        for (const mended of this.#repair.push(frame)) events += encodeFrame(mended)
+      }
+      at = end
+    }
+    return events
+  }
+
+  #unreadable(error: unknown): readonly Uint8Array[] {
+    this.#fault = fault('broken', `the stream could not be read: ${String(error)}`)
+    return []
+  }
+}
+
+/** The position behind the blank line that ends an event, or behind all there is. */
+function endOfEvent(text: string, from: number): number {
+  const at = text.indexOf('\n\n', from)
+  return at < 0 ? text.length : at + 2
+}
