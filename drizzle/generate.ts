@@ -19,6 +19,7 @@ const withoutRowid = new Set([
   'payment',
   'identity',
   'welcome',
+  'usage_day',
 ])
 
 const insertOnly = ['journal', 'price_version', 'act']

@@ -7,6 +7,8 @@ export interface CallLogParts {
   readonly log: Log
   /** Keeps the row. */
   readonly keep: (row: RequestLogRow) => void
+  /** The same for a call that was refused before it began. */
+  readonly keepRefused: (row: RequestLogRow) => void
   /** Picodollars as a decimal string of US dollars. */
   readonly usd: (amount: bigint) => string
 }
@@ -35,7 +37,7 @@ export class CallLog implements RequestLog {
   refused(call: EndedCall, failure: object): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
-    if (this.#mayKeep(call)) this.#parts.keep(call)
+    if (this.#mayKeep(call)) this.#parts.keepRefused(call)
   }
 
   /** A request that was refused before it was a call. */

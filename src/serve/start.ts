@@ -175,6 +175,8 @@ function serviceOf(
       store.requestLog.append(row)
       limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
     },
+    // Days are kept for ever, and anybody can make up names of models.
+    keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const turns = new Turns()
   const gateway: Gateway = {

@@ -7,6 +7,7 @@ import type { LedgerBooks } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import type { RequestReader } from '../observe/request-log.ts'
+import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/anchors.ts'
 import { upgrade } from './upgrade.ts'
@@ -27,6 +28,7 @@ import { takeServeLock, type ServeLock } from './sqlite/serve-lock.ts'
 import { defaultRetention, Retention, type RetentionTimes } from './sqlite/retention.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
+import { SqliteUsage } from './sqlite/usage-days.ts'
 
 export { StoreOpenError } from './sqlite/connection.ts'
 
@@ -66,6 +68,7 @@ export interface Store {
   readonly responses: ResponseStore
   readonly requestLog: SqliteRequestLog
   readonly requests: RequestReader
+  readonly usage: UsageReader
   readonly signatures: SqliteSignatures
   readonly retention: Retention
   readonly path: string
@@ -173,6 +176,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     responses: new SqliteResponses(database, ledger, clock),
     requestLog,
     requests: new SqliteRequestReader(database),
+    usage: new SqliteUsage(database),
     signatures,
     retention,
     path,

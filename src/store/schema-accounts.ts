@@ -61,6 +61,28 @@ export function accountTables(c: typeof columns) {
     ],
   )
 
+  /** Keys of the admin API. They make no calls, and API keys administer nothing. */
+  const managementKey = c.table(
+    'management_key',
+    {
+      id: c.string('id').primaryKey(),
+      /** The operator it acts for. */
+      account: c
+        .string('account')
+        .notNull()
+        .references(() => account.id),
+      name: c.string('name').notNull(),
+      hash: c.string('hash').notNull(),
+      lastFour: c.string('last_four').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at'),
+      revokedAt: c.time('revoked_at'),
+      /** Address ranges it may be used from, as a JSON list of CIDR texts; null for any. */
+      networks: c.json('networks'),
+    },
+    (t) => [c.index('management_key_account').on(t.account)],
+  )
+
   const session = c.table(
     'session',
     {
@@ -85,7 +107,7 @@ export function accountTables(c: typeof columns) {
     (t) => [c.index('session_account').on(t.account)],
   )
 
-  return { account, apiKey, session, ...signInTables(c) }
+  return { account, apiKey, managementKey, session, ...signInTables(c) }
 }
 
 function signInTables(c: typeof columns) {

@@ -327,11 +327,38 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('response_expiry').on(t.keptUntil), c.index('response_account').on(t.account, t.size)],
   )
 
-  return { requestLog, signature, idempotency, payment, response }
+  /** What each UTC day came to, written with the calls themselves: a chart from the log would stall every stream. */
+  const usageDay = c.table(
+    'usage_day',
+    {
+      account: c.string('account').notNull(),
+      /** The UTC midnight at which it began. */
+      day: c.time('day').notNull(),
+      /** Empty for the app. */
+      key: c.string('key').notNull(),
+      /** Empty for refusals of models that there are not. */
+      model: c.string('model').notNull(),
+      calls: c.whole('calls').notNull(),
+      /** Of the calls: refused, without an answer, or broken off by the provider. */
+      errors: c.whole('errors').notNull(),
+      inputTokens: c.whole('input_tokens').notNull(),
+      outputTokens: c.whole('output_tokens').notNull(),
+      cost: c.money('cost').notNull(),
+      /** What of the cost the account has paid. */
+      charged: c.money('charged').notNull(),
+    },
+    (t) => [
+      c.primaryKey({ columns: [t.account, t.day, t.key, t.model] }),
+      c.index('usage_day_day').on(t.day),
+    ],
+  )
+
+  return { requestLog, signature, idempotency, payment, response, usageDay }
 }
 
 const tables = defineTables(columns)
 
 export const { account, act, apiKey, attempt, call, correction, idempotency, identity, journal } = tables
 export const { keySpend, lot, openCall, passkey, payment, priceVersion } = tables
-export const { requestLog, response, server, session, signature, ticket, wallet, welcome } = tables
+export const { managementKey, requestLog, response, server, session, signature, ticket } = tables
+export const { usageDay, wallet, welcome } = tables

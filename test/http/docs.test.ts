@@ -15,7 +15,7 @@ const source = resolve(import.meta.dir, '../../src')
 const body = { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 }
 const quiet = () => undefined
 const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-const calls = new CallLog({ log, keep: quiet, usd: String })
+const calls = new CallLog({ log, keep: quiet, keepRefused: quiet, usd: String })
 const routes = createRoutes({
   body,
   calls,

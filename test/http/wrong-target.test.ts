@@ -12,7 +12,7 @@ const log = { debug: quiet, info: quiet, warn: quiet, error: quiet }
 const publicUrl = 'https://models.example.org/weir'
 const app = createRoutes({
   body: { maxBodyBytes: 1024, maxHeaderBytes: 16_384, maxDepth: 8 },
-  calls: new CallLog({ log, keep: quiet, usd: String }),
+  calls: new CallLog({ log, keep: quiet, keepRefused: quiet, usd: String }),
   turns: new Turns(),
   publicUrl: () => publicUrl,
 } as Partial<Service> as Service)

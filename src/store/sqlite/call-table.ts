@@ -6,6 +6,7 @@ import type { Attempt, CallRecord, SettleCommand } from '../../credits/ledger.ts
 import { pass, passAll } from '../../credits/failpoint.ts'
 import type { Pool } from '../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../credits/wallet.ts'
+import { completionTokens, noUsage, promptTokens } from '../../conversation/usage.ts'
 import { BulkInsert } from './bulk-insert.ts'
 import {
   endedRecordOf,
@@ -17,6 +18,7 @@ import {
   type OpenCallRow,
   type ReceiptFacts,
 } from './call-record.ts'
+import { UsageDays } from './usage-days.ts'
 import { requireOne } from './wallets.ts'
 
 export interface CallEnd {
@@ -33,6 +35,7 @@ export class CallTable {
   readonly #sql: ReturnType<typeof statements>
   readonly #opened: BulkInsert
   readonly #ended: BulkInsert
+  readonly #usage: UsageDays
   /** Not in the file yet. */
   readonly #opening = new Map<string, { readonly account: string; open: OpenCall }>()
   readonly #kept = new Map<string, OpenCall>()
@@ -41,6 +44,7 @@ export class CallTable {
 
   constructor(database: Database) {
     this.#sql = statements(database)
+    this.#usage = new UsageDays(database)
     this.#opened = new BulkInsert(
       database,
       'open_call',
@@ -96,6 +100,18 @@ export class CallTable {
       receiptText(end.receipt, end.attempts),
       end.tx,
     ])
+    const usage = end.receipt?.usage ?? noUsage
+    this.#usage.add({
+      account,
+      at: end.at,
+      key: open.key,
+      model: open.model,
+      error: state === 'voided' ? end.ending !== 'client-gone' : end.ending === 'provider-cut',
+      inputTokens: promptTokens(usage),
+      outputTokens: completionTokens(usage),
+      cost,
+      charged,
+    })
     if (end.ending === 'recovered') pass('recovery-written', open.call)
     for (const [n, attempt] of end.attempts.entries()) {
       if (attempt.outcome === 'served') continue
@@ -121,6 +137,7 @@ export class CallTable {
     // The owner fences: a call that another has ended in the meantime undoes the group.
     for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')
     this.#ended.write()
+    this.#usage.write()
     passAll('end-written', this.#endedIds)
     this.#clear()
   }
@@ -129,6 +146,7 @@ export class CallTable {
   forget(): void {
     this.#opened.forget()
     this.#ended.forget()
+    this.#usage.forget()
     this.#clear()
   }
 

@@ -4,6 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../observe/request-log.ts'
 import type { Rider } from './ledger-parts.ts'
 import { isOutage } from './outage.ts'
+import { UsageDays } from './usage-days.ts'
 
 const bufferedRows = 10_000
 const rowsPerCommit = 256
@@ -11,6 +12,9 @@ const latestMs = 250
 
 export class SqliteRequestLog implements RequestLog, Rider {
   readonly #insert: Statement
+  readonly #usage: UsageDays
+  /** The model that a refusal counts for. Refusals are in no book but this. */
+  readonly #refusals = new WeakMap<RequestLogRow, string>()
   readonly #flush: () => void
   #rows: RequestLogRow[] = []
   #writing = 0
@@ -21,6 +25,7 @@ export class SqliteRequestLog implements RequestLog, Rider {
   /** `flush` commits the riders when no call does it for 250 ms. */
   constructor(database: Database, flush: () => void) {
     this.#flush = flush
+    this.#usage = new UsageDays(database)
     this.#insert = database.prepare(
       `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
        prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms,
@@ -36,6 +41,15 @@ export class SqliteRequestLog implements RequestLog, Rider {
     }
     this.#rows.push(row)
     this.#wake()
+  }
+
+  /**
+   * As `append`, for a call that was refused before the ledger knew of it: counted for its day here, and for `model`,
+   * which is empty for one that there is not.
+   */
+  appendRefused(row: RequestLogRow, model: string): void {
+    this.#refusals.set(row, model)
+    this.append(row)
   }
 
   #wake(): void {
@@ -84,10 +98,18 @@ export class SqliteRequestLog implements RequestLog, Rider {
         row.detail,
         row.contents,
       )
+      const refusedFor = this.#refusals.get(row)
+      if (refusedFor !== undefined) this.#countRefusal(row, refusedFor)
     } catch (error) {
       if (isOutage(error)) throw error
       this.dropped++
     }
+  }
+
+  #countRefusal({ account, at, key }: RequestLogRow, model: string): void {
+    const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
+    this.#usage.add({ account, at, key, model, error: true, ...nothing })
+    this.#usage.write()
   }
 
   close(): void {

@@ -1,0 +1,136 @@
+// Usage by day. A call's figures are written in the very transaction that ends it: they are the ledger's, whatever dies.
+
+import type { Database, Statement } from 'bun:sqlite'
+import { dayMs, startOfDay } from '../../credits/calendar.ts'
+import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../observe/usage.ts'
+import { isOutage, reading } from './outage.ts'
+
+/** What one call, or several of one key and model, add to a day. */
+export interface UsageAdded {
+  readonly account: string
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly key: string | null
+  readonly model: string
+  readonly error: boolean
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cost: bigint
+  readonly charged: bigint
+}
+
+/** Adds to the days, inside a transaction of somebody else. */
+export class UsageDays {
+  readonly #upsert: Statement
+  #added: UsageAdded[] = []
+
+  constructor(database: Database) {
+    this.#upsert = database.prepare(
+      `INSERT INTO usage_day (account, day, key, model, calls, errors, input_tokens, output_tokens, cost, charged)
+       VALUES (?1,?2,?3,?4,1,?5,?6,?7,?8,?9)
+       ON CONFLICT DO UPDATE SET calls = calls + 1, errors = errors + ?5, input_tokens = input_tokens + ?6,
+       output_tokens = output_tokens + ?7, cost = cost + ?8, charged = charged + ?9`,
+    )
+  }
+
+  add(added: UsageAdded): void {
+    this.#added.push(added)
+  }
+
+  write(): void {
+    for (const added of this.#added) this.#write(added)
+    this.#added = []
+  }
+
+  /** Forgets what has not been written. */
+  forget(): void {
+    this.#added = []
+  }
+
+  // Statistics that the database refuses must not undo the money that they travel with.
+  #write({ account, at, key, model, error, cost, charged, ...tokens }: UsageAdded): void {
+    const [input, output] = [Math.round(tokens.inputTokens), Math.round(tokens.outputTokens)]
+    try {
+      this.#upsert.run(account, startOfDay(at), key ?? '', model, error ? 1 : 0, input, output, cost, charged)
+    } catch (thrown) {
+      if (isOutage(thrown)) throw thrown
+    }
+  }
+}
+
+interface SumRow {
+  readonly name: string
+  readonly calls: bigint
+  readonly errors: bigint
+  readonly input_tokens: bigint
+  readonly output_tokens: bigint
+  readonly cost: bigint
+  readonly charged: bigint
+}
+
+const names: Readonly<Record<UsageGroup, string>> = {
+  day: "''",
+  model: 'model',
+  key: 'key',
+  channel: "CASE key WHEN '' THEN 'app' ELSE 'api' END",
+  account: 'account',
+}
+
+/** How long days are read in one go, before others have their turn. */
+const turnMs = 4
+
+export class SqliteUsage implements UsageReader {
+  readonly #database: Database
+  readonly #statements = new Map<string, Statement<SumRow, (string | number)[]>>()
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async usage(query: UsageQuery): Promise<readonly UsageSum[]> {
+    const sums: UsageSum[] = []
+    let turn = performance.now()
+    for (let day = startOfDay(query.from); day < query.until; day += dayMs) {
+      for (const sum of this.#day(query, day)) sums.push(sum)
+      if (performance.now() - turn < turnMs) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      turn = performance.now()
+    }
+    return sums
+  }
+
+  #day({ account, key, model, by }: UsageQuery, day: number): UsageSum[] {
+    const filters = { account, key, model }
+    const conditions = ['day = ?']
+    const values: (string | number)[] = [day]
+    for (const column of ['account', 'key', 'model'] as const) {
+      const value = filters[column]
+      if (value === undefined) continue
+      conditions.push(`${column} = ?`)
+      values.push(value)
+    }
+    const statement = this.#statement(
+      `SELECT ${names[by]} AS name, sum(calls) AS calls, sum(errors) AS errors, sum(input_tokens) AS input_tokens,
+       sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(charged) AS charged
+       FROM usage_day WHERE ${conditions.join(' AND ')} GROUP BY name ORDER BY name`,
+    )
+    return reading(() => statement.all(...values)).map((row) => ({
+      day,
+      group: row.name,
+      calls: Number(row.calls),
+      errors: Number(row.errors),
+      inputTokens: Number(row.input_tokens),
+      outputTokens: Number(row.output_tokens),
+      cost: row.cost,
+      charged: row.charged,
+    }))
+  }
+
+  #statement(sql: string): Statement<SumRow, (string | number)[]> {
+    const known = this.#statements.get(sql)
+    if (known) return known
+    const made = this.#database.prepare<SumRow, (string | number)[]>(sql)
+    this.#statements.set(sql, made)
+    return made
+  }
+}
