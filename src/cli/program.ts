@@ -226,6 +226,17 @@ function requests(weir: Command, io: Io): void {
   ready(show, io, async (...given) => (await import('./commands/requests.ts')).showRequest(...given))
   const tail = filtered(group.command('tail').description('print calls as they end, until interrupted'))
   ready(tail, io, async (...given) => (await import('./commands/requests.ts')).tailRequests(...given))
+  const usage = weir
+    .command('usage')
+    .description('what calls came to, by UTC day: calls, tokens and cost')
+    .option('--account <account>', 'only of this account: its id or e-mail address')
+    .option('--key <id>', 'only calls with the key of this id')
+    .option('--model <model>', 'only calls of this model')
+    .option('--by <what>', 'divide each day by model, key, channel or account')
+    .option('--from <date>', 'the first day (30 days up to the last)')
+    .option('--to <date>', 'the last day (today)')
+    .option('--csv', 'print CSV')
+  ready(usage, io, async (...given) => (await import('./commands/usage.ts')).showUsage(...given))
 }
 
 const reconcileHelp = `

@@ -5,6 +5,7 @@ import type { LedgerBooks } from '../credits/books.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
+import type { UsageReader } from '../observe/usage.ts'
 import type { RetentionFacts } from '../store/sqlite/retention.ts'
 import { CommandFailure, type Context } from './context.ts'
 
@@ -16,6 +17,7 @@ export interface CommandStore {
 export interface ReadableStore extends CommandStore {
   readonly books: LedgerBooks
   readonly requests: RequestReader
+  readonly usage: UsageReader
   readonly retention: { facts(): RetentionFacts }
   readonly path: string
 }

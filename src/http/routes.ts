@@ -17,6 +17,7 @@ import { listModels, showModel, speaksMessages } from './v1/models.ts'
 import { describeProviders } from './v1/providers.ts'
 import { listRequests, showRequest } from './v1/requests.ts'
 import type { Service } from './service.ts'
+import { accountUsage, csvResponse, usageCsv } from './v1/usage.ts'
 import { type RouteName, wrongTarget } from './intake/wrong-target.ts'
 
 type Handler = (request: Request, requestId: string) => Response | Promise<Response>
@@ -151,6 +152,19 @@ export function createRoutes(service: Service) {
       answered(service, request, () => {
         const caller = authenticate(request.headers, service)
         return Response.json(showRequest(caller, service.requests, ledger, params.id))
+      }),
+    )
+    .get(
+      '/v1/usage',
+      answer(async (request) =>
+        Response.json(await accountUsage(service, authenticate(request.headers, service).account, request)),
+      ),
+    )
+    .get(
+      '/v1/usage.csv',
+      answer(async (request) => {
+        const view = await accountUsage(service, authenticate(request.headers, service).account, request)
+        return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
       }),
     )
     .post(

@@ -9,6 +9,7 @@ import type { LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
+import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { Limiter } from './intake/limits.ts'
 import type { IdempotencyParts } from './intake/idempotency.ts'
@@ -39,6 +40,7 @@ export interface Service extends IdempotencyParts {
   readonly limiter: Limiter
   readonly calls: CallLog
   readonly requests: RequestReader
+  readonly usage: UsageReader
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number

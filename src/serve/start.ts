@@ -225,6 +225,7 @@ function serviceOf(
     limiter,
     calls,
     requests: store.requests,
+    usage: store.usage,
     body: {
       maxBodyBytes: config.server.max_body_bytes,
       maxHeaderBytes: config.server.max_header_bytes,

@@ -1,4 +1,4 @@
-// The documentation of the request log: its schemas, examples and operations.
+// The documentation of the request log and of usage: their schemas, examples and operations.
 
 import { z } from 'zod'
 import { receiptSchema } from './openapi-answers.ts'
@@ -6,6 +6,7 @@ import { ofAnyRequest, ofCaller } from './openapi-errors.ts'
 import { receipt } from './openapi-examples.ts'
 import { json, type Operation, text } from './openapi-operation.ts'
 import type { requestList, requestWhole } from '../v1/requests.ts'
+import type { UsageView } from '../v1/usage.ts'
 
 const logged = z.object({
   id: z.string().describe('The request id: `x-request-id` of the answer.'),
@@ -90,7 +91,66 @@ const refused = {
 const listExample = { object: 'list', data: [refused, served], has_more: false, next_cursor: null }
 const oneExample = { data: { ...served, receipt: receipt.data, contents: null } }
 
+const usageExample: UsageView = {
+  object: 'usage',
+  from: '2026-11-21',
+  to: '2026-11-22',
+  by: 'model',
+  data: [
+    {
+      day: '2026-11-22',
+      group: 'sim/echo',
+      label: null,
+      calls: 2,
+      errors: 1,
+      input_tokens: 7,
+      output_tokens: 2,
+      cost: '0.0000075',
+      charged: '0.0000075',
+    },
+  ],
+  totals: { calls: 2, errors: 1, input_tokens: 7, output_tokens: 2, cost: '0.0000075', charged: '0.0000075' },
+}
+
+const usageParameters = [
+  text('from', 'The first UTC day; without it 30 days up to `to`.', '2026-11-21'),
+  text('to', 'The last UTC day; without it today.', '2026-11-22'),
+  {
+    ...text('by', 'What each day is divided by.'),
+    schema: { type: 'string', enum: ['day', 'model', 'key', 'channel'], default: 'day' },
+  },
+  text('key', 'Only calls with the key of this id.'),
+  text('model', 'Only calls of this model.'),
+]
+
 export const requestOperations: readonly Operation[] = [
+  {
+    id: 'getUsage',
+    method: 'get',
+    route: '/v1/usage',
+    tag: 'Account',
+    summary: 'Get what the account’s calls came to',
+    description:
+      'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is.',
+    security: 'key',
+    parameters: usageParameters,
+    answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
+    errors: [...ofAnyRequest, ...ofCaller],
+  },
+  {
+    id: 'getUsageCsv',
+    method: 'get',
+    route: '/v1/usage.csv',
+    tag: 'Account',
+    summary: 'Get the same as CSV',
+    description: 'The rows of `GET /v1/usage`, with the same digits, as a file with a heading.',
+    security: 'key',
+    parameters: usageParameters,
+    answers: {
+      200: { description: 'The days.', content: { 'text/csv': { schema: { type: 'string' } } } },
+    },
+    errors: [...ofAnyRequest, ...ofCaller],
+  },
   {
     id: 'listRequests',
     method: 'get',

@@ -37,6 +37,7 @@ import { completionFields, messageFields, requestFields } from './openapi-fields
 import { type Operation, tags } from './openapi-operation.ts'
 import { operations } from './openapi-operations.ts'
 import { requestListSchema, requestSchema } from './openapi-requests.ts'
+import { usageSchema } from '../v1/usage.ts'
 import { responseFields } from './openapi-responses.ts'
 
 export interface OpenApiDocument {
@@ -103,6 +104,7 @@ const wire: Readonly<Record<string, z.ZodType>> = {
   Receipt: answers.receiptSchema,
   RequestList: requestListSchema,
   LoggedRequest: requestSchema,
+  Usage: usageSchema,
   Model: modelObjectSchema,
   ModelList: modelListSchema,
   Key: answers.keySchema,

@@ -1,0 +1,35 @@
+// The parameters of an address, read by a schema: an unknown one is refused as an unknown field of a body is.
+
+import type { z } from 'zod'
+import { GatewayError } from '../../errors.ts'
+
+/** Throws `invalid_request` that names the parameter: one that is unknown, wrong, or there twice. An empty one is none. */
+export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
+  const given: Record<string, string> = {}
+  for (const [name, value] of new URL(request.url).searchParams) {
+    if (name in given) throw wrong(name, 'It is there more than once.')
+    if (value !== '') given[name] = value
+  }
+  return parsed(schema, given)
+}
+
+/** What the schema makes of a value. Throws `invalid_request` with the first fault, and the field it is in. */
+export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
+  const read = schema.safeParse(value)
+  if (read.success) return read.data
+  const issue = read.error.issues[0]
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined
+  const path = [...(issue?.path ?? []), ...(unknown === undefined ? [] : [unknown])]
+  throw wrong(
+    path.join('.'),
+    unknown === undefined ? (issue?.message ?? 'It is wrong.') : 'It is not known here.',
+  )
+}
+
+function wrong(param: string, why: string): GatewayError {
+  const name = param.slice(0, 100)
+  return new GatewayError('invalid_request', {
+    message: name === '' ? why : `${name}: ${why}`,
+    ...(name === '' ? {} : { param: name }),
+  })
+}
