@@ -1,4 +1,4 @@
-// May this caller use this model now? Pure. The order of the refusals is part of the contract.
+// May this caller use this model now? The order of the refusals is part of the contract.
 
 import { type Account, ownerEmail } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
@@ -7,6 +7,10 @@ import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger.ts'
 import { isFree } from '../credits/price.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../errors.ts'
+import type { Warning } from '../protocols/protocol.ts'
+import type { PaidCall } from './call.ts'
+import type { Gateway } from './gateway.ts'
+import { testModel } from './test-mode.ts'
 
 /** Whether a call of the model can cost anything at all. */
 export type Costs = 'nothing' | 'something'
@@ -84,4 +88,35 @@ export function refusalError(
   if (code !== 'wrong_endpoint') return new GatewayError(code, { metadata })
   const message = `${model.id} is no ${purpose} model: it serves ${endpoints[servedAt(model)]}.`
   return new GatewayError(code, { message, param: 'model', metadata })
+}
+
+/** What a call may go on with. */
+interface Admitted {
+  readonly models: readonly Model[]
+  readonly warnings: Warning[]
+  /** The account's credit at this moment. */
+  readonly balance: Balance
+}
+
+/** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
+export function admitted(
+  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now' | 'providers'>,
+  call: Pick<PaidCall, 'caller' | 'request'>,
+  purpose: Purpose,
+): Admitted {
+  const { caller } = call
+  const { model: first, fallbacks } = call.request.envelope
+  const balance = gateway.ledger.balance(caller.account.id)
+  const warnings: Warning[] = [...(call.request.warnings ?? [])]
+  const models: Model[] = []
+  for (const [position, id] of [first, ...fallbacks].entries()) {
+    const listed = gateway.catalog.resolve(id)
+    const model = caller.mode === 'test' ? testModel(listed) : listed
+    const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
+    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now(), costs)
+    if (refused === undefined) models.push(model)
+    else if (position === 0) throw refusalError(refused, model, purpose, caller.account)
+    else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
+  }
+  return { models, warnings, balance }
 }

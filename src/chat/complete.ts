@@ -1,19 +1,17 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
-import type { Model } from '../catalog/model.ts'
-import type { Balance } from '../credits/ledger.ts'
 import { asGatewayError } from '../errors.ts'
-import type { Warning } from '../protocols/protocol.ts'
-import { costsOf, type Purpose, refusal, refusalError, wrongEndpoint } from './admission.ts'
-import { fetchWhole, openStream, type OpenedStream, type WholeAnswer } from './upstream/attempt.ts'
+import { admitted } from './admission.ts'
+import { fetchWhole, type WholeAnswer } from './upstream/fetch-whole.ts'
+import { openStream, type OpenedStream } from './upstream/open-stream.ts'
 import { Booking } from './billing/booking.ts'
 import { dispatch, DispatchFailed } from './routing/dispatch.ts'
 import { fundingFor } from './billing/flash-class.ts'
-import type { Gateway, IncomingCall, PaidCall } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
+import type { IncomingCall } from './call.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { searchFor } from './routing/search.ts'
-import { testModel } from './test-mode.ts'
 import { transcribed } from './transcript.ts'
 
 /**
@@ -22,7 +20,7 @@ import { transcribed } from './transcript.ts'
  */
 export async function complete(gateway: Gateway, incoming: IncomingCall): Promise<Response> {
   const call = transcribed(gateway, incoming)
-  const { models, warnings, balance } = admitted(gateway, call)
+  const { models, warnings, balance } = admitted(gateway, call, 'chat')
   const { envelope } = call.request
   const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)
   const funding = await fundingFor(call, candidates)
@@ -50,35 +48,4 @@ export async function complete(gateway: Gateway, incoming: IncomingCall): Promis
 function turnOf({ caller, request, requestId }: IncomingCall): string {
   const { sessionId } = request.envelope
   return sessionId === undefined ? requestId : `${caller.account.id} ${sessionId}`
-}
-
-/** What a call may go on with. */
-interface Admitted {
-  readonly models: readonly Model[]
-  readonly warnings: Warning[]
-  /** The account's credit at this moment. */
-  readonly balance: Balance
-}
-
-/** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
-export function admitted(
-  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now' | 'providers'>,
-  call: Pick<PaidCall, 'caller' | 'request'>,
-  purpose: Purpose = 'chat',
-): Admitted {
-  const { caller } = call
-  const { model: first, fallbacks } = call.request.envelope
-  const balance = gateway.ledger.balance(caller.account.id)
-  const warnings: Warning[] = [...(call.request.warnings ?? [])]
-  const models: Model[] = []
-  for (const [position, id] of [first, ...fallbacks].entries()) {
-    const listed = gateway.catalog.resolve(id)
-    const model = caller.mode === 'test' ? testModel(listed) : listed
-    const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
-    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now(), costs)
-    if (refused === undefined) models.push(model)
-    else if (position === 0) throw refusalError(refused, model, purpose, caller.account)
-    else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })
-  }
-  return { models, warnings, balance }
 }

@@ -1,12 +1,12 @@
 // The story of one request for embeddings: the life of a chat call, with vectors in place of an answer.
 
 import { asGatewayError, GatewayError } from '../errors.ts'
-import type {
-  EmbeddingAnswer,
-  EmbeddingRequest,
-  EmbeddingOutbound,
+import {
+  type EmbeddingAnswer,
+  type EmbeddingRequest,
+  type EmbeddingOutbound,
+  defaultEmbeddingQuirks,
 } from '../protocols/embeddings/embeddings.ts'
-import { defaultEmbeddingQuirks } from '../protocols/embeddings/embeddings.ts'
 import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol.ts'
 import { embedders } from '../protocols/embeddings/registry.ts'
 import { Delivered } from '../conversation/delivered.ts'
@@ -14,17 +14,18 @@ import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import { fundingOf } from '../credits/pool.ts'
 import { boundedText, parsedAnswer, readWhole } from './upstream/answer-body.ts'
-import { Attempt, refuseFailure } from './upstream/attempt.ts'
+import { refuseFailure, UpstreamRequest } from './upstream/upstream-request.ts'
 import { Booking } from './billing/booking.ts'
-import { admitted } from './complete.ts'
+import { admitted } from './admission.ts'
 import { deadlinesOf } from './upstream/deadlines.ts'
 import { disconnectPolicy } from './streaming/disconnect.ts'
-import { AttemptFailed, dispatch, DispatchFailed } from './routing/dispatch.ts'
-import { transportFault } from './routing/fault-error.ts'
-import type { Gateway, PaidCall } from './gateway.ts'
+import { AttemptFailed, transportFault } from './routing/fault-error.ts'
+import { dispatch, DispatchFailed } from './routing/dispatch.ts'
+import type { Gateway } from './gateway.ts'
+import type { PaidCall } from './call.ts'
 import { candidatesFor, type Candidate } from './routing/candidates.ts'
 import { quirksFor } from './upstream/quirks.ts'
-import type { Outcome, Settlement } from './streaming/relay.ts'
+import type { Outcome, FinalFigures } from './outcome.ts'
 import { answerHeaders, jsonResponse } from './streaming/respond.ts'
 import { searchFor } from './routing/search.ts'
 import { transcribed } from './transcript.ts'
@@ -104,7 +105,7 @@ async function settled(
     stoppedBy: undefined,
   }
   const extra: JsonObject = call.caller.mode === 'test' ? { mode: 'test' } : {}
-  const body = ({ usage, bill }: Settlement) =>
+  const body = ({ usage, bill }: FinalFigures) =>
     call.body(answer.vectors, usage, bill, { model: candidate.model.id, warnings, extra })
   return jsonResponse(call, booking, { outcome, body }, answerHeaders(call, candidate, warnings))
 }
@@ -122,7 +123,7 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
   const lowered = loweredFor(call, candidate, embedder)
   const limits = deadlinesOf(gateway.limits, provider)
   const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
-  const attempt = new Attempt(gateway, call, patience, disconnectPolicy(call, provider.onDisconnect))
+  const request = new UpstreamRequest(gateway, call, patience, disconnectPolicy(call, provider.onDisconnect))
   // For reading errors, which have one shape whatever was asked.
   const target: Target = {
     model: offer.upstream,
@@ -135,13 +136,13 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
   const wanted = call.embedding.inputs.length
   try {
     const sent = { ...lowered, body: JSON.stringify(lowered.body) }
-    const response = await attempt.send(candidate, sent, limits.connectMs)
-    if (!response.ok) await refuseFailure(response, { outbound, target }, attempt)
+    const response = await request.send(candidate, sent, limits.connectMs)
+    if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
     const { turns } = gateway
-    const text = await boundedText(response, most, () => attempt.extend(limits.gapMs), turns)
-    attempt.read()
+    const text = await boundedText(response, most, () => request.extend(limits.gapMs), turns)
+    request.read()
     const parsed = await turns.run(() => parsedAnswer(response, text, Number.POSITIVE_INFINITY))
     const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
@@ -150,9 +151,9 @@ async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Ca
       throw new AttemptFailed(transportFault('broken', `${got} vectors came for ${wanted} inputs`))
     return { answer, warnings: lowered.warnings }
   } catch (error) {
-    throw attempt.verdict(error)
+    throw request.verdict(error)
   } finally {
-    attempt.end()
+    request.end()
   }
 }
 

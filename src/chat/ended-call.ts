@@ -5,7 +5,7 @@ import type { Attempt } from '../credits/ledger.ts'
 import type { GatewayError } from '../errors.ts'
 import type { EndedCall } from '../observe/request-log.ts'
 import { noCharge, type Charge } from './billing/charge.ts'
-import type { PaidCall } from './gateway.ts'
+import type { PaidCall } from './call.ts'
 import { contentsOf } from './transcript.ts'
 
 export interface CallEnding {

@@ -5,9 +5,10 @@ import { asGatewayError, type ErrorCode, GatewayError } from '../errors.ts'
 import { freeIn, remainingIn } from '../credits/balance.ts'
 import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
-import { admitted } from './complete.ts'
+import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
-import type { Gateway, IncomingCall } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
+import type { IncomingCall } from './call.ts'
 import { keyRoom } from './billing/key-limit.ts'
 import { candidatesFor, needOf } from './routing/candidates.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
@@ -82,7 +83,7 @@ export async function estimate(
 
 function refusalOf(gateway: Gateway, call: Pick<IncomingCall, 'caller' | 'request'>): string | undefined {
   try {
-    admitted(gateway, call)
+    admitted(gateway, call, 'chat')
     return undefined
   } catch (thrown) {
     const error = asGatewayError(thrown)

@@ -1,19 +1,17 @@
-// What a chat call needs from the rest of the house, and what it is told about one incoming call.
+// What a chat call needs from the rest of the house.
 
-import type { Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { RequestLog } from '../observe/request-log.ts'
 import type { Log } from '../observe/log.ts'
-import type { Inbound, InboundRequest, Outbound, ProtocolId } from '../protocols/protocol.ts'
+import type { Outbound, ProtocolId } from '../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
 import type { Buffered } from './streaming/buffered.ts'
 import type { Health } from './routing/health.ts'
 import type { Media } from './upstream/inline-media.ts'
 import type { InFlight } from './in-flight.ts'
 import type { RetryBudget } from './routing/retry-budget.ts'
-import type { Transcript } from './transcript.ts'
-import type { Slots } from './upstream/connection-limit.ts'
+import type { ConnectionLimit } from './upstream/connection-limit.ts'
 import type { Turns } from './streaming/turns.ts'
 import type { Watchdog } from './streaming/watchdog.ts'
 
@@ -46,7 +44,7 @@ export interface Gateway {
   readonly health: Health
   readonly retryBudget: RetryBudget
   /** Requests to providers that are open now. */
-  readonly upstream: Slots
+  readonly upstream: ConnectionLimit
   /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
   readonly stopping: AbortSignal
 }
@@ -75,37 +73,4 @@ export interface ChatLimits {
   readonly answerBytes: number
   readonly eventBytes: number
   readonly attempts: number
-}
-
-/** What is known of any call that is paid for, whatever it asks of a model. */
-export interface PaidCall {
-  readonly caller: Caller
-  readonly request: Pick<InboundRequest, 'envelope' | 'body' | 'warnings'>
-  readonly bodyBytes: number
-  /** Also the id of the call in the ledger and of its receipt. */
-  readonly requestId: string
-  /** Aborts when the client leaves. */
-  readonly signal: AbortSignal
-  /** Keeps the answer for a client that asks again; undefined where none can. */
-  readonly keeper: AnswerKeeper | undefined
-  /** Copies the answer for the request log, where the operator wants that. */
-  readonly transcript?: Transcript
-  /** performance.now() at arrival. */
-  readonly arrivedAt: number
-}
-
-/** Takes an answer as it is made, so that it is on disk no later than the settle that charges it. */
-export interface AnswerKeeper {
-  /** The answer begins. */
-  begin(headers: Readonly<Record<string, string>>): void
-  /** More of its body. */
-  add(bytes: Uint8Array): void
-  /** It is whole; called right before its settle is queued. */
-  keep(): void
-}
-
-/** A call for an answer of a chat. */
-export interface IncomingCall extends PaidCall {
-  readonly inbound: Inbound
-  readonly request: InboundRequest
 }

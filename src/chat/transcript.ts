@@ -1,6 +1,7 @@
 // The words of a call for the request log, where the operator wants them kept (`log.prompts`).
 
-import type { AnswerKeeper, Gateway, PaidCall } from './gateway.ts'
+import type { AnswerKeeper, PaidCall } from './call.ts'
+import type { Gateway } from './gateway.ts'
 
 /** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
 const longestPart = 32_768

@@ -7,7 +7,7 @@ import { Health } from '../chat/routing/health.ts'
 import { InFlight } from '../chat/in-flight.ts'
 import { media } from '../chat/upstream/inline-media.ts'
 import { RetryBudget } from '../chat/routing/retry-budget.ts'
-import { Slots } from '../chat/upstream/connection-limit.ts'
+import { ConnectionLimit } from '../chat/upstream/connection-limit.ts'
 import { Turns } from '../chat/streaming/turns.ts'
 import { Watchdog } from '../chat/streaming/watchdog.ts'
 import { baseUrlOf, type StartFacts } from './banner.ts'
@@ -201,7 +201,7 @@ function serviceOf(
     inFlight,
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
-    upstream: new Slots(config.limits.max_connections_upstream),
+    upstream: new ConnectionLimit(config.limits.max_connections_upstream),
     stopping: state.stopping.signal,
   }
   const service: Service & { server?: Server } = {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { boundedText, parsedAnswer, readWhole } from '../../src/chat/upstream/answer-body.ts'
-import { AttemptFailed } from '../../src/chat/routing/dispatch.ts'
+import { AttemptFailed } from '../../src/chat/routing/fault-error.ts'
 
 const response = new Response()
 const numbers = (count: number) => `{"data":[${'0,'.repeat(count - 1)}0]}`

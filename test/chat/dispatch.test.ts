@@ -1,7 +1,8 @@
 // Which offer is tried when, how often, and what all their failures amount to.
 
 import { describe, expect, test } from 'bun:test'
-import { AttemptFailed, dispatch, DispatchFailed } from '../../src/chat/routing/dispatch.ts'
+import { AttemptFailed } from '../../src/chat/routing/fault-error.ts'
+import { dispatch, DispatchFailed } from '../../src/chat/routing/dispatch.ts'
 import { faultsToOpen, Health, probeEveryMs } from '../../src/chat/routing/health.ts'
 import type { Candidate } from '../../src/chat/routing/candidates.ts'
 import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'

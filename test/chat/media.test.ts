@@ -3,7 +3,8 @@
 
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { describe, expect, test } from 'bun:test'
-import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
+import type { Gateway } from '../../src/chat/gateway.ts'
+import type { IncomingCall } from '../../src/chat/call.ts'
 import { media, type MediaLimits } from '../../src/chat/upstream/inline-media.ts'
 import { loweredFor } from '../../src/chat/upstream/lower.ts'
 import { checkAddresses } from '../../src/chat/upstream/media-urls.ts'

@@ -2,7 +2,8 @@
 
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import type { Model } from '../../src/catalog/model.ts'
-import type { Gateway, IncomingCall } from '../../src/chat/gateway.ts'
+import type { Gateway } from '../../src/chat/gateway.ts'
+import type { IncomingCall } from '../../src/chat/call.ts'
 import { loweredFor } from '../../src/chat/upstream/lower.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'

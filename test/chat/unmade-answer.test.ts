@@ -2,9 +2,10 @@
 
 import { expect, test } from 'bun:test'
 import { Booking } from '../../src/chat/billing/booking.ts'
-import type { Gateway, PaidCall } from '../../src/chat/gateway.ts'
+import type { Gateway } from '../../src/chat/gateway.ts'
+import type { PaidCall } from '../../src/chat/call.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
-import type { Outcome } from '../../src/chat/streaming/relay.ts'
+import type { Outcome } from '../../src/chat/outcome.ts'
 import { jsonResponse } from '../../src/chat/streaming/respond.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'

@@ -14,16 +14,16 @@ import { atMost, billOf, chargeOf, noCharge, type Charge } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
 import { endedCall, type CallEnding } from '../ended-call.ts'
 import { codeOf } from '../routing/fault-error.ts'
-import type { Gateway, PaidCall } from '../gateway.ts'
+import type { Gateway } from '../gateway.ts'
+import type { PaidCall } from '../call.ts'
 import { needOf, outputWithin, type Candidate, type Need } from '../routing/candidates.ts'
 import { priceRecord } from './price-record.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
 import { type Answered, exactCount, type OwnCount, roughCount, roughOutput } from '../counting/own-count.ts'
 import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { refusedHold } from './refused-hold.ts'
-import type { Outcome, Settlement } from '../streaming/relay.ts'
+import type { Outcome, FinalFigures, StoppedBy } from '../outcome.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
-import type { StoppedBy } from '../streaming/channel.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
 const extendAt = 0.75
@@ -183,7 +183,7 @@ export class Booking {
    * given the figures right before their command is queued: it makes the answer, which nobody may see before. A whole
    * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
    */
-  async settle(outcome: Outcome, make: (settlement: Settlement) => void): Promise<void> {
+  async settle(outcome: Outcome, make: (settlement: FinalFigures) => void): Promise<void> {
     const charge = await this.#charge(outcome)
     this.#warnOfUnpriced(charge)
     let made = false

@@ -1,8 +1,7 @@
 // What an ended call is charged: the provider's count where there is one, our own count of the delivered otherwise.
 
 import { noUsage, type Usage } from '../../conversation/usage.ts'
-import type { CostLine, Cost, Price } from '../../credits/price.ts'
-import { costOf } from '../../credits/price.ts'
+import { type CostLine, type Cost, type Price, costOf } from '../../credits/price.ts'
 import { formatUsd, parseUsd, type Pico } from '../../credits/money.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { Provider } from '../../providers/provider.ts'

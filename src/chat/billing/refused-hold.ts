@@ -5,7 +5,7 @@ import type { HoldResult } from '../../credits/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { ownerHint } from '../admission.ts'
-import type { PaidCall } from '../gateway.ts'
+import type { PaidCall } from '../call.ts'
 import type { Need } from '../routing/candidates.ts'
 
 /** The error for a refused hold, with what there is and what was needed. */

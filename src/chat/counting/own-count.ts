@@ -3,7 +3,7 @@
 import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { deliveredTokensIn } from './exact-count.ts'
-import type { PaidCall } from '../gateway.ts'
+import type { PaidCall } from '../call.ts'
 import { promptCount, promptGuess } from './prompt-size.ts'
 
 /** Tokens of the sides of a call that nobody else has counted; of the other sides it says nothing. */

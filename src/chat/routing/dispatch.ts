@@ -6,6 +6,7 @@ import type { Attempt } from '../../credits/ledger.ts'
 import { asGatewayError, GatewayError } from '../../errors.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import {
+  AttemptFailed,
   anotherModelMayHelp,
   anotherOfferMayHelp,
   codeOf,
@@ -16,17 +17,6 @@ import {
 import { breaks, probeEveryMs, type Health } from './health.ts'
 import type { Candidate } from './candidates.ts'
 import type { RetryBudget } from './retry-budget.ts'
-
-/** Thrown by an attempt whose provider failed before anything reached the client. */
-export class AttemptFailed extends Error {
-  readonly fault: Fault
-
-  constructor(fault: Fault) {
-    super(fault.message)
-    this.name = 'AttemptFailed'
-    this.fault = fault
-  }
-}
 
 export interface Dispatched<Answer> {
   readonly answer: Answer

@@ -4,6 +4,17 @@ import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { GatewayError, errorTable, type ErrorCode } from '../../errors.ts'
 import { fault } from '../../protocols/faults.ts'
 
+/** Thrown by an attempt whose provider failed before anything reached the client. */
+export class AttemptFailed extends Error {
+  readonly fault: Fault
+
+  constructor(fault: Fault) {
+    super(fault.message)
+    this.name = 'AttemptFailed'
+    this.fault = fault
+  }
+}
+
 const codes: Readonly<Record<FaultKind, ErrorCode>> = {
   'invalid-request': 'invalid_request',
   'context-length': 'context_length_exceeded',

@@ -3,8 +3,10 @@
 import type { Attempt } from '../../credits/ledger.ts'
 import type { LogFields } from '../../observe/log.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
-import { AttemptFailed, pause, type Search } from './dispatch.ts'
-import type { Gateway, PaidCall } from '../gateway.ts'
+import { AttemptFailed } from './fault-error.ts'
+import { pause, type Search } from './dispatch.ts'
+import type { Gateway } from '../gateway.ts'
+import type { PaidCall } from '../call.ts'
 import type { Candidate } from './candidates.ts'
 
 /** The search of one call among these candidates. */

@@ -2,18 +2,10 @@
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
-import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import type { Bill } from '../../protocols/protocol.ts'
-
-/** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
-export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'
-
-/** How an answer says what stopped it; nothing where it ended by itself. */
-export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
-  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
-}
+import type { StoppedBy } from '../outcome.ts'
 
 /** One answer on its way. Frames come out whole: between any two of them something else may be written. */
 export interface StreamChannel {

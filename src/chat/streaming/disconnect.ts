@@ -1,6 +1,6 @@
 // What happens to an answer whose client has disconnected.
 
-import type { PaidCall } from '../gateway.ts'
+import type { PaidCall } from '../call.ts'
 
 /**
  * The provider row's policy, unless the request asks for more work (`finish`) or for less (`cancel`). A provider that

@@ -5,7 +5,8 @@ import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
 import type { AnswerContext, Bill, PassthroughStream, StreamEncoder } from '../../protocols/protocol.ts'
-import { type StoppedBy, stopNote, type StreamChannel } from './channel.ts'
+import { type StoppedBy, stopNote } from '../outcome.ts'
+import type { StreamChannel } from './channel.ts'
 import { type TranslateChannel, wholeChannel } from './translate.ts'
 
 export class PassthroughChannel implements StreamChannel {

@@ -1,17 +1,15 @@
 // Upstream → { body, outcome }: exactly one outcome, however the stream ends.
 
-import type { Delivered } from '../../conversation/delivered.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
-import type { Usage } from '../../conversation/usage.ts'
 import { pass } from '../../credits/failpoint.ts'
-import type { Ending } from '../../credits/ledger.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
-import type { Bill } from '../../protocols/protocol.ts'
 import type { Buffered, Waiting } from './buffered.ts'
 import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
-import type { AnswerKeeper, ChatLimits } from '../gateway.ts'
-import type { StoppedBy, StreamChannel } from './channel.ts'
+import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
+import type { AnswerKeeper } from '../call.ts'
+import type { ChatLimits } from '../gateway.ts'
+import type { StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
@@ -37,25 +35,6 @@ export interface ByteReader {
   cancel(): Promise<void>
 }
 
-/** How an answer ended, and what it delivered. */
-export interface Outcome {
-  readonly ending: Ending
-  readonly fault: Fault | undefined
-  /** What the provider counted; undefined where it did not get to it. */
-  readonly usage: Usage | undefined
-  readonly delivered: Delivered
-  readonly finishReason: string | undefined
-  readonly upstreamId: string | undefined
-  readonly stoppedBy: StoppedBy | undefined
-}
-
-export interface Settlement {
-  readonly usage: Usage
-  readonly bill: Bill
-  /** What bounded the answer, where it was not its own end. */
-  readonly stoppedBy: StoppedBy | undefined
-}
-
 export interface RelayOptions {
   readonly requestId: string
   readonly provider: string
@@ -79,7 +58,7 @@ export interface RelayOptions {
    * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
    * only after it resolves.
    */
-  readonly settle: (outcome: Outcome, make: (settlement: Settlement) => void) => Promise<void>
+  readonly settle: (outcome: Outcome, make: (settlement: FinalFigures) => void) => Promise<void>
   /** Keeps what the client gets; undefined where nobody can ask for it again. */
   readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
   /** Told after every read; answers whether the stream must stop now. */
@@ -273,7 +252,7 @@ class Relay {
     const outcome = this.#outcome()
     const { settle, keeper, requestId } = this.#options
     let last: readonly Uint8Array[] = []
-    const make = (settlement: Settlement) => {
+    const make = (settlement: FinalFigures) => {
       last = this.#lastFrames(outcome, settlement)
       if (keeper === undefined || this.#gone) return
       for (const bytes of last) keeper.add(bytes)
@@ -290,7 +269,7 @@ class Relay {
     pass('last-frame', requestId)
   }
 
-  #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: Settlement): readonly Uint8Array[] {
+  #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): readonly Uint8Array[] {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
       return this.#open.channel.finish(usage, bill, stoppedBy)
     // Nobody reads what would be written, and a response that was cancelled did not fail.

@@ -2,9 +2,11 @@
 
 import type { Fault } from '../../conversation/event.ts'
 import type { Warning } from '../../protocols/protocol.ts'
-import type { OpenedStream, WholeAnswer } from '../upstream/attempt.ts'
+import type { OpenedStream } from '../upstream/open-stream.ts'
+import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { Booking } from '../billing/booking.ts'
-import type { Gateway, IncomingCall, PaidCall } from '../gateway.ts'
+import type { Gateway } from '../gateway.ts'
+import type { IncomingCall, PaidCall } from '../call.ts'
 import { deadlinesOf } from '../upstream/deadlines.ts'
 import { disconnectPolicy } from './disconnect.ts'
 import { codeOf } from '../routing/fault-error.ts'

@@ -2,8 +2,7 @@
 
 import type { Fault } from '../../conversation/event.ts'
 import { shapeFault } from '../../protocols/json.ts'
-import { AttemptFailed } from '../routing/dispatch.ts'
-import { transportFault } from '../routing/fault-error.ts'
+import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { Turns } from '../streaming/turns.ts'
 

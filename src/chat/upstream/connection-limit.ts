@@ -1,25 +1,25 @@
-// A bounded number of things at one time; who finds none left is refused, not queued.
+// How many requests to providers may be open at one time: beyond that they are refused, not queued.
 
-export class Slots {
+export class ConnectionLimit {
   readonly #most: number
-  #taken = 0
+  #open = 0
 
   constructor(most: number) {
     this.#most = most
   }
 
-  /** Takes a slot and gives the function that returns it, which counts once; undefined when all are taken. */
+  /** Counts one more and gives the function that ends it, which counts once; undefined when no more may be open. */
   take(): (() => void) | undefined {
-    if (this.#taken >= this.#most) return undefined
-    this.#taken += 1
+    if (this.#open >= this.#most) return undefined
+    this.#open += 1
     let mine = true
     return () => {
-      if (mine) this.#taken -= 1
+      if (mine) this.#open -= 1
       mine = false
     }
   }
 
   get taken(): number {
-    return this.#taken
+    return this.#open
   }
 }

@@ -1,7 +1,7 @@
 // The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
 
 import type { Caller } from '../../accounts/caller.ts'
-import type { AnswerKeeper } from '../../chat/gateway.ts'
+import type { AnswerKeeper } from '../../chat/call.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { pass } from '../../credits/failpoint.ts'
 import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../../credits/idempotency.ts'

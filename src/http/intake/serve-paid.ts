@@ -3,7 +3,7 @@
 import { complete } from '../../chat/complete.ts'
 import { shuttingDown } from '../../chat/routing/fault-error.ts'
 import { refusedCall } from '../../chat/ended-call.ts'
-import type { IncomingCall, PaidCall } from '../../chat/gateway.ts'
+import type { IncomingCall, PaidCall } from '../../chat/call.ts'
 import { checkAddresses } from '../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'

@@ -1,0 +1,38 @@
+// One call as it came in.
+
+import type { Caller } from '../accounts/caller.ts'
+import type { Inbound, InboundRequest } from '../protocols/protocol.ts'
+import type { Transcript } from './transcript.ts'
+
+/** What is known of any call that is paid for, whatever it asks of a model. */
+export interface PaidCall {
+  readonly caller: Caller
+  readonly request: Pick<InboundRequest, 'envelope' | 'body' | 'warnings'>
+  readonly bodyBytes: number
+  /** Also the id of the call in the ledger and of its receipt. */
+  readonly requestId: string
+  /** Aborts when the client leaves. */
+  readonly signal: AbortSignal
+  /** Keeps the answer for a client that asks again; undefined where none can. */
+  readonly keeper: AnswerKeeper | undefined
+  /** Copies the answer for the request log, where the operator wants that. */
+  readonly transcript?: Transcript
+  /** performance.now() at arrival. */
+  readonly arrivedAt: number
+}
+
+/** Takes an answer as it is made, so that it is on disk no later than the settle that charges it. */
+export interface AnswerKeeper {
+  /** The answer begins. */
+  begin(headers: Readonly<Record<string, string>>): void
+  /** More of its body. */
+  add(bytes: Uint8Array): void
+  /** It is whole; called right before its settle is queued. */
+  keep(): void
+}
+
+/** A call for an answer of a chat. */
+export interface IncomingCall extends PaidCall {
+  readonly inbound: Inbound
+  readonly request: InboundRequest
+}

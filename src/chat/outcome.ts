@@ -1,0 +1,29 @@
+// How an answer ended, and the figures it ends with.
+
+import type { Progress } from '../conversation/progress.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { Ending } from '../credits/ledger.ts'
+import type { Bill } from '../protocols/protocol.ts'
+
+/** How an answer ended, and what it delivered. */
+export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
+  readonly ending: Ending
+  readonly stoppedBy: StoppedBy | undefined
+}
+
+/** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
+export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'
+
+/** How an answer says what stopped it; nothing where it ended by itself. */
+export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
+  return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
+}
+
+/** What the last frames of an answer say. */
+export interface FinalFigures {
+  readonly usage: Usage
+  readonly bill: Bill
+  /** What bounded the answer, where it was not its own end. */
+  readonly stoppedBy: StoppedBy | undefined
+}

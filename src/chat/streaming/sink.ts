@@ -1,0 +1,71 @@
+// Events become the bytes of one streamed answer in the client's protocol.
+
+import type { ContentEvent } from '../../conversation/progress.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import type { RenderedError } from '../../errors.ts'
+import { encodeFrame, type Frame } from '../../protocols/framing/sse.ts'
+import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
+import { type StoppedBy, stopNote } from '../outcome.ts'
+
+/** One per answer, whatever number of sources its events come from. */
+export class AnswerSink {
+  readonly #encoder: StreamEncoder
+  readonly #extra: JsonObject
+  readonly #utf8 = new TextEncoder()
+  /** What is written and not yet handed on. */
+  #text = ''
+  #opened = false
+  readonly #choices = new Set<number>()
+  readonly #closed = new Set<number>()
+
+  /** `extra`: fields of ours that the encoder adds to its last frames; it reads them when it writes those. */
+  constructor(encoder: StreamEncoder, extra: JsonObject) {
+    this.#encoder = encoder
+    this.#extra = extra
+  }
+
+  event(event: ContentEvent): void {
+    this.#choices.add(event.choice)
+    if (event.kind === 'choice-finish') this.#closed.add(event.choice)
+    this.#open()
+    this.#write(this.#encoder.event(event))
+  }
+
+  /** Ends the answer; choices that an answer cut short has left open end for their length. */
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): void {
+    this.#open()
+    Object.assign(this.#extra, stopNote(stoppedBy))
+    if (stoppedBy !== undefined) {
+      for (const choice of this.#choices.size > 0 ? this.#choices : [0]) {
+        if (this.#closed.has(choice)) continue
+        const end = { kind: 'choice-finish', choice, reason: 'length', native: stoppedBy } as const
+        this.#write(this.#encoder.event(end))
+      }
+    }
+    this.#write(this.#encoder.finish(usage, bill))
+  }
+
+  /** Ends the answer with an error. */
+  fail(error: RenderedError): void {
+    this.#open()
+    this.#write(this.#encoder.fail(error))
+  }
+
+  /** The bytes of what was written since the last time, in one piece. */
+  written(): readonly Uint8Array[] {
+    const text = this.#text
+    this.#text = ''
+    return text === '' ? [] : [this.#utf8.encode(text)]
+  }
+
+  #open(): void {
+    if (this.#opened) return
+    this.#opened = true
+    this.#write(this.#encoder.start())
+  }
+
+  #write(frames: readonly Frame[]): void {
+    for (const frame of frames) this.#text += encodeFrame(frame)
+  }
+}

@@ -1,0 +1,71 @@
+// A provider's streamed bytes become events, and what is known of the answer is kept.
+
+import type { ChatEvent } from '../../conversation/event.ts'
+import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
+import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
+import type { Frame } from '../../protocols/framing/sse.ts'
+import type { StreamParser } from '../../protocols/protocol.ts'
+import { transportFault } from '../routing/fault-error.ts'
+
+export interface SourceParts {
+  readonly decoder: FrameDecoder
+  readonly parser: StreamParser
+  /** Called for every thought signature that a tool call carries. */
+  readonly onSignature: (toolCallId: string, signature: string) => void
+}
+
+/** One provider's answer. Its events go to `emit`, in their order, while the bytes are pushed. */
+export class AnswerSource {
+  readonly #parts: SourceParts
+  readonly #emit: (event: ContentEvent) => void
+  readonly #progress = new EventProgress()
+
+  constructor(parts: SourceParts, emit: (event: ContentEvent) => void) {
+    this.#parts = parts
+    this.#emit = emit
+  }
+
+  get progress(): Progress {
+    return this.#progress
+  }
+
+  /** Bytes of the provider's body, cut anywhere. What cannot be read becomes a fault. */
+  push(bytes: Uint8Array): void {
+    try {
+      for (const frame of this.#parts.decoder.push(bytes)) this.#step(frame)
+    } catch (error) {
+      this.#breakOff(error)
+    }
+  }
+
+  /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
+  end(): void {
+    try {
+      for (const frame of this.#parts.decoder.end()) this.#step(frame)
+      if (!this.#progress.ended) this.take(this.#parts.parser.end())
+    } catch (error) {
+      this.#breakOff(error)
+    }
+  }
+
+  /** Events of an answer that came whole, or of one of its frames. */
+  take(events: readonly ChatEvent[]): void {
+    this.#progress.take(events, this.#onContent)
+  }
+
+  #step(frame: Frame): void {
+    if (this.#progress.ended) return
+    this.take(this.#parts.parser.push(frame))
+  }
+
+  readonly #onContent = (event: ContentEvent): void => {
+    if (event.kind === 'tool-call-start' && event.thoughtSignature !== undefined)
+      this.#parts.onSignature(event.id, event.thoughtSignature)
+    this.#emit(event)
+  }
+
+  #breakOff(error: unknown): void {
+    if (this.#progress.ended) return
+    this.#progress.fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
+  }
+}

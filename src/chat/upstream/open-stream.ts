@@ -1,0 +1,118 @@
+// A streamed answer of one candidate, opened as far as failing over is possible.
+
+import { pass } from '../../credits/failpoint.ts'
+import { frameDecoder } from '../../protocols/framing/decoder.ts'
+import type { Warning } from '../../protocols/protocol.ts'
+import type { Booking } from '../billing/booking.ts'
+import type { IncomingCall } from '../call.ts'
+import type { ChatLimits, Gateway } from '../gateway.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { AttemptFailed } from '../routing/fault-error.ts'
+import type { StreamChannel } from '../streaming/channel.ts'
+import { disconnectPolicy } from '../streaming/disconnect.ts'
+import { type Head, looksLikeStream, readHead } from '../streaming/head.ts'
+import { PassthroughChannel } from '../streaming/passthrough.ts'
+import type { OpenStream } from '../streaming/relay.ts'
+import { TranslateChannel } from '../streaming/translate.ts'
+import { stepsOf, type Turns } from '../streaming/turns.ts'
+import { boundedText, parsedAnswer, readerOf, readWhole } from './answer-body.ts'
+import { deadlinesOf } from './deadlines.ts'
+import { contextOf, type Prepared, prepare } from './prepare.ts'
+import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
+
+export interface OpenedStream extends OpenStream {
+  readonly kind: 'stream'
+  /** What the client is told will not be honoured, by the gateway and by this provider. */
+  readonly warnings: readonly Warning[]
+}
+
+/**
+ * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
+ * offer can still take over, with GatewayError when the request itself is at fault.
+ */
+export async function openStream(
+  gateway: Gateway,
+  call: IncomingCall,
+  booking: Booking,
+  candidate: Candidate,
+  told: readonly Warning[],
+): Promise<OpenedStream> {
+  const prepared = await prepare(gateway, call, booking, candidate, told)
+  const limits = deadlinesOf(gateway.limits, candidate.provider)
+  const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
+  const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
+  const request = new UpstreamRequest(gateway, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
+  try {
+    const response = await request.send(candidate, prepared.lowered, limits.connectMs)
+    if (!response.ok) await refuseFailure(response, prepared, request)
+    const channel = channelFor(gateway, call, candidate, prepared)
+    const opened = isJson(response)
+      ? await wholeAsStream(response, channel, prepared, limits, request, gateway.turns)
+      : await readHead(
+          readerOf(response),
+          channel,
+          (body) => prepared.outbound.whole(body, prepared.target),
+          gateway.turns,
+        )
+    if (opened.ended) request.read()
+    const { fault, started } = channel.progress
+    if (fault !== undefined && !started) throw new AttemptFailed(fault)
+    request.settle()
+    pass('answer-begun', call.requestId)
+    const end = { read: () => request.read(), abort: () => request.end() }
+    return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end }
+  } catch (error) {
+    const verdict = request.verdict(error)
+    request.end()
+    throw verdict
+  }
+}
+
+function isJson(response: Response): boolean {
+  return /^application\/json\b/i.test(response.headers.get('content-type') ?? '')
+}
+
+function channelFor(
+  gateway: Gateway,
+  call: IncomingCall,
+  candidate: Candidate,
+  { outbound, target, lowered, warnings }: Prepared,
+): StreamChannel {
+  const context = contextOf(gateway, call, candidate, warnings)
+  if (lowered.passthrough && outbound.passthrough) {
+    const bounds = { choices: call.request.envelope.n, maxEventBytes: gateway.limits.eventBytes }
+    const stream = outbound.passthrough.stream(context, bounds, target)
+    return new PassthroughChannel(stream, context, (of) => call.inbound.encoder(of))
+  }
+  return new TranslateChannel({
+    decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, gateway.limits.eventBytes),
+    parser: outbound.parser(target),
+    encoder: call.inbound.encoder(context),
+    extra: context.extra,
+    onSignature: (id, signature) => gateway.signatures.remember(id, signature),
+  })
+}
+
+/** A provider that answers a streamed request with plain JSON: its answer becomes a stream of one piece. */
+async function wholeAsStream(
+  response: Response,
+  channel: StreamChannel,
+  { outbound, target }: Prepared,
+  { answerBytes, gapMs }: ChatLimits,
+  request: UpstreamRequest,
+  turns: Turns,
+): Promise<Head> {
+  const text = await boundedText(response, answerBytes, () => request.extend(gapMs), turns)
+  const reader = { readMany: () => ({ done: true }), cancel: () => Promise.resolve() }
+  if (looksLikeStream(text)) {
+    const head: Uint8Array[] = []
+    for (const piece of stepsOf(Buffer.from(text))) {
+      const made = turns.run(() => channel.push(piece))
+      head.push(...(made instanceof Promise ? await made : made))
+    }
+    return { reader, head: [...head, ...channel.end()], ended: true }
+  }
+  const parsed = await turns.run(() => parsedAnswer(response, text))
+  const events = await turns.run(() => readWhole(() => outbound.whole(parsed, target)))
+  return { reader, head: [...(await turns.run(() => channel.take(events)))], ended: true }
+}

@@ -1,0 +1,147 @@
+// One request to one provider: its connection, its deadlines, and what ends it.
+
+import { pass } from '../../credits/failpoint.ts'
+import { GatewayError } from '../../errors.ts'
+import { send } from '../../providers/upstream.ts'
+import type { PaidCall } from '../call.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
+import type { Turns } from '../streaming/turns.ts'
+import type { Deadline } from '../streaming/watchdog.ts'
+import { boundedText } from './answer-body.ts'
+import type { Lowered } from './lower.ts'
+import type { Prepared } from './prepare.ts'
+
+/** How much of an error body is read: providers' errors are short, a web page is not worth more. */
+const errorBodyBytes = 65_536
+/** How long it may take: the status says enough. */
+const errorBodyMs = 5_000
+
+type SentRequest = Pick<Lowered, 'path' | 'headers' | 'body'>
+
+/** How long a request may take, milliseconds. */
+export interface Patience {
+  /** From its start to the provider's first byte. */
+  readonly firstMs: number
+  /** From the call's arrival to the answer's end. */
+  readonly totalMs: number
+}
+
+/** It is aborted by its deadline, by a client that disconnects, and by a shutdown. */
+export class UpstreamRequest {
+  readonly #controller = new AbortController()
+  readonly #clientGone: AbortSignal
+  readonly #stopping: AbortSignal
+  readonly #deadline: Deadline
+  /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
+  readonly #endsAt: number
+  readonly #giveBack: () => void
+  readonly #redact: Gateway['redact']
+  readonly #log: Gateway['log']
+  readonly #turns: Turns
+  readonly #requestId: string
+  readonly #abort = () => this.#controller.abort()
+  #expired = false
+  #read = false
+
+  /** Throws `overloaded` when the gateway has no connection left for it. */
+  constructor(
+    { watchdog, stopping, upstream, turns, redact, log }: Gateway,
+    call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
+    { firstMs, totalMs }: Patience,
+    policy: 'cancel' | 'drain' | 'free',
+  ) {
+    const giveBack = upstream.take()
+    if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    this.#giveBack = giveBack
+    this.#turns = turns
+    this.#clientGone = call.signal
+    this.#requestId = call.requestId
+    this.#redact = redact
+    this.#log = log
+    this.#stopping = stopping
+    this.#endsAt = call.arrivedAt + totalMs
+    this.#deadline = watchdog.arm(this.#within(firstMs), () => {
+      this.#expired = true
+      this.#abort()
+    })
+    // An answer that is to be drained is awaited although its client has disconnected.
+    if (policy !== 'drain') this.#clientGone.addEventListener('abort', this.#abort, { once: true })
+    stopping.addEventListener('abort', this.#abort, { once: true })
+    if (stopping.aborted || (this.#clientGone.aborted && policy !== 'drain')) this.#abort()
+  }
+
+  async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
+    const { provider, key } = candidate
+    // The simulator gives the same request the same id, unless it is told that it is another call: a receipt is
+    // found by it.
+    const named: Record<string, string> =
+      provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
+    const headers = { ...lowered.headers, ...named }
+    this.#log.debug('a provider is asked', {
+      request_id: this.#requestId,
+      provider: provider.id,
+      url: provider.baseUrl + lowered.path,
+      bytes: lowered.body.length,
+    })
+    return this.#turns.run(() => {
+      const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
+      pass('request-sent', this.#requestId)
+      return sent
+    }, 'new')
+  }
+
+  /** Gives the provider `ms` more from now, but never more than the whole call may take. */
+  extend(ms: number): void {
+    this.#deadline.extend(this.#within(ms))
+  }
+
+  #within(ms: number): number {
+    return Math.min(ms, this.#endsAt - performance.now())
+  }
+
+  /** What an exception of this request means. */
+  verdict(error: unknown): unknown {
+    if (error instanceof AttemptFailed) return new AttemptFailed(withoutSecrets(error.fault, this.#redact))
+    if (error instanceof GatewayError) return error
+    if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
+    if (this.#stopping.aborted) return shuttingDown()
+    if (this.#clientGone.aborted && this.#controller.signal.aborted) {
+      return new AttemptFailed(transportFault('cut', 'the client disconnected'))
+    }
+    return error
+  }
+
+  /** The answer has begun: from here on the relay watches over it, and only calls `end`. */
+  settle(): void {
+    this.#deadline.clear()
+    this.#clientGone.removeEventListener('abort', this.#abort)
+    this.#stopping.removeEventListener('abort', this.#abort)
+  }
+
+  /** The provider's body has been read to its end. */
+  read(): void {
+    this.#read = true
+  }
+
+  /** Ends the provider's work, where it has not ended by itself: to abort what is over would only make an exception. */
+  end(): void {
+    this.settle()
+    if (!this.#read) this.#abort()
+    this.#giveBack()
+  }
+}
+
+/** Rejects with AttemptFailed for what an answer with any status but 2xx says. */
+export async function refuseFailure(
+  response: Response,
+  { outbound, target }: Pick<Prepared, 'outbound' | 'target'>,
+  request: UpstreamRequest,
+): Promise<never> {
+  request.extend(errorBodyMs)
+  const text = await boundedText(response, errorBodyBytes).catch(() => '')
+  // A redirect would carry our key to another host; it is a misconfigured base URL.
+  if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
+  throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
+}
