@@ -1,14 +1,20 @@
 // Limits of requests: how many at one time, how many in a minute, and what those over them are told.
 
 import { describe, expect, test } from 'bun:test'
+import type { ApiKey } from '../../src/accounts/api-key.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
 import { Limiter, type RequestLimits } from '../../src/http/intake/limits.ts'
 import { codeIn, startLab } from '../chat/lab.ts'
 import { stillClock } from '../chat/support.ts'
 
-const caller = (account: string, key = `key of ${account}`) =>
-  ({ account: { id: account }, key: { id: key }, channel: 'api', mode: 'live' }) as Caller
+const caller = (account: string, key = `key of ${account}`, limits: Partial<ApiKey> = {}) =>
+  ({
+    account: { id: account },
+    key: { id: key, requestsPerMinute: null, tokensPerMinute: null, ...limits },
+    channel: 'api',
+    mode: 'live',
+  }) as Caller
 
 const none: RequestLimits = {
   inFlight: 100,
@@ -78,6 +84,36 @@ describe('in a minute', () => {
     expect(enter(caller('a'))).toBe('rate_limit_exceeded 10100')
     clock.pass(10_100)
     expect(enter(caller('a'))).toBe('in')
+  })
+
+  test('a key has limits of its own, below those of every key and never above', () => {
+    const { enter, limiter } = setUp({ keyRequestsPerMinute: 3 })
+    const narrow = caller('a', 'narrow', { requestsPerMinute: 1 })
+    const wide = caller('a', 'wide', { requestsPerMinute: 1000 })
+    expect([enter(narrow), enter(narrow)]).toEqual(['in', 'rate_limit_exceeded 60000'])
+    expect([enter(wide), enter(wide), enter(wide), enter(wide)]).toEqual([
+      'in',
+      'in',
+      'in',
+      'rate_limit_exceeded 20000',
+    ])
+    expect(limiter.headers(narrow)['x-ratelimit-limit-requests']).toBe('1')
+  })
+
+  test('a key’s own limit holds where the gateway has none, and from the request after it was changed', () => {
+    const { clock, enter, limiter } = setUp({})
+    const own = (limits: Partial<ApiKey>) => caller('a', 'own', limits)
+    expect(enter(own({ tokensPerMinute: 600 }))).toBe('in')
+    limiter.spentTokens('own', 700)
+    expect(enter(own({ tokensPerMinute: 600 }))).toBe('rate_limit_exceeded 10100')
+    expect(enter(own({}))).toBe('in')
+    clock.pass(10_100)
+    expect(enter(own({ tokensPerMinute: 600 }))).toBe('in')
+    limiter.spentTokens('a key without a limit', 1_000_000)
+    expect(enter(caller('a', 'a key without a limit'))).toBe('in')
+    expect(enter(own({ requestsPerMinute: 2 }))).toBe('in')
+    expect(enter(own({ requestsPerMinute: 1 }))).toBe('in')
+    expect(enter(own({ requestsPerMinute: 1 }))).toBe('rate_limit_exceeded 60000')
   })
 
   test('the headers tell of the limit that is closest, and of none where none applies', () => {

@@ -20,6 +20,8 @@ export interface RequestLimits {
 interface Bucket {
   level: number
   at: number
+  /** What it holds when it is full; a key's limit may be changed. */
+  perMinute: number
 }
 
 const minuteMs = 60_000
@@ -29,46 +31,47 @@ const roundingMs = 0.001
 const manyBuckets = 10_000
 
 /** Rates of one kind, by whom they are counted for. Times are milliseconds of the clock it is given. */
-export class RateLimit {
-  readonly perMinute: number
+class Rates {
   readonly #clock: () => number
   readonly #buckets = new Map<string, Bucket>()
 
-  constructor(perMinute: number, clock: () => number) {
-    this.perMinute = perMinute
+  constructor(clock: () => number) {
     this.#clock = clock
   }
 
   /** What is left for somebody now; below zero after an overdraft. */
-  remaining(name: string): number {
-    return this.#filled(name).level
+  remaining(name: string, perMinute: number): number {
+    return this.#filled(name, perMinute).level
   }
 
+  /** Counts an amount for somebody who is counted already. */
   spend(name: string, amount: number): void {
-    const bucket = this.#filled(name)
-    bucket.level -= amount
+    const bucket = this.#buckets.get(name)
+    if (bucket) this.#filled(name, bucket.perMinute).level -= amount
+  }
+
+  /** How long until `amount` is there, milliseconds. From now on somebody is counted. */
+  waitMs(name: string, perMinute: number, amount: number): number {
+    const bucket = this.#filled(name, perMinute)
     this.#buckets.set(name, bucket)
-    if (this.#buckets.size > manyBuckets) this.#forgetFull()
+    if (this.#buckets.size > manyBuckets) this.#forgetFull(name)
+    const missing = Math.min(amount, perMinute) - bucket.level
+    return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / perMinute - roundingMs)
   }
 
-  /** How long until `amount` is there, milliseconds. */
-  waitMs(name: string, amount: number): number {
-    const missing = Math.min(amount, this.perMinute) - this.remaining(name)
-    return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / this.perMinute - roundingMs)
-  }
-
-  #filled(name: string): Bucket {
+  #filled(name: string, perMinute: number): Bucket {
     const now = this.#clock()
-    const bucket = this.#buckets.get(name) ?? { level: this.perMinute, at: now }
-    const gained = (Math.max(0, now - bucket.at) * this.perMinute) / minuteMs
-    bucket.level = Math.min(this.perMinute, bucket.level + gained)
+    const bucket = this.#buckets.get(name) ?? { level: perMinute, at: now, perMinute }
+    const gained = (Math.max(0, now - bucket.at) * perMinute) / minuteMs
+    bucket.level = Math.min(perMinute, bucket.level + gained)
     bucket.at = now
+    bucket.perMinute = perMinute
     return bucket
   }
 
-  #forgetFull(): void {
-    for (const name of this.#buckets.keys()) {
-      if (this.#filled(name).level >= this.perMinute) this.#buckets.delete(name)
+  #forgetFull(except: string): void {
+    for (const [name, { perMinute }] of this.#buckets) {
+      if (name !== except && this.#filled(name, perMinute).level >= perMinute) this.#buckets.delete(name)
     }
   }
 }
@@ -76,7 +79,8 @@ export class RateLimit {
 /** A limit of a rate as it applies to one caller. */
 interface Applied {
   readonly unit: 'requests' | 'tokens'
-  readonly rate: RateLimit
+  readonly rates: Rates
+  readonly perMinute: number
   readonly name: string
   /** What must be there for a request to begin. */
   readonly needs: number
@@ -85,21 +89,17 @@ interface Applied {
 export class Limiter {
   readonly #limits: RequestLimits
   readonly #inFlight: InFlight
-  readonly #keyRequests: RateLimit
-  readonly #keyTokens: RateLimit
-  readonly #accountRequests: RateLimit
-  /** Whether there is any rate at all: by default there is none. */
-  readonly #rated: boolean
+  readonly #keyRequests: Rates
+  readonly #keyTokens: Rates
+  readonly #accountRequests: Rates
 
   /** `clock` gives milliseconds. */
   constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {
     this.#limits = limits
     this.#inFlight = inFlight
-    this.#keyRequests = new RateLimit(limits.keyRequestsPerMinute, clock)
-    this.#keyTokens = new RateLimit(limits.keyTokensPerMinute, clock)
-    this.#accountRequests = new RateLimit(limits.accountRequestsPerMinute, clock)
-    const rates = [this.#keyRequests, this.#keyTokens, this.#accountRequests]
-    this.#rated = rates.some(({ perMinute }) => perMinute > 0)
+    this.#keyRequests = new Rates(clock)
+    this.#keyTokens = new Rates(clock)
+    this.#accountRequests = new Rates(clock)
   }
 
   /**
@@ -115,13 +115,13 @@ export class Limiter {
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
     }
     const applied = this.#appliedTo(caller)
-    for (const { unit, rate, name, needs } of applied) {
-      const retryAfterMs = rate.waitMs(name, needs)
+    for (const { unit, rates, perMinute, name, needs } of applied) {
+      const retryAfterMs = rates.waitMs(name, perMinute, needs)
       if (retryAfterMs === 0) continue
-      const message = `The limit of ${rate.perMinute} ${unit} a minute is reached.`
+      const message = `The limit of ${perMinute} ${unit} a minute is reached.`
       throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
     }
-    for (const { unit, rate, name } of applied) if (unit === 'requests') rate.spend(name, 1)
+    for (const { unit, rates, name } of applied) if (unit === 'requests') rates.spend(name, 1)
     this.#inFlight.enter(requestId, account)
   }
 
@@ -132,7 +132,7 @@ export class Limiter {
 
   /** Counts the tokens of an answer, once they are known. */
   spentTokens(key: string | null, tokens: number): void {
-    if (key !== null && this.#keyTokens.perMinute > 0) this.#keyTokens.spend(key, tokens)
+    if (key !== null) this.#keyTokens.spend(key, tokens)
   }
 
   /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
@@ -143,27 +143,36 @@ export class Limiter {
     for (const unit of ['requests', 'tokens'] as const) {
       const closest = applied
         .filter((limit) => limit.unit === unit)
-        .toSorted((a, b) => a.rate.remaining(a.name) - b.rate.remaining(b.name))[0]
+        .toSorted((a, b) => remaining(a) - remaining(b))[0]
       if (!closest) continue
-      const { rate, name } = closest
-      headers[`x-ratelimit-limit-${unit}`] = String(rate.perMinute)
-      headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, Math.floor(rate.remaining(name))))
-      headers[`x-ratelimit-reset-${unit}`] = `${rate.waitMs(name, rate.perMinute)}ms`
+      const { rates, perMinute, name } = closest
+      headers[`x-ratelimit-limit-${unit}`] = String(perMinute)
+      headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, Math.floor(remaining(closest))))
+      headers[`x-ratelimit-reset-${unit}`] = `${rates.waitMs(name, perMinute, perMinute)}ms`
     }
     return headers
   }
 
   #appliedTo({ account, key }: Caller): readonly Applied[] {
-    if (!this.#rated) return []
-    const all: Applied[] = [
-      { unit: 'requests', rate: this.#accountRequests, name: account.id, needs: 1 },
-      ...(key === null
-        ? []
-        : ([
-            { unit: 'requests', rate: this.#keyRequests, name: key.id, needs: 1 },
-            { unit: 'tokens', rate: this.#keyTokens, name: key.id, needs: 1 },
-          ] as const)),
-    ]
-    return all.filter(({ rate }) => rate.perMinute > 0)
+    const { accountRequestsPerMinute, keyRequestsPerMinute, keyTokensPerMinute } = this.#limits
+    const applied: Applied[] = []
+    const add = (unit: Applied['unit'], rates: Rates, perMinute: number, name: string) => {
+      if (perMinute > 0) applied.push({ unit, rates, perMinute, name, needs: 1 })
+    }
+    add('requests', this.#accountRequests, accountRequestsPerMinute, account.id)
+    if (key === null) return applied
+    add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), key.id)
+    add('tokens', this.#keyTokens, lower(keyTokensPerMinute, key.tokensPerMinute), key.id)
+    return applied
   }
+}
+
+function remaining({ rates, name, perMinute }: Applied): number {
+  return rates.remaining(name, perMinute)
+}
+
+/** What applies of the gateway's limit for every key and of a key's own: an owner cannot lift the operator's. */
+function lower(general: number, own: number | null): number {
+  if (own === null || own <= 0) return general
+  return general > 0 ? Math.min(general, own) : own
 }
