@@ -7,7 +7,7 @@ import type { Transcript } from './transcript.ts'
 /** What is known of any call that is paid for, whatever it asks of a model. */
 export interface PaidCall {
   readonly caller: Caller
-  readonly request: Pick<InboundRequest, 'envelope' | 'body' | 'warnings'>
+  readonly request: Pick<InboundRequest, 'envelope' | 'body' | 'promptParts' | 'warnings'>
   readonly bodyBytes: number
   /** Also the id of the call in the ledger and of its receipt. */
   readonly requestId: string

@@ -41,8 +41,8 @@ export async function estimate(
   const { caller, request, bodyBytes } = call
   const listed = gateway.catalog.resolve(request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
-  const most = Math.min(await tokenBound(request.body, bodyBytes), bodyBytes + 10_000)
-  const counted = Math.min(await promptCount(request.body), most)
+  const most = Math.min(await tokenBound(request.promptParts, bodyBytes), bodyBytes + 10_000)
+  const counted = Math.min(await promptCount(request.promptParts), most)
   const candidates = candidatesFor(
     [model],
     gateway.providers,

@@ -8,6 +8,7 @@ import type { RenderedError } from '../errors.ts'
 import type { ClientFields } from './client-fields.ts'
 import type { Parts } from './addresses.ts'
 import type { Frame } from './framing/sse.ts'
+import type { PromptParts } from './prompt-parts.ts'
 
 export type ProtocolId =
   | 'openai-chat'
@@ -187,6 +188,8 @@ export interface InboundRequest {
   readonly addresses?: readonly RequestAddress[]
   /** What the client calls the fields of its request; as in chat completions where this is absent. */
   readonly fields?: ClientFields
+  /** The body as a prompt, to be measured. */
+  readonly promptParts: PromptParts
   toChatRequest(): ChatRequest
 }
 

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { chargeOf } from '../../src/chat/billing/charge.ts'
+import { promptOf } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { frameDecoder } from '../../src/protocols/framing/decoder.ts'
 import { roughCount } from '../../src/chat/counting/own-count.ts'
 import type { Progress } from '../../src/conversation/progress.ts'
@@ -40,7 +41,10 @@ function progressAfter(host: (typeof recordedHosts)[number], recorded: Case) {
 
 const cut = ({ usage, delivered }: Progress, recorded: Case) => {
   const body = recorded.request ?? { messages: [] }
-  const call = { request: { envelope, body }, bodyBytes: JSON.stringify(body).length }
+  const call = {
+    request: { envelope, body, promptParts: promptOf(body) },
+    bodyBytes: JSON.stringify(body).length,
+  }
   const answered = { usage, complete: false, delivered }
   return chargeOf(answered, roughCount(call, answered), price, 'rates').usage
 }

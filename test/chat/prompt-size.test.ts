@@ -5,6 +5,9 @@ import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { promptBound, promptCount, promptGuess, tokenBound } from '../../src/chat/counting/prompt-size.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
+import { promptOf as ofMessages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { promptOf as ofChat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
+import { promptOf as ofResponses } from '../../src/protocols/openai-responses/inbound/inbound.ts'
 
 const bytesOf = (body: JsonObject) => Buffer.byteLength(JSON.stringify(body))
 const bodyWith = (content: JsonObject['content']): JsonObject => ({
@@ -24,8 +27,8 @@ describe('text', () => {
       fc.asyncProperty(texts, async (text) => {
         const body = bodyWith(text)
         const real = countTokens(text)
-        expect(promptBound(body, bytesOf(body))).toBeGreaterThanOrEqual(real)
-        expect(await tokenBound(body, bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(promptBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(await tokenBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
       }),
       { numRuns: 150 },
     )
@@ -35,8 +38,12 @@ describe('text', () => {
     await fc.assert(
       fc.asyncProperty(fc.lorem(), fc.lorem(), async (one, two) => {
         const [short, long] = [bodyWith(one), bodyWith(one + two)]
-        expect(promptBound(long, bytesOf(long))).toBeGreaterThanOrEqual(promptBound(short, bytesOf(short)))
-        expect(promptGuess(long, bytesOf(long))).toBeGreaterThanOrEqual(promptGuess(short, bytesOf(short)))
+        expect(promptBound(ofChat(long), bytesOf(long))).toBeGreaterThanOrEqual(
+          promptBound(ofChat(short), bytesOf(short)),
+        )
+        expect(promptGuess(ofChat(long), bytesOf(long))).toBeGreaterThanOrEqual(
+          promptGuess(ofChat(short), bytesOf(short)),
+        )
       }),
       { numRuns: 50 },
     )
@@ -52,16 +59,16 @@ describe('input items of a response', () => {
   ]
 
   test('are counted as what the model reads of them: neither ids nor what is encrypted', async () => {
-    const count = await promptCount({ model: 'm', input: items })
+    const count = await promptCount(ofResponses({ model: 'm', input: items }))
     const told = 'How high is the river at Basel? level {"town":"Basel"} 2 metres'
-    expect(count).toBeWithin(await promptCount({ input: told }), 60)
+    expect(count).toBeWithin(await promptCount(ofResponses({ input: told })), 60)
   })
 
   test('are counted with the instructions', async () => {
     const instructions = 'Repeat after me. '.repeat(100)
     const [without, together] = [
-      await promptCount({ input: items }),
-      await promptCount({ input: items, instructions }),
+      await promptCount(ofResponses({ input: items })),
+      await promptCount(ofResponses({ input: items, instructions })),
     ]
     expect(together - without).toBeWithin(350, 450)
   })
@@ -73,9 +80,12 @@ describe('input items of a response', () => {
         { type: 'image_generation_call', id: 'ig_1', result: media },
       ],
     }
-    for (const bound of [promptBound(body, bytesOf(body)), await tokenBound(body, bytesOf(body))])
+    for (const bound of [
+      promptBound(ofResponses(body), bytesOf(body)),
+      await tokenBound(ofResponses(body), bytesOf(body)),
+    ])
       expect(bound).toBeWithin(2_000, 20_000)
-    expect(await promptCount(body)).toBeLessThan(5_000)
+    expect(await promptCount(ofResponses(body))).toBeLessThan(5_000)
   })
 })
 
@@ -115,9 +125,12 @@ describe('media', () => {
     ],
   ])('%s', async (_, content, least, most) => {
     const body = bodyWith(content)
-    for (const bound of [promptBound(body, bytesOf(body)), await tokenBound(body, bytesOf(body))])
+    for (const bound of [
+      promptBound(ofMessages(body), bytesOf(body)),
+      await tokenBound(ofMessages(body), bytesOf(body)),
+    ])
       expect(bound).toBeWithin(least, most)
-    expect(promptGuess(body, bytesOf(body))).toBeLessThan(most)
+    expect(promptGuess(ofMessages(body), bytesOf(body))).toBeLessThan(most)
   })
 })
 
@@ -163,9 +176,9 @@ describe("a body of Anthropic's protocol", () => {
     ],
   ])('has %s counted and bounded', async (_, more) => {
     const body = { ...bodyWith('x'), ...more }
-    const bare = await promptCount(bodyWith('x'))
-    expect(await promptCount(body)).toBeWithin(inWords, bare + inWords + 20)
-    expect(await tokenBound(body, bytesOf(body))).toBeGreaterThanOrEqual(inWords)
-    expect(promptBound(body, bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    const bare = await promptCount(ofMessages(bodyWith('x')))
+    expect(await promptCount(ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
+    expect(await tokenBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    expect(promptBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
   })
 })

@@ -394,8 +394,8 @@ function quickNeed(
   candidates: readonly Candidate[],
   free: Pico,
 ): Need | undefined {
-  const { envelope, body } = call.request
-  const quick = promptBound(body, call.bodyBytes)
+  const { envelope, promptParts } = call.request
+  const quick = promptBound(promptParts, call.bodyBytes)
   // max_cost is left out here: only the counted prompt may say that it is too low.
   const unbounded = envelope.maxCost === undefined ? envelope : { ...envelope, maxCost: undefined }
   const need = needOf(unbounded, candidates, quick, gateway.limits.holdOutputTokens)
@@ -410,6 +410,6 @@ async function countedNeed(
   { request, bodyBytes }: PaidCall,
   candidates: readonly Candidate[],
 ): Promise<Need> {
-  const counted = await tokenBound(request.body, bodyBytes)
+  const counted = await tokenBound(request.promptParts, bodyBytes)
   return needOf(request.envelope, candidates, counted, gateway.limits.holdOutputTokens)
 }

@@ -27,9 +27,9 @@ async function isFlashCall(
   const dear = candidates.some(({ offer }) => !isFlash(offer.price, 0, mediaBuckets))
   const media = dear ? mediaBucketsOf(request.toChatRequest()) : []
   const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
-  if (within(promptBound(request.body, bodyBytes))) return true
+  if (within(promptBound(request.promptParts, bodyBytes))) return true
   // Counting is worth its time only where a shorter prompt than the bound would be within the limits.
-  return within(0) && within(await tokenBound(request.body, bodyBytes))
+  return within(0) && within(await tokenBound(request.promptParts, bodyBytes))
 }
 
 const sound = ['inputAudio', 'cacheReadAudio'] as const

@@ -1,24 +1,24 @@
 // How many tokens a prompt has, without sending it anywhere.
 
 import { mayUse, type Caller } from '../../accounts/caller.ts'
-import type { JsonObject } from '../../conversation/request.ts'
 import { refusalError, wrongEndpoint } from '../admission.ts'
 import type { Gateway } from '../gateway.ts'
+import type { PromptParts } from '../../protocols/prompt-parts.ts'
 import { promptCount } from './prompt-size.ts'
 
 /**
- * The tokens of a body for a model, as near as they can be told without its provider. Costs nothing and asks for no
+ * The tokens of a prompt for a model, as near as they can be told without its provider. Costs nothing and asks for no
  * credit. Rejects for a model that is not there, is no chat model, or is not this caller's to use.
  */
 export async function countTokens(
   { catalog }: Pick<Gateway, 'catalog'>,
   caller: Caller,
   model: string,
-  body: JsonObject,
+  prompt: PromptParts,
 ): Promise<number> {
   const found = catalog.resolve(model)
   if (wrongEndpoint(found, 'chat')) throw refusalError('wrong_endpoint', found, 'chat')
   if (caller.account.suspended) throw refusalError('account_suspended', found, 'chat')
   if (!mayUse(caller, found.id)) throw refusalError('model_not_allowed', found, 'chat')
-  return promptCount(body)
+  return promptCount(prompt)
 }

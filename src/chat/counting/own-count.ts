@@ -41,7 +41,7 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
 export async function exactCount(call: Sized, answered: Answered): Promise<OwnCount> {
   const sides = uncountedSides(answered)
   const [prompt, output] = await Promise.all([
-    sides.prompt ? promptCount(call.request.body) : nothing.prompt,
+    sides.prompt ? promptCount(call.request.promptParts) : nothing.prompt,
     sides.output ? exactOutput(answered) : nothing.output,
   ])
   return { prompt, output }
@@ -51,7 +51,7 @@ export async function exactCount(call: Sized, answered: Answered): Promise<OwnCo
 export function roughCount(call: Sized, answered: Answered): OwnCount {
   const sides = uncountedSides(answered)
   return {
-    prompt: sides.prompt ? promptGuess(call.request.body, call.bodyBytes) : nothing.prompt,
+    prompt: sides.prompt ? promptGuess(call.request.promptParts, call.bodyBytes) : nothing.prompt,
     output: sides.output ? roughOutput(answered) : nothing.output,
   }
 }

@@ -21,14 +21,21 @@ export async function createEmbeddings(
   // Texts may come as the tokens they are.
   const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)
-  const { envelope, body, bodyBytes, request: embedding, format } = parseEmbedding(json)
+  const { envelope, body, bodyBytes, promptParts, request: embedding, format } = parseEmbedding(json)
   refuseDropped(envelope, warnings)
   await Promise.all(addresses.map((address) => service.gateway.media.check(address)))
-  const asked = { request, caller, json, requestId, arrivedAt, call: { request: { envelope, body } } }
+  const asked = {
+    request,
+    caller,
+    json,
+    requestId,
+    arrivedAt,
+    call: { request: { envelope, body, promptParts } },
+  }
   return servePaid(service, asked, (signal, keeper) =>
     embed(service.gateway, {
       caller,
-      request: { envelope, body, warnings },
+      request: { envelope, body, promptParts, warnings },
       embedding,
       body: (vectors, usage, bill, context) => embeddingBody(vectors, format, usage, bill, context),
       bodyBytes,

@@ -84,9 +84,9 @@ async function count(
   const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
   const { json } = await readJson(request, service)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
-  const { body } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
+  const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
   const counted = async () => {
-    const totalTokens = await countTokens(service.gateway, caller, modelId(model), body)
+    const totalTokens = await countTokens(service.gateway, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.
     service.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })

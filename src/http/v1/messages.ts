@@ -2,7 +2,7 @@
 
 import { countTokens } from '../../chat/counting/count-tokens.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { inbound, modelId } from '../../protocols/anthropic-messages/inbound/inbound.ts'
+import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
 import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
 import { authenticateEither } from '../intake/authenticate.ts'
 import { refusalIn, type Refuse } from '../intake/error-response.ts'
@@ -47,7 +47,7 @@ export async function countMessageTokens(
   const { json } = await readJson(request, service)
   const { model } = checkedForCount(json)
   const count = async () => {
-    const input_tokens = await countTokens(service.gateway, caller, modelId(model), json)
+    const input_tokens = await countTokens(service.gateway, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
     service.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })

@@ -9,6 +9,7 @@ import type { EmbeddingInput, EmbeddingRequest } from './embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
 import { readRouting } from '../openai-chat/inbound/inbound.ts'
 import { invalidParam, invalidRequest } from '../openai/invalid-param.ts'
+import { promptParts, type PromptParts } from '../prompt-parts.ts'
 import { wireWarnings } from '../openai/message-fields.ts'
 import { chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
 import { isObject } from '../json.ts'
@@ -75,6 +76,7 @@ export interface InboundEmbedding {
   /** What is embedded, and nothing else of the body: what the prompt is measured by. */
   readonly body: { readonly input: JsonObject[string] }
   readonly bodyBytes: number
+  readonly promptParts: PromptParts
   readonly request: EmbeddingRequest
   readonly format: 'float' | 'base64'
 }
@@ -97,6 +99,7 @@ export function parseEmbedding(body: unknown): InboundEmbedding {
     envelope: envelopeOf(known, inputs.length),
     body: { input: body.input! },
     bodyBytes: Buffer.byteLength(measured),
+    promptParts: promptParts({ input: body.input! }, { conversation: 'input', declared: [] }),
     request: {
       inputs,
       dimensions: known.dimensions ?? undefined,

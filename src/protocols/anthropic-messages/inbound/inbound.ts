@@ -6,6 +6,7 @@ import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject, parseJson } from '../../json.ts'
+import { promptParts, type PromptParts } from '../../prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { abroad } from './for-others.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
@@ -40,9 +41,19 @@ function parse(body: unknown): InboundRequest {
   return {
     envelope: envelopeOf(request),
     body: body as JsonObject,
+    promptParts: promptOf(body as JsonObject),
     fields: fieldsOf(request),
     toChatRequest: () => readRequest(request),
   }
+}
+
+/** A body as a prompt: also one whose tokens are only to be counted. */
+export function promptOf(body: JsonObject): PromptParts {
+  return promptParts(body, {
+    conversation: 'messages',
+    instructions: 'system',
+    declared: ['tools', 'output_config', 'output_format'],
+  })
 }
 
 /** Throws `unsupported_parameter` for a tool that Anthropic itself would run: nobody knows before what it will cost. */

@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject } from '../../json.ts'
+import { type PromptParts, promptParts } from '../../prompt-parts.ts'
 import { safeParsed } from '../../safe-parse.ts'
 import { fateOf, toolRefused } from '../../served-tools.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
@@ -26,6 +27,14 @@ export const inbound: Inbound = {
   error: (error) => error,
 }
 
+/** A body as a prompt. */
+export function promptOf(body: JsonObject): PromptParts {
+  return promptParts(body, {
+    conversation: 'messages',
+    declared: ['tools', 'functions', 'response_format'],
+  })
+}
+
 function parse(sent: unknown): InboundRequest {
   if (!isObject(sent)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
@@ -40,6 +49,7 @@ function parse(sent: unknown): InboundRequest {
   return {
     envelope: readEnvelope(request),
     body: request as JsonObject,
+    promptParts: promptOf(request as JsonObject),
     toChatRequest: () => readRequest(request),
   }
 }

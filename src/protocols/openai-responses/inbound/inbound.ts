@@ -6,6 +6,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest } from '../../protocol.ts'
+import { type PromptParts, promptParts } from '../../prompt-parts.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
 import { addresses } from './addresses.ts'
 import { inputItemId } from './answer.ts'
@@ -21,6 +22,15 @@ import {
   refuseContradictions,
 } from './read.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
+
+/** A body, with the conversation that it continues, as a prompt. */
+export function promptOf(body: JsonObject): PromptParts {
+  return promptParts(body, {
+    conversation: 'input',
+    instructions: 'instructions',
+    declared: ['tools', 'text'],
+  })
+}
 
 export interface ResponsesCall {
   readonly inbound: Inbound
@@ -44,6 +54,7 @@ export function responsesCall(
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
+  const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
   const asked: Asked = { request, encrypted, hooks }
   return {
     items,
@@ -58,7 +69,8 @@ export function responsesCall(
     },
     request: {
       envelope: envelopeOf(request),
-      body: { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] },
+      body,
+      promptParts: promptOf(body),
       warnings,
       fields: fieldsOf(request, all, history.length),
       toChatRequest: () => chatRequest(request, all, history.length),

@@ -1,0 +1,184 @@
+// What of a client's body makes the tokens of its prompt: its texts, its media, and which of them the model reads. How
+// many tokens they make is not decided here.
+
+import type { Json, JsonObject } from '../conversation/request.ts'
+
+/** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
+export interface PromptParts {
+  /** All of the body: for an upper bound, since nothing is missing. */
+  content(): PromptContent
+  /** What the model reads of it: for a count. */
+  reading(): PromptReading
+}
+
+export interface PromptContent {
+  /** Characters of the body that inline media take. */
+  readonly inlineLength: number
+  /** Images, inline and by address. */
+  readonly images: number
+  /** Inline audio and files, with the bytes that their base64 stands for. */
+  readonly files: readonly { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
+  /** Texts that come as the tokens they are, to be embedded. */
+  readonly tokenIds: number
+  /** Every other text, and the names of all members. */
+  readonly texts: readonly string[]
+}
+
+export interface PromptReading {
+  readonly texts: readonly string[]
+  /** Messages or input items; none where the body holds texts only. */
+  readonly messages: number
+  /** The content of these messages alone; of the whole body where there are none. */
+  readonly content: PromptContent
+}
+
+/** Where a protocol's body holds what the model reads. */
+export interface PromptFields {
+  /** The list of messages or input items; a plain text, or texts, may stand in its place. */
+  readonly conversation: string
+  readonly instructions?: string
+  /** What is put before the model as JSON: tools and formats. */
+  readonly declared: readonly string[]
+}
+
+export function promptParts(body: JsonObject, fields: PromptFields): PromptParts {
+  return { content: () => contentOf(body), reading: () => readingOf(body, fields) }
+}
+
+function readingOf(body: JsonObject, { conversation, instructions, declared }: PromptFields): PromptReading {
+  const given = body[conversation] ?? null
+  const messages = messagesIn(given)
+  return {
+    texts: [
+      ...(messages.length === 0 ? readTexts(given) : messages.flatMap((message) => readTexts(message))),
+      ...(instructions === undefined ? [] : readTexts(body[instructions] ?? null)),
+      ...declared.flatMap((field) => jsonOf(body[field])),
+    ],
+    messages: messages.length,
+    content: contentOf(messages.length === 0 ? body : { messages }),
+  }
+}
+
+/** Messages and input items are objects; texts to be embedded are none. */
+function messagesIn(conversation: Json): Json[] {
+  if (!Array.isArray(conversation)) return []
+  const [first] = conversation
+  return typeof first === 'object' && !Array.isArray(first) ? conversation : []
+}
+
+// ---- what the model reads -----------------------------------------------------------------------------------
+
+/** Members of a message that name its kind or its place and are not read by the model. */
+const unread = new Set([
+  'role',
+  'type',
+  'id',
+  'tool_call_id',
+  'tool_use_id',
+  'media_type',
+  'signature',
+  'call_id',
+  'status',
+  'encrypted_content',
+  'result',
+  'url',
+  'image_url',
+  'file_url',
+  'data',
+  'file_data',
+  'detail',
+  'format',
+  'ttl',
+])
+
+function readTexts(value: Json, key = ''): string[] {
+  if (typeof value === 'string') return unread.has(key) ? [] : [value]
+  if (Array.isArray(value)) return value.flatMap((item) => readTexts(item, key))
+  if (typeof value !== 'object' || value === null) return []
+  // The model is shown the input of a call as JSON, and the text of a document as it is.
+  if (key === 'input') return jsonOf(value)
+  if (value.type === 'text' && typeof value.data === 'string') return [value.data]
+  return Object.entries(value).flatMap(([name, member]) => readTexts(member, name))
+}
+
+function jsonOf(value: Json | undefined): string[] {
+  return value === undefined || value === null ? [] : [JSON.stringify(value)]
+}
+
+// ---- all there is -------------------------------------------------------------------------------------------
+
+interface Found {
+  inlineLength: number
+  images: number
+  readonly files: { readonly kind: 'audio' | 'file'; readonly bytes: number }[]
+  tokenIds: number
+  readonly texts: string[]
+}
+
+function contentOf(body: JsonObject): PromptContent {
+  const found: Found = { inlineLength: 0, images: 0, files: [], tokenIds: 0, texts: [] }
+  walk(body, '', found)
+  return found
+}
+
+function walk(value: Json | undefined, key: string, found: Found): void {
+  if (typeof value === 'string') return addText(value, key, found)
+  if (Array.isArray(value)) {
+    if (typeof value[0] === 'number') found.tokenIds += value.length
+    for (const item of value) walk(item, key, found)
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  const { type } = value
+  if (typeof type === 'string' && imageTypes.has(type)) found.images += 1
+  for (const name in value) {
+    found.texts.push(name)
+    const member = value[name]
+    // A picture that a model made stands there as bare base64.
+    if (type === 'image_generation_call' && name === 'result') found.inlineLength += lengthOf(member)
+    else if (name === 'data' && typeof member === 'string') addData(member, value, found)
+    else walk(member, name, found)
+  }
+}
+
+/** The types of parts and items that are an image. */
+const imageTypes: ReadonlySet<string> = new Set([
+  'image_url',
+  'image',
+  'input_image',
+  'image_generation_call',
+])
+
+/** What stands in `data`: Anthropic's sources say what it is, and so does a block of encrypted reasoning. */
+function addData(text: string, { type, media_type: mediaType }: JsonObject, found: Found): void {
+  if (type === 'text' || type === 'redacted_thinking') found.texts.push(text)
+  else if (type !== 'base64') addText(text, 'data', found)
+  else addMedia(text, isImage(mediaType) ? 'image' : 'file', found)
+}
+
+function isImage(mediaType: Json | undefined): boolean {
+  return typeof mediaType === 'string' && mediaType.startsWith('image/')
+}
+
+function lengthOf(value: Json | undefined): number {
+  return typeof value === 'string' ? value.length : 0
+}
+
+function addText(text: string, key: string, found: Found): void {
+  const inline = text.startsWith('data:')
+  if (!inline && key !== 'data' && key !== 'file_data') {
+    found.texts.push(text)
+  } else if (text.startsWith('data:image/')) {
+    addMedia(text, 'image', found)
+  } else {
+    addMedia(text, key === 'data' || text.startsWith('data:audio/') ? 'audio' : 'file', found)
+  }
+}
+
+/** Base64, or a `data:` URL that ends in it. An image is counted where its part is. */
+function addMedia(text: string, kind: 'image' | 'audio' | 'file', found: Found): void {
+  found.inlineLength += text.length
+  if (kind === 'image') return
+  const encoded = text.startsWith('data:') ? text.length - text.indexOf(',') - 1 : text.length
+  found.files.push({ kind, bytes: (encoded * 3) / 4 })
+}
