@@ -49,7 +49,7 @@ const piecesOf = (way: Way, answer: Answer) => streams[protocolOf(way)](answer)
 
 /** A fresh stream on its way to a client, as dispatch opens it. */
 function channelOf(way: Way): StreamChannel {
-  const outbound = outbounds[protocolOf(way)]!
+  const outbound = outbounds[protocolOf(way)]
   const target: Target = {
     model: 'm',
     provider: 'bench',

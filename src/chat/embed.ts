@@ -8,7 +8,6 @@ import {
   defaultEmbeddingQuirks,
 } from '../protocols/embeddings/embeddings.ts'
 import type { AnswerContext, Bill, Target, Warning } from '../protocols/protocol.ts'
-import { embedders } from '../protocols/embeddings/registry.ts'
 import { Delivered } from '../conversation/delivered.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -59,6 +58,7 @@ export async function embed(gateway: Gateway, incoming: EmbeddingCall): Promise<
   const call = transcribed(gateway, incoming)
   const { models, warnings, balance } = admitted(gateway, call, 'embeddings')
   const candidates = embedding(
+    gateway,
     candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),
   )
   // The daily allowance is for chat models.
@@ -79,8 +79,10 @@ export async function embed(gateway: Gateway, incoming: EmbeddingCall): Promise<
 }
 
 /** Those whose providers' protocols have embeddings. Throws `no_provider_available` for none. */
-function embedding(candidates: readonly Candidate[]): readonly Candidate[] {
-  const able = candidates.filter(({ provider }) => embedders[provider.protocol] !== undefined)
+function embedding(gateway: Gateway, candidates: readonly Candidate[]): readonly Candidate[] {
+  const able = candidates.filter(
+    ({ provider }) => gateway.outbounds[provider.protocol].embeddings !== undefined,
+  )
   if (able.length > 0) return able
   throw new GatewayError('no_provider_available', {
     message: 'The protocols that the providers of this model are spoken to in have no embeddings.',
@@ -113,9 +115,9 @@ async function settled(
 /** One attempt at one offer. Rejects with AttemptFailed or UnreachableError while another offer can take over. */
 async function fetchVectors(gateway: Gateway, call: EmbeddingCall, candidate: Candidate): Promise<Embedded> {
   const { provider, model, offer } = candidate
-  const embedder = embedders[provider.protocol]
   const outbound = gateway.outbounds[provider.protocol]
-  if (!embedder || !outbound)
+  const embedder = outbound.embeddings
+  if (!embedder)
     throw new GatewayError('no_provider_available', {
       lasting: true,
       metadata: { protocol: provider.protocol },

@@ -18,7 +18,7 @@ import type { Watchdog } from './streaming/watchdog.ts'
 export interface Gateway {
   readonly catalog: { resolve(id: string): Model }
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
-  readonly outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>>
+  readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
   readonly ledger: LedgerStore
   readonly signatures: SignatureMemory
   readonly requestLog: RequestLog

@@ -7,7 +7,7 @@ import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/failpoint.ts'
 import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
 import { ignorableParameters } from '../protocols/parameters.ts'
-import type { ProtocolId } from '../protocols/protocol.ts'
+import { protocolIds } from '../protocols/protocol.ts'
 
 /** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
 export interface SettingMeta {
@@ -67,16 +67,6 @@ function baseUrlFault(text: string): string | undefined {
   return undefined
 }
 
-const protocols = [
-  'openai-chat',
-  'openai-responses',
-  'anthropic-messages',
-  'gemini',
-  'bedrock-converse',
-  'cohere',
-  'ollama',
-] as const satisfies readonly ProtocolId[]
-
 const providerTimeouts = {
   connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
   first_byte_ms: note(z.int().min(1).max(day), 'Overrides timeouts.first_byte_ms for this provider'),
@@ -91,7 +81,7 @@ const providerTimeouts = {
 export const providerSchema = z.strictObject({
   name: note(z.string().min(1).optional(), 'What people call it'),
   protocol: note(
-    z.enum(protocols).optional(),
+    z.enum(protocolIds).optional(),
     'The wire protocol it speaks; the registry knows that of known providers',
   ),
   base_url: note(

@@ -7,17 +7,22 @@ import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
 import type { ClientFields } from './client-fields.ts'
 import type { Parts } from './addresses.ts'
+import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
 import type { Frame } from './framing/sse.ts'
 import type { PromptParts } from './prompt-parts.ts'
 
-export type ProtocolId =
-  | 'openai-chat'
-  | 'openai-responses'
-  | 'anthropic-messages'
-  | 'gemini'
-  | 'bedrock-converse'
-  | 'cohere'
-  | 'ollama'
+/** What providers are spoken to in. */
+export const protocolIds = [
+  'openai-chat',
+  'openai-responses',
+  'anthropic-messages',
+  'gemini',
+  'bedrock-converse',
+  'cohere',
+  'ollama',
+] as const
+
+export type ProtocolId = (typeof protocolIds)[number]
 
 /** What clients may speak to us: some of it no provider is spoken to in. */
 export type ClientProtocolId = ProtocolId | 'openai-completions'
@@ -77,6 +82,8 @@ export interface Outbound<Quirks = unknown> {
   readonly framing: 'sse' | 'ndjson' | 'aws-event-stream'
   /** The framing of one host, where hosts differ in it. */
   framingFor?(target: Target<Quirks>): Outbound['framing']
+  /** Where a provider that no row describes takes its key. */
+  readonly auth: ProtocolAuth
   /** The quirks a row may set, all at their defaults. */
   readonly defaultQuirks: Quirks
   /**
@@ -97,9 +104,21 @@ export interface Outbound<Quirks = unknown> {
   parser(target: Target<Quirks>): StreamParser
   /** What an answer with an error status means. `body` is raw text and may be HTML or empty. Never throws. */
   fault(status: number, headers: Headers, body: string, target: Target<Quirks>): Fault
+  /**
+   * The parameters of chat completions, by their names there, that this model of the provider is not sent, so that the
+   * catalog does not promise them.
+   */
+  ignores(target: Pick<Target<Quirks>, 'model' | 'quirks' | 'reasoning'>): readonly string[]
+  /** How providers that speak this protocol embed; undefined where the protocol has no embeddings. */
+  readonly embeddings: EmbeddingOutbound | undefined
   /** For clients that speak this protocol themselves; without it they are translated for as all others. */
   readonly passthrough?: Passthrough<Quirks>
 }
+
+export type ProtocolAuth =
+  | { readonly kind: 'bearer' }
+  | { readonly kind: 'header'; readonly header: string }
+  | { readonly kind: 'aws'; readonly service: string }
 
 /** Client and provider speak the same protocol: the fields that nobody here knows reach the client. */
 export interface Passthrough<Quirks = unknown> {

@@ -10,7 +10,7 @@ import { outbound as openaiResponses } from './openai-responses/outbound/outboun
 import type { Outbound, ProtocolId } from './protocol.ts'
 
 /** The outbound side of each protocol. Quirks are opaque here: a row's quirks belong to its own protocol. */
-export const outbounds: Readonly<Partial<Record<ProtocolId, Outbound>>> = {
+export const outbounds: Readonly<Record<ProtocolId, Outbound>> = {
   'openai-chat': openaiChat as Outbound,
   'openai-responses': openaiResponses as Outbound,
   'anthropic-messages': anthropicMessages as Outbound,

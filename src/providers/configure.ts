@@ -2,7 +2,7 @@
 
 import type { IgnorableParameter } from '../protocols/parameters.ts'
 import type { ProtocolId } from '../protocols/protocol.ts'
-import { amazon } from './rows-cloud.ts'
+import { outbounds } from '../protocols/registry.ts'
 import type { Auth, ConfiguredProvider, Provider, ProviderTimeouts } from './provider.ts'
 
 /** What configuration may say of one provider, by the names it has there. */
@@ -81,17 +81,11 @@ function dialectsOf({ dialects }: Provider, override: ProviderOverride | undefin
   return dialects?.map((dialect) => ({ ...dialect, quirks: { ...dialect.quirks, ...quirks } }))
 }
 
-/** Where each protocol expects its key; the others take a bearer. */
-const auths: Readonly<Partial<Record<ProtocolId, Auth>>> = {
-  'anthropic-messages': { kind: 'header', header: 'x-api-key', env: [] },
-  gemini: { kind: 'header', header: 'x-goog-api-key', env: [] },
-  'bedrock-converse': amazon,
-}
-
 /** A provider of one's own carries its key where its protocol expects it. */
 function authFor(base: Provider, protocol: ProtocolId): Auth {
   if (protocol === base.protocol && base.id !== '') return base.auth
-  return auths[protocol] ?? { kind: 'bearer', env: [] }
+  const { auth } = outbounds[protocol]
+  return auth.kind === 'aws' ? { ...auth, env: [], parts: [], optional: [] } : { ...auth, env: [] }
 }
 
 function customRow(id: string): Provider {

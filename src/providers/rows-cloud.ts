@@ -24,8 +24,7 @@ const cohere: Provider = {
   auth: bearer('COHERE_API_KEY', 'CO_API_KEY'),
 }
 
-/** How Amazon's hosts are authorized, known by name or not. */
-export const amazon: Auth = {
+const amazon: Auth = {
   kind: 'aws',
   service: 'bedrock',
   env: ['AWS_BEARER_TOKEN_BEDROCK'],

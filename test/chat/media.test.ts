@@ -54,7 +54,7 @@ async function sent(
   const request = { ...inbound.parse(body), addresses }
   const call = { inbound, request, signal: new AbortController().signal } as unknown as IncomingCall
   const { provider, offer } = candidate
-  const outbound = outbounds[provider.protocol]!
+  const outbound = outbounds[provider.protocol]
   const target = {
     model: offer.upstream,
     provider: provider.id,

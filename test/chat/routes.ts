@@ -105,7 +105,7 @@ export async function lowered(
   { provider, upstream, reasoning, sold = ['text'], efforts }: Route,
   outputBound?: number,
 ): Promise<Sent> {
-  const outbound = outbounds[provider.protocol]!
+  const outbound = outbounds[provider.protocol]
   const target: Target = {
     model: upstream,
     provider: provider.id,

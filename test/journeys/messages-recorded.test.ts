@@ -78,7 +78,7 @@ const named = (folder: string, id: string) => cases(folder).find((one) => one.id
 
 /** What the recording says, read by the protocol itself. */
 function said(recorded: Case, protocol: (typeof folders)[number]['protocol']): ChatResult {
-  const outbound = outbounds[protocol]!
+  const outbound = outbounds[protocol]
   const target: Target = {
     model: 'recorded',
     provider: 'any',

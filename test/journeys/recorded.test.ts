@@ -54,7 +54,7 @@ function answered(folder: string, streamed: boolean): Case[] {
 
 /** What the recording says, read by the protocol itself. */
 function expected(recorded: Case, protocol: (typeof folders)[number]['protocol']): ChatResult {
-  const outbound: Outbound = outbounds[protocol]!
+  const outbound: Outbound = outbounds[protocol]
   const target: Target = {
     model: 'recorded',
     provider: 'any',

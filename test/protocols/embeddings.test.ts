@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/errors.ts'
 import { toBase64, vectorOf } from '../../src/protocols/embeddings/inputs.ts'
 import { defaultEmbeddingQuirks, type EmbeddingRequest } from '../../src/protocols/embeddings/embeddings.ts'
-import { embedders } from '../../src/protocols/embeddings/registry.ts'
-import { parseEmbedding } from '../../src/protocols/embeddings/openai-inbound.ts'
+import { outbounds } from '../../src/protocols/registry.ts'
+import { parseEmbedding } from '../../src/protocols/embeddings/inbound.ts'
 import { providerById, providers } from '../../src/providers/registry.ts'
 
 const asked: EmbeddingRequest = { inputs: ['a', 'b'], dimensions: 3, user: 'u', rest: {} }
@@ -14,10 +14,10 @@ const asked: EmbeddingRequest = { inputs: ['a', 'b'], dimensions: 3, user: 'u', 
 function sent(id: string, request: Partial<EmbeddingRequest> = {}) {
   const row = providerById(id)!
   const quirks = { ...defaultEmbeddingQuirks, ...row.embeddings }
-  return embedders[row.protocol]!.lower({ ...asked, ...request }, { model: 'm', quirks })
+  return outbounds[row.protocol].embeddings!.lower({ ...asked, ...request }, { model: 'm', quirks })
 }
 
-const read = (id: string, body: unknown) => embedders[providerById(id)!.protocol]!.read(body)
+const read = (id: string, body: unknown) => outbounds[providerById(id)!.protocol].embeddings!.read(body)
 
 function codeOf(act: () => unknown): { code: string; param: string | null | undefined } | undefined {
   try {
@@ -226,7 +226,7 @@ describe('a body', () => {
 
 test('every row that says something of its embeddings speaks a protocol that has them', () => {
   for (const row of providers.filter(({ embeddings }) => embeddings !== undefined)) {
-    expect(embedders[row.protocol]).toBeDefined()
+    expect(outbounds[row.protocol].embeddings).toBeDefined()
     for (const quirk of Object.keys(row.embeddings!)) expect(defaultEmbeddingQuirks).toHaveProperty(quirk)
   }
 })

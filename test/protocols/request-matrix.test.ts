@@ -248,7 +248,7 @@ const refusable: readonly string[] = [
 
 describe.each(targets)('%s %s takes', (row, model, documented) => {
   const provider = providerById(row)!
-  const outbound = outbounds[provider.protocol]!
+  const outbound = outbounds[provider.protocol]
   const quirks = { ...(outbound.defaultQuirks as object), ...provider.quirks }
   const target: Target = targetsLike({
     model,

@@ -82,7 +82,7 @@ const answers: Readonly<
 }
 
 function usageOf(protocol: ProtocolId, counters: Counters) {
-  const outbound = outbounds[protocol]!
+  const outbound = outbounds[protocol]
   const target: Target = {
     model: 'm',
     provider: 'p',

@@ -26,11 +26,6 @@ export async function prepare(
 ): Promise<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = gateway.outbounds[provider.protocol]
-  if (!outbound)
-    throw new GatewayError('no_provider_available', {
-      lasting: true,
-      metadata: { protocol: provider.protocol },
-    })
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,

@@ -161,7 +161,7 @@ async function ending(
   key: string | undefined,
   model: Choice,
 ): Promise<Ended> {
-  const outbound = outbounds[provider.protocol]!
+  const outbound = outbounds[provider.protocol]
   const target: Target = {
     model: model.upstream,
     provider: provider.id,

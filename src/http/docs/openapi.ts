@@ -21,7 +21,7 @@ import {
   tokenCount,
 } from '../../protocols/anthropic-messages/inbound/answer-schema.ts'
 import { countTokensRequest, messagesRequest } from '../../protocols/anthropic-messages/inbound/schema.ts'
-import { embeddingList, embeddingRequest } from '../../protocols/embeddings/openai-inbound.ts'
+import { embeddingList, embeddingRequest } from '../../protocols/embeddings/inbound.ts'
 import {
   deletedResponse,
   responseEvent,

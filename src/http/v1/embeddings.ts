@@ -3,7 +3,7 @@
 import { embed } from '../../chat/embed.ts'
 import { checkAddresses } from '../../chat/upstream/media-urls.ts'
 import { embeddingAddresses } from '../../protocols/openai-chat/inbound/addresses.ts'
-import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/openai-inbound.ts'
+import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/inbound.ts'
 import { authenticate } from '../intake/authenticate.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { refuseDropped, servePaid } from '../intake/serve-paid.ts'

@@ -1,5 +1,7 @@
 // Bedrock's Converse protocol, spoken to a provider.
 
+import { ignoredByClaude } from '../claude/models.ts'
+import { familyOf } from './models.ts'
 import type { Outbound, Target } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
@@ -9,12 +11,18 @@ import { type BedrockQuirks, defaultQuirks } from './schema.ts'
 export const outbound: Outbound<BedrockQuirks> = {
   id: 'bedrock-converse',
   framing: 'aws-event-stream',
+  auth: { kind: 'aws', service: 'bedrock' },
   defaultQuirks,
   inlinesUrls: true,
   lower,
   whole: (body, target) => parseWhole(body, contextOf(target)),
   parser: (target) => parserOf(contextOf(target)),
   fault: faultOf,
+  ignores: ({ model, reasoning }) => [
+    ...ignoredByClaude(model, reasoning),
+    ...(familyOf(model).forces === 'nothing' ? ['tool_choice'] : []),
+  ],
+  embeddings: undefined,
 }
 
 function contextOf({ model, toolNames }: Target<BedrockQuirks>): ParseContext {

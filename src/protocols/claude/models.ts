@@ -74,3 +74,8 @@ export function traitsOf(model: string, reasons: boolean, overrides: Partial<Mod
   const known = rows.find(([pattern]) => pattern.test(name))?.[1]
   return { ...(known ?? (reasons ? budgeted : early)), ...overrides }
 }
+
+/** Parameters that a model refuses whatever they say. Models of other vendors have traits that forbid nothing. */
+export function ignoredByClaude(model: string, reasons: boolean): readonly string[] {
+  return traitsOf(model, reasons, {}).sampling === 'neither' ? ['temperature', 'top_p', 'top_k'] : []
+}

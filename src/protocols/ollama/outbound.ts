@@ -1,6 +1,7 @@
 // Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint knows no context size and cuts long
 // conversations in silence; this one can be told not to.
 
+import { embeddings } from '../openai/embeddings.ts'
 import type { Outbound } from '../protocol.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
@@ -10,10 +11,14 @@ import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 export const outbound: Outbound<OllamaQuirks> = {
   id: 'ollama',
   framing: 'ndjson',
+  auth: { kind: 'bearer' },
   defaultQuirks,
   inlinesUrls: true,
   lower,
   whole: parseWhole,
   parser: streamParser,
   fault: faultOf,
+  ignores: () => [],
+  // Servers that chat in Ollama's protocol embed as OpenAI does, under a path of its own.
+  embeddings,
 }

@@ -1,5 +1,6 @@
 // Anthropic's Messages protocol, spoken to a provider.
 
+import { ignoredByClaude } from '../../claude/models.ts'
 import type { Outbound } from '../../protocol.ts'
 import { passthrough } from '../passthrough/passthrough.ts'
 import { chunkParser } from './bedrock-chunks.ts'
@@ -12,6 +13,7 @@ export const outbound: Outbound<AnthropicQuirks> = {
   id: 'anthropic-messages',
   framing: 'sse',
   framingFor: ({ quirks }) => quirks.framing,
+  auth: { kind: 'header', header: 'x-api-key' },
   defaultQuirks,
   inlinesUrls: true,
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
@@ -19,5 +21,7 @@ export const outbound: Outbound<AnthropicQuirks> = {
   whole: parseWhole,
   parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
   fault: faultOf,
+  ignores: ({ model, reasoning }) => ignoredByClaude(model, reasoning),
+  embeddings: undefined,
   passthrough,
 }

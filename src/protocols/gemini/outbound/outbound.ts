@@ -1,5 +1,6 @@
 // Speaking generateContent to Gemini and Vertex: how a request is lowered, and the three ways an answer is read.
 
+import { embeddings } from './embeddings.ts'
 import type { ChatRequest, FunctionTool, JsonObject, Message } from '../../../conversation/request.ts'
 import { rootObjectOf } from '../../claude/root-object.ts'
 import { isObject } from '../../json.ts'
@@ -28,6 +29,7 @@ const toolNameRule: NameRule = { longest: 64, forbidden: /[^a-zA-Z0-9_.:-]/g, op
 export const outbound: Outbound<GeminiQuirks> = {
   id: 'gemini',
   framing: 'sse',
+  auth: { kind: 'header', header: 'x-goog-api-key' },
   defaultQuirks,
   inlinesUrls: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
@@ -35,6 +37,8 @@ export const outbound: Outbound<GeminiQuirks> = {
   whole: (body, target) => withClientNames(wholeAnswer(body, traitsFor(target)), target),
   parser: (target) => parserWithClientNames(parserOf(traitsFor(target)), target),
   fault: (status, headers, body) => faultOf(status, headers, body),
+  ignores: () => [],
+  embeddings,
 }
 
 function traitsFor(target: Target<GeminiQuirks>): Traits {

@@ -1,11 +1,12 @@
 // How to talk to a provider that speaks chat completions. What its dialect is, its row says: see quirks.ts.
 
+import { embeddings } from '../../openai/embeddings.ts'
 import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocol.ts'
 import { passthrough } from '../passthrough/passthrough.ts'
 import { plainWhole } from './plain-whole.ts'
-import { defaultQuirks, type OpenAIChatQuirks } from './quirks.ts'
+import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts'
 import { faultOf } from '../../openai/fault.ts'
 import { lowerMessages } from './messages.ts'
 import {
@@ -21,6 +22,7 @@ import { streamParser, wholeEvents } from './stream.ts'
 export const outbound: Outbound<OpenAIChatQuirks> = {
   id: 'openai-chat',
   framing: 'sse',
+  auth: { kind: 'bearer' },
   defaultQuirks,
   inlinesUrls: false,
   lower,
@@ -28,6 +30,8 @@ export const outbound: Outbound<OpenAIChatQuirks> = {
   plainWhole: (body, target) => plainWhole(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
   fault: (status, headers, body) => faultOf(status, headers, body),
+  ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
+  embeddings,
   passthrough,
 }
 

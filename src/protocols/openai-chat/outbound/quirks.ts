@@ -170,3 +170,14 @@ export const defaultQuirks: OpenAIChatQuirks = {
   totalCorrects: 'none',
   reportedCost: 'none',
 }
+
+/** The parameters that a provider with these quirks is not sent. */
+export function ignoredFields(quirks: OpenAIChatQuirks, reasoning: boolean): readonly string[] {
+  return [
+    ...quirks.drops,
+    ...quirks.refuses,
+    ...(reasoning ? quirks.refusedWhileReasoning : []),
+    ...(quirks.effortFields.length === 0 ? ['reasoning'] : []),
+    ...(quirks.jsonSchema ? [] : ['structured_outputs']),
+  ]
+}

@@ -1,8 +1,9 @@
 // How to talk to a provider that speaks the Responses protocol, statelessly: reasoning travels with the client.
 
+import { embeddings } from '../../openai/embeddings.ts'
 import type { ChatRequest } from '../../../conversation/request.ts'
 import type { LoweredRequest, Outbound, Target } from '../../protocol.ts'
-import { defaultQuirks, type ResponsesQuirks } from './quirks.ts'
+import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
 import { faultOf } from './fault.ts'
 import { lowerInput } from './input.ts'
 import {
@@ -20,12 +21,15 @@ import { streamParser, wholeEvents } from './stream.ts'
 export const outbound: Outbound<ResponsesQuirks> = {
   id: 'openai-responses',
   framing: 'sse',
+  auth: { kind: 'bearer' },
   defaultQuirks,
   inlinesUrls: false,
   lower,
   whole: (body, target) => wholeEvents(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
   fault: (status, headers, body) => faultOf(status, headers, body),
+  ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
+  embeddings,
 }
 
 function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {

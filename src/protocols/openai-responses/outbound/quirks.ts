@@ -75,3 +75,13 @@ export const defaultQuirks: ResponsesQuirks = {
   toolResultMedia: true,
   logprobs: true,
 }
+
+/** The parameters that a provider with these quirks is not sent. */
+export function ignoredFields(quirks: ResponsesQuirks, reasoning: boolean): readonly string[] {
+  return [
+    ...unknownFields,
+    ...quirks.drops,
+    ...(reasoning || quirks.alwaysReasons ? quirks.refusedWhileReasoning : []),
+    ...(quirks.logprobs ? [] : ['logprobs']),
+  ]
+}

@@ -1,12 +1,12 @@
 // Embeddings of providers that speak OpenAI's API: POST …/embeddings.
 
-import { textsOf, notVectors, vectorOf } from './inputs.ts'
-import type { EmbeddingAnswer, EmbeddingOutbound } from './embeddings.ts'
+import { textsOf, notVectors, vectorOf } from '../embeddings/inputs.ts'
+import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings/embeddings.ts'
 import { passedOn, warnInto } from '../lowering.ts'
 import type { Warning } from '../protocol.ts'
-import { faultInside } from '../openai/fault.ts'
+import { faultInside } from './fault.ts'
 import { isObject, nonEmpty } from '../json.ts'
-import { usageIn } from '../openai/upstream-usage.ts'
+import { usageIn } from './upstream-usage.ts'
 
 /** What servers take beside OpenAI's parameters to say what a text is for; a field nobody knows might have a price. */
 const known: ReadonlySet<string> = new Set([
