@@ -104,8 +104,8 @@ const newId = () => `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
 const upstreamId = () => `chatcmpl-${crypto.randomUUID()}`
 
 async function open(dataDir: string, clock: () => number): Promise<Bench> {
-  const store = openStore(dataDir, { clock, serveAs: 'bench' })
-  const account = store.accounts.createAccount('bench@example.org').id
+  const store = await openStore(dataDir, { clock, serveAs: 'bench' })
+  const account = (await store.accounts.createAccount('bench@example.org')).id
   // Longer than the twelve months of a usual top-up: the grown file covers a thousand days.
   const grant = { account, pool: 'purchased', expiresAt: lapses, from: 'grant' } as const
   await store.ledger.grant({ ...grant, source: 'bench', amount: usd(1_000_000) })
@@ -215,19 +215,19 @@ interface Taken {
   readonly cpuMs: number
 }
 
-function timed<T>(run: () => T): Taken & { readonly value: T } {
+async function timed<T>(run: () => T | Promise<T>): Promise<Taken & { readonly value: T }> {
   const startedCpu = process.cpuUsage()
   const started = performance.now()
-  const value = run()
+  const value = await run()
   const { user, system } = process.cpuUsage(startedCpu)
   return { value, wallMs: performance.now() - started, cpuMs: (user + system) / 1000 }
 }
 
 /** The cheapest of some audits of a day. */
-function dayAuditOf({ store }: Bench, day: number): Taken {
+async function dayAuditOf({ store }: Bench, day: number): Promise<Taken> {
   let best: Taken = { wallMs: Infinity, cpuMs: Infinity }
   for (let n = 0; n < dayAudits; n++) {
-    const { value: audit, wallMs, cpuMs } = timed(() => store.ledger.auditDay(day))
+    const { value: audit, wallMs, cpuMs } = await timed(() => store.ledger.auditDay(day))
     best = { wallMs: Math.min(best.wallMs, wallMs), cpuMs: Math.min(best.cpuMs, cpuMs) }
     if (!audit.ok) throw new Error('the audit of a day found something')
     // Calls that cross midnight together, and the probes of admission in a day that has begun, are a few more or less.
@@ -237,10 +237,11 @@ function dayAuditOf({ store }: Bench, day: number): Taken {
 }
 
 /** Of the last day that is over and of one in the middle: the dearer. */
-function dayAudit(bench: Bench, now: number): Taken {
+async function dayAudit(bench: Bench, now: number): Promise<Taken> {
   const last = startOfDay(now) - dayMs
-  const [a, b] = [startOfDay((firstDay + last) / 2), last].map((day) => dayAuditOf(bench, day))
-  return a!.cpuMs > b!.cpuMs ? a! : b!
+  const a = await dayAuditOf(bench, startOfDay((firstDay + last) / 2))
+  const b = await dayAuditOf(bench, last)
+  return a.cpuMs > b.cpuMs ? a : b
 }
 
 async function measureGrowth(dataDir: string): Promise<void> {
@@ -262,9 +263,9 @@ async function measureGrowth(dataDir: string): Promise<void> {
     const name = `${size.toLocaleString('en')} calls`
     const { p50, p99 } = await admissionMs(bench)
     const bytes = statSync(bench.store.path).size / size
-    const day = dayAudit(bench, clock())
+    const day = await dayAudit(bench, clock())
     dayTimes.push(day.cpuMs)
-    const { value: audit, wallMs, cpuMs } = timed(() => bench.store.ledger.audit())
+    const { value: audit, wallMs, cpuMs } = await timed(() => bench.store.ledger.audit())
     if (!audit.ok) throw new Error('the audit found something')
     const both = (taken: Taken, of: number, unit: string) =>
       `${(taken.cpuMs / of).toFixed(2)} ${unit} of processor, ${(taken.wallMs / of).toFixed(2)} ${unit}`

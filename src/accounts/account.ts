@@ -1,5 +1,6 @@
 // Accounts and their keys as the rest of the gateway sees them, and the store that keeps them.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { ApiKey } from './api-key.ts'
 import type { Session } from './session.ts'
 
@@ -29,26 +30,26 @@ export interface NewAccount {
 
 export interface AccountStore {
   /** Throws GatewayError `invalid_request` when the address is taken. */
-  createAccount(email: string, more?: NewAccount): Account
+  createAccount(email: string, more?: NewAccount): Awaitable<Account>
   /** By id or by e-mail address. */
-  findAccount(idOrEmail: string): Account | undefined
+  findAccount(idOrEmail: string): Awaitable<Account | undefined>
   /** Deleted accounts are not among them. */
-  listAccounts(): readonly Account[]
-  insertKey(key: ApiKey): void
+  listAccounts(): Awaitable<readonly Account[]>
+  insertKey(key: ApiKey): Awaitable<void>
   /** The same for a key that replaces another: both share one spending limit, and what was spent counts on. */
-  insertSuccessor(key: ApiKey, replaces: string): void
-  findKey(id: string): ApiKey | undefined
-  listKeys(account: string): readonly ApiKey[]
+  insertSuccessor(key: ApiKey, replaces: string): Awaitable<void>
+  findKey(id: string): Awaitable<ApiKey | undefined>
+  listKeys(account: string): Awaitable<readonly ApiKey[]>
   /** Effective at once here, within a second in every other process. False when there is no such key. */
-  revokeKey(id: string, at: number): boolean
+  revokeKey(id: string, at: number): Awaitable<boolean>
   /** Moves the expiry of a key (rotation with overlap). */
-  expireKey(id: string, at: number): boolean
+  expireKey(id: string, at: number): Awaitable<boolean>
   /** Refuses the account's calls, or serves them again; effective like a revocation. False for an unknown account. */
-  suspend(id: string): boolean
-  resume(id: string): boolean
-  insertSession(session: Session): void
-  findSession(id: string): Session | undefined
-  listSessions(account: string): readonly Session[]
+  suspend(id: string): Awaitable<boolean>
+  resume(id: string): Awaitable<boolean>
+  insertSession(session: Session): Awaitable<void>
+  findSession(id: string): Awaitable<Session | undefined>
+  listSessions(account: string): Awaitable<readonly Session[]>
   /** Effective at once here, within a second in every other process. False when there is no such session. */
-  revokeSession(id: string, at: number): boolean
+  revokeSession(id: string, at: number): Awaitable<boolean>
 }

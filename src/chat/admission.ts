@@ -99,14 +99,15 @@ interface Admitted {
 }
 
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
-export function admitted(
+export async function admitted(
   gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,
   purpose: Purpose,
-): Admitted {
+): Promise<Admitted> {
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
-  const balance = gateway.ledger.balance(caller.account.id)
+  const read = gateway.ledger.balance(caller.account.id)
+  const balance = read instanceof Promise ? await read : read
   const warnings: Warning[] = [...(call.request.warnings ?? [])]
   const models: Model[] = []
   for (const [position, id] of [first, ...fallbacks].entries()) {

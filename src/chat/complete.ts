@@ -20,7 +20,7 @@ import { transcribed } from './transcript.ts'
  */
 export async function complete(gateway: Gateway, incoming: IncomingCall): Promise<Response> {
   const call = transcribed(gateway, incoming)
-  const { models, warnings, balance } = admitted(gateway, call, 'chat')
+  const { models, warnings, balance } = await admitted(gateway, call, 'chat')
   const { envelope } = call.request
   const candidates = candidatesFor(models, gateway.providers, envelope.routing, turnOf(call), envelope.n)
   const funding = await fundingFor(call, candidates)

@@ -56,7 +56,7 @@ const vectorBytes = 98_304
  */
 export async function embed(gateway: Gateway, incoming: EmbeddingCall): Promise<Response> {
   const call = transcribed(gateway, incoming)
-  const { models, warnings, balance } = admitted(gateway, call, 'embeddings')
+  const { models, warnings, balance } = await admitted(gateway, call, 'embeddings')
   const candidates = embedding(
     gateway,
     candidatesFor(models, gateway.providers, call.request.envelope.routing, call.requestId, 1),

@@ -61,11 +61,11 @@ export async function estimate(
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = await fundingFor(call, candidates)
   const now = gateway.now()
-  const balance = gateway.ledger.balance(caller.account.id)
+  const balance = await gateway.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)
-  const room = keyRoom(gateway.ledger, caller.key, now)
+  const room = await keyRoom(gateway.ledger, caller.key, now)
   const left = funding.reduce((sum, pool) => sum + remainingIn(balance, pool, now), 0n)
-  const refused = refusalOf(gateway, call) ?? shortage(need.least, free, left, room)
+  const refused = (await refusalOf(gateway, call)) ?? shortage(need.least, free, left, room)
   return {
     model: model.id,
     prompt_tokens: { expected: counted, maximum: most },
@@ -81,9 +81,12 @@ export async function estimate(
   }
 }
 
-function refusalOf(gateway: Gateway, call: Pick<IncomingCall, 'caller' | 'request'>): string | undefined {
+async function refusalOf(
+  gateway: Gateway,
+  call: Pick<IncomingCall, 'caller' | 'request'>,
+): Promise<string | undefined> {
   try {
-    admitted(gateway, call, 'chat')
+    await admitted(gateway, call, 'chat')
     return undefined
   } catch (thrown) {
     const error = asGatewayError(thrown)

@@ -6,7 +6,7 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
-import type { RetentionFacts } from '../store/sqlite/retention.ts'
+import type { RetentionFacts } from '../store/store.ts'
 import { CommandFailure, type Context } from './context.ts'
 
 export interface CommandStore {
@@ -45,7 +45,7 @@ export async function withNewStore<Result>(
 ): Promise<Result> {
   const { openStore } = await import('../store/open.ts')
   const { data_dir, ledger } = context.config
-  const store = openStore(data_dir, {
+  const store = await openStore(data_dir, {
     clock: context.io.clock,
     clockBackMs: ledger.clock_back_ms,
     notice: (message, facts) => context.io.err(`${noticeText(message, facts)}\n`),
@@ -63,8 +63,8 @@ function noticeText(message: string, facts: Readonly<Record<string, unknown>>): 
 }
 
 /** The account of an id or e-mail address. Throws CommandFailure when there is none. */
-export function accountOf(store: CommandStore, idOrEmail: string): Account {
-  const account = store.accounts.findAccount(idOrEmail)
+export async function accountOf(store: CommandStore, idOrEmail: string): Promise<Account> {
+  const account = await store.accounts.findAccount(idOrEmail)
   if (!account)
     throw new CommandFailure(`there is no account ${JSON.stringify(idOrEmail)} (weir accounts list)`)
   return account

@@ -1,5 +1,6 @@
 // The ledger as a reader sees it: statements of an account, debts, and the calls that a provider will bill.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import type { TransactionKind } from './wallet.ts'
@@ -54,11 +55,11 @@ export interface Unpaid {
 /** Reads one moment of the books; nothing here changes them. */
 export interface LedgerBooks {
   /** Every line of the account's journal, oldest first. */
-  history(account: string): readonly HistoryEntry[]
+  history(account: string): Awaitable<readonly HistoryEntry[]>
   /** The accounts that owe something, the largest debt first. */
-  debts(): readonly Debt[]
+  debts(): Awaitable<readonly Debt[]>
   /** The calls that went to this provider and have an id there, oldest first. */
-  callsOf(provider: string): readonly ProviderCall[]
+  callsOf(provider: string): Awaitable<readonly ProviderCall[]>
   /** By provider, the largest amount first; providers of which there is nothing to tell are left out. */
-  unpaid(since: number): readonly Unpaid[]
+  unpaid(since: number): Awaitable<readonly Unpaid[]>
 }

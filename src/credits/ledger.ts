@@ -2,6 +2,7 @@
 //
 // decide() (below the types) is pure and synchronous; a store loads, decides and appends in its own way.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
@@ -26,6 +27,12 @@ export interface Balance {
   readonly lots: readonly LotBalance[]
   /** What a refund took beyond the credit there was; whatever becomes free repays it before anything else. */
   readonly debt: Pico
+}
+
+/** Over the whole life of an account: what it has bought, and what its calls have used of all pools. */
+export interface Totals {
+  readonly purchased: Pico
+  readonly used: Pico
 }
 
 /** Set credit aside for a call. Nothing may be sent to a provider before this is durable. */
@@ -282,20 +289,20 @@ export interface LedgerStore {
   release(command: ReleaseCommand): Promise<SettleResult>
   /** Rejects with `idempotency_conflict` when the source has granted another amount, pool or account before. */
   grant(command: GrantCommand): Promise<GrantResult>
-  /** The balance now, read from what is durable. Synchronous: admission reads it on every call. */
-  balance(account: string): Balance
+  /** The balance now, read from what is durable. */
+  balance(account: string): Awaitable<Balance>
   /** Sum of what the key has spent or holds since `windowStart`. */
-  keySpend(key: string, windowStart: number): Pico
-  totals(account: string): { readonly purchased: Pico; readonly used: Pico }
+  keySpend(key: string, windowStart: number): Awaitable<Pico>
+  totals(account: string): Awaitable<Totals>
   /** By our call id or by the id the provider gave its answer; undefined for another account's. */
-  call(account: string, id: string): CallRecord | undefined
+  call(account: string, id: string): Awaitable<CallRecord | undefined>
   /** Makes the price a permanent, dated record, once per version. */
   recordPrice(version: string, model: string, price: string): void
   /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
   recover(now: number): Promise<number>
-  audit(): AuditReport
+  audit(): Awaitable<AuditReport>
   /** Checks what was booked on the UTC day that begins at `day`. */
-  auditDay(day: number): DayAudit
+  auditDay(day: number): Awaitable<DayAudit>
   /** Whether the store can be written at this moment. */
   writable(): boolean
   close(): Promise<void>

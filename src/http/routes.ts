@@ -2,6 +2,7 @@
 
 import { Elysia } from 'elysia'
 import type { Caller } from '../accounts/caller.ts'
+import type { Awaitable } from '../awaitable.ts'
 import { errorReference, GatewayError } from '../errors.ts'
 import { describeCredits, describeGeneration, describeKey } from './v1/account.ts'
 import { signedIn } from './app/signed-in.ts'
@@ -29,16 +30,16 @@ export function createRoutes(service: Service) {
     (handler: Handler, refuse?: Refuse) =>
     ({ request }: { request: Request }) =>
       answered(service, request, handler, refuse)
-  type Describe = (caller: Caller, request: Request) => object
+  type Describe = (caller: Caller, request: Request) => Awaitable<object>
   const asCaller = (describe: Describe) =>
-    answer((request, requestId) =>
-      Response.json(describe(authenticate(request.headers, service), request), {
+    answer(async (request, requestId) =>
+      Response.json(await describe(await authenticate(request.headers, service), request), {
         headers: { 'x-request-id': requestId },
       }),
     )
   const asSignedIn = (describe: Describe) =>
     answer(async (request, requestId) =>
-      Response.json(describe(await signedIn(service, request), request), {
+      Response.json(await describe(await signedIn(service, request), request), {
         headers: { 'x-request-id': requestId },
       }),
     )
@@ -149,21 +150,23 @@ export function createRoutes(service: Service) {
       asCaller((caller, request) => listRequests(caller, service.requests, request)),
     )
     .get('/v1/requests/:id', ({ request, params }) =>
-      answered(service, request, () => {
-        const caller = authenticate(request.headers, service)
-        return Response.json(showRequest(caller, service.requests, ledger, params.id))
+      answered(service, request, async () => {
+        const caller = await authenticate(request.headers, service)
+        return Response.json(await showRequest(caller, service.requests, ledger, params.id))
       }),
     )
     .get(
       '/v1/usage',
-      answer(async (request) =>
-        Response.json(await accountUsage(service, authenticate(request.headers, service).account, request)),
-      ),
+      answer(async (request) => {
+        const { account } = await authenticate(request.headers, service)
+        return Response.json(await accountUsage(service, account, request))
+      }),
     )
     .get(
       '/v1/usage.csv',
       answer(async (request) => {
-        const view = await accountUsage(service, authenticate(request.headers, service).account, request)
+        const { account } = await authenticate(request.headers, service)
+        const view = await accountUsage(service, account, request)
         return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
       }),
     )

@@ -1,6 +1,8 @@
 // The request log: one row per call, and per refusal of one, for operators and the account itself. Kept apart from the
 // money and may be trimmed at any time.
 
+import type { Awaitable } from '../awaitable.ts'
+
 export interface RequestLogRow {
   readonly requestId: string
   /** Milliseconds since 1970: when the call ended. */
@@ -71,7 +73,7 @@ export interface RequestPage {
 }
 
 export interface RequestReader {
-  page(query: RequestQuery): RequestPage
+  page(query: RequestQuery): Awaitable<RequestPage>
   /** By its id; of any account where none is named. */
-  find(requestId: string, account?: string): LoggedRequest | undefined
+  find(requestId: string, account?: string): Awaitable<LoggedRequest | undefined>
 }

@@ -1,5 +1,6 @@
 // Responses that clients may come back for: what a store keeps of them, for how long, and for whom.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { JsonObject } from '../conversation/request.ts'
 
 /** A response with what it was made from. It is its account's alone. */
@@ -44,9 +45,9 @@ export interface ResponseStore {
   /** How many bytes of responses an account has here, or is about to. */
   storedBytes(account: string): number
   /** undefined where it was never there, has expired, was deleted or is another account's. */
-  find(account: string, id: string): StoredResponse | undefined
+  find(account: string, id: string): Awaitable<StoredResponse | undefined>
   /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */
-  conversation(account: string, id: string, maxBytes: number): Conversation
+  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(account: string, id: string): Promise<boolean>
   /** Forgets what has expired, in small steps. Resolves with how many. */

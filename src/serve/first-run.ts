@@ -16,17 +16,19 @@ export async function firstRun(
   creditUsd: string,
   now: number,
 ): Promise<OwnerKey | undefined> {
-  const accounts = store.accounts.listAccounts()
+  const accounts = await store.accounts.listAccounts()
   const [only] = accounts
   // An owner without a key is a first run that was cut off before anybody saw the key.
   const unfinished =
-    accounts.length === 1 && only?.email === ownerEmail && store.accounts.listKeys(only.id).length === 0
+    accounts.length === 1 &&
+    only?.email === ownerEmail &&
+    (await store.accounts.listKeys(only.id)).length === 0
   if (accounts.length > 0 && !unfinished) return undefined
   const account = only ?? (await openAccount(store, ownerEmail, 'operator'))
   if (only) await welcome(store, only)
   const amount = usd(creditUsd)
   // A first run that was cut off has granted what was configured then.
-  if (amount > 0n && store.ledger.totals(account.id).purchased === 0n) {
+  if (amount > 0n && (await store.ledger.totals(account.id)).purchased === 0n) {
     const source = `bootstrap:${account.id}`
     await store.ledger.grant({
       source,
@@ -50,11 +52,11 @@ export async function firstRun(
     tokensPerMinute: null,
     networks: null,
   } as const
-  const { text } = issueKey(store.accounts, rights, now)
+  const { text } = await issueKey(store.accounts, rights, now)
   return {
     account: account.id,
     email: account.email,
     key: text,
-    creditUsd: formatUsd(store.ledger.totals(account.id).purchased),
+    creditUsd: formatUsd((await store.ledger.totals(account.id)).purchased),
   }
 }

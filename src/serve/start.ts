@@ -49,7 +49,7 @@ interface RunState {
 /** Opens the store, serves, and resolves when everything the banner tells is known. */
 export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
-  const store = openStore(config.data_dir, {
+  const store = await openStore(config.data_dir, {
     retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
     clock: Date.now,
     serveAs: owner,

@@ -1,20 +1,13 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
 import { existsSync, mkdirSync } from 'node:fs'
-import type { AccountStore } from '../accounts/account.ts'
-import type { ActLog } from '../accounts/identity/identity-store.ts'
-import type { LedgerBooks } from '../credits/books.ts'
-import type { IdempotencyStore } from '../credits/idempotency.ts'
-import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
-import type { RequestReader } from '../observe/request-log.ts'
-import type { UsageReader } from '../observe/usage.ts'
-import type { ResponseStore } from '../responses/response-store.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/anchors.ts'
+import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteActs } from './sqlite/act-log.ts'
 import { SqliteBooks } from './sqlite/books.ts'
-import { databasePath, openDatabase, requireWhole, StoreOpenError, unusable } from './sqlite/connection.ts'
+import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
 import { SqliteIdentities } from './sqlite/identity-store.ts'
@@ -25,12 +18,12 @@ import { SqliteRequestLog } from './sqlite/request-log.ts'
 import { SqliteRequestReader } from './sqlite/request-reader.ts'
 import { SqliteResponses } from './sqlite/response-store.ts'
 import { takeServeLock, type ServeLock } from './sqlite/serve-lock.ts'
-import { defaultRetention, Retention, type RetentionTimes } from './sqlite/retention.ts'
+import { defaultRetention, Retention } from './sqlite/retention.ts'
 import { SqliteSignatures } from './sqlite/signature-memory.ts'
 import { SpillFile } from './sqlite/spill.ts'
 import { SqliteUsage } from './sqlite/usage-days.ts'
 
-export { StoreOpenError } from './sqlite/connection.ts'
+export { type Store, StoreOpenError } from './store.ts'
 
 /** A lock that another process holds must not stop the event loop for longer than this; the ledger retries by itself. */
 const serverBusyTimeoutMs = 50
@@ -58,37 +51,17 @@ export interface StoreOptions {
   readonly retention?: RetentionTimes
 }
 
-export interface Store {
-  readonly ledger: LedgerStore & LedgerUpkeep
-  readonly accounts: AccountStore
-  readonly identities: SqliteIdentities
-  readonly acts: ActLog
-  readonly books: LedgerBooks
-  readonly idempotency: IdempotencyStore
-  readonly responses: ResponseStore
-  readonly requestLog: SqliteRequestLog
-  readonly requests: RequestReader
-  readonly usage: UsageReader
-  readonly signatures: SqliteSignatures
-  readonly retention: Retention
-  readonly path: string
-  /** Writes the head of the hash chain beside the database, if it has moved. */
-  anchor(): void
-  /** Writes what is waiting and closes the file. */
-  close(): Promise<void>
-}
-
 /** Whether a data directory has a database; one that has none gets it when it is opened. */
 export function hasStore(dataDir: string): boolean {
   return existsSync(databasePath(dataDir))
 }
 
 /**
- * Opens or creates the store of a data directory. Throws StoreOpenError with a reason that an operator can act on:
+ * Opens or creates the store of a data directory. Rejects with StoreOpenError with a reason that an operator can act on:
  * a file of a newer version, of another program or damaged, a directory that cannot be written or that another process
  * serves, a SQLite that loses commits.
  */
-export function openStore(dataDir: string, options: StoreOptions): Store {
+export async function openStore(dataDir: string, options: StoreOptions): Promise<Store> {
   const lock = options.serveAs === undefined ? undefined : lockFor(dataDir, options)
   try {
     upgrade(dataDir, options, lock !== undefined)

@@ -12,7 +12,9 @@ import {
   statSync,
 } from 'node:fs'
 import type { Database } from 'bun:sqlite'
-import { databasePath, one, openDatabase, openReader, StoreOpenError } from './sqlite/connection.ts'
+import { databasePath, openDatabase, openReader } from './sqlite/connection.ts'
+import { one } from './sqlite/one.ts'
+import { StoreOpenError } from './store.ts'
 import { applicationId, schemaVersion } from './sqlite/migrate.ts'
 import { isDamage } from './sqlite/outage.ts'
 import { takeServeLock } from './sqlite/serve-lock.ts'

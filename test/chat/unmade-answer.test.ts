@@ -48,7 +48,7 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   ],
 ])('an answer %s', async (_, body, state) => {
   using dir = tempDir()
-  const store = openStore(dir.path, { clock: () => Date.now() })
+  const store = await openStore(dir.path, { clock: () => Date.now() })
   await store.ledger.grant(grantOf('g', usd(10)))
   const rows: RequestLogRow[] = []
   const limits = { totalMs: 1, drainMs: 1, leaseMs: 60_000, holdOutputTokens: 100 }
@@ -69,15 +69,15 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
     signal: new AbortController().signal,
     arrivedAt: performance.now(),
   } as unknown as PaidCall
-  const booking = await Booking.open(gateway, call, [candidateOf('a')], store.ledger.balance('anna'), [
+  const booking = await Booking.open(gateway, call, [candidateOf('a')], await store.ledger.balance('anna'), [
     'purchased',
   ])
   const response = jsonResponse(call, booking, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })
   else expect(await response.catch((error: unknown) => error)).toBeInstanceOf(Error)
-  expect(store.ledger.call('anna', 'call_1')).toMatchObject({ state })
-  expect(store.ledger.balance('anna').lots.map(({ pinned }) => pinned)).toEqual([0n])
+  expect(await store.ledger.call('anna', 'call_1')).toMatchObject({ state })
+  expect((await store.ledger.balance('anna')).lots.map(({ pinned }) => pinned)).toEqual([0n])
   expect(rows).toHaveLength(1)
   expect(gateway.inFlight.size).toBe(0)
   await store.close()

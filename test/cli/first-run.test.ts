@@ -12,20 +12,20 @@ function openedIn(path: string) {
 }
 
 /** By pool: what was granted in the same millisecond, and does not expire, has no order. */
-function lotsOf(store: ReturnType<typeof openedIn>, account: string) {
-  return store.ledger.balance(account).lots.toSorted((a, b) => a.pool.localeCompare(b.pool))
+async function lotsOf(store: Awaited<ReturnType<typeof openedIn>>, account: string) {
+  return (await store.ledger.balance(account)).lots.toSorted((a, b) => a.pool.localeCompare(b.pool))
 }
 
 test('on an empty data directory: an owner, a budget of purchased credit, a key', async () => {
   using dir = tempDir()
-  const store = openedIn(dir.join('data'))
+  const store = await openedIn(dir.join('data'))
   const owner = await firstRun(store, '100', moment)
   expect(owner).toMatchObject({
     email: 'owner@localhost',
     creditUsd: '100',
     key: expect.stringMatching(/^sk-weir-live-/),
   })
-  expect(lotsOf(store, owner!.account)).toMatchObject([
+  expect(await lotsOf(store, owner!.account)).toMatchObject([
     { pool: 'purchased', remaining: usd(100), expiresAt: null },
     { pool: 'welcome', remaining: usd('0.5') },
   ])
@@ -35,8 +35,8 @@ test('on an empty data directory: an owner, a budget of purchased credit, a key'
 
 test('a first run that died before its key continues, and grants once', async () => {
   using dir = tempDir()
-  const store = openedIn(dir.join('data'))
-  const account = store.accounts.createAccount('owner@localhost')
+  const store = await openedIn(dir.join('data'))
+  const account = await store.accounts.createAccount('owner@localhost')
   const dying = {
     ...store,
     accounts: { ...store.accounts, listAccounts: () => [account], listKeys: () => [] },
@@ -57,7 +57,7 @@ test('a first run that died before its key continues, and grants once', async ()
   ).rejects.toThrow('died')
   const owner = await firstRun(store, '5', moment)
   expect(owner?.key).toMatch(/^sk-weir-live-/)
-  expect(lotsOf(store, account.id)).toMatchObject([
+  expect(await lotsOf(store, account.id)).toMatchObject([
     { pool: 'purchased', remaining: usd(5) },
     { pool: 'welcome', remaining: usd('0.5') },
   ])
@@ -66,12 +66,12 @@ test('a first run that died before its key continues, and grants once', async ()
 
 test('an installation that has accounts, or no budget', async () => {
   using dir = tempDir()
-  const store = openedIn(dir.join('a'))
-  store.accounts.createAccount('somebody@example.org')
+  const store = await openedIn(dir.join('a'))
+  await store.accounts.createAccount('somebody@example.org')
   expect(await firstRun(store, '100', moment)).toBeUndefined()
   await store.close()
-  const poor = openedIn(dir.join('b'))
+  const poor = await openedIn(dir.join('b'))
   const owner = await firstRun(poor, '0', moment)
-  expect(poor.ledger.balance(owner!.account).lots).toMatchObject([{ pool: 'welcome' }])
+  expect((await poor.ledger.balance(owner!.account)).lots).toMatchObject([{ pool: 'welcome' }])
   await poor.close()
 })

@@ -19,7 +19,7 @@ beforeAll(async () => {
   home = tempDir('weir-cli-ledger-')
   machine = { cwd: home.path }
   let now = moment - day
-  const store = openStore(join(home.path, 'weir-data'), { clock: () => now })
+  const store = await openStore(join(home.path, 'weir-data'), { clock: () => now })
   await store.ledger.grant(grantOf('g', usd(10)))
   for (const call of ['a', 'b', 'c']) {
     await store.ledger.hold(holdOf(call))

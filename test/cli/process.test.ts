@@ -59,7 +59,7 @@ test.each(['127.0.0.1', '999.1.1.1'])('an address that cannot be listened on, %p
 test('a first run that cannot be written ends, and serves nobody', async () => {
   using home = tempDir()
   const data = home.join('data')
-  const other = openStore(data, { clock: Date.now })
+  const other = await openStore(data, { clock: Date.now })
   const writer = new Database(databasePath(data))
   writer.run('BEGIN IMMEDIATE')
   try {
@@ -90,7 +90,7 @@ test('doctor finds a disk that takes nothing more', async () => {
   using home = tempDir()
   const data = home.join('data')
   // The log that this leaves open is longer than any file may become below.
-  const store = openStore(data, { clock: Date.now })
+  const store = await openStore(data, { clock: Date.now })
   try {
     const command = ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh', ...weirCommand, 'doctor', '--data-dir', data]
     const child = Bun.spawn(command, { cwd: home.path, stdout: 'pipe', stderr: 'pipe' })

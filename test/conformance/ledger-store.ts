@@ -28,27 +28,31 @@ export function ledgerStoreConformance(
     ledger = await harness.open()
   })
   afterEach(async () => {
-    const reports = [ledger.audit(), ...[noon, now].map((at) => ledger.auditDay(startOfDay(at)))]
+    const reports = [
+      await ledger.audit(),
+      await ledger.auditDay(startOfDay(noon)),
+      await ledger.auditDay(startOfDay(now)),
+    ]
     await harness.dispose()
     expect(reports.flatMap(({ checks }) => checks.filter((check) => !check.ok))).toEqual([])
   })
 
-  const free = (account = 'anna') =>
-    ledger.balance(account).lots.reduce((sum, lot) => sum + lot.remaining - lot.pinned, 0n)
+  const free = async (account = 'anna') =>
+    (await ledger.balance(account)).lots.reduce((sum, lot) => sum + lot.remaining - lot.pinned, 0n)
 
   describe(`${name}: holds and settles`, () => {
     test('a hold sets credit aside, the settle charges the cost and returns the rest', async () => {
       await ledger.grant(grantOf('g', usd(10)))
       expect(await ledger.hold(holdOf('c', { want: usd(4) }))).toEqual({ kind: 'held', amount: usd(4) })
-      expect(free()).toBe(usd(6))
+      expect(await free()).toBe(usd(6))
       expect(await ledger.settle(settleOf('c', usd('1.5')))).toEqual({
         kind: 'settled',
         charged: usd('1.5'),
         absorbed: 0n,
         overLimit: false,
       })
-      expect(free()).toBe(usd('8.5'))
-      expect(ledger.totals('anna')).toEqual({ purchased: usd(10), used: usd('1.5') })
+      expect(await free()).toBe(usd('8.5'))
+      expect(await ledger.totals('anna')).toEqual({ purchased: usd(10), used: usd('1.5') })
     })
 
     test('a second settle, a release after it and a stranger are answered without effect', async () => {
@@ -61,7 +65,7 @@ export function ledgerStoreConformance(
       expect(await ledger.settle(settleOf('c', usd(1)))).toEqual({ kind: 'already-ended' })
       const release = { call: 'c', owner: 'here', reason: 'late', attempts: [] }
       expect(await ledger.release(release)).toEqual({ kind: 'already-ended' })
-      expect(free()).toBe(usd(9))
+      expect(await free()).toBe(usd(9))
     })
 
     test('commands that share a commit do not disturb each other, and a hold and its settle may share one', async () => {
@@ -84,7 +88,7 @@ export function ledgerStoreConformance(
         'held',
         expect.objectContaining({ granted: false }),
       ])
-      expect(free()).toBe(0n)
+      expect(await free()).toBe(0n)
     })
 
     test('N calls at once on credit for exactly N holds: N admitted, never N + 1', async () => {
@@ -105,7 +109,7 @@ export function ledgerStoreConformance(
         Array.from({ length: 100 }, (_, n) => (n % 2 ? ledger : other).hold(holdOf(`c${n}`))),
       )
       expect(results.filter((result) => result.kind === 'held')).toHaveLength(40)
-      expect(other.balance('anna')).toEqual(ledger.balance('anna'))
+      expect(other.balance('anna')).toEqual(await ledger.balance('anna'))
     })
 
     test('a call id is used once', async () => {
@@ -114,7 +118,7 @@ export function ledgerStoreConformance(
       await expect(ledger.hold(holdOf('c'))).rejects.toMatchObject({ code: 'idempotency_in_progress' })
       await ledger.settle(settleOf('c', 0n))
       await expect(ledger.hold(holdOf('c'))).rejects.toMatchObject({ code: 'idempotency_conflict' })
-      expect(free()).toBe(usd(10))
+      expect(await free()).toBe(usd(10))
     })
 
     test('an extension takes all or nothing, and its credit comes back', async () => {
@@ -123,9 +127,9 @@ export function ledgerStoreConformance(
       expect(await ledger.extend('c', 'here', usd(2))).toBe(true)
       expect(await ledger.extend('c', 'here', usd(2))).toBe(false)
       expect(await ledger.extend('c', 'zombie', usd(1))).toBe(false)
-      expect(free()).toBe(usd(1))
+      expect(await free()).toBe(usd(1))
       await ledger.release({ call: 'c', owner: 'here', reason: 'unreachable', attempts: [] })
-      expect(free()).toBe(usd(5))
+      expect(await free()).toBe(usd(5))
     })
 
     test('an app call draws on several pools in the order of the rule', async () => {
@@ -136,7 +140,7 @@ export function ledgerStoreConformance(
         holdOf('c', { key: null, funding: ['daily', 'subscription', 'welcome', 'purchased'] }),
       )
       await ledger.settle(settleOf('c', usd('0.9')))
-      expect(ledger.call('anna', 'c')?.drawn.map(({ pool, amount }) => [pool, amount])).toEqual([
+      expect((await ledger.call('anna', 'c'))?.drawn.map(({ pool, amount }) => [pool, amount])).toEqual([
         ['daily', usd('0.2')],
         ['welcome', usd('0.5')],
         ['purchased', usd('0.2')],
@@ -149,7 +153,7 @@ export function ledgerStoreConformance(
       await ledger.hold(holdOf('a', { keyLimit }))
       await ledger.settle(settleOf('a', usd(1)))
       await ledger.hold(holdOf('b', { keyLimit }))
-      expect(ledger.keySpend('key1', keyLimit.windowStart)).toBe(usd(2))
+      expect(await ledger.keySpend('key1', keyLimit.windowStart)).toBe(usd(2))
       expect(await ledger.hold(holdOf('c', { keyLimit, want: usd(5), least: usd('0.5') }))).toEqual({
         kind: 'held',
         amount: usd(1),
@@ -160,8 +164,8 @@ export function ledgerStoreConformance(
       })
       expect(await ledger.extend('b', 'here', usd(1))).toBe(false)
       now += day
-      expect(ledger.keySpend('key1', keyLimit.windowStart + day)).toBe(usd(2))
-      expect(ledger.keySpend('key1', 0)).toBe(usd(3))
+      expect(await ledger.keySpend('key1', keyLimit.windowStart + day)).toBe(usd(2))
+      expect(await ledger.keySpend('key1', 0)).toBe(usd(3))
     })
   })
 
@@ -172,8 +176,8 @@ export function ledgerStoreConformance(
       const served = { ...servedBySim, upstreamId: 'chatcmpl-9' }
       const usage = { ...noUsage, input: 3, cacheRead: 2, toolCalls: { web_search: 1 }, reportedCost: '0.1' }
       await ledger.settle(settleOf('c', 123_456_789_012n, { served, usage }))
-      const record = ledger.call('anna', 'chatcmpl-9')
-      expect(record).toEqual(ledger.call('anna', 'c'))
+      const record = await ledger.call('anna', 'chatcmpl-9')
+      expect(record).toEqual(await ledger.call('anna', 'c'))
       expect(record).toMatchObject({
         state: 'settled',
         cost: 123_456_789_012n,
@@ -184,16 +188,21 @@ export function ledgerStoreConformance(
       expect(record?.lines).toEqual([
         { item: 'output', quantity: 1, rate: 123_456_789_012n, amount: 123_456_789_012n },
       ])
-      expect(ledger.call('berta', 'c')).toBeUndefined()
-      expect(ledger.call('berta', 'chatcmpl-9')).toBeUndefined()
+      expect(await ledger.call('berta', 'c')).toBeUndefined()
+      expect(await ledger.call('berta', 'chatcmpl-9')).toBeUndefined()
     })
 
     test('an open and a voided call tell their state', async () => {
       await ledger.grant(grantOf('g', usd(10)))
       await ledger.hold(holdOf('c'))
-      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'open', hold: usd(1), ending: null, drawn: [] })
+      expect(await ledger.call('anna', 'c')).toMatchObject({
+        state: 'open',
+        hold: usd(1),
+        ending: null,
+        drawn: [],
+      })
       await ledger.release({ call: 'c', owner: 'here', reason: 'upstream_error', attempts: [] })
-      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'voided', cost: 0n, endedAt: noon })
+      expect(await ledger.call('anna', 'c')).toMatchObject({ state: 'voided', cost: 0n, endedAt: noon })
     })
   })
 
@@ -211,7 +220,7 @@ export function ledgerStoreConformance(
           code: 'idempotency_conflict',
         })
       }
-      expect(free()).toBe(usd(10))
+      expect(await free()).toBe(usd(10))
     })
 
     test('credit is gone when its time is over; what a call had pinned may still be spent', async () => {
@@ -222,16 +231,18 @@ export function ledgerStoreConformance(
       expect(await ledger.hold(holdOf('d', hold))).toMatchObject({ kind: 'refused', reason: 'insufficient' })
       expect(await ledger.expire(now)).toBe(1)
       expect(await ledger.expire(now)).toBe(0)
-      expect(ledger.balance('anna').lots).toMatchObject([{ remaining: usd('0.1'), pinned: usd('0.1') }])
+      expect((await ledger.balance('anna')).lots).toMatchObject([
+        { remaining: usd('0.1'), pinned: usd('0.1') },
+      ])
       expect(await ledger.settle(settleOf('c', usd('0.04')))).toMatchObject({ charged: usd('0.04') })
-      expect(ledger.balance('anna').lots).toEqual([])
+      expect((await ledger.balance('anna')).lots).toEqual([])
       expect(await ledger.expire(now)).toBe(1)
     })
 
     test('a clock that goes back grants no second allowance', async () => {
       const tomorrow = await ledger.grant(allowanceGrant('anna', now + day))
       expect(await ledger.grant(allowanceGrant('anna', now))).toEqual({ lot: tomorrow.lot, granted: false })
-      expect(free()).toBe(usd('0.2'))
+      expect(await free()).toBe(usd('0.2'))
     })
 
     test('a refund takes the unspent rest of its lot, the remainder is debt that the next top-up repays', async () => {
@@ -241,11 +252,11 @@ export function ledgerStoreConformance(
       const refund = { id: 'refund_1', account: 'anna', lot, amount: usd(10) }
       expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: true })
       expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: false })
-      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
       await ledger.grant(grantOf('pay_2', usd(1)))
-      expect(ledger.balance('anna')).toMatchObject({ debt: usd(3), lots: [] })
+      expect(await ledger.balance('anna')).toMatchObject({ debt: usd(3), lots: [] })
       await ledger.grant(grantOf('pay_3', usd(7)))
-      expect(ledger.balance('anna')).toMatchObject({
+      expect(await ledger.balance('anna')).toMatchObject({
         debt: 0n,
         lots: [{ granted: usd(7), remaining: usd(4) }],
       })
@@ -262,13 +273,13 @@ export function ledgerStoreConformance(
         available: 0n,
       })
       await ledger.settle(settleOf('c', 40_000_000n))
-      expect(ledger.balance('anna')).toMatchObject({ debt: 40_000_000n, lots: [] })
+      expect(await ledger.balance('anna')).toMatchObject({ debt: 40_000_000n, lots: [] })
       expect(await ledger.hold(holdOf('e', { want: 1n, least: 1n }))).toMatchObject({ kind: 'refused' })
-      expect(ledger.call('anna', 'c')).toMatchObject({
+      expect(await ledger.call('anna', 'c')).toMatchObject({
         charged: 40_000_000n,
         drawn: [{ lot, amount: 40_000_000n }],
       })
-      expect(ledger.audit().checks.filter((check) => !check.ok)).toEqual([])
+      expect((await ledger.audit()).checks.filter((check) => !check.ok)).toEqual([])
     })
 
     test('a debt is repaid by a released hold, by a recovered call and by the free credit of another payment', async () => {
@@ -277,19 +288,19 @@ export function ledgerStoreConformance(
       await ledger.hold(holdOf('spent', { want: usd(1) }))
       await ledger.settle(settleOf('spent', usd(1)))
       await ledger.refund({ id: 'r', account: 'anna', lot, amount: usd(3) })
-      expect(ledger.balance('anna').debt).toBe(usd(3))
+      expect((await ledger.balance('anna')).debt).toBe(usd(3))
       await ledger.release({ call: 'released', owner: 'here', reason: 'unreachable', attempts: [] })
-      expect(ledger.balance('anna').debt).toBe(usd(2))
+      expect((await ledger.balance('anna')).debt).toBe(usd(2))
       await ledger.recover(noon + minute)
-      expect(ledger.balance('anna')).toMatchObject({ debt: usd(1), lots: [] })
+      expect(await ledger.balance('anna')).toMatchObject({ debt: usd(1), lots: [] })
       await ledger.grant(grantOf('pay_2', usd(5)))
       const third = await ledger.grant(grantOf('pay_3', usd(2)))
-      expect(ledger.balance('anna')).toMatchObject({ debt: 0n })
+      expect(await ledger.balance('anna')).toMatchObject({ debt: 0n })
       await ledger.hold(holdOf('other', { want: usd(4) }))
       await ledger.refund({ id: 's', account: 'anna', lot: third.lot, amount: usd(2) })
       await ledger.settle(settleOf('other', usd(4)))
-      expect(ledger.balance('anna')).toMatchObject({ debt: 0n, lots: [] })
-      expect(ledger.audit().checks.filter((check) => !check.ok)).toEqual([])
+      expect(await ledger.balance('anna')).toMatchObject({ debt: 0n, lots: [] })
+      expect((await ledger.audit()).checks.filter((check) => !check.ok)).toEqual([])
     })
 
     test('refunds that share a commit take what there is once', async () => {
@@ -301,7 +312,7 @@ export function ledgerStoreConformance(
         { taken: usd(5), debt: 0n, refunded: true },
         { taken: usd(1), debt: usd(4), refunded: true },
       ])
-      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
     })
 
     test('a payment is taken back once, whatever the ids of its refunds', async () => {
@@ -312,7 +323,7 @@ export function ledgerStoreConformance(
       const [rest, again] = await Promise.allSettled([refund('rest', 3), refund('again', 3)])
       expect(rest).toMatchObject({ status: 'fulfilled', value: { taken: usd(3), debt: 0n } })
       expect(again).toMatchObject({ status: 'rejected', reason: { code: 'invalid_request' } })
-      expect(ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: 0n })
+      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: 0n })
       // What was refunded still answers for its id.
       expect(await refund('part', 7)).toMatchObject({ taken: usd(7), refunded: false })
     })
@@ -331,7 +342,7 @@ export function ledgerStoreConformance(
       await ledger.refund(refund)
       const adjust = { id: 'a', account: 'anna', pool: 'purchased', amount: -usd(1) } as const
       await ledger.adjust(adjust)
-      const before = ledger.balance('anna')
+      const before = await ledger.balance('anna')
       for (const again of [
         () => ledger.refund({ ...refund, amount: usd(3) }),
         () => ledger.refund({ ...refund, lot: other.lot }),
@@ -343,7 +354,7 @@ export function ledgerStoreConformance(
         () => ledger.adjust({ ...adjust, account: 'berta' }),
       ])
         await expect(again()).rejects.toMatchObject({ code: 'idempotency_conflict' })
-      expect(ledger.balance('anna')).toEqual(before)
+      expect(await ledger.balance('anna')).toEqual(before)
     })
 
     test('a correction happens once and never takes what calls have set aside', async () => {
@@ -354,12 +365,7 @@ export function ledgerStoreConformance(
       expect(await ledger.adjust(adjust)).toEqual({ adjusted: false })
       await expect(ledger.adjust({ ...adjust, id: 'a2' })).rejects.toMatchObject({ code: 'invalid_request' })
       await ledger.adjust({ id: 'a3', account: 'anna', pool: 'welcome', amount: usd(1) })
-      expect(
-        ledger
-          .balance('anna')
-          .lots.map((lot) => [lot.pool, lot.remaining])
-          .toSorted(),
-      ).toEqual([
+      expect((await ledger.balance('anna')).lots.map((lot) => [lot.pool, lot.remaining]).toSorted()).toEqual([
         ['purchased', usd(2)],
         ['welcome', usd(1)],
       ])
@@ -372,8 +378,8 @@ export function ledgerStoreConformance(
       await ledger.hold(holdOf('c'))
       expect(await ledger.recover(noon)).toBe(0)
       expect(await ledger.recover(noon + minute)).toBe(1)
-      expect(ledger.call('anna', 'c')).toMatchObject({ state: 'voided' })
-      expect(free()).toBe(usd(10))
+      expect(await ledger.call('anna', 'c')).toMatchObject({ state: 'voided' })
+      expect(await free()).toBe(usd(10))
     })
 
     test('an owner that shows a sign of life in the last moment keeps its call', async () => {
@@ -402,14 +408,14 @@ export function ledgerStoreConformance(
       expect(await other.recover(noon + 2 * minute)).toBe(1)
       expect(await ledger.settle(settleOf('c', usd(1)))).toEqual({ kind: 'already-ended' })
       await ledger.checkpoint({ call: 'c', owner: 'here', usage, cost: usd(1), leaseUntil: noon + day })
-      expect(ledger.call('anna', 'c')).toMatchObject({
+      expect(await ledger.call('anna', 'c')).toMatchObject({
         state: 'settled',
         ending: 'recovered',
         estimated: true,
         charged: usd('0.3'),
         usage,
       })
-      expect(free()).toBe(usd('9.7'))
+      expect(await free()).toBe(usd('9.7'))
     })
   })
 }

@@ -12,10 +12,10 @@ const opened: Store[] = []
 const dirs: TempDir[] = []
 let now = noon
 
-function open(options: Partial<StoreOptions> = {}): { store: Store; allowances: Allowances } {
+async function open(options: Partial<StoreOptions> = {}): Promise<{ store: Store; allowances: Allowances }> {
   const dir = tempDir('weir-allowance-')
   dirs.push(dir)
-  const store = openStore(dir.path, { clock: () => now, ...options })
+  const store = await openStore(dir.path, { clock: () => now, ...options })
   opened.push(store)
   return { store, allowances: new Allowances(store.ledger, () => now) }
 }
@@ -23,51 +23,52 @@ function open(options: Partial<StoreOptions> = {}): { store: Store; allowances: 
 afterEach(async () => {
   now = noon
   for (const store of opened.splice(0)) {
-    const { checks } = store.ledger.audit()
+    const { checks } = await store.ledger.audit()
     await store.close()
     expect(checks.filter(({ ok }) => !ok)).toEqual([])
   }
   for (const dir of dirs.splice(0)) dir.remove()
 })
 
-const daily = (store: Store) => store.ledger.balance('anna').lots.filter(({ pool }) => pool === 'daily')
+const daily = async (store: Store) =>
+  (await store.ledger.balance('anna')).lots.filter(({ pool }) => pool === 'daily')
 
 describe('the daily allowance', () => {
   test('is 0.20 USD until the next UTC midnight', async () => {
-    const { store, allowances } = open()
+    const { store, allowances } = await open()
     await allowances.ensure('anna')
-    expect(daily(store)).toMatchObject([{ remaining: usd('0.2'), expiresAt: Date.UTC(2026, 10, 22) }])
+    expect(await daily(store)).toMatchObject([{ remaining: usd('0.2'), expiresAt: Date.UTC(2026, 10, 22) }])
     now = Date.UTC(2026, 10, 22) - 1
-    expect(daily(store)).toHaveLength(1)
+    expect(await daily(store)).toHaveLength(1)
     now = Date.UTC(2026, 10, 22)
-    expect(daily(store)).toEqual([])
+    expect(await daily(store)).toEqual([])
   })
 
   test('64 first visits at once are granted one, also by a second process', async () => {
-    const { store, allowances } = open()
+    const { store, allowances } = await open()
     const others = new Allowances(store.ledger, () => now)
     await Promise.all(Array.from({ length: 64 }, (_, at) => (at % 2 ? allowances : others).ensure('anna')))
-    expect(daily(store)).toMatchObject([{ remaining: usd('0.2') }])
-    expect(store.ledger.audit().journalEntries).toBe(2)
+    expect(await daily(store)).toMatchObject([{ remaining: usd('0.2') }])
+    expect((await store.ledger.audit()).journalEntries).toBe(2)
   })
 
   test('a new day brings a new one, and a clock that goes back none', async () => {
     // Further back than it goes here, nothing would be admitted at all.
-    const { store, allowances } = open({ clockBackMs: 7 * day })
+    const { store, allowances } = await open({ clockBackMs: 7 * day })
     await allowances.ensure('anna')
     now = noon + day
     await allowances.ensure('anna')
-    expect(daily(store)).toMatchObject([{ remaining: usd('0.2'), grantedAt: noon + day }])
+    expect(await daily(store)).toMatchObject([{ remaining: usd('0.2'), grantedAt: noon + day }])
     now = noon
     await allowances.ensure('anna')
     await new Allowances(store.ledger, () => now).ensure('anna')
     now = noon - 3 * day
     await allowances.ensure('anna')
-    expect(store.ledger.audit().journalEntries).toBe(4)
+    expect((await store.ledger.audit()).journalEntries).toBe(4)
   })
 
   test('what a call pinned before midnight may still be charged after it, and no more', async () => {
-    const { store, allowances } = open()
+    const { store, allowances } = await open()
     await allowances.ensure('anna')
     now = Date.UTC(2026, 10, 22) - 1
     const funding = fundingOf('app', true)
@@ -80,6 +81,6 @@ describe('the daily allowance', () => {
       overLimit: false,
     })
     expect(await store.ledger.expire(now)).toBe(1)
-    expect(daily(store)).toEqual([])
+    expect(await daily(store)).toEqual([])
   })
 })

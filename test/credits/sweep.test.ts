@@ -14,7 +14,7 @@ const never = 2 ** 30
 test('one round ends abandoned calls, books expired credit and forgets old keys; the next finds nothing', async () => {
   using dir = tempDir('weir-sweep-')
   let now = noon
-  const store = openStore(dir.path, { clock: () => now })
+  const store = await openStore(dir.path, { clock: () => now })
   const { ledger, idempotency } = store
   await ledger.grant(grantOf('stays', usd(1)))
   await ledger.grant(grantOf('lapses', usd(1), { pool: 'subscription', expiresAt: noon + minute }))
@@ -36,8 +36,8 @@ test('one round ends abandoned calls, books expired credit and forgets old keys;
   expect(same).toBe(first)
   expect(await sweep.run()).toEqual({ recovered: 0, expired: 0, forgotten: 0 })
   sweep.stop()
-  expect(ledger.balance('anna').lots).toMatchObject([{ remaining: usd(1), pinned: 0n }])
-  expect(ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+  expect((await ledger.balance('anna')).lots).toMatchObject([{ remaining: usd(1), pinned: 0n }])
+  expect((await ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
   await store.close()
 })
 

@@ -9,7 +9,7 @@ import { seeded } from './random.ts'
 
 const [dataDir, name, what, amount] = process.argv.slice(2) as [string, string, 'spend' | 'work', string]
 const lanes = 16
-const store = openStore(dataDir, { clock: Date.now })
+const store = await openStore(dataDir, { clock: Date.now })
 const { ledger } = store
 
 async function spend(tries: number): Promise<number> {

@@ -35,14 +35,14 @@ export async function overspend(
   tries: number,
 ): Promise<{ admitted: number; pinned: bigint; ok: boolean }> {
   using dir = tempDir('weir-overspend-')
-  const store = openStore(dir.path, { clock: Date.now })
+  const store = await openStore(dir.path, { clock: Date.now })
   await store.ledger.grant(grantOf('g', usd(holds)))
   const children = Array.from({ length: processes }, (_, n) =>
     start(dir.path, `p${n}`, 'spend', tries / processes),
   )
   const admitted = await Promise.all(children.map(figureOf))
-  const pinned = store.ledger.balance('anna').lots.reduce((sum, lot) => sum + lot.pinned, 0n)
-  const { ok } = store.ledger.audit()
+  const pinned = (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.pinned, 0n)
+  const { ok } = await store.ledger.audit()
   await store.close()
   return { admitted: admitted.reduce((sum, count) => sum + count, 0), pinned, ok }
 }
@@ -64,7 +64,7 @@ export async function conservation(
   ms: number,
 ): Promise<{ reads: number; wrong: unknown[]; commands: number; ok: boolean }> {
   using dir = tempDir('weir-conservation-')
-  const store = openStore(dir.path, { clock: Date.now })
+  const store = await openStore(dir.path, { clock: Date.now })
   for (const account of ['anna', 'berta', 'carla']) {
     await store.ledger.grant(grantOf(`start-${account}`, usd(50), { account }))
   }
@@ -84,7 +84,7 @@ export async function conservation(
   }
   const commands = (await finished).reduce((sum, count) => sum + count, 0)
   reader.close()
-  const { ok } = store.ledger.audit()
+  const { ok } = await store.ledger.audit()
   await store.close()
   return { reads, wrong, commands, ok }
 }

@@ -23,8 +23,8 @@ let dir: TempDir
 let notices: string[] = []
 let logged: number[] = []
 
-function open(serveAs?: string, dataDir = dir.join('data')): Store {
-  const store = openStore(dataDir, {
+async function open(serveAs?: string, dataDir = dir.join('data')): Promise<Store> {
+  const store = await openStore(dataDir, {
     clock: () => noon,
     notice: (message, facts) => void notices.push(`${message}: ${JSON.stringify(facts)}`),
     anchored: ({ transaction }) => void logged.push(transaction),
@@ -51,8 +51,8 @@ afterEach(async () => {
 
 const file = (name: string) => dir.join('data', name)
 const anchors = () => readAnchors(file('ledger.anchors'))
-const broken = (store: Store) =>
-  store.ledger.audit().checks.flatMap(({ ok, name, detail }) => (ok ? [] : [`${name}: ${detail}`]))
+const broken = async (store: Store) =>
+  (await store.ledger.audit()).checks.flatMap(({ ok, name, detail }) => (ok ? [] : [`${name}: ${detail}`]))
 const anchored = 'the history is the one that was anchored outside the database'
 
 async function charge({ ledger }: Store, call: string, cost = usd(1)): Promise<void> {
@@ -62,7 +62,7 @@ async function charge({ ledger }: Store, call: string, cost = usd(1)): Promise<v
 
 /** A server that has charged `a`, then is killed after charging `b`; its write-ahead log is thrown away. */
 async function cutShort(): Promise<void> {
-  const store = open('server')
+  const store = await open('server')
   await store.ledger.grant(grantOf('g', usd(10)))
   await charge(store, 'a')
   const outsider = new Database(file('weir.db'))
@@ -79,19 +79,19 @@ async function cutShort(): Promise<void> {
 
 describe('the head of the chain', () => {
   test('is anchored by the sweep and at the end of a process, once, readable by its owner alone, and logged', async () => {
-    const server = open('server')
+    const server = await open('server')
     await server.ledger.grant(grantOf('g', usd(10)))
     expect(anchors()).toEqual([])
     server.anchor()
     server.anchor()
     await charge(server, 'a')
-    const command = open()
+    const command = await open()
     await command.ledger.grant(grantOf('h', usd(1)))
     await close(command)
-    const reader = open()
-    reader.ledger.balance('anna')
+    const reader = await open()
+    await reader.ledger.balance('anna')
     await close(reader)
-    const { headHash } = server.ledger.audit()
+    const { headHash } = await server.ledger.audit()
     await charge(server, 'b')
     await close(server)
     const at = new Date(noon).toISOString()
@@ -99,7 +99,7 @@ describe('the head of the chain', () => {
     expect(anchors()[1]!.hash).toBe(headHash)
     expect(logged).toEqual([1, 3, 4])
     expect(statSync(file('ledger.anchors')).mode & 0o777).toBe(0o600)
-    await close(open('next'))
+    await close(await open('next'))
     expect(anchors()).toHaveLength(4)
   })
 
@@ -118,7 +118,7 @@ describe('the head of the chain', () => {
   })
 
   test('is kept in a file that does not grow for ever, from which no replacement is lost', async () => {
-    await close(open('server'))
+    await close(await open('server'))
     const line = (tx: number, kind: string) =>
       `${JSON.stringify({ at: 'then', kind, tx, hash: '0'.repeat(64) })}\n`
     writeFileSync(dir.join('anchors'), line(1, 'restored') + line(2, 'head').repeat(50_000))
@@ -137,41 +137,41 @@ describe('the head of the chain', () => {
   })
 
   test('a line that was cut off, or that cannot be written, stops nothing', async () => {
-    const server = open('server')
+    const server = await open('server')
     await server.ledger.grant(grantOf('g', usd(10)))
     server.anchor()
     appendFileSync(file('ledger.anchors'), '{"at":"2026-1')
-    expect(broken(server)).toEqual([])
+    expect(await broken(server)).toEqual([])
     await close(server)
     rmSync(file('ledger.anchors'))
-    const next = open('next')
+    const next = await open('next')
     await charge(next, 'a')
-    expect(broken(next)).toEqual([])
+    expect(await broken(next)).toEqual([])
   })
 })
 
 describe('a history that was cut short', () => {
   test('is found by the audit, told at the start, and stays found whatever is booked after it', async () => {
     await cutShort()
-    const store = open('next')
+    const store = await open('next')
     const missing = `transaction 4, which was the last one at ${new Date(noon).toISOString()}, is not in the journal`
-    expect(broken(store)).toEqual([`${anchored}: ${missing}`])
+    expect(await broken(store)).toEqual([`${anchored}: ${missing}`])
     expect(notices).toEqual([expect.stringContaining(missing)])
     for (const call of ['d', 'e', 'f', 'g']) await charge(store, call, usd('0.5'))
     store.anchor()
-    expect(broken(store)).toEqual([
+    expect(await broken(store)).toEqual([
       `${anchored}: ${missing.replace('not in the journal', 'another one now')}`,
     ])
-    expect(store.ledger.audit().replaced).toEqual([])
+    expect((await store.ledger.audit()).replaced).toEqual([])
   })
 
   test('is accepted with a reason, which the audit tells from then on; what comes after is guarded again', async () => {
     await cutShort()
     expect(acceptHistory(dir.join('data'), 'the disk was lost', noon + 5)).toContain('transaction 4')
     expect(acceptHistory(dir.join('data'), 'again', noon + 6)).toBeNull()
-    const store = open('next')
+    const store = await open('next')
     expect(notices).toEqual([])
-    expect(store.ledger.audit()).toMatchObject({
+    expect(await store.ledger.audit()).toMatchObject({
       ok: true,
       replaced: [
         { at: new Date(noon + 5).toISOString(), kind: 'accepted', tx: 2, note: 'the disk was lost' },
@@ -180,22 +180,22 @@ describe('a history that was cut short', () => {
     await charge(store, 'd')
     await close(store)
     copyFileSync(dir.join('older.db'), file('weir.db'))
-    expect(broken(open())).toEqual([expect.stringContaining('transaction 3')])
+    expect(await broken(await open())).toEqual([expect.stringContaining('transaction 3')])
   })
 
   test('by a restore is no alarm: the restore says so itself', async () => {
-    const store = open('server')
+    const store = await open('server')
     await store.ledger.grant(grantOf('g', usd(10)))
     await charge(store, 'a')
     backUp(dir.join('data'), dir.join('monday.db'))
     await charge(store, 'b')
     await close(store)
     restore(dir.join('monday.db'), dir.join('data'), { existing: 'replace', now: noon + 7 })
-    const restored = open('next')
+    const restored = await open('next')
     expect(notices).toEqual([])
     await charge(restored, 'c')
     restored.anchor()
-    expect(restored.ledger.audit()).toMatchObject({
+    expect(await restored.ledger.audit()).toMatchObject({
       ok: true,
       replaced: [{ kind: 'restored', tx: 2, note: 'monday.db' }],
     })
@@ -207,19 +207,19 @@ describe('a history that was cut short', () => {
     ['gone', () => rmSync(file('weir.db'))],
     ['empty', () => writeFileSync(file('weir.db'), '')],
   ])('to nothing: a database that is %s is not begun anew in silence', async (_, spoil) => {
-    const store = open('server')
+    const store = await open('server')
     await store.ledger.grant(grantOf('g', usd(10)))
     backUp(dir.join('data'), dir.join('backup'))
     await close(store)
     spoil()
     for (const serveAs of ['next', undefined]) {
-      expect(() => open(serveAs)).toThrow(StoreOpenError)
-      expect(() => open(serveAs)).toThrow('had 1 transactions')
-      expect(() => open(serveAs)).toThrow('to begin anew, move that file away')
-      expect(() => open(serveAs)).toThrow(`weir restore FILE --force --data-dir ${dir.join('data')}`)
+      await expect(open(serveAs)).rejects.toThrow(StoreOpenError)
+      await expect(open(serveAs)).rejects.toThrow('had 1 transactions')
+      await expect(open(serveAs)).rejects.toThrow('to begin anew, move that file away')
+      await expect(open(serveAs)).rejects.toThrow(`weir restore FILE --force --data-dir ${dir.join('data')}`)
     }
     expect(existsSync(file('weir.db')) ? readFileSync(file('weir.db')).length : 0).toBe(0)
     restore(dir.join('backup'), dir.join('data'), { existing: 'replace', now: noon })
-    expect(broken(open('next'))).toEqual([])
+    expect(await broken(await open('next'))).toEqual([])
   })
 })

@@ -16,10 +16,10 @@ let now: number
 
 const today = noon - day / 2
 
-beforeEach(() => {
+beforeEach(async () => {
   dir = tempDir('weir-audit-day-')
   now = noon
-  store = openStore(dir.path, { clock: () => now, clockBackMs: 2 * day })
+  store = await openStore(dir.path, { clock: () => now, clockBackMs: 2 * day })
 })
 afterEach(async () => {
   await store.close()
@@ -59,14 +59,16 @@ function outsider(act: (database: Database) => void): void {
   }
 }
 
-const broken = (at: number) => store.ledger.auditDay(at).checks.filter((check) => !check.ok)
-const brokenInAll = () => store.ledger.audit().checks.filter((check) => !check.ok)
+const broken = async (at: number) => (await store.ledger.auditDay(at)).checks.filter((check) => !check.ok)
+const brokenInAll = async () => (await store.ledger.audit()).checks.filter((check) => !check.ok)
 
 describe('the audit of a day', () => {
   test('covers what was booked from midnight to midnight, and says so', async () => {
     await threeDays()
-    const whole = store.ledger.audit()
-    const [before, report, after] = [today - day, today, today + day].map((at) => store.ledger.auditDay(at))
+    const whole = await store.ledger.audit()
+    const [before, report, after] = await Promise.all(
+      [today - day, today, today + day].map((at) => store.ledger.auditDay(at)),
+    )
     expect(report).toMatchObject({ ok: true, journalEntries: 6, calls: 4 })
     expect(report!.journal).toMatchObject({ firstTransaction: 4, lastTransaction: 6 })
     expect(report!.checks.filter(({ ok }) => !ok)).toEqual([])
@@ -80,15 +82,15 @@ describe('the audit of a day', () => {
 
   test('checks every promise of the whole audit or says that it has not', async () => {
     await threeDays()
-    const { checks, notChecked } = store.ledger.auditDay(today)
+    const { checks, notChecked } = await store.ledger.auditDay(today)
     const told = [...checks.map(({ name }) => name), ...notChecked]
-    expect(store.ledger.audit().checks.filter(({ name }) => !told.includes(name))).toEqual([])
+    expect((await store.ledger.audit()).checks.filter(({ name }) => !told.includes(name))).toEqual([])
     expect(notChecked).toContain('the hash chain before and after the day')
   })
 
   test('a day on which nothing was booked is sound and empty', async () => {
     await threeDays()
-    expect(store.ledger.auditDay(today - 2 * day)).toMatchObject({
+    expect(await store.ledger.auditDay(today - 2 * day)).toMatchObject({
       ok: true,
       journalEntries: 0,
       calls: 0,
@@ -100,17 +102,16 @@ describe('the audit of a day', () => {
     now = noon
     await store.ledger.grant(grantOf('g', usd(10)))
     await voidCall('v', noon + day)
-    expect(store.ledger.auditDay(today + day)).toMatchObject({ ok: true, calls: 1, journal: null })
+    expect(await store.ledger.auditDay(today + day)).toMatchObject({ ok: true, calls: 1, journal: null })
     outsider((database) => forge(database, "UPDATE call SET settle_tx = 1 WHERE id = 'v'"))
-    expect(broken(today + day)).toMatchObject([{ detail: 'call v' }])
+    expect(await broken(today + day)).toMatchObject([{ detail: 'call v' }])
   })
 
   test('reads while another process holds the lock to write', async () => {
     await threeDays()
-    outsider((database) => {
-      database.run('BEGIN IMMEDIATE')
-      expect(store.ledger.auditDay(today).ok).toBe(true)
-    })
+    using database = new Database(dir.join('weir.db'))
+    database.run('BEGIN IMMEDIATE')
+    expect((await store.ledger.auditDay(today)).ok).toBe(true)
   })
 
   test.each([20, 60 * 26])(
@@ -122,7 +123,9 @@ describe('the audit of a day', () => {
       for (let n = 0; n < 2 * half; n++) {
         await charge(`c${n}`, today + day + (n - half) * 30 * minute - (n >= half ? back * minute : 0))
       }
-      const ended = Array.from({ length: 5 }, (_, at) => store.ledger.auditDay(today + (at - 1) * day))
+      const ended = await Promise.all(
+        Array.from({ length: 5 }, (_, at) => store.ledger.auditDay(today + (at - 1) * day)),
+      )
       expect(ended.flatMap(({ checks }) => checks.filter(({ ok }) => !ok))).toEqual([])
       expect(ended.reduce((sum, { calls }) => sum + calls, 0)).toBe(2 * half)
     },
@@ -137,7 +140,7 @@ describe('a forged day', () => {
       const target = { tx: 5, call: 'b' }
       outsider((database) => forge(database, sql(target)))
       const { name, detail } = (foundOnDay ?? found)(target)
-      expect(broken(today)).toContainEqual({ name, ok: false, detail })
+      expect(await broken(today)).toContainEqual({ name, ok: false, detail })
     },
   )
 
@@ -147,10 +150,10 @@ describe('a forged day', () => {
       await threeDays()
       const target = { tx: 2, call: 'x' }
       outsider((database) => forge(database, sql(target)))
-      expect(broken(today)).toEqual([])
-      expect(broken(today - day)).not.toEqual([])
+      expect(await broken(today)).toEqual([])
+      expect(await broken(today - day)).not.toEqual([])
       const { name, detail } = found(target)
-      expect(brokenInAll()).toContainEqual({ name, ok: false, detail })
+      expect(await brokenInAll()).toContainEqual({ name, ok: false, detail })
     },
   )
 
@@ -163,13 +166,13 @@ describe('a forged day', () => {
   ])('%s is found by the chain', async (_what, sql, detail) => {
     await threeDays()
     outsider((database) => forge(database, sql))
-    expect(broken(today)[0]).toEqual({ name: 'the hash chain verifies', ok: false, detail })
+    expect((await broken(today))[0]).toEqual({ name: 'the hash chain verifies', ok: false, detail })
   })
 
   test('an entry that was moved into another day is found by the audit of that day', async () => {
     await threeDays()
     outsider((database) => forge(database, `UPDATE journal SET at = ${today - 1} WHERE tx = 4`))
-    expect(broken(today - day)).toContainEqual({
+    expect(await broken(today - day)).toContainEqual({
       name: 'the hash chain verifies',
       ok: false,
       detail: 'transaction 4 leg 0',
@@ -192,7 +195,7 @@ describe('a forged day', () => {
         head = hash
       }
     })
-    expect(broken(today)).toContainEqual({
+    expect(await broken(today)).toContainEqual({
       name: 'the hash chain verifies',
       ok: false,
       detail: 'transaction 7 leg 0',
@@ -215,7 +218,7 @@ describe('a forged day', () => {
       database.run('CREATE INDEX call_settle_tx ON call (settle_tx) WHERE settle_tx IS NOT NULL')
       forge(database, sql)
     })
-    expect(broken(today)).toContainEqual(expect.objectContaining({ detail }))
+    expect(await broken(today)).toContainEqual(expect.objectContaining({ detail }))
   })
 
   test('an allowance that is not the day’s is found', async () => {
@@ -225,8 +228,8 @@ describe('a forged day', () => {
       pool: 'daily',
       expiresAt: today + day,
     })
-    expect(broken(today)).toEqual([])
+    expect(await broken(today)).toEqual([])
     outsider((database) => forge(database, "UPDATE lot SET source = 'daily:anna:2026-11-20'"))
-    expect(broken(today)).toMatchObject([{ detail: `lot ${lot}` }])
+    expect(await broken(today)).toMatchObject([{ detail: `lot ${lot}` }])
   })
 })

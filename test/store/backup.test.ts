@@ -21,8 +21,8 @@ function fresh(): TempDir {
   return dir
 }
 
-function open(dataDir: string, serveAs?: string): Store {
-  const store = openStore(dataDir, { clock: () => noon, ...(serveAs === undefined ? {} : { serveAs }) })
+async function open(dataDir: string, serveAs?: string): Promise<Store> {
+  const store = await openStore(dataDir, { clock: () => noon, ...(serveAs === undefined ? {} : { serveAs }) })
   opened.push(store)
   return store
 }
@@ -41,7 +41,7 @@ afterEach(async () => {
 async function backedUp(): Promise<{ dir: TempDir; dataDir: string; file: string; head: string }> {
   const dir = fresh()
   const dataDir = dir.join('data')
-  const store = open(dataDir)
+  const store = await open(dataDir)
   await store.ledger.grant(grantOf('g', usd(10)))
   await store.ledger.hold(holdOf('c'))
   await store.ledger.settle(settleOf('c', usd('0.5')))
@@ -69,7 +69,7 @@ const filesIn = (folder: string) =>
 describe('a backup', () => {
   test('beside a writing server is one moment that holds, and grows no less than the calls before it', async () => {
     const dir = fresh()
-    const store = open(dir.join('data'), 'server')
+    const store = await open(dir.join('data'), 'server')
     const { ledger } = store
     await ledger.grant(grantOf('g', usd(1000)))
     const progress = { calls: 0, done: false }
@@ -113,7 +113,7 @@ describe('a backup', () => {
     expect(existsSync(dir.join('nowhere'))).toBe(false)
   })
 
-  test('of an older schema stays of it, proven all the same, and the original is not migrated', () => {
+  test('of an older schema stays of it, proven all the same, and the original is not migrated', async () => {
     const dir = fresh()
     mkdirSync(dir.join('old'))
     const fixture = readFileSync(join(import.meta.dir, '../fixtures/schema/1.db.gz'))
@@ -125,7 +125,8 @@ describe('a backup', () => {
     expect(
       restore(dir.join('old.backup'), dir.join('new'), { existing: 'keep', now: noon }).broken,
     ).toBeNull()
-    expect(open(dir.join('new')).accounts.findAccount('anna@example.org')).toBeDefined()
+    const restored = await open(dir.join('new'))
+    expect(await restored.accounts.findAccount('anna@example.org')).toBeDefined()
   })
 
   test('of a forged ledger is written, and says so', async () => {
@@ -150,25 +151,25 @@ describe('a restore', () => {
     const { dir, file, head } = await backedUp()
     const report = restore(file, dir.join('new'), keep)
     expect(report).toMatchObject({ headHash: head, broken: null, movedAside: null })
-    const { ledger } = open(dir.join('new'))
-    expect(ledger.audit().headHash).toBe(head)
-    expect(ledger.balance('anna').lots).toMatchObject([{ remaining: usd('9.5') }])
-    expect(ledger.call('anna', 'c')?.charged).toBe(usd('0.5'))
+    const { ledger } = await open(dir.join('new'))
+    expect((await ledger.audit()).headHash).toBe(head)
+    expect((await ledger.balance('anna')).lots).toMatchObject([{ remaining: usd('9.5') }])
+    expect((await ledger.call('anna', 'c'))?.charged).toBe(usd('0.5'))
     await ledger.grant(grantOf('h', usd(1)))
-    expect(ledger.audit().ok).toBe(true)
+    expect((await ledger.audit()).ok).toBe(true)
   })
 
   test('over a database only when told to, and what was there goes aside whole', async () => {
     const { dataDir, file, head } = await backedUp()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     await store.ledger.grant(grantOf('later', usd(5)))
-    const later = store.ledger.audit().headHash
+    const later = (await store.ledger.audit()).headHash
     await close(store)
     expect(refusal(() => restore(file, dataDir, keep))).toContain('--force')
     const { movedAside } = restore(file, dataDir, replace)
     expect(movedAside).toBe(join(dataDir, 'weir.db.before-20261121T120000Z'))
-    const restored = open(dataDir)
-    expect(restored.ledger.audit().headHash).toBe(head)
+    const restored = await open(dataDir)
+    expect((await restored.ledger.audit()).headHash).toBe(head)
     await close(restored)
     expect(restore(movedAside!, join(dirname(dataDir), 'back'), keep).headHash).toBe(later)
     expect(restore(file, dataDir, replace).movedAside).toBe(`${movedAside}-2`)
@@ -176,14 +177,14 @@ describe('a restore', () => {
 
   test('never under a running server, nor beside another command', async () => {
     const { dataDir, file, head } = await backedUp()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     expect(refusal(() => restore(file, dataDir, replace))).toContain('a server runs')
     await close(server)
-    const command = open(dataDir)
+    const command = await open(dataDir)
     await command.ledger.grant(grantOf('beside', usd(1)))
     expect(refusal(() => restore(file, dataDir, replace))).toContain('another program')
     await command.ledger.grant(grantOf('after', usd(1)))
-    expect(command.ledger.audit()).toMatchObject({ ok: true, journalEntries: 8 })
+    expect(await command.ledger.audit()).toMatchObject({ ok: true, journalEntries: 8 })
     await close(command)
     expect(restore(file, dataDir, replace).headHash).toBe(head)
   })
@@ -195,7 +196,7 @@ describe('a restore', () => {
     const { movedAside } = restore(file, dataDir, replace)
     expect(readFileSync(movedAside!, 'utf8')).toStartWith('not a database')
     expect(readFileSync(`${movedAside}-wal`, 'utf8')).toStartWith('nor this')
-    expect(open(dataDir).ledger.audit().headHash).toBe(head)
+    expect(await (await open(dataDir)).ledger.audit()).toMatchObject({ headHash: head })
   })
 
   test.each([
@@ -217,7 +218,7 @@ describe('a restore', () => {
     const before = filesIn(dataDir)
     expect(refusal(() => restore(spoilt, dataDir, replace))).toContain(reason)
     expect(filesIn(dataDir)).toEqual(before)
-    expect(open(dataDir).ledger.audit().headHash).toBe(head)
+    expect(await (await open(dataDir)).ledger.audit()).toMatchObject({ headHash: head })
   })
 })
 

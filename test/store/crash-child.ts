@@ -5,7 +5,7 @@ import { noUsage } from '../../src/conversation/usage.ts'
 import { holdOf, settleOf } from '../credits/support.ts'
 
 const [dataDir, owner] = process.argv.slice(2)
-const { ledger } = openStore(dataDir!, { clock: Date.now, serveAs: owner! })
+const { ledger } = await openStore(dataDir!, { clock: Date.now, serveAs: owner! })
 
 async function runCalls(lane: number): Promise<void> {
   for (let n = 0; ; n++) {

@@ -23,8 +23,8 @@ function freshDir(): string {
   return dir.path
 }
 
-function open(dataDir: string, serveAs?: string, clock = () => noon): Store {
-  const store = openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
+async function open(dataDir: string, serveAs?: string, clock = () => noon): Promise<Store> {
+  const store = await openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
   opened.push(store)
   return store
 }
@@ -44,12 +44,12 @@ afterEach(async () => {
   for (const dir of dirs.splice(0)) dir.remove()
 })
 
-const brokenChecks = (store: Store) => store.ledger.audit().checks.filter((check) => !check.ok)
+const brokenChecks = async (store: Store) => (await store.ledger.audit()).checks.filter((check) => !check.ok)
 
 describe('a killed process', () => {
   test('G2: loses no settle that was acknowledged, and its successor ends its calls at once', async () => {
     const dataDir = freshDir()
-    const first = open(dataDir)
+    const first = await open(dataDir)
     await first.ledger.grant(grantOf('g', usd(1000)))
     for (let kill = 0; kill < 3; kill++) {
       const child = Bun.spawn(
@@ -64,26 +64,26 @@ describe('a killed process', () => {
         if (acknowledged.length > 200) child.kill('SIGKILL')
       }
       await child.exited
-      const successor = open(dataDir, `successor${kill}`, Date.now)
+      const successor = await open(dataDir, `successor${kill}`, Date.now)
       expect(await successor.ledger.recover(Date.now())).toBeGreaterThan(0)
-      expect(successor.ledger.balance('anna').lots[0]?.pinned).toBe(0n)
+      expect((await successor.ledger.balance('anna')).lots[0]?.pinned).toBe(0n)
       // The last piece of the output may be half a line.
       for (const call of acknowledged.slice(0, -1).filter((line) => line !== '')) {
-        expect(successor.ledger.call('anna', call)?.charged).toBe(700n)
+        expect((await successor.ledger.call('anna', call))?.charged).toBe(700n)
       }
-      expect(brokenChecks(successor)).toEqual([])
+      expect(await brokenChecks(successor)).toEqual([])
       await successor.close()
     }
   }, 30_000)
 
   test('the calls of a live server are left alone by the command line', async () => {
     const dataDir = freshDir()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('c', { owner: 'server' }))
-    expect(await open(dataDir).ledger.recover(noon)).toBe(0)
+    expect(await (await open(dataDir)).ledger.recover(noon)).toBe(0)
     await server.close()
-    expect(await open(dataDir, 'second').ledger.recover(noon)).toBe(1)
+    expect(await (await open(dataDir, 'second')).ledger.recover(noon)).toBe(1)
   })
 })
 
@@ -96,7 +96,7 @@ describe('G20: a disk or database that fails', () => {
 
   test('a lock of another process delays a hold, and refuses nothing', async () => {
     const dataDir = freshDir()
-    const { ledger } = open(dataDir, 'server')
+    const { ledger } = await open(dataDir, 'server')
     await ledger.grant(grantOf('g', usd(10)))
     const lock = block(dataDir)
     const hold = ledger.hold(holdOf('c'))
@@ -106,7 +106,7 @@ describe('G20: a disk or database that fails', () => {
 
   test('while it lasts holds answer store_unavailable; settles wait, survive in the spill file and are charged once', async () => {
     const dataDir = freshDir()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('a', { owner: 'server' }))
     await server.ledger.hold(holdOf('b', { owner: 'server' }))
@@ -131,14 +131,14 @@ describe('G20: a disk or database that fails', () => {
 
     // Replaying what was already carried out changes nothing.
     writeFileSync(join(dataDir, 'settles.spill'), spilled)
-    const successor = open(dataDir, 'successor')
-    expect(successor.ledger.totals('anna').used).toBe(usd('1.5'))
-    expect(brokenChecks(successor)).toEqual([])
+    const successor = await open(dataDir, 'successor')
+    expect((await successor.ledger.totals('anna')).used).toBe(usd('1.5'))
+    expect(await brokenChecks(successor)).toEqual([])
   }, 10_000)
 
   test('a successor carries out the settles that its predecessor could not write', async () => {
     const dataDir = freshDir()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('a', { owner: 'server' }))
     const lock = block(dataDir)
@@ -152,17 +152,20 @@ describe('G20: a disk or database that fails', () => {
     const spill = new SpillFile(dataDir, noon)
     expect(spill.read()).toHaveLength(1)
     spill.close()
-    const successor = open(dataDir, 'successor')
-    expect(successor.ledger.call('anna', 'a')).toMatchObject({ state: 'settled', charged: 123_456_789n })
+    const successor = await open(dataDir, 'successor')
+    expect(await successor.ledger.call('anna', 'a')).toMatchObject({
+      state: 'settled',
+      charged: 123_456_789n,
+    })
     expect(await successor.ledger.recover(noon)).toBe(0)
-    expect(brokenChecks(successor)).toEqual([])
+    expect(await brokenChecks(successor)).toEqual([])
   }, 10_000)
 })
 
 describe('many at once', () => {
   test('G4: four processes on credit for exactly 500 holds: 500 admitted, never 501', async () => {
     const dataDir = freshDir()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     await store.ledger.grant(grantOf('g', usd(500)))
     const script = join(import.meta.dir, 'spend-child.ts')
     const children = [1, 2, 3, 4].map((n) =>
@@ -172,12 +175,12 @@ describe('many at once', () => {
       children.map(async (child) => Number(await new Response(child.stdout).text())),
     )
     expect(admitted.reduce((sum, count) => sum + count, 0)).toBe(500)
-    expect(store.ledger.balance('anna').lots[0]?.pinned).toBe(usd(500))
-    expect(brokenChecks(store)).toEqual([])
+    expect((await store.ledger.balance('anna')).lots[0]?.pinned).toBe(usd(500))
+    expect(await brokenChecks(store)).toEqual([])
   }, 30_000)
 
   test('a command that the database refuses fails alone; those that shared its group are carried out', async () => {
-    const store = open(freshDir())
+    const store = await open(freshDir())
     await store.ledger.grant(grantOf('g', usd(10)))
     const nameless = { model: null as unknown as string }
     const results = await Promise.allSettled([
@@ -190,12 +193,12 @@ describe('many at once', () => {
       { status: 'rejected', reason: { code: 'internal_error' } },
       { status: 'fulfilled', value: { kind: 'held' } },
     ])
-    expect(store.ledger.balance('anna').lots[0]?.pinned).toBe(usd(2))
-    expect(brokenChecks(store)).toEqual([])
+    expect((await store.ledger.balance('anna')).lots[0]?.pinned).toBe(usd(2))
+    expect(await brokenChecks(store)).toEqual([])
   })
 
   test('when too many wait, admissions are refused as overloaded and ends of calls are not', async () => {
-    const store = openStore(freshDir(), { clock: () => noon, group: { queue: 3 } })
+    const store = await openStore(freshDir(), { clock: () => noon, group: { queue: 3 } })
     opened.push(store)
     await store.ledger.grant(grantOf('g', usd(10)))
     await store.ledger.hold(holdOf('a'))
@@ -245,7 +248,7 @@ describe('a full disk', () => {
     database.run('PRAGMA max_page_count = 100000')
     expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
     expect((await ledger.hold(holdOf('b'))).kind).toBe('held')
-    expect(ledger.audit().ok).toBe(true)
+    expect((await ledger.audit()).ok).toBe(true)
     expect(new SpillFile(dataDir, noon).read()).toEqual([])
     await ledger.close()
     spill.close()
@@ -256,7 +259,7 @@ describe('a full disk', () => {
 describe('a forged file', () => {
   const prepared = async () => {
     const dataDir = freshDir()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     await store.ledger.grant(grantOf('g', usd(10)))
     for (const call of ['a', 'b', 'c']) {
       await store.ledger.hold(holdOf(call))
@@ -279,7 +282,7 @@ describe('a forged file', () => {
       const { dataDir, store } = await prepared()
       const target = { tx: 3, call: 'b' }
       outsider(dataDir, (database) => forge(database, sql(target)))
-      const report = store.ledger.audit()
+      const report = await store.ledger.audit()
       const { name, detail } = found(target)
       expect(report.ok).toBe(false)
       expect(report.checks.find((check) => check.name === name)).toEqual({ name, ok: false, detail })
@@ -288,18 +291,18 @@ describe('a forged file', () => {
 
   test('a clean file has a head hash that backup and reopening do not change', async () => {
     const { dataDir, store } = await prepared()
-    const { headHash, journalEntries, ok } = store.ledger.audit()
+    const { headHash, journalEntries, ok } = await store.ledger.audit()
     expect({ ok, journalEntries }).toEqual({ ok: true, journalEntries: 8 })
     const copyDir = freshDir()
     outsider(dataDir, (database) => database.run(`VACUUM INTO '${join(copyDir, 'weir.db')}'`))
-    expect(open(copyDir).ledger.audit()).toMatchObject({ ok: true, headHash, journalEntries })
+    expect(await (await open(copyDir)).ledger.audit()).toMatchObject({ ok: true, headHash, journalEntries })
   })
 })
 
 describe('opening', () => {
-  test('every table is STRICT', () => {
+  test('every table is STRICT', async () => {
     const dataDir = freshDir()
-    open(dataDir)
+    await open(dataDir)
     const loose = outsider(dataDir, (database) =>
       database
         .query(
@@ -310,45 +313,45 @@ describe('opening', () => {
     expect(loose).toEqual([])
   })
 
-  test('what is kept is readable by its owner alone, the log beside it too', () => {
+  test('what is kept is readable by its owner alone, the log beside it too', async () => {
     const dataDir = freshDir()
     chmodSync(dataDir, 0o755)
-    open(dataDir)
+    await open(dataDir)
     const modes = ['weir.db', 'weir.db-wal', 'weir.db-shm'].map((file) => statSync(join(dataDir, file)).mode)
     expect(modes.map((mode) => mode & 0o777)).toEqual([0o600, 0o600, 0o600])
   })
 
   test('a database of a newer version is refused with the reason', async () => {
     const dataDir = freshDir()
-    await open(dataDir).close()
+    await (await open(dataDir)).close()
     outsider(dataDir, (database) => database.run('PRAGMA user_version = 999'))
-    expect(() => open(dataDir)).toThrow(StoreOpenError)
-    expect(() => open(dataDir)).toThrow(/newer Weir/)
+    await expect(open(dataDir)).rejects.toThrow(StoreOpenError)
+    await expect(open(dataDir)).rejects.toThrow(/newer Weir/)
   })
 
-  test("another program's database is refused and left alone", () => {
+  test("another program's database is refused and left alone", async () => {
     const dataDir = freshDir()
     outsider(dataDir, (database) => database.run('CREATE TABLE theirs (a)'))
-    expect(() => open(dataDir)).toThrow(/another program/)
+    await expect(open(dataDir)).rejects.toThrow(/another program/)
     expect(
       outsider(dataDir, (database) => database.query('SELECT name FROM sqlite_schema').all()),
     ).toHaveLength(1)
   })
 
-  test('a data directory that is a file is refused', () => {
+  test('a data directory that is a file is refused', async () => {
     const path = join(freshDir(), 'file')
     writeFileSync(path, '')
-    expect(() => open(path)).toThrow(StoreOpenError)
+    await expect(open(path)).rejects.toThrow(StoreOpenError)
   })
 
   test('an up-to-date database opens fast', async () => {
     const dataDir = freshDir()
-    await open(dataDir, 'first').close()
+    await (await open(dataDir, 'first')).close()
     const times: number[] = []
     for (let round = 0; round < 5; round++) {
       // The time of this process: other programs on the machine do not add to it.
       const started = process.cpuUsage()
-      const store = open(dataDir, `round${round}`)
+      const store = await open(dataDir, `round${round}`)
       const { user, system } = process.cpuUsage(started)
       times.push((user + system) / 1_000)
       await store.close()

@@ -18,7 +18,7 @@ function freshDir(): string {
 }
 
 async function open(dataDir: string, serveAs?: string): Promise<Store> {
-  const store = openStore(dataDir, { clock: () => now, ...(serveAs === undefined ? {} : { serveAs }) })
+  const store = await openStore(dataDir, { clock: () => now, ...(serveAs === undefined ? {} : { serveAs }) })
   opened.push(store)
   await store.ledger.grant(grantOf('g', usd(10)))
   return store
@@ -201,7 +201,7 @@ describe('after the death of its process, a key', () => {
   ] as [string, Claim['kind'], (store: Store) => Promise<void>][])('%s', async (_, kind, act) => {
     const { idempotency, ledger } = await succeeded(act)
     expect(await kindOf(idempotency.claim(claimOf('d')))).toBe(kind)
-    expect(ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+    expect((await ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
   })
 
   test('stays claimed while the server that runs it is alive, whoever asks beside it', async () => {

@@ -11,7 +11,7 @@ ledgerStoreConformance('SQLite', async (clock) => {
   const opened: Store[] = []
   return {
     async open() {
-      const store = openStore(dataDir, { clock })
+      const store = await openStore(dataDir, { clock })
       opened.push(store)
       return store.ledger
     },

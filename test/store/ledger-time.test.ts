@@ -14,9 +14,9 @@ let dir: TempDir
 let now = noon
 let notices: unknown[] = []
 
-function open(options: Partial<StoreOptions> = {}): Store {
+async function open(options: Partial<StoreOptions> = {}): Promise<Store> {
   const notice = (message: string, facts: unknown) => void notices.push([message, facts])
-  const store = openStore(dir.path, { clock: () => now, notice, ...options })
+  const store = await openStore(dir.path, { clock: () => now, notice, ...options })
   opened.push(store)
   return store
 }
@@ -44,18 +44,18 @@ async function lapsed(store: Store): Promise<void> {
 }
 
 test('what has expired stays so when the clock goes back, here, in other processes and after a restart', async () => {
-  const here = open()
+  const here = await open()
   await lapsed(here)
   now = noon + 5 * minute
-  for (const [n, store] of [here, open(), open({ serveAs: 'next' })].entries()) {
+  for (const [n, store] of [here, await open(), await open({ serveAs: 'next' })].entries()) {
     expect(store.ledger.now()).toBe(noon + 20 * minute)
     expect(await store.ledger.hold(holdOf(`h${n}`, subscription))).toMatchObject({ kind: 'refused' })
-    expect(store.ledger.balance('anna').lots.map(({ pool }) => pool)).toEqual(['purchased'])
+    expect((await store.ledger.balance('anna')).lots.map(({ pool }) => pool)).toEqual(['purchased'])
   }
   // What is booked meanwhile has the time at which the ledger stands.
   await here.ledger.hold(holdOf('c'))
   await here.ledger.settle(settleOf('c', usd(1)))
-  expect(here.ledger.call('anna', 'c')).toMatchObject({
+  expect(await here.ledger.call('anna', 'c')).toMatchObject({
     openedAt: noon + 20 * minute,
     endedAt: noon + 20 * minute,
   })
@@ -64,7 +64,7 @@ test('what has expired stays so when the clock goes back, here, in other process
 })
 
 test('a step is told once, and what a disciplined clock goes back by is not', async () => {
-  const { ledger } = open()
+  const { ledger } = await open()
   await ledger.grant(grantOf('g', usd(10)))
   now -= 900
   await ledger.hold(holdOf('a'))
@@ -76,7 +76,7 @@ test('a step is told once, and what a disciplined clock goes back by is not', as
 })
 
 test('while it is further back than it may be nothing is admitted, and ends of calls are', async () => {
-  const store = open()
+  const store = await open()
   const { ledger } = store
   const { lot } = await ledger.grant(grantOf('g', usd(10)))
   await ledger.hold(holdOf('c', { leaseUntil: noon + hour }))
@@ -100,22 +100,22 @@ test('while it is further back than it may be nothing is admitted, and ends of c
 })
 
 test('no server starts with a clock that is further back, unless it is told to let the ledger stand still', async () => {
-  await lapsed(open())
+  await lapsed(await open())
   for (const store of opened.splice(0)) await store.close()
   now = noon - dayMs
-  expect(() => open({ serveAs: 'server' })).toThrow(StoreOpenError)
-  expect(() => open({ serveAs: 'server' })).toThrow('87600 s behind the last entry of the ledger')
-  const { ledger } = open({ serveAs: 'server', clockBackMs: 2 * dayMs })
+  await expect(open({ serveAs: 'server' })).rejects.toThrow(StoreOpenError)
+  await expect(open({ serveAs: 'server' })).rejects.toThrow('87600 s behind the last entry of the ledger')
+  const { ledger } = await open({ serveAs: 'server', clockBackMs: 2 * dayMs })
   expect((await ledger.hold(holdOf('c'))).kind).toBe('held')
 })
 
 test('the allowance is that of the day at which the ledger stands', async () => {
-  const { ledger } = open()
+  const { ledger } = await open()
   await ledger.grant(grantOf('g', usd(10)))
   now = noon + 12 * hour + minute
   const grant = async () => {
     await new Allowances(ledger, () => ledger.now()).ensure('anna')
-    return ledger.balance('anna').lots.filter(({ pool }) => pool === 'daily')
+    return (await ledger.balance('anna')).lots.filter(({ pool }) => pool === 'daily')
   }
   expect(await grant()).toHaveLength(1)
   now = noon + 11 * hour + 59 * minute

@@ -22,8 +22,8 @@ function freshDir(): string {
   return dir.join('data')
 }
 
-function open(dataDir = freshDir()): Store {
-  const store = openStore(dataDir, { clock: () => noon })
+async function open(dataDir = freshDir()): Promise<Store> {
+  const store = await openStore(dataDir, { clock: () => noon })
   stores.push(store)
   return store
 }
@@ -50,7 +50,7 @@ const row: RequestLogRow = {
 }
 
 test('rows ride on the next commit and come back whole, by id only to their account', async () => {
-  const { ledger, requestLog, requests } = open()
+  const { ledger, requestLog, requests } = await open()
   await ledger.grant(grantOf('g', usd(1)))
   const detail = JSON.stringify({ available: '0.1' })
   requestLog.append(row)
@@ -63,15 +63,15 @@ test('rows ride on the next commit and come back whole, by id only to their acco
     firstByteMs: 1.6,
   })
   await ledger.hold(holdOf('c'))
-  expect(requests.find('r1', 'anna')).toMatchObject(row)
-  expect(requests.find('r2')).toMatchObject({ account: 'berta', detail, firstByteMs: 2 })
-  expect(requests.find('r2', 'anna')).toBeUndefined()
+  expect(await requests.find('r1', 'anna')).toMatchObject(row)
+  expect(await requests.find('r2')).toMatchObject({ account: 'berta', detail, firstByteMs: 2 })
+  expect(await requests.find('r2', 'anna')).toBeUndefined()
 })
 
 /** 60 rows, three of each moment; every sixth failed, every fourth is of another model, every second of another key. */
 async function filled(scan: number) {
   const dataDir = freshDir()
-  const store = openStore(dataDir, { clock: () => noon })
+  const store = await openStore(dataDir, { clock: () => noon })
   for (let n = 0; n < 60; n++) {
     store.requestLog.append({
       ...row,

@@ -23,7 +23,7 @@ function freshDir(): string {
 }
 
 async function open(dataDir = freshDir()): Promise<Store> {
-  const store = openStore(dataDir, { clock: () => now })
+  const store = await openStore(dataDir, { clock: () => now })
   opened.push(store)
   await store.ledger.grant(grantOf('g', usd(10)))
   return store
@@ -56,8 +56,8 @@ async function answered(store: Store, call: string, wanted: Partial<KeepCommand>
 
 const roomy = 10_000_000
 
-function told(store: Store, id: string, maxBytes = roomy): unknown {
-  const conversation = store.responses.conversation('anna', id, maxBytes)
+async function told(store: Store, id: string, maxBytes = roomy): Promise<unknown> {
+  const conversation = await store.responses.conversation('anna', id, maxBytes)
   return conversation.kind === 'whole' ? conversation.responses.map((one) => one.id) : conversation
 }
 
@@ -66,23 +66,27 @@ describe('a response', () => {
     const dataDir = freshDir()
     const store = await open(dataDir)
     await answered(store, 'a')
-    expect(store.responses.find('anna', 'resp_a')).toMatchObject({
+    expect(await store.responses.find('anna', 'resp_a')).toMatchObject({
       id: 'resp_a',
       previous: undefined,
       input: [{ text: 'asked a' }],
       answer: { output: [{ text: 'answered a' }] },
     })
     await opened.pop()!.close()
-    expect((await open(dataDir)).responses.find('anna', 'resp_a')?.id).toBe('resp_a')
+    const { responses } = await open(dataDir)
+    expect(await responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
   })
 
   test('is no other account’s, and cannot be deleted by one', async () => {
     const store = await open()
     await answered(store, 'a')
-    expect(store.responses.find('bob', 'resp_a')).toBeUndefined()
-    expect(store.responses.conversation('bob', 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await store.responses.find('bob', 'resp_a')).toBeUndefined()
+    expect(await store.responses.conversation('bob', 'resp_a', roomy)).toEqual({
+      kind: 'missing',
+      id: 'resp_a',
+    })
     expect(await store.responses.delete('bob', 'resp_a')).toBe(false)
-    expect(store.responses.find('anna', 'resp_a')?.id).toBe('resp_a')
+    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
   })
 
   test('is had by nobody whose call was not charged for it', async () => {
@@ -102,18 +106,21 @@ describe('a response', () => {
       leaseUntil: noon + minute,
     })
     now = noon + 2 * minute
-    expect(store.responses.find('anna', 'resp_open')).toBeUndefined()
+    expect(await store.responses.find('anna', 'resp_open')).toBeUndefined()
     await store.ledger.recover(now)
-    expect(store.ledger.call('anna', 'recovered')).toMatchObject({ state: 'settled', ending: 'recovered' })
+    expect(await store.ledger.call('anna', 'recovered')).toMatchObject({
+      state: 'settled',
+      ending: 'recovered',
+    })
     for (const call of ['open', 'voided', 'recovered'])
-      expect(store.responses.find('anna', `resp_${call}`)).toBeUndefined()
+      expect(await store.responses.find('anna', `resp_${call}`)).toBeUndefined()
   })
 
   test('is gone when it is deleted, and what it held with it', async () => {
     const store = await open()
     await answered(store, 'a')
     expect(await store.responses.delete('anna', 'resp_a')).toBe(true)
-    expect(store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
     expect(await store.responses.delete('anna', 'resp_a')).toBe(false)
   })
 
@@ -121,10 +128,10 @@ describe('a response', () => {
     const store = await open()
     await answered(store, 'a')
     now = noon + 30 * day - 1
-    expect(store.responses.find('anna', 'resp_a')?.id).toBe('resp_a')
+    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
     now = noon + 30 * day
-    expect(store.responses.find('anna', 'resp_a')).toBeUndefined()
-    expect(told(store, 'resp_a')).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await told(store, 'resp_a')).toEqual({ kind: 'missing', id: 'resp_a' })
     expect(await store.responses.sweep(noon + 31 * day - 1)).toBe(0)
     expect(await store.responses.sweep(noon + 31 * day)).toBe(1)
   })
@@ -148,14 +155,14 @@ describe('a conversation', () => {
   test('is all its responses, oldest first, and may branch', async () => {
     const store = await threeTurns()
     await answered(store, 'other', { previous: 'resp_a' })
-    expect(told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
-    expect(told(store, 'resp_other')).toEqual(['resp_a', 'resp_other'])
+    expect(await told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    expect(await told(store, 'resp_other')).toEqual(['resp_a', 'resp_other'])
   })
 
   test('ends where one of its responses was deleted, and says which', async () => {
     const store = await threeTurns()
     await store.responses.delete('anna', 'resp_a')
-    expect(told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
   })
 
   test('lives as long as its last response', async () => {
@@ -167,17 +174,17 @@ describe('a conversation', () => {
     await answered(store, 'c', { previous: 'resp_b' })
     now = noon + 80 * day
     expect(await store.responses.sweep(now)).toBe(0)
-    expect(told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    expect(await told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
     // By itself its beginning has expired.
-    expect(store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
     expect(await store.responses.sweep(noon + 90 * day)).toBe(3)
   })
 
   test('that is larger than it may be is not read', async () => {
     const store = await threeTurns()
-    const size = store.responses.find('anna', 'resp_a')!.size
-    expect(told(store, 'resp_c', 3 * size)).toEqual(['resp_a', 'resp_b', 'resp_c'])
-    expect(told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large' })
+    const size = (await store.responses.find('anna', 'resp_a'))!.size
+    expect(await told(store, 'resp_c', 3 * size)).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    expect(await told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large' })
   })
 })
 
@@ -209,11 +216,11 @@ test('while nothing can be written a response waits with the settle that charges
   const settled = ledger.settle(settleOf('a', usd(1)))
   await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
   expect(new SpillFile(dataDir, noon).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
-  expect(responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
   database.run('PRAGMA query_only = 0')
   expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
   await kept
-  expect(responses.find('anna', 'resp_a')?.answer).toEqual(JSON.parse(answer))
+  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
   await ledger.close()
   spill.close()
   database.close()
@@ -233,12 +240,12 @@ test('a response that finds no room waits alone, and the charges of all go on', 
     await ledger.hold(holdOf(call))
     expect(await ledger.settle(settleOf(call, usd(1)))).toMatchObject({ kind: 'settled' })
   }
-  expect(responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
   expect(ledger.writable()).toBe(true)
 
   database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
   await kept
-  expect(responses.find('anna', 'resp_a')?.answer).toEqual(JSON.parse(answer))
+  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
   await ledger.close()
   database.close()
 }, 10_000)
@@ -255,7 +262,7 @@ test('what an account has stored is added up, and what it deletes or outlives is
   await answered(store, 'b')
   expect(store.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
   expect(store.responses.storedBytes('bert')).toBe(0)
-  const other = openStore(dataDir, { clock: () => now })
+  const other = await openStore(dataDir, { clock: () => now })
   opened.push(other)
   expect(other.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
   await store.responses.delete('anna', 'resp_a')

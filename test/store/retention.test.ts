@@ -3,7 +3,8 @@
 import { afterEach, expect, test } from 'bun:test'
 import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
-import { one, openDatabase } from '../../src/store/sqlite/connection.ts'
+import { openDatabase } from '../../src/store/sqlite/connection.ts'
+import { one } from '../../src/store/sqlite/one.ts'
 import { defaultRetention, Retention } from '../../src/store/sqlite/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
@@ -43,7 +44,7 @@ async function sweptBy(retention: Pick<Retention, 'sweep'>, now: number): Promis
 test('ten years of calls and signatures come down to what is to be kept, and the ledger to nothing less', async () => {
   const dataDir = freshDir()
   let now = noon
-  const store = openStore(dataDir, { clock: () => now, serveAs: 'a' })
+  const store = await openStore(dataDir, { clock: () => now, serveAs: 'a' })
   for (let year = 0; year < 10; year++) {
     await store.ledger.grant(grantOf(`g${year}`, usd(1)))
     await store.ledger.hold(holdOf(`c${year}`))
@@ -53,16 +54,16 @@ test('ten years of calls and signatures come down to what is to be kept, and the
   }
   await store.close()
   fill(dataDir, 20_000, now)
-  const later = openStore(dataDir, { clock: () => now, serveAs: 'b' })
+  const later = await openStore(dataDir, { clock: () => now, serveAs: 'b' })
   // 90 days of one call every ten minutes, this moment's included.
   expect(await sweptBy(later.retention, now)).toBe(20_000 - 90 * 144 - 1 + 10)
   expect(await sweptBy(later.retention, now + 91 * day)).toBe(90 * 144 + 1)
-  expect(later.requests.page({ limit: 1 }).rows).toEqual([])
+  expect((await later.requests.page({ limit: 1 })).rows).toEqual([])
   expect(later.retention.facts()).toEqual({ requests: null })
   const { account } = grantOf('g', usd(1))
   for (let year = 0; year < 10; year++)
-    expect(later.ledger.call(account, `c${year}`)).toMatchObject({ state: 'settled' })
-  expect(later.ledger.audit().ok).toBe(true)
+    expect(await later.ledger.call(account, `c${year}`)).toMatchObject({ state: 'settled' })
+  expect((await later.ledger.audit()).ok).toBe(true)
   await later.close()
 }, 60_000)
 
@@ -99,7 +100,7 @@ test('no bite holds the loop for long, and others have their turn in between', a
 test('a sweep that runs when the store closes ends after its bite', async () => {
   const dataDir = freshDir()
   fill(dataDir, 20_000)
-  const store = openStore(dataDir, {
+  const store = await openStore(dataDir, {
     clock: () => noon,
     retention: { ...defaultRetention, requestsMs: 1000 },
   })

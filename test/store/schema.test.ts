@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { openStore } from '../../src/store/open.ts'
-import { one } from '../../src/store/sqlite/connection.ts'
+import { one } from '../../src/store/sqlite/one.ts'
 import { schemaVersion } from '../../src/store/sqlite/migrate.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
@@ -36,15 +36,18 @@ function versionOf(dataDir: string): number {
 }
 
 async function proven(dataDir: string): Promise<void> {
-  const store = openStore(dataDir, { clock: () => noon + 60_000, serveAs: 'later' })
+  const store = await openStore(dataDir, { clock: () => noon + 60_000, serveAs: 'later' })
   try {
-    expect(store.ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
-    const { id } = store.accounts.findAccount('anna@example.org')!
-    expect(store.accounts.listKeys(id)).toHaveLength(1)
+    expect((await store.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
+    const { id } = (await store.accounts.findAccount('anna@example.org'))!
+    expect(await store.accounts.listKeys(id)).toHaveLength(1)
     expect(await store.ledger.recover(noon + 60_000)).toBe(1)
-    expect(store.ledger.call(id, 'settled')).toMatchObject({ state: 'settled', charged: 250_000_000_000n })
-    expect(store.books.history(id).map(({ kind }) => kind)).toContain('refund')
-    expect(store.ledger.audit().checks.filter(({ ok }) => !ok)).toEqual([])
+    expect(await store.ledger.call(id, 'settled')).toMatchObject({
+      state: 'settled',
+      charged: 250_000_000_000n,
+    })
+    expect((await store.books.history(id)).map(({ kind }) => kind)).toContain('refund')
+    expect((await store.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
   } finally {
     await store.close()
   }
@@ -83,7 +86,7 @@ test('ids of grants that stood for one grant in each account are the first oneâ€
   named(second!.id, 'acct_a', 'invoice-7', 1)
   named(third!.id, 'acct_b', 'a:b', 3)
   database.close()
-  await openStore(dataDir, { clock: () => noon }).close()
+  await (await openStore(dataDir, { clock: () => noon })).close()
   const after = new Database(join(dataDir, 'weir.db'))
   const sources = after
     .query<{ id: string; source: string }, []>('SELECT id, source FROM lot ORDER BY id')

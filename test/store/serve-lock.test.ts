@@ -21,10 +21,10 @@ function freshDir(): string {
   return dir.path
 }
 
-function open(dataDir: string, serveAs?: string): Store {
+async function open(dataDir: string, serveAs?: string): Promise<Store> {
   const notice = (message: string, facts: Readonly<Record<string, unknown>>) =>
     void notices.push({ message, file: String(facts['file']) })
-  const store = openStore(dataDir, { clock: () => noon, notice, ...(serveAs ? { serveAs } : {}) })
+  const store = await openStore(dataDir, { clock: () => noon, notice, ...(serveAs ? { serveAs } : {}) })
   opened.push(store)
   return store
 }
@@ -43,30 +43,30 @@ afterEach(async () => {
 describe('one process serves a data directory', () => {
   test('a second one is refused with the process that does; commands work beside it', async () => {
     const dataDir = freshDir()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('c', { owner: 'server' }))
-    expect(() => open(dataDir, 'second')).toThrow(StoreOpenError)
-    expect(() => open(dataDir, 'second')).toThrow(`process ${process.pid} serves ${dataDir} already`)
-    const command = open(dataDir)
+    await expect(open(dataDir, 'second')).rejects.toThrow(StoreOpenError)
+    await expect(open(dataDir, 'second')).rejects.toThrow(`process ${process.pid} serves ${dataDir} already`)
+    const command = await open(dataDir)
     await command.ledger.grant(grantOf('h', usd(1)))
     expect(await command.ledger.recover(noon)).toBe(0)
-    expect(server.ledger.balance('anna').lots).toHaveLength(2)
+    expect((await server.ledger.balance('anna')).lots).toHaveLength(2)
     await close(server)
-    const next = open(dataDir, 'next')
+    const next = await open(dataDir, 'next')
     expect(await next.ledger.recover(noon)).toBe(1)
   })
 
-  test('a start that fails leaves the directory free', () => {
+  test('a start that fails leaves the directory free', async () => {
     const dataDir = freshDir()
     writeFileSync(join(dataDir, 'weir.db'), 'nothing of ours'.repeat(1000))
-    expect(() => open(dataDir, 'first')).toThrow('is damaged')
-    expect(() => open(dataDir, 'second')).toThrow('is damaged')
+    await expect(open(dataDir, 'first')).rejects.toThrow('is damaged')
+    await expect(open(dataDir, 'second')).rejects.toThrow('is damaged')
   })
 
   test('whoever served before is dead: its calls end at the start, whatever their leases, and its keys are free', async () => {
     const dataDir = freshDir()
-    const command = open(dataDir)
+    const command = await open(dataDir)
     await command.ledger.grant(grantOf('g', usd(10)))
     // As a server that had no lock has left them: its name stands nowhere but in its calls and keys.
     const claim = { account: 'anna', key: 'k', bodyHash: new Uint8Array(32), expiresAt: noon + day }
@@ -77,9 +77,9 @@ describe('one process serves a data directory', () => {
       [claim.bodyHash, noon + day],
     )
     outsider.close()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     expect(await server.ledger.recover(noon)).toBe(1)
-    expect(server.ledger.balance('anna').lots[0]?.pinned).toBe(0n)
+    expect((await server.ledger.balance('anna')).lots[0]?.pinned).toBe(0n)
     expect(await server.idempotency.claim({ ...claim, call: 'again' })).toEqual({ kind: 'fresh' })
   })
 })
@@ -95,27 +95,27 @@ describe('garbage in the place of', () => {
     ['settles.spill', (path: string) => mkdirSync(path)],
   ])('%s is named, kept aside, and the server starts', async (name, spoil) => {
     const dataDir = freshDir()
-    await open(dataDir).ledger.grant(grantOf('g', usd(10)))
+    await (await open(dataDir)).ledger.grant(grantOf('g', usd(10)))
     const path = join(dataDir, name)
     spoil(path)
     const before = statSync(path).isDirectory() ? null : readFileSync(path)
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     expect(notices).toMatchObject([{ message: expect.stringContaining(name) }])
     const aside = notices[0]!.file
     expect(aside).toStartWith(`${path}.damaged-20261121T120000`)
     if (before === null) expect(statSync(aside).isDirectory()).toBe(true)
     else expect(readFileSync(aside).subarray(0, before.length).equals(before)).toBe(true)
-    expect(() => open(dataDir, 'second')).toThrow('already')
+    await expect(open(dataDir, 'second')).rejects.toThrow('already')
     await server.ledger.hold(holdOf('c', { owner: 'server' }))
     await close(server)
     notices = []
-    expect(await open(dataDir, 'next').ledger.recover(noon)).toBe(1)
+    expect(await (await open(dataDir, 'next')).ledger.recover(noon)).toBe(1)
     expect(notices).toEqual([])
   })
 
   test('the lock of a directory keeps no restore out', async () => {
     const dataDir = freshDir()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     await store.ledger.grant(grantOf('g', usd(10)))
     const file = join(freshDir(), 'backup')
     backUp(dataDir, file)
@@ -126,7 +126,7 @@ describe('garbage in the place of', () => {
 
   test('the rest of a spill file loses none of the ends of calls before it', async () => {
     const dataDir = freshDir()
-    const server = open(dataDir, 'server')
+    const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
     await server.ledger.hold(holdOf('a', { owner: 'server' }))
     const lock = new Database(join(dataDir, 'weir.db'))
@@ -140,8 +140,8 @@ describe('garbage in the place of', () => {
     const text = readFileSync(path, 'latin1')
     const end = text.indexOf('\0')
     writeFileSync(path, `${text.slice(0, end)}${'0'.repeat(8)}garbage${text.slice(end + 15)}`, 'latin1')
-    const next = open(dataDir, 'next')
-    expect(next.ledger.call('anna', 'a')).toMatchObject({ state: 'settled', charged: usd(1) })
+    const next = await open(dataDir, 'next')
+    expect(await next.ledger.call('anna', 'a')).toMatchObject({ state: 'settled', charged: usd(1) })
     expect(notices).toMatchObject([{ message: expect.stringContaining('settles.spill') }])
     expect(existsSync(notices[0]!.file)).toBe(true)
   }, 15_000)
@@ -150,7 +150,7 @@ describe('garbage in the place of', () => {
 describe('a database whose file was cut short', () => {
   async function filled(): Promise<string> {
     const dataDir = freshDir()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     await store.ledger.grant(grantOf('g', usd(10)))
     for (let n = 0; n < 300; n++) await store.ledger.hold(holdOf(`c${n}`, { want: 1n, least: 1n }))
     await close(store)
@@ -167,14 +167,14 @@ describe('a database whose file was cut short', () => {
     const path = join(dataDir, 'weir.db')
     truncateSync(path, left(statSync(path).size))
     const before = readFileSync(path)
-    expect(() => open(dataDir, 'server')).toThrow(StoreOpenError)
-    expect(() => open(dataDir, 'server')).toThrow(`weir restore FILE --force --data-dir ${dataDir}`)
+    await expect(open(dataDir, 'server')).rejects.toThrow(StoreOpenError)
+    await expect(open(dataDir, 'server')).rejects.toThrow(`weir restore FILE --force --data-dir ${dataDir}`)
     expect(readFileSync(path).equals(before)).toBe(true)
   })
 
   test('is whole while the end of it is still in the log', async () => {
     const dataDir = await filled()
-    const store = open(dataDir)
+    const store = await open(dataDir)
     const database = new Database(join(dataDir, 'weir.db'))
     database.run('PRAGMA wal_autocheckpoint = 0')
     for (let n = 0; n < 300; n++) await store.ledger.hold(holdOf(`d${n}`, { want: 1n, least: 1n }))

@@ -5,7 +5,7 @@ import { usd } from '../../src/credits/money.ts'
 import { holdOf, noon } from '../credits/support.ts'
 
 const [dataDir, owner] = process.argv.slice(2)
-const store = openStore(dataDir!, { clock: () => noon })
+const store = await openStore(dataDir!, { clock: () => noon })
 let admitted = 0
 
 async function spend(lane: number): Promise<void> {

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { openStore, StoreOpenError } from '../../src/store/open.ts'
-import { one } from '../../src/store/sqlite/connection.ts'
+import { one } from '../../src/store/sqlite/one.ts'
 import { schemaVersion } from '../../src/store/sqlite/migrate.ts'
 import { takeServeLock } from '../../src/store/sqlite/serve-lock.ts'
 import { upgrade } from '../../src/store/upgrade.ts'
@@ -49,8 +49,8 @@ describe('a database of an older schema', () => {
       const dataDir = olderData()
       const said: unknown[] = []
       const notice = (message: string, facts: object) => said.push([message, facts])
-      const store = openStore(dataDir, { clock, notice, ...(serveAs === undefined ? {} : { serveAs }) })
-      expect(store.ledger.audit().ok).toBe(true)
+      const store = await openStore(dataDir, { clock, notice, ...(serveAs === undefined ? {} : { serveAs }) })
+      expect((await store.ledger.audit()).ok).toBe(true)
       await store.close()
       expect(schemaOf(join(dataDir, 'weir.db'))).toBe(schemaVersion)
       expect(schemaOf(copyOf(dataDir))).toBe(6)
@@ -64,17 +64,17 @@ describe('a database of an older schema', () => {
 
   test('comes back whole from the copy', async () => {
     const dataDir = olderData()
-    await openStore(dataDir, { clock, serveAs: 'a' }).close()
-    const copy = openStore(dataDir, { clock, serveAs: 'b' })
-    const { id } = copy.accounts.findAccount('anna@example.org')!
-    const before = copy.ledger.balance(id)
+    await (await openStore(dataDir, { clock, serveAs: 'a' })).close()
+    const copy = await openStore(dataDir, { clock, serveAs: 'b' })
+    const { id } = (await copy.accounts.findAccount('anna@example.org'))!
+    const before = await copy.ledger.balance(id)
     await copy.close()
     const restored = tempDir('weir-restored-')
     dirs.push(restored)
     mkdirSync(restored.join('data'))
     writeFileSync(restored.join('data', 'weir.db'), readFileSync(copyOf(dataDir)))
-    const store = openStore(restored.join('data'), { clock, serveAs: 'c' })
-    expect(store.ledger.balance(id)).toEqual(before)
+    const store = await openStore(restored.join('data'), { clock, serveAs: 'c' })
+    expect(await store.ledger.balance(id)).toEqual(before)
     await store.close()
   })
 
@@ -112,11 +112,13 @@ test('a database that is up to date, and a new one, are not copied; nobody is to
   dirs.push(dir)
   const said: string[] = []
   for (let time = 0; time < 2; time++) {
-    await openStore(dir.join('data'), {
-      clock,
-      serveAs: 'a',
-      notice: (message) => said.push(message),
-    }).close()
+    await (
+      await openStore(dir.join('data'), {
+        clock,
+        serveAs: 'a',
+        notice: (message) => said.push(message),
+      })
+    ).close()
   }
   expect(readdirSync(dir.join('data')).filter((name) => name.endsWith('.bak'))).toEqual([])
   expect(said).toEqual([])

@@ -9,7 +9,7 @@ import { tempDir } from '../support/tmp.ts'
 
 test('a call is found by its provider’s id wherever it lies, the newest when an id was given twice', async () => {
   using dir = tempDir('weir-upstream-ids-')
-  const store = openStore(dir.path, { clock: () => noon })
+  const store = await openStore(dir.path, { clock: () => noon })
   const database = new Database(join(dir.path, 'weir.db'))
   // Four blocks of calls; one id comes back again and again.
   database.run(`
@@ -20,9 +20,9 @@ test('a call is found by its provider’s id wherever it lies, the newest when a
       iif(n % 100 = 1, 'reused', 'up' || n) FROM n`)
   database.close()
   for (const n of [3, 4095, 4097, 9999, 15_999])
-    expect(store.ledger.call('anna', `up${n}`)?.call).toBe(`call${n}`)
-  expect(store.ledger.call('anna', 'reused')?.call).toBe('call15901')
-  expect(store.ledger.call('berta', 'up3')).toBeUndefined()
-  expect(store.ledger.call('anna', 'up0')).toBeUndefined()
+    expect((await store.ledger.call('anna', `up${n}`))?.call).toBe(`call${n}`)
+  expect((await store.ledger.call('anna', 'reused'))?.call).toBe('call15901')
+  expect(await store.ledger.call('berta', 'up3')).toBeUndefined()
+  expect(await store.ledger.call('anna', 'up0')).toBeUndefined()
   await store.close()
 })

@@ -26,8 +26,8 @@ function freshDir(): string {
   return dir.join('data')
 }
 
-function open(dataDir: string, clock: () => number = () => noon, serveAs?: string): Store {
-  const store = openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
+async function open(dataDir: string, clock: () => number = () => noon, serveAs?: string): Promise<Store> {
+  const store = await openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
   stores.push(store)
   return store
 }
@@ -89,7 +89,7 @@ describe('usage by day', () => {
   test('adds up to what the ledger has booked, whatever ended the calls', async () => {
     const dataDir = freshDir()
     let now = noon - 2 * day
-    const store = open(dataDir, () => now)
+    const store = await open(dataDir, () => now)
     const { ledger } = store
     for (const account of ['anna', 'berta'])
       await ledger.grant(grantOf(`g:${account}`, usd(100), { account }))
@@ -114,14 +114,14 @@ describe('usage by day', () => {
       expect(added(sums)).toEqual({ calls, cost, charged })
     }
     expect(cost).toBeGreaterThan(charged)
-    const totals = ['anna', 'berta'].map((account) => ledger.totals(account).used)
-    expect(totals.reduce((sum, used) => sum + used, 0n)).toBe(charged)
+    const used = ['anna', 'berta'].map(async (account) => (await ledger.totals(account)).used)
+    expect((await Promise.all(used)).reduce((sum, each) => sum + each, 0n)).toBe(charged)
     const days = await store.usage.usage({ ...range, by: 'day' })
     expect(days.map(({ calls }) => calls)).toEqual([40, 40, 40])
   })
 
   test('tells failures, tokens, keys, models and the app apart', async () => {
-    const store = open(freshDir())
+    const store = await open(freshDir())
     const { ledger, requestLog } = store
     await ledger.grant(grantOf('g', usd(10)))
     const served = { usage: { ...noUsage, input: 10, cacheRead: 90, output: 5, reasoning: 7 } }
@@ -153,14 +153,14 @@ describe('usage by day', () => {
 
   test('has the calls that a process left open when it died', async () => {
     const dataDir = freshDir()
-    const first = open(dataDir, () => noon, 'first')
+    const first = await open(dataDir, () => noon, 'first')
     await first.ledger.grant(grantOf('g', usd(10)))
     await first.ledger.hold(holdOf('lost', { owner: 'first' }))
     const usage = { ...noUsage, input: 3, output: 4 }
     const leaseUntil = noon + day
     await first.ledger.checkpoint({ call: 'lost', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
     await stores.pop()!.close()
-    const second = open(dataDir, () => noon, 'second')
+    const second = await open(dataDir, () => noon, 'second')
     expect(await second.ledger.recover(noon)).toBe(1)
     expect(await usageOf(second, 'day')).toEqual([
       {
@@ -181,7 +181,7 @@ describe('usage by day', () => {
     mkdirSync(dataDir)
     const fixture = join(import.meta.dir, '../fixtures/schema/10.db.gz')
     writeFileSync(join(dataDir, 'weir.db'), gunzipSync(readFileSync(fixture)))
-    const store = open(dataDir)
+    const store = await open(dataDir)
     const sums = await usageOf(store, 'model')
     expect(added(sums)).toEqual(booked(dataDir))
     expect(

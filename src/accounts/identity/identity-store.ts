@@ -1,10 +1,9 @@
 // What is kept of how people sign in. Results may be awaited: not every database answers at once.
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Account, Role } from '../account.ts'
 import type { Session } from '../session.ts'
 import type { Ticket, TicketKind } from './ticket.ts'
-
-export type Awaitable<T> = T | Promise<T>
 
 export interface Passkey {
   /** The credential id, base64url. */

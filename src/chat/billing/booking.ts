@@ -81,7 +81,10 @@ export class Booking {
     const { caller } = call
     const { model, offer } = candidates[0]!
     const credit = freeIn(balance, funding, gateway.now())
-    const free = smaller(credit, keyRoom(gateway.ledger, caller.key, gateway.now()) ?? credit)
+    // Most keys have no limit, and then there is nothing to wait for.
+    const room =
+      caller.key?.spendLimit == null ? undefined : await keyRoom(gateway.ledger, caller.key, gateway.now())
+    const free = smaller(credit, room ?? credit)
     const quick = await gateway.turns.run(() => quickNeed(gateway, call, candidates, free))
     const need = quick ?? (await countedNeed(gateway, call, candidates))
     const now = gateway.now()

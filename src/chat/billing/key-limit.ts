@@ -12,12 +12,12 @@ export function keyLimitOf(key: ApiKey | null, now: number): KeyLimit | null {
 }
 
 /** What the key may still spend in its window, picodollars; undefined where it has no limit. */
-export function keyRoom(
+export async function keyRoom(
   ledger: Pick<LedgerStore, 'keySpend'>,
   key: ApiKey | null,
   now: number,
-): Pico | undefined {
+): Promise<Pico | undefined> {
   const limit = keyLimitOf(key, now)
   if (!key || !limit) return undefined
-  return larger(limit.limit - ledger.keySpend(key.id, limit.windowStart), 0n)
+  return larger(limit.limit - (await ledger.keySpend(key.id, limit.windowStart)), 0n)
 }

@@ -1,5 +1,6 @@
 // `weir accounts create|list|show|suspend|resume`
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Account, AccountStore } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { balanceView, renderBalance } from './balance.ts'
@@ -18,10 +19,13 @@ export async function createAccount(context: Context, invocation: Invocation): P
 }
 
 export async function listAccounts(context: Context): Promise<void> {
-  const rows = await withStore(context, ({ accounts, ledger }) =>
-    accounts
-      .listAccounts()
-      .map((account) => ({ account, balance: balanceView(ledger, account.id, context.io.clock()) })),
+  const rows = await withStore(context, async ({ accounts, ledger }) =>
+    Promise.all(
+      (await accounts.listAccounts()).map(async (account) => ({
+        account,
+        balance: await balanceView(ledger, account.id, context.io.clock()),
+      })),
+    ),
   )
   const json = rows.map(({ account, balance }) => ({ ...accountView(account), available: balance.available }))
   const cells = json.map((row) => [
@@ -36,14 +40,14 @@ export async function listAccounts(context: Context): Promise<void> {
 
 /** One account with its balance and its keys. */
 export async function showAccount(context: Context, invocation: Invocation): Promise<void> {
-  const found = await withStore(context, (store) => {
-    const account = accountOf(store, invocation.args[0] ?? '')
+  const found = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.args[0] ?? '')
     const now = context.io.clock()
     return {
       account,
-      balance: balanceView(store.ledger, account.id, now),
-      used: formatUsd(store.ledger.totals(account.id).used),
-      keys: store.accounts.listKeys(account.id).map((key) => keyView(key, now)),
+      balance: await balanceView(store.ledger, account.id, now),
+      used: formatUsd((await store.ledger.totals(account.id)).used),
+      keys: (await store.accounts.listKeys(account.id)).map((key) => keyView(key, now)),
     }
   })
   const { account, balance, keys, used } = found
@@ -70,11 +74,11 @@ export async function resumeAccount(context: Context, invocation: Invocation): P
 function changed(
   context: Context,
   invocation: Invocation,
-  change: (accounts: AccountStore, id: string) => boolean,
+  change: (accounts: AccountStore, id: string) => Awaitable<boolean>,
 ): Promise<Account> {
-  return withStore(context, (store) => {
-    const { id } = accountOf(store, invocation.args[0] ?? '')
-    change(store.accounts, id)
+  return withStore(context, async (store) => {
+    const { id } = await accountOf(store, invocation.args[0] ?? '')
+    await change(store.accounts, id)
     return accountOf(store, id)
   })
 }

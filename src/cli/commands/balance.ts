@@ -30,10 +30,10 @@ interface PoolView {
 }
 
 /** Reads the balance as it is at `now`; amounts are decimal strings in US dollars. */
-export function balanceView(ledger: LedgerStore, account: string, now: number): BalanceView {
-  const balance = ledger.balance(account)
+export async function balanceView(ledger: LedgerStore, account: string, now: number): Promise<BalanceView> {
+  const balance = await ledger.balance(account)
   const { lots, debt } = balance
-  const { purchased, used } = ledger.totals(account)
+  const { purchased, used } = await ledger.totals(account)
   const live = lots.filter((lot) => lot.remaining > 0n && (lot.expiresAt === null || lot.expiresAt > now))
   const held = sum(lots.map((lot) => lot.pinned))
   return {

@@ -14,10 +14,10 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
   const id = idOf(invocation)
   const lot = invocation.option('lot') ?? ''
   const done = await withStore(context, async (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '')
+    const account = await accountOf(store, invocation.option('account') ?? '')
     const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
     const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
-    return { account, result, balance: balanceView(store.ledger, account.id, now) }
+    return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
   const json = {
@@ -45,10 +45,10 @@ export async function adjustCredit(context: Context, invocation: Invocation): Pr
   const amount = signedAmountOfUsd(invocation.option('usd') ?? '')
   const id = idOf(invocation)
   const done = await withStore(context, async (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '')
+    const account = await accountOf(store, invocation.option('account') ?? '')
     const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount }
     const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
-    return { account, adjusted, balance: balanceView(store.ledger, account.id, now) }
+    return { account, adjusted, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, adjusted, balance } = done
   const json = { account: account.id, adjusted, pool, usd: formatUsd(amount), credits: balance }
@@ -77,18 +77,20 @@ function signedAmountOfUsd(text: string): Pico {
 
 /** Books the expiry of every lot whose time is over; a running server does the same a few times a minute. */
 export async function expireCredit(context: Context): Promise<void> {
-  const accounts = await withStore(context, ({ ledger }) => ledger.expire(context.io.clock()))
+  const accounts = await withStore(context, async ({ ledger }) => ledger.expire(context.io.clock()))
   print(context, { json: { accounts }, text: `credit of ${accounts} accounts has expired` })
 }
 
 /** Who owes something: refunds beyond the credit there was, until the next top-up. */
 export async function listDebts(context: Context): Promise<void> {
-  const debts = await withStore(context, (store) =>
-    store.books.debts().map(({ account, debt }) => ({
-      account,
-      email: store.accounts.findAccount(account)?.email ?? null,
-      debt: formatUsd(debt),
-    })),
+  const debts = await withStore(context, async (store) =>
+    Promise.all(
+      (await store.books.debts()).map(async ({ account, debt }) => ({
+        account,
+        email: (await store.accounts.findAccount(account))?.email ?? null,
+        debt: formatUsd(debt),
+      })),
+    ),
   )
   const rows = debts.map(({ account, email, debt }) => [account, email ?? '', debt])
   print(context, {

@@ -30,11 +30,11 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
   const id = invocation.option('id')
   if (id === '') throw usageFault('--id must not be empty')
   const done = await withStore(context, async (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '')
+    const account = await accountOf(store, invocation.option('account') ?? '')
     const source = `operator:${id ?? crypto.randomUUID()}`
     const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant' }
     const result = await unlessConflict('nothing granted', store.ledger.grant(grant))
-    return { account, result, balance: balanceView(store.ledger, account.id, now) }
+    return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
   const json = {
@@ -56,11 +56,11 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
 export async function showCredit(context: Context, invocation: Invocation): Promise<void> {
   const csv = invocation.flag('csv')
   if (csv && context.json) throw usageFault('--csv and --json are two forms of the same: take one')
-  const shown = await withStore(context, (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '')
+  const shown = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
     const history =
-      invocation.flag('history') || csv ? historyView(store.books.history(account.id)) : undefined
-    return { account, history, balance: balanceView(store.ledger, account.id, context.io.clock()) }
+      invocation.flag('history') || csv ? historyView(await store.books.history(account.id)) : undefined
+    return { account, history, balance: await balanceView(store.ledger, account.id, context.io.clock()) }
   })
   const { account, history, balance } = shown
   const text = [

@@ -7,7 +7,7 @@ import type { Unpaid } from '../../credits/books.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { providers as registry } from '../../providers/registry.ts'
-import type { RetentionFacts } from '../../store/sqlite/retention.ts'
+import type { RetentionFacts } from '../../store/store.ts'
 import { catalogInUse } from '../../serve/catalog-in-use.ts'
 import { CommandFailure, type Context, print } from '../context.ts'
 import { withStore } from '../with-store.ts'
@@ -79,12 +79,12 @@ async function database(context: Context): Promise<readonly Finding[]> {
   }
   try {
     const since = context.io.clock() - unpaidDays * 86_400_000
-    const { writable, accounts, path, kept, unpaid } = await withStore(context, (store) => ({
+    const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
       writable: store.ledger.writable(),
-      accounts: store.accounts.listAccounts().length,
+      accounts: (await store.accounts.listAccounts()).length,
       path: store.path,
       kept: store.retention.facts(),
-      unpaid: store.books.unpaid(since),
+      unpaid: await store.books.unpaid(since),
     }))
     const state = writable ? 'ok' : 'bad'
     const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'

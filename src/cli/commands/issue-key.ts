@@ -24,24 +24,24 @@ export interface IssuedKey {
 }
 
 /** Stores a new key with these rights; `now` in milliseconds since 1970. */
-export function issueKey(
+export async function issueKey(
   accounts: Pick<AccountStore, 'insertKey'>,
   rights: KeyRights,
   now: number,
-): IssuedKey {
+): Promise<IssuedKey> {
   const issued = newKey(rights, now)
-  accounts.insertKey(issued.key)
+  await accounts.insertKey(issued.key)
   return issued
 }
 
 /** Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit. */
-export function issueSuccessor(
+export async function issueSuccessor(
   accounts: Pick<AccountStore, 'insertSuccessor'>,
   replaced: ApiKey,
   now: number,
-): IssuedKey {
+): Promise<IssuedKey> {
   const issued = newKey(replaced, now)
-  accounts.insertSuccessor(issued.key, replaced.id)
+  await accounts.insertSuccessor(issued.key, replaced.id)
   return issued
 }
 

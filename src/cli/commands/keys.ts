@@ -29,8 +29,8 @@ export async function createKey(context: Context, invocation: Invocation): Promi
     tokensPerMinute: null,
     networks: null,
   }
-  const minted = await withStore(context, (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '')
+  const minted = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
     return issueKey(store.accounts, { account: account.id, ...rights }, now)
   })
   printMinted(context, minted, {})
@@ -53,9 +53,11 @@ function modelList(text: string): string[] {
 export async function listKeys(context: Context, invocation: Invocation): Promise<void> {
   const named = invocation.option('account')
   const now = context.io.clock()
-  const keys = await withStore(context, (store) => {
-    const accounts = named === undefined ? store.accounts.listAccounts() : [accountOf(store, named)]
-    return accounts.flatMap(({ id }) => store.accounts.listKeys(id)).map((key) => keyView(key, now))
+  const keys = await withStore(context, async (store) => {
+    const accounts =
+      named === undefined ? await store.accounts.listAccounts() : [await accountOf(store, named)]
+    const lists = await Promise.all(accounts.map(({ id }) => store.accounts.listKeys(id)))
+    return lists.flat().map((key) => keyView(key, now))
   })
   print(context, { json: keys, text: renderKeys(keys) })
 }
@@ -64,9 +66,9 @@ export async function listKeys(context: Context, invocation: Invocation): Promis
 export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
   const now = context.io.clock()
-  const key = await withStore(context, (store) => {
-    const found = keyOf(store, id)
-    if (stateOf(found, now) !== 'revoked') store.accounts.revokeKey(found.id, now)
+  const key = await withStore(context, async (store) => {
+    const found = await keyOf(store, id)
+    if (stateOf(found, now) !== 'revoked') await store.accounts.revokeKey(found.id, now)
     return keyOf(store, id)
   })
   print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
@@ -76,23 +78,23 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
   const overlapMs = lengthOfTime('--overlap', invocation.option('overlap') ?? '0')
   const now = context.io.clock()
-  const rotated = await withStore(context, (store) => {
-    const old = keyOf(store, invocation.args[0] ?? '')
+  const rotated = await withStore(context, async (store) => {
+    const old = await keyOf(store, invocation.args[0] ?? '')
     const state = stateOf(old, now)
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
-    const made = issueSuccessor(store.accounts, old, now)
+    const made = await issueSuccessor(store.accounts, old, now)
     // A key that would have ended sooner by itself keeps its end.
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
-    if (overlapMs === 0) store.accounts.revokeKey(old.id, now)
-    else store.accounts.expireKey(old.id, ends)
+    if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
+    else await store.accounts.expireKey(old.id, ends)
     return { made, old, ends }
   })
   const { made, old, ends } = rotated
   printMinted(context, made, { replaces: old.id, replaced_works_until: isoTime(ends) })
 }
 
-function keyOf(store: CommandStore, id: string): ApiKey {
-  const key = store.accounts.findKey(id)
+async function keyOf(store: CommandStore, id: string): Promise<ApiKey> {
+  const key = await store.accounts.findKey(id)
   if (!key) throw new CommandFailure(`there is no key with the id ${JSON.stringify(id)} (weir keys list)`)
   return key
 }

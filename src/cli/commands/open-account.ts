@@ -6,7 +6,7 @@ import type { CommandStore } from '../with-store.ts'
 
 /** Throws GatewayError `invalid_request` when the address is taken. */
 export async function openAccount(store: CommandStore, email: string, role: Role = 'user'): Promise<Account> {
-  const account = store.accounts.createAccount(email, { role })
+  const account = await store.accounts.createAccount(email, { role })
   await welcome(store, account)
   return account
 }

@@ -12,8 +12,8 @@ const mostRows = 1_000
 
 /** A page of the log, newest first. */
 export async function listRequests(context: Context, invocation: Invocation): Promise<void> {
-  const page = await withStore(context, (store) =>
-    filledPage(store, filterOf(store, invocation), limitOf(invocation)),
+  const page = await withStore(context, async (store) =>
+    filledPage(store, await filterOf(store, invocation), limitOf(invocation)),
   )
   const more = page.next === null ? '' : `\nmore: --cursor ${cursorText(page.next)}`
   print(context, { json: requestList(page), text: `${rowsText(page.rows)}${more}` })
@@ -22,9 +22,9 @@ export async function listRequests(context: Context, invocation: Invocation): Pr
 /** One call with its receipt. */
 export async function showRequest(context: Context, invocation: Invocation): Promise<void> {
   const [id = ''] = invocation.args
-  const found = await withStore(context, (store) => {
-    const row = store.requests.find(id)
-    return row && { ...requestWhole(row, store.ledger), account: row.account }
+  const found = await withStore(context, async (store) => {
+    const row = await store.requests.find(id)
+    return row && { ...(await requestWhole(row, store.ledger)), account: row.account }
   })
   if (!found) throw new CommandFailure(`the request log holds no call ${JSON.stringify(id)}`)
   print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
@@ -39,10 +39,10 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
   process.once('SIGINT', () => ended.abort())
   process.once('SIGTERM', () => ended.abort())
   await withStore(context, async (store) => {
-    const filter = filterOf(store, invocation)
-    let last = store.requests.page({ limit: 1 }).rows[0]
+    const filter = await filterOf(store, invocation)
+    let last = (await store.requests.page({ limit: 1 })).rows[0]
     while (!ended.signal.aborted) {
-      const fresh = rowsSince(store, filter, last)
+      const fresh = await rowsSince(store, filter, last)
       for (const row of fresh)
         context.io.out(
           context.json ? `${JSON.stringify(requestObject(row))}\n` : `${lineOf(row).join('  ')}\n`,
@@ -56,11 +56,11 @@ export async function tailRequests(context: Context, invocation: Invocation): Pr
 type Filter = Omit<RequestQuery, 'limit'>
 
 /** Pages look at a bounded number of rows, for the sake of a server; a command may look until it has found enough. */
-function filledPage({ requests }: ReadableStore, filter: Filter, limit: number): RequestPage {
+async function filledPage({ requests }: ReadableStore, filter: Filter, limit: number): Promise<RequestPage> {
   const rows: LoggedRequest[] = []
   let after = filter.after
   for (;;) {
-    const page = requests.page({ ...filter, limit: limit - rows.length, ...(after ? { after } : {}) })
+    const page = await requests.page({ ...filter, limit: limit - rows.length, ...(after ? { after } : {}) })
     rows.push(...page.rows)
     if (page.next === null || rows.length >= limit) return { rows, next: page.next }
     after = page.next
@@ -68,30 +68,30 @@ function filledPage({ requests }: ReadableStore, filter: Filter, limit: number):
 }
 
 /** Oldest first. Calls are numbered as they are written; their times may stand still, and come a little out of order. */
-function rowsSince(
+async function rowsSince(
   { requests }: ReadableStore,
   filter: Filter,
   last: RequestPlace | undefined,
-): LoggedRequest[] {
+): Promise<LoggedRequest[]> {
   const known = last?.seq ?? 0
   const rows: LoggedRequest[] = []
   let after: RequestPlace | null = null
   do {
-    const page: RequestPage = requests.page({ ...filter, limit: mostRows, ...(after ? { after } : {}) })
+    const page: RequestPage = await requests.page({ ...filter, limit: mostRows, ...(after ? { after } : {}) })
     rows.push(...page.rows.filter(({ seq }) => seq > known))
     after = page.next
   } while (after !== null && after.seq > known)
   return rows.toSorted((a, b) => a.seq - b.seq)
 }
 
-function filterOf(store: ReadableStore, invocation: Invocation): Filter {
+async function filterOf(store: ReadableStore, invocation: Invocation): Promise<Filter> {
   const { option } = invocation
   const [account, key, model, code] = ['account', 'key', 'model', 'code'].map((name) => option(name))
   const [since, until, cursor] = [option('since'), option('until'), option('cursor')]
   const after = cursor === undefined ? undefined : placeOf(cursor)
   if (cursor !== undefined && !after) throw usageFault('--cursor takes what the page before has printed')
   return {
-    ...(account === undefined ? {} : { account: accountOf(store, account).id }),
+    ...(account === undefined ? {} : { account: (await accountOf(store, account)).id }),
     ...(key === undefined ? {} : { key }),
     ...(model === undefined ? {} : { model }),
     ...(code === undefined ? {} : { code }),

@@ -19,8 +19,8 @@ export async function createSession(context: Context, invocation: Invocation): P
   if (ttlMs === 0) throw usageFault('--ttl must be longer than nothing')
   const now = context.io.clock()
   const { id, hash, lastFour, text } = mintSession()
-  const session = await withStore(context, (store) => {
-    const account = accountOf(store, invocation.option('account') ?? '').id
+  const session = await withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
     const made: Session = {
       id,
       account,
@@ -34,7 +34,7 @@ export async function createSession(context: Context, invocation: Invocation): P
       idleMs: null,
       elevatedUntil: null,
     }
-    store.accounts.insertSession(made)
+    await store.accounts.insertSession(made)
     return made
   })
   if (!context.json) context.io.err('This token is shown once; only its hash is kept.\n')
@@ -43,8 +43,8 @@ export async function createSession(context: Context, invocation: Invocation): P
 
 export async function listSessions(context: Context, invocation: Invocation): Promise<void> {
   const now = context.io.clock()
-  const sessions = await withStore(context, (store) =>
-    store.accounts.listSessions(accountOf(store, invocation.option('account') ?? '').id),
+  const sessions = await withStore(context, async (store) =>
+    store.accounts.listSessions((await accountOf(store, invocation.option('account') ?? '')).id),
   )
   const views = sessions.map((session) => sessionView(session, now))
   const rows = views.map((view) => [view.id, view.state, `…${view.last_four}`, view.expires_at ?? ''])
@@ -56,11 +56,11 @@ export async function listSessions(context: Context, invocation: Invocation): Pr
 export async function endSession(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
   const now = context.io.clock()
-  const session = await withStore(context, ({ accounts }) => {
-    if (!accounts.findSession(id))
+  const session = await withStore(context, async ({ accounts }) => {
+    if (!(await accounts.findSession(id)))
       throw new CommandFailure(`there is no session with the id ${JSON.stringify(id)}`)
-    accounts.revokeSession(id, now)
-    return accounts.findSession(id)!
+    await accounts.revokeSession(id, now)
+    return (await accounts.findSession(id))!
   })
   print(context, { json: sessionView(session, now), text: `ended ${session.id} (…${session.lastFour})` })
 }

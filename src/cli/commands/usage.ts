@@ -18,9 +18,9 @@ const options = ['from', 'to', 'by', 'key', 'model'] as const
 /** Prints the days as a table, JSON or CSV. */
 export async function showUsage(context: Context, invocation: Invocation): Promise<void> {
   const asked = parametersOf(context, invocation)
-  const view = await withStore(context, (store) => {
+  const view = await withStore(context, async (store) => {
     const account = invocation.option('account')
-    const query = account === undefined ? asked : { ...asked, account: accountOf(store, account).id }
+    const query = account === undefined ? asked : { ...asked, account: (await accountOf(store, account)).id }
     return usageView(store.usage, query, (by, group) => labelIn(store.accounts, by, group))
   })
   if (invocation.flag('csv')) context.io.out(usageCsv(view))

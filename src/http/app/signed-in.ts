@@ -9,7 +9,7 @@ import type { Service } from '../service.ts'
  * whether that is a call or a look at the credits. A suspended account is granted nothing.
  */
 export async function signedIn(service: Service, request: Request): Promise<Caller> {
-  const caller = authenticateSession(request.headers, service)
+  const caller = await authenticateSession(request.headers, service)
   if (!caller.account.suspended) await service.allowances.ensure(caller.account.id)
   return caller
 }

@@ -50,7 +50,7 @@ export const requestSchema = z.object({
       .nullable()
       .describe('The words of request and answer, where the operator keeps them (`log.prompts`).'),
   }),
-}) satisfies z.ZodType<{ data: ReturnType<typeof requestWhole> }>
+}) satisfies z.ZodType<{ data: Awaited<ReturnType<typeof requestWhole>> }>
 
 const served = {
   id: receipt.data.id,

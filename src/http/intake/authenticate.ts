@@ -16,27 +16,29 @@ export interface Authentication {
  * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials in one request.
  * A mistyped key is refused by its checksum, without a look into the database; no answer repeats the key.
  */
-export function authenticate(headers: Headers, parts: Authentication): Caller {
+export async function authenticate(headers: Headers, parts: Authentication): Promise<Caller> {
   return callerOf(bearerOf(headers), parts)
 }
 
 /** As `authenticate`, for clients that send the key in a header of their own, as a bearer, or as both. */
-export function authenticateEither(
+export async function authenticateEither(
   headers: Headers,
   parts: Authentication,
   header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
-): Caller {
+): Promise<Caller> {
   return callerOf(keyOf(headers, header), parts)
 }
 
-function callerOf(text: string, { accounts, now }: Authentication): Caller {
+async function callerOf(text: string, { accounts, now }: Authentication): Promise<Caller> {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
-  const key = accounts.findKey(read.id)
+  const found = accounts.findKey(read.id)
+  const key = found instanceof Promise ? await found : found
   if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
   if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
   if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-  const account = accounts.findAccount(key.account)
+  const owner = accounts.findAccount(key.account)
+  const account = owner instanceof Promise ? await owner : owner
   if (!account) throw new GatewayError('invalid_api_key')
   return { account, key, channel: 'api', mode: key.mode }
 }
@@ -45,10 +47,13 @@ function callerOf(text: string, { accounts, now }: Authentication): Caller {
  * The signed-in account behind the session token in `Authorization: Bearer`, as a caller from the app. Throws the same
  * codes as `authenticate`; an API key is no session, and a session no API key.
  */
-export function authenticateSession(headers: Headers, { accounts, now }: Authentication): Caller {
+export async function authenticateSession(
+  headers: Headers,
+  { accounts, now }: Authentication,
+): Promise<Caller> {
   const text = bearerOf(headers)
   const id = sessionIdOf(text)
-  const session = id === undefined ? undefined : accounts.findSession(id)
+  const session = id === undefined ? undefined : await accounts.findSession(id)
   if (!session || !matches(session, text)) {
     throw new GatewayError('invalid_api_key', { message: 'This is no session token that is valid here.' })
   }
@@ -58,7 +63,7 @@ export function authenticateSession(headers: Headers, { accounts, now }: Authent
   if (session.expiresAt <= now()) {
     throw new GatewayError('api_key_expired', { message: 'The session has expired: sign in again.' })
   }
-  const account = accounts.findAccount(session.account)
+  const account = await accounts.findAccount(session.account)
   if (!account) throw new GatewayError('invalid_api_key')
   return { account, key: null, channel: 'app', mode: 'live' }
 }

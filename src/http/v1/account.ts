@@ -12,10 +12,11 @@ import { GatewayError } from '../../errors.ts'
 import { requestIdOf } from '../../protocols/openai-responses/inbound/answer.ts'
 
 /** The calling key: its label, its limits, and what it has spent in the open day, week and month. */
-export function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
+export async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   const { key } = caller
   if (!key) throw new GatewayError('not_found')
   const spent = (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
+  const limited = key.spendLimit === null ? 0n : await spent(key.limitWindow)
   const end = windowEnd(key.limitWindow, now)
   return {
     data: {
@@ -27,22 +28,21 @@ export function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
       expires_at: iso(key.expiresAt),
       limit: amountOrNull(key.spendLimit),
       limit_window: key.spendLimit === null ? null : key.limitWindow,
-      limit_remaining:
-        key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - spent(key.limitWindow))),
+      limit_remaining: key.spendLimit === null ? null : formatUsd(atLeastZero(key.spendLimit - limited)),
       limit_resets_at: key.spendLimit === null ? null : iso(end),
       allowed_models: key.allowedModels,
-      usage: formatUsd(spent('total')),
-      usage_daily: formatUsd(spent('day')),
-      usage_weekly: formatUsd(spent('week')),
-      usage_monthly: formatUsd(spent('month')),
+      usage: formatUsd(await spent('total')),
+      usage_daily: formatUsd(await spent('day')),
+      usage_weekly: formatUsd(await spent('week')),
+      usage_monthly: formatUsd(await spent('month')),
     },
   }
 }
 
 /** The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. */
-export function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
-  const balance = ledger.balance(caller.account.id)
-  const totals = ledger.totals(caller.account.id)
+export async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
+  const balance = await ledger.balance(caller.account.id)
+  const totals = await ledger.totals(caller.account.id)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
   return {
     data: {
@@ -76,11 +76,12 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
  * The receipt of one call of the caller's account, by our request id, the id of its response or the provider's id.
  * Throws `not_found`.
  */
-export function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
+export async function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
   }
-  const call = ledger.call(caller.account.id, requestIdOf(id) ?? id) ?? ledger.call(caller.account.id, id)
+  const { account } = caller
+  const call = (await ledger.call(account.id, requestIdOf(id) ?? id)) ?? (await ledger.call(account.id, id))
   if (!call) throw new GatewayError('not_found', { message: 'This account has made no call with this id.' })
   return { data: receiptOf(call) }
 }

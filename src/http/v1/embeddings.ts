@@ -17,7 +17,7 @@ export async function createEmbeddings(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticate(request.headers, service)
+  const caller = await authenticate(request.headers, service)
   // Texts may come as the tokens they are.
   const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)

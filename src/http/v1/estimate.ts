@@ -38,6 +38,9 @@ async function read(
     return { request: inbound.parse(json), bodyBytes: bytes }
   const { callOf } = await import('./responses.ts')
   // Nothing is answered, so there is nothing to keep.
-  const { call, bodyBytes } = callOf(service, caller, json, bytes, { now: service.now, keep: () => false })
+  const { call, bodyBytes } = await callOf(service, caller, json, bytes, {
+    now: service.now,
+    keep: () => false,
+  })
   return { request: call.request, bodyBytes }
 }

@@ -54,7 +54,7 @@ async function generate(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
+  const caller = await authenticateEither(request.headers, service, 'x-goog-api-key')
   const { json: sent, bytes } = await readJson(request, service)
   const json = withModel(sent, model, kind === 'stream')
   const call = {
@@ -81,7 +81,7 @@ async function count(
   model: string,
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticateEither(request.headers, service, 'x-goog-api-key')
+  const caller = await authenticateEither(request.headers, service, 'x-goog-api-key')
   const { json } = await readJson(request, service)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))

@@ -24,7 +24,7 @@ export async function createMessage(
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticateEither(request.headers, service)
+  const caller = await authenticateEither(request.headers, service)
   const { json: sent, bytes } = await readJson(request, service)
   const json = withBetas(sent, request.headers)
   const call = {
@@ -43,7 +43,7 @@ export async function countMessageTokens(
   requestId: string,
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
-  const caller = authenticateEither(request.headers, service)
+  const caller = await authenticateEither(request.headers, service)
   const { json } = await readJson(request, service)
   const { model } = checkedForCount(json)
   const count = async () => {

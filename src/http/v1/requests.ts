@@ -52,8 +52,8 @@ export function requestList({ rows, next }: RequestPage) {
 }
 
 /** One call with its receipt, where it became one, and its words, where they are kept. */
-export function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call'>) {
-  const call = ledger.call(row.account, row.requestId)
+export async function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call'>) {
+  const call = await ledger.call(row.account, row.requestId)
   return {
     ...requestObject(row),
     receipt: call === undefined ? null : receiptOf(call),
@@ -62,20 +62,21 @@ export function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call
 }
 
 /** The calls of the caller's account, newest first, by the filters of the address. Throws `invalid_request`. */
-export function listRequests({ account }: Caller, requests: RequestReader, request: Request) {
+export async function listRequests({ account }: Caller, requests: RequestReader, request: Request) {
   const query = new URL(request.url).searchParams
-  return requestList(requests.page({ ...filterOf(query), account: account.id, limit: limitOf(query) }))
+  const asked = { ...filterOf(query), account: account.id, limit: limitOf(query) }
+  return requestList(await requests.page(asked))
 }
 
 /** Throws `not_found` for a call that is not in the log, or not of the caller's account. */
-export function showRequest(
+export async function showRequest(
   { account }: Caller,
   requests: RequestReader,
   ledger: Pick<LedgerStore, 'call'>,
   id: string,
 ) {
-  const row = requests.find(id, account.id)
-  if (row) return { data: requestWhole(row, ledger) }
+  const row = await requests.find(id, account.id)
+  if (row) return { data: await requestWhole(row, ledger) }
   const message =
     'The request log holds no call of this account with this id. Receipts are kept for ever: GET /v1/generation?id=.'
   throw new GatewayError('not_found', { message })

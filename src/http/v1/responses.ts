@@ -41,7 +41,7 @@ export async function createResponse(
     keep: (response) => keep(service, caller, requestId, call.items, response),
   }
   const own = await service.turns.run(() => checkAddresses(json, addresses, service.reachableHosts))
-  const { call, bodyBytes } = await service.turns.run(() => callOf(service, caller, json, bytes, hooks))
+  const { call, bodyBytes } = await callOf(service, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
   const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, service.reachableHosts) : own
@@ -59,26 +59,32 @@ export async function createResponse(
  * `previous_response_not_found` where that is not all there, and `payload_too_large` where it and the body are more
  * than a body may be.
  */
-export function callOf(
-  service: Pick<Service, 'responses' | 'body'>,
+export async function callOf(
+  service: Pick<Service, 'responses' | 'body' | 'turns'>,
   caller: Caller,
   json: JsonObject,
   bytes: number,
   hooks: AnswerHooks,
-): { call: ResponsesCall; bodyBytes: number } {
-  const request = checkedRequest(json)
-  const { recalled, recalledBytes } = recall(service, caller, request, service.body.maxBodyBytes - bytes)
-  return { call: responsesCall(request, recalled, hooks), bodyBytes: bytes + recalledBytes }
+): Promise<{ call: ResponsesCall; bodyBytes: number }> {
+  const request = await service.turns.run(() => checkedRequest(json))
+  const { recalled, recalledBytes } = await recall(
+    service,
+    caller,
+    request,
+    service.body.maxBodyBytes - bytes,
+  )
+  const call = await service.turns.run(() => responsesCall(request, recalled, hooks))
+  return { call, bodyBytes: bytes + recalledBytes }
 }
 
 // ---- what a request refers to -----------------------------------------------------------------------------
 
-function recall(
+async function recall(
   { responses, body }: Pick<Service, 'responses' | 'body'>,
   caller: Caller,
   request: ResponsesRequest,
   room: number,
-): { recalled: Recalled; recalledBytes: number } {
+): Promise<{ recalled: Recalled; recalledBytes: number }> {
   const account = caller.account.id
   const tooLarge = () =>
     new GatewayError('payload_too_large', {
@@ -88,7 +94,7 @@ function recall(
   const history: JsonObject[] = []
   const { previous_response_id: previous } = request
   if (previous != null) {
-    const conversation = responses.conversation(account, previous, room)
+    const conversation = await responses.conversation(account, previous, room)
     if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
     if (conversation.kind === 'too-large') throw tooLarge()
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
@@ -97,7 +103,7 @@ function recall(
     for (const response of conversation.responses) history.push(...itemsOf(response))
   }
   const ids = itemsReferredTo(request)
-  const items = referredItems(responses, account, ids, searchedBodies * body.maxBodyBytes)
+  const items = await referredItems(responses, account, ids, searchedBodies * body.maxBodyBytes)
   if (items === undefined) throw tooLarge()
   const sizes = new Map([...items].map(([id, item]) => [id, sizeOf([item])]))
   // An item that is referred to twice is sent, and paid for, twice.
@@ -110,12 +116,12 @@ function recall(
 const searchedBodies = 4
 
 /** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
-function referredItems(
+async function referredItems(
   responses: Service['responses'],
   account: string,
   ids: readonly string[],
   room: number,
-): ReadonlyMap<string, JsonObject> | undefined {
+): Promise<ReadonlyMap<string, JsonObject> | undefined> {
   const items = new Map<string, JsonObject>()
   const wanted = new Map<string, Set<string>>()
   for (const id of ids) {
@@ -126,7 +132,7 @@ function referredItems(
   }
   let read = 0
   for (const [response, of] of wanted) {
-    const stored = responses.find(account, response)
+    const stored = await responses.find(account, response)
     if (!stored) continue
     read += stored.size
     if (read > room) return undefined
@@ -204,8 +210,12 @@ function hasRoom(responses: Service['responses'], account: string, mostBytes: nu
 }
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
-export function storedOf(service: Pick<Service, 'responses'>, caller: Caller, id: string): StoredResponse {
-  const stored = requestIdOf(id) === undefined ? undefined : service.responses.find(caller.account.id, id)
+export async function storedOf(
+  { responses }: Pick<Service, 'responses'>,
+  caller: Caller,
+  id: string,
+): Promise<StoredResponse> {
+  const stored = requestIdOf(id) === undefined ? undefined : await responses.find(caller.account.id, id)
   if (!stored) throw noSuchResponse()
   return stored
 }

@@ -9,13 +9,18 @@ import { itemsOf, noSuchResponse, outputOf, storedOf } from './responses.ts'
 import type { Service } from '../service.ts'
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
-export function showResponse(service: Service, caller: Caller, id: string, request: Request): JsonObject {
+export async function showResponse(
+  service: Service,
+  caller: Caller,
+  id: string,
+  request: Request,
+): Promise<JsonObject> {
   const { searchParams } = new URL(request.url)
   if (searchParams.get('stream') === 'true') {
     const message = "'stream' cannot be honoured: a stored response is given as a whole."
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  const stored = storedOf(service, caller, id)
+  const stored = await storedOf(service, caller, id)
   if (wantsEncrypted(searchParams)) return stored.answer
   return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
@@ -34,12 +39,17 @@ const mostAtOnce = 100
  * The items that a response was made from, those of the conversation it continues before its own; a page of them.
  * Throws `not_found`, and `invalid_request` for a page that cannot be.
  */
-export function listInputItems(service: Service, caller: Caller, id: string, request: Request): JsonObject {
+export async function listInputItems(
+  service: Service,
+  caller: Caller,
+  id: string,
+  request: Request,
+): Promise<JsonObject> {
   const { searchParams } = new URL(request.url)
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
-  const all = inputOf(service, caller, id)
+  const all = await inputOf(service, caller, id)
   const ordered = order === 'asc' ? all : all.toReversed()
   const after = searchParams.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
@@ -56,12 +66,12 @@ export function listInputItems(service: Service, caller: Caller, id: string, req
 }
 
 /** What is still there of a conversation that has lost its beginning is listed all the same. */
-function inputOf(service: Service, caller: Caller, id: string): JsonObject[] {
-  const stored = storedOf(service, caller, id)
+async function inputOf(service: Service, caller: Caller, id: string): Promise<JsonObject[]> {
+  const stored = await storedOf(service, caller, id)
   const before =
     stored.previous === undefined
       ? undefined
-      : service.responses.conversation(caller.account.id, stored.previous, service.body.maxBodyBytes)
+      : await service.responses.conversation(caller.account.id, stored.previous, service.body.maxBodyBytes)
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
 }

@@ -81,13 +81,13 @@ export function accountUsage(
 }
 
 /** The name that a key or an account goes by. */
-export function labelIn(
+export async function labelIn(
   accounts: Pick<Service['accounts'], 'findKey' | 'findAccount'>,
   by: UsageGroup,
   group: string,
-): string | null {
-  if (by === 'key') return accounts.findKey(group)?.name ?? null
-  if (by === 'account') return accounts.findAccount(group)?.email ?? null
+): Promise<string | null> {
+  if (by === 'key') return (await accounts.findKey(group))?.name ?? null
+  if (by === 'account') return (await accounts.findAccount(group))?.email ?? null
   return null
 }
 
@@ -109,14 +109,12 @@ function wrongDays(param: string, message: string): GatewayError {
 export async function usageView(
   reader: UsageReader,
   query: UsageQuery,
-  labelOf: (by: UsageGroup, group: string) => string | null,
+  labelOf: (by: UsageGroup, group: string) => Promise<string | null>,
 ): Promise<UsageView> {
   const rows = await reader.usage(query)
   const labels = new Map<string, string | null>()
-  const label = (group: string) => {
-    if (!labels.has(group)) labels.set(group, group === '' ? null : labelOf(query.by, group))
-    return labels.get(group) ?? null
-  }
+  for (const { group } of rows)
+    if (!labels.has(group)) labels.set(group, group === '' ? null : await labelOf(query.by, group))
   return {
     object: 'usage',
     from: isoDay(query.from),
@@ -125,7 +123,7 @@ export async function usageView(
     data: rows.map((row) => ({
       day: isoDay(row.day),
       group: row.group,
-      label: label(row.group),
+      label: labels.get(row.group) ?? null,
       ...figures(row),
     })),
     totals: figures(total(rows)),

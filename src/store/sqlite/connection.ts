@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
 import { anchorsBeside, readAnchors } from './anchors.ts'
 import { migrate } from './migrate.ts'
+import { one } from './one.ts'
 import { isDamage } from './outage.ts'
+import { StoreOpenError } from '../store.ts'
 import { missingPages } from './truncation.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */
@@ -15,14 +17,6 @@ const busyTimeoutMs = 5000
 const pagesPerCheckpoint = 1000
 /** What a long reader (an audit, a backup) has made the log grow to is given back after it. */
 const largestLogBytes = 64 * 1024 * 1024
-
-/** The data directory cannot be used; the message says why and what to do. */
-export class StoreOpenError extends Error {
-  constructor(message: string, cause?: unknown) {
-    super(message, { cause })
-    this.name = 'StoreOpenError'
-  }
-}
 
 export function databasePath(dataDir: string): string {
   return join(dataDir, 'weir.db')
@@ -155,16 +149,6 @@ export function withoutWaiting<T>(database: Database, write: () => T): T {
     database.run('PRAGMA synchronous = FULL')
     database.run(`PRAGMA wal_autocheckpoint = ${pagesPerCheckpoint}`)
     database.run(`PRAGMA busy_timeout = ${patience}`)
-  }
-}
-
-/** The first column of the first row. */
-export function one(database: Database, sql: string): unknown {
-  const statement = database.prepare(sql)
-  try {
-    return statement.values()[0]?.[0]
-  } finally {
-    statement.finalize()
   }
 }
 

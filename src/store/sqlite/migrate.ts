@@ -2,7 +2,8 @@
 
 import type { Database } from 'bun:sqlite'
 import { migrations } from '../../../drizzle/sqlite/migrations.ts'
-import { one, StoreOpenError } from './connection.ts'
+import { StoreOpenError } from '../store.ts'
+import { one } from './one.ts'
 
 /** `Weir` in ASCII, in the file's header: no other program's database is ever migrated. */
 export const applicationId = 0x57656972

@@ -3,15 +3,9 @@
 
 import { existsSync, statSync } from 'node:fs'
 import type { Database, Statement } from 'bun:sqlite'
+import type { RetentionFacts, RetentionTimes } from '../store.ts'
 import { withoutWaiting } from './connection.ts'
 import { isBusy, reading } from './outage.ts'
-
-export interface RetentionTimes {
-  /** How long rows of the request log are kept, milliseconds. */
-  readonly requestsMs: number
-  /** How long thought signatures are kept, milliseconds. */
-  readonly signaturesMs: number
-}
 
 const day = 86_400_000
 export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }
@@ -31,11 +25,6 @@ const bitesPerRound = 100
  * The ledger's commits write the log back into the file. Where none come, nobody is kept waiting when a round does it.
  */
 const longWalBytes = 16 * 1024 * 1024
-
-export interface RetentionFacts {
-  /** When the oldest call in the request log ended, and about how many it holds; null where it holds none. */
-  readonly requests: { readonly since: number; readonly about: number } | null
-}
 
 export class Retention {
   readonly #database: Database

@@ -1,0 +1,13 @@
+// One value of a query that has one.
+
+import type { Database } from 'bun:sqlite'
+
+/** The first column of the first row. */
+export function one(database: Database, sql: string): unknown {
+  const statement = database.prepare(sql)
+  try {
+    return statement.values()[0]?.[0]
+  } finally {
+    statement.finalize()
+  }
+}

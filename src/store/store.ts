@@ -1,0 +1,72 @@
+// Everything that is kept, as the rest of the gateway sees it: interfaces of the rooms that use them, and no database.
+
+import type { AccountStore } from '../accounts/account.ts'
+import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { LedgerBooks } from '../credits/books.ts'
+import type { IdempotencyStore } from '../credits/idempotency.ts'
+import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
+import type { WelcomeRegister } from '../credits/welcome.ts'
+import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
+import type { UsageReader } from '../observe/usage.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
+
+export interface Store {
+  readonly ledger: LedgerStore & LedgerUpkeep
+  readonly accounts: AccountStore
+  readonly identities: IdentityStore & WelcomeRegister & Sweepable
+  readonly acts: ActLog
+  readonly books: LedgerBooks
+  readonly idempotency: IdempotencyStore
+  readonly responses: ResponseStore
+  readonly requestLog: RequestLogWriter
+  readonly requests: RequestReader
+  readonly usage: UsageReader
+  readonly signatures: SignatureStore
+  readonly retention: Sweepable & { facts(): RetentionFacts }
+  /** The file of the database. */
+  readonly path: string
+  /** Writes the head of the hash chain beside the database, if it has moved. */
+  anchor(): void
+  /** Writes what is waiting and closes the database. */
+  close(): Promise<void>
+}
+
+interface Sweepable {
+  /** Forgets what has expired, in small steps. Resolves with how much. */
+  sweep(now: number): Promise<number>
+}
+
+/** Rows are buffered and written soon; they are dropped rather than waited for. */
+interface RequestLogWriter {
+  append(row: RequestLogRow): void
+  /** As `append`, for a call that was refused before the ledger knew of it; `model` is empty for one that there is not. */
+  appendRefused(row: RequestLogRow, model: string): void
+  /** Rows that found the buffer full or that the database refused. */
+  readonly dropped: number
+}
+
+/** Thought signatures by tool-call id. */
+interface SignatureStore {
+  remember(toolCallId: string, signature: string): void
+  recall(toolCallId: string): string | undefined
+}
+
+export interface RetentionFacts {
+  /** When the oldest call in the request log ended, and about how many it holds; null where it holds none. */
+  readonly requests: { readonly since: number; readonly about: number } | null
+}
+
+export interface RetentionTimes {
+  /** How long rows of the request log are kept, milliseconds. */
+  readonly requestsMs: number
+  /** How long thought signatures are kept, milliseconds. */
+  readonly signaturesMs: number
+}
+
+/** The data directory cannot be used; the message says why and what to do. */
+export class StoreOpenError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'StoreOpenError'
+  }
+}
