@@ -9,8 +9,8 @@ import { isFree } from '../credits/price.ts'
 import { type ErrorCode, errorTable, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import type { PaidCall } from './call.ts'
-import type { Gateway } from './gateway.ts'
-import { testModel } from './test-mode.ts'
+import type { ChatParts } from './parts.ts'
+import { testModel } from './routing/test-mode.ts'
 
 /** Whether a call of the model can cost anything at all. */
 export type Costs = 'nothing' | 'something'
@@ -100,21 +100,21 @@ interface Admitted {
 
 /** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
 export async function admitted(
-  gateway: Pick<Gateway, 'catalog' | 'ledger' | 'now' | 'providers'>,
+  parts: Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,
   purpose: Purpose,
 ): Promise<Admitted> {
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
-  const read = gateway.ledger.balance(caller.account.id)
+  const read = parts.ledger.balance(caller.account.id)
   const balance = read instanceof Promise ? await read : read
   const warnings: Warning[] = [...(call.request.warnings ?? [])]
   const models: Model[] = []
   for (const [position, id] of [first, ...fallbacks].entries()) {
-    const listed = gateway.catalog.resolve(id)
+    const listed = parts.catalog.resolve(id)
     const model = caller.mode === 'test' ? testModel(listed) : listed
-    const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
-    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, gateway.now(), costs)
+    const costs = costsOf(model, (id) => parts.providers.get(id)?.costFrom === 'reported')
+    const refused = wrongEndpoint(model, purpose) ?? refusal(caller, model, balance, parts.now(), costs)
     if (refused === undefined) models.push(model)
     else if (position === 0) throw refusalError(refused, model, purpose, caller.account)
     else warnings.push({ param: `models[${position - 1}]`, message: `${model.id} is left out: ${refused}` })

@@ -1,7 +1,12 @@
 // One call as it came in.
 
 import type { Caller } from '../accounts/caller.ts'
-import type { Inbound, InboundRequest } from '../protocols/protocol.ts'
+import type { ContentEvent } from '../conversation/progress.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { Usage } from '../conversation/usage.ts'
+import type { EmbeddingRequest } from '../protocols/embeddings/embeddings.ts'
+import type { AnswerContext, Bill, Inbound, InboundRequest, Warning } from '../protocols/protocol.ts'
+import type { Candidate } from './routing/candidates.ts'
 import type { Transcript } from './transcript.ts'
 
 /** What is known of any call that is paid for, whatever it asks of a model. */
@@ -35,4 +40,30 @@ export interface AnswerKeeper {
 export interface IncomingCall extends PaidCall {
   readonly inbound: Inbound
   readonly request: InboundRequest
+}
+
+/** One question of a call to its candidates: a call has one, or several where the gateway runs tools for the model. */
+export interface Round {
+  /** The call, with the request of this round. */
+  readonly call: IncomingCall
+  readonly candidates: readonly Candidate[]
+  /** What the client is warned of, whoever serves it. */
+  readonly warnings: readonly Warning[]
+  /**
+   * Takes the events of the answer. Where it is absent, the answer is written for the client, or passes in the client's
+   * own protocol; where it is there, whoever takes the events writes the answer.
+   */
+  readonly emit?: (event: ContentEvent) => void
+}
+
+/** A call for vectors. */
+export interface EmbeddingCall extends PaidCall {
+  readonly embedding: EmbeddingRequest
+  /** The client's body, once the charge is known. */
+  readonly body: (
+    vectors: readonly (readonly number[])[],
+    usage: Usage,
+    bill: Bill,
+    context: Pick<AnswerContext, 'model' | 'warnings' | 'extra'>,
+  ) => JsonObject
 }

@@ -7,12 +7,13 @@ import { formatUsd, smaller, type Pico } from '../credits/money.ts'
 import { affordableOutput, ceilingOf, costOf } from '../credits/price.ts'
 import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
-import type { Gateway } from './gateway.ts'
+import type { ChatParts } from './parts.ts'
 import type { IncomingCall } from './call.ts'
 import { keyRoom } from './billing/key-limit.ts'
-import { candidatesFor, needOf } from './routing/candidates.ts'
+import { candidatesFor } from './routing/candidates.ts'
+import { needOf } from './billing/need.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
-import { testModel } from './test-mode.ts'
+import { testModel } from './routing/test-mode.ts'
 
 /** Output tokens of a typical answer where the client names no maximum. */
 const typicalOutputTokens = 500
@@ -35,37 +36,31 @@ export interface Estimate {
  * malformed; a refusal for want of credit is part of the answer.
  */
 export async function estimate(
-  gateway: Gateway,
+  parts: ChatParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
 ): Promise<Estimate> {
   const { caller, request, bodyBytes } = call
-  const listed = gateway.catalog.resolve(request.envelope.model)
+  const listed = parts.catalog.resolve(request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
   const most = Math.min(await tokenBound(request.promptParts, bodyBytes), bodyBytes + 10_000)
   const counted = Math.min(await promptCount(request.promptParts), most)
-  const candidates = candidatesFor(
-    [model],
-    gateway.providers,
-    request.envelope.routing,
-    '',
-    request.envelope.n,
-  )
-  const need = needOf(request.envelope, candidates, most, gateway.limits.holdOutputTokens)
+  const candidates = candidatesFor([model], parts.providers, request.envelope.routing, '', request.envelope.n)
+  const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
   const outputTokens =
-    request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? gateway.limits.holdOutputTokens
+    request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens
   const { n } = request.envelope
   // As the receipt will count: with nothing cached, at the rates of plain text. Only the maximum is a bound.
   const costWith = (output: number) => costOf({ ...noUsage, input: counted, output: output * n }, price).total
   const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = await fundingFor(call, candidates)
-  const now = gateway.now()
-  const balance = await gateway.ledger.balance(caller.account.id)
+  const now = parts.now()
+  const balance = await parts.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)
-  const room = await keyRoom(gateway.ledger, caller.key, now)
+  const room = await keyRoom(parts.ledger, caller.key, now)
   const left = funding.reduce((sum, pool) => sum + remainingIn(balance, pool, now), 0n)
-  const refused = (await refusalOf(gateway, call)) ?? shortage(need.least, free, left, room)
+  const refused = (await refusalOf(parts, call)) ?? shortage(need.least, free, left, room)
   return {
     model: model.id,
     prompt_tokens: { expected: counted, maximum: most },
@@ -82,11 +77,11 @@ export async function estimate(
 }
 
 async function refusalOf(
-  gateway: Gateway,
+  parts: ChatParts,
   call: Pick<IncomingCall, 'caller' | 'request'>,
 ): Promise<string | undefined> {
   try {
-    await admitted(gateway, call, 'chat')
+    await admitted(parts, call, 'chat')
     return undefined
   } catch (thrown) {
     const error = asGatewayError(thrown)

@@ -12,6 +12,13 @@ export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly stoppedBy: StoppedBy | undefined
 }
 
+/** Of an answer that has come to its end. */
+export function finished(
+  facts: Pick<Progress, 'usage' | 'delivered' | 'finishReason' | 'upstreamId'>,
+): Outcome {
+  return { ...facts, ending: 'finished', fault: undefined, stoppedBy: undefined }
+}
+
 /** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
 export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'
 

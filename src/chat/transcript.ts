@@ -1,7 +1,7 @@
 // The words of a call for the request log, where the operator wants them kept (`log.prompts`).
 
 import type { AnswerKeeper, PaidCall } from './call.ts'
-import type { Gateway } from './gateway.ts'
+import type { ChatParts } from './parts.ts'
 
 /** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
 const longestPart = 32_768
@@ -36,7 +36,10 @@ export class Transcript implements AnswerKeeper {
 }
 
 /** The call with a transcript, if such are wanted. */
-export function transcribed<Call extends PaidCall>({ keepsContents }: Gateway, call: Call): Call {
+export function transcribed<Call extends PaidCall>(
+  { keepsContents }: Pick<ChatParts, 'keepsContents'>,
+  call: Call,
+): Call {
   if (!keepsContents) return call
   const transcript = new Transcript(call.keeper)
   return { ...call, keeper: transcript, transcript }

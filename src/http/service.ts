@@ -2,7 +2,7 @@
 
 import type { AccountStore } from '../accounts/account.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Gateway } from '../chat/gateway.ts'
+import type { ChatParts } from '../chat/parts.ts'
 import type { Allowances } from '../credits/allowance.ts'
 import type { Turns } from '../chat/streaming/turns.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
@@ -25,7 +25,7 @@ export interface ResponseLimits {
 }
 
 export interface Service extends IdempotencyParts {
-  readonly gateway: Gateway
+  readonly gateway: ChatParts
   readonly accounts: AccountStore
   readonly ledger: LedgerStore
   readonly allowances: Pick<Allowances, 'ensure'>

@@ -1,7 +1,7 @@
 // What becomes known of a call when it has ended: one line in the log, one row in the request log.
 
 import type { Log } from './log.ts'
-import type { EndedCall, RequestLog, RequestLogRow } from './request-log.ts'
+import type { EndedCall, RequestLogRow } from './request-log.ts'
 
 export interface CallLogParts {
   readonly log: Log
@@ -17,7 +17,7 @@ export interface CallLogParts {
 export const refusalRowsPerMinute = 120
 const minuteMs = 60_000
 
-export class CallLog implements RequestLog {
+export class CallLog {
   readonly #parts: CallLogParts
   readonly #noted = new WeakSet<object>()
   readonly #refusals = new Map<string, number>()
@@ -27,7 +27,8 @@ export class CallLog implements RequestLog {
     this.#parts = parts
   }
 
-  append(call: EndedCall, failure?: object): void {
+  /** A failure is noted once, by whoever knows most of it. */
+  ended(call: EndedCall, failure: object | undefined): void {
     if (!this.#isNew(failure)) return
     this.#line(call)
     this.#parts.keep(call)

@@ -37,11 +37,8 @@ export interface EndedCall extends RequestLogRow {
 }
 
 export interface RequestLog {
-  /**
-   * Takes the row and writes it soon, in a batch; never throws, and drops rows rather than wait. `failure` is the error
-   * that the call ended with: a failure is noted once, by whoever knows most of it.
-   */
-  append(call: EndedCall, failure?: object): void
+  /** Takes the row and writes it soon, in a batch; never throws, and drops rows rather than wait. */
+  append(row: RequestLogRow): void
 }
 
 /** A row's place in the order of the log, newest first. */

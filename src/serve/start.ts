@@ -2,7 +2,8 @@
 
 import type { Catalog } from '../catalog/catalog.ts'
 import { Buffered } from '../chat/streaming/buffered.ts'
-import type { ChatLimits, Gateway } from '../chat/gateway.ts'
+import type { ChatLimits } from '../chat/limits.ts'
+import type { ChatParts } from '../chat/parts.ts'
 import { Health } from '../chat/routing/health.ts'
 import { InFlight } from '../chat/in-flight.ts'
 import { media } from '../chat/upstream/inline-media.ts'
@@ -26,6 +27,7 @@ import { startSweep } from '../credits/sweep.ts'
 import { crossOrigin } from '../http/intake/cors.ts'
 import { createRoutes } from '../http/routes.ts'
 import type { Service } from '../http/service.ts'
+import { callEnded } from '../observe/call-ended.ts'
 import { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import { keepMemorySmall } from '../observe/memory.ts'
@@ -171,15 +173,12 @@ function serviceOf(
   const calls = new CallLog({
     log,
     usd: formatUsd,
-    keep: (row) => {
-      store.requestLog.append(row)
-      limiter.spentTokens(row.key, row.promptTokens + row.completionTokens)
-    },
+    keep: (row) => store.requestLog.append(row),
     // Days are kept for ever, and anybody can make up names of models.
     keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const turns = new Turns()
-  const gateway: Gateway = {
+  const gateway: ChatParts = {
     catalog,
     get providers() {
       return live.providers
@@ -187,7 +186,14 @@ function serviceOf(
     outbounds,
     ledger: store.ledger,
     signatures: store.signatures,
-    requestLog: calls,
+    onCallEnded: callEnded(
+      [
+        (call, failure) => calls.ended(call, failure),
+        ({ key, promptTokens, completionTokens }) =>
+          limiter.spentTokens(key, promptTokens + completionTokens),
+      ],
+      log,
+    ),
     keepsContents: config.log.prompts,
     log,
     watchdog: new Watchdog(),

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { atMost, billOf, chargeOf } from '../../src/chat/billing/charge.ts'
+import { atMost, chargeOf } from '../../src/chat/billing/charge.ts'
+import { billOf } from '../../src/chat/billing/bill.ts'
 import { noUsage, tokenBuckets, type Usage } from '../../src/conversation/usage.ts'
 import { formatUsd, parseUsd } from '../../src/credits/money.ts'
 import { price } from './support.ts'

@@ -3,7 +3,6 @@
 
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../src/chat/gateway.ts'
 import type { IncomingCall } from '../../src/chat/call.ts'
 import { media, type MediaLimits } from '../../src/chat/upstream/inline-media.ts'
 import { loweredFor } from '../../src/chat/upstream/lower.ts'
@@ -63,8 +62,8 @@ async function sent(
     reasoning: false,
     rememberedSignature: () => undefined,
   }
-  const gateway = { media: fetching, turns: new Turns() } as unknown as Gateway
-  return JSON.parse((await loweredFor(gateway, call, candidate, outbound, target, undefined)).body)
+  const parts = { media: fetching, turns: new Turns() }
+  return JSON.parse((await loweredFor(parts, call, candidate, outbound, target, undefined)).body)
 }
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { candidatesFor, needOf, outputWithin } from '../../src/chat/routing/candidates.ts'
+import { candidatesFor } from '../../src/chat/routing/candidates.ts'
+import { needOf, outputWithin } from '../../src/chat/billing/need.ts'
 import { ceilingOf } from '../../src/credits/price.ts'
 import { GatewayError, renderError, retryHeaders } from '../../src/errors.ts'
 import type { Routing } from '../../src/protocols/protocol.ts'

@@ -2,9 +2,8 @@
 
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import type { Model } from '../../src/catalog/model.ts'
-import type { Gateway } from '../../src/chat/gateway.ts'
 import type { IncomingCall } from '../../src/chat/call.ts'
-import { loweredFor } from '../../src/chat/upstream/lower.ts'
+import { loweredFor, type LoweringParts } from '../../src/chat/upstream/lower.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
@@ -120,7 +119,7 @@ export async function lowered(
   const call = { inbound, request, signal: new AbortController().signal } as IncomingCall
   // The gateway only fetches media, and there are none.
   const sent = await loweredFor(
-    { turns: new Turns() } as Gateway,
+    { turns: new Turns() } as LoweringParts,
     call,
     candidate,
     outbound,

@@ -1,8 +1,7 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
 import { expect, test } from 'bun:test'
-import { Booking } from '../../src/chat/billing/booking.ts'
-import type { Gateway } from '../../src/chat/gateway.ts'
+import { type BillingParts, Hold } from '../../src/chat/billing/hold.ts'
 import type { PaidCall } from '../../src/chat/call.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
 import type { Outcome } from '../../src/chat/outcome.ts'
@@ -52,15 +51,15 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   await store.ledger.grant(grantOf('g', usd(10)))
   const rows: RequestLogRow[] = []
   const limits = { totalMs: 1, drainMs: 1, leaseMs: 60_000, holdOutputTokens: 100 }
-  const gateway = {
+  const parts = {
     ledger: store.ledger,
-    requestLog: { append: (row: RequestLogRow) => void rows.push(row) },
+    onCallEnded: (row: RequestLogRow) => void rows.push(row),
     inFlight: new InFlight(),
     turns: new Turns(),
     limits,
     owner: 'me',
     now: Date.now,
-  } as unknown as Gateway
+  } as unknown as BillingParts
   const call = {
     caller: { account: { id: 'anna' }, key: null, channel: 'api', mode: 'live' },
     request: { envelope, body: { messages: [] } },
@@ -69,16 +68,16 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
     signal: new AbortController().signal,
     arrivedAt: performance.now(),
   } as unknown as PaidCall
-  const booking = await Booking.open(gateway, call, [candidateOf('a')], await store.ledger.balance('anna'), [
+  const hold = await Hold.open(parts, call, [candidateOf('a')], await store.ledger.balance('anna'), [
     'purchased',
   ])
-  const response = jsonResponse(call, booking, { outcome, body }, {})
+  const response = jsonResponse(call, hold, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })
   else expect(await response.catch((error: unknown) => error)).toBeInstanceOf(Error)
   expect(await store.ledger.call('anna', 'call_1')).toMatchObject({ state })
   expect((await store.ledger.balance('anna')).lots.map(({ pinned }) => pinned)).toEqual([0n])
   expect(rows).toHaveLength(1)
-  expect(gateway.inFlight.size).toBe(0)
+  expect(parts.inFlight.size).toBe(0)
   await store.close()
 })

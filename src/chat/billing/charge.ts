@@ -2,9 +2,9 @@
 
 import { noUsage, type Usage } from '../../conversation/usage.ts'
 import { type CostLine, type Cost, type Price, costOf } from '../../credits/price.ts'
-import { formatUsd, parseUsd, type Pico } from '../../credits/money.ts'
-import type { Bill } from '../../protocols/protocol.ts'
+import { parseUsd, smaller, type Pico } from '../../credits/money.ts'
 import type { Provider } from '../../providers/provider.ts'
+import type { Candidate } from '../routing/candidates.ts'
 import { type Answered, type OwnCount, uncountedSides } from '../counting/own-count.ts'
 
 export interface Charge {
@@ -27,12 +27,12 @@ export function chargeOf(
 ): Charge {
   const { usage, complete } = answered
   const sides = uncountedSides(answered)
-  const told =
+  const reported =
     complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
-  const { billed, uncounted: _told, ...counted } = usage ?? noUsage
+  const { billed, uncounted: _uncounted, ...counted } = usage ?? noUsage
   // Of what was not delivered there is nothing to count, and nothing to estimate.
   const made = own.output.output + own.output.reasoning > 0
-  const estimated = !told && (sides.prompt || (sides.output && (made || !complete)))
+  const estimated = !reported && (sides.prompt || (sides.output && (made || !complete)))
   const charged: Usage = {
     ...counted,
     ...(billed === undefined || sides.prompt || sides.output ? {} : { billed }),
@@ -53,13 +53,25 @@ export const noCharge: Charge = {
   estimated: false,
 }
 
+/** The charge of what a candidate has served, where so much is held for it. */
+export function chargeFor(
+  { offer, provider }: Candidate,
+  answered: Answered,
+  own: OwnCount,
+  held: Pico,
+): Charge {
+  const charge = chargeOf(answered, own, offer.price, provider.costFrom)
+  return charge.estimated ? atMost(charge, held) : charge
+}
+
 /** The same charge, but at most `limit` picodollars: an estimate never exceeds what was held for it. */
 export function atMost(charge: Charge, limit: Pico): Charge {
   if (charge.cost.total <= limit) return charge
   let left = limit
   const lines: CostLine[] = []
   for (const line of charge.cost.lines) {
-    const quantity = line.rate === 0n ? BigInt(line.quantity) : min(BigInt(line.quantity), left / line.rate)
+    const quantity =
+      line.rate === 0n ? BigInt(line.quantity) : smaller(BigInt(line.quantity), left / line.rate)
     if (quantity === 0n) continue
     lines.push({ ...line, quantity: Number(quantity), amount: quantity * line.rate })
     left -= quantity * line.rate
@@ -77,50 +89,4 @@ function priced(usage: Usage, price: Price, costFrom: Provider['costFrom']): Cos
 function reportedCostOf({ reportedCost }: Usage): Pico | undefined {
   const amount = reportedCost === undefined ? undefined : parseUsd(reportedCost)
   return amount === undefined || amount < 0n ? undefined : amount
-}
-
-const groups: Readonly<Record<string, keyof Bill['lines']>> = {
-  input: 'input',
-  inputAudio: 'input',
-  inputImage: 'input',
-  cacheRead: 'cache_read',
-  cacheReadAudio: 'cache_read',
-  cacheWrite5m: 'cache_write',
-  cacheWrite1h: 'cache_write',
-  output: 'output',
-  outputAudio: 'output',
-  outputImage: 'output',
-  // A provider that names one price for the whole call names it for its answer.
-  reported: 'output',
-  reasoning: 'reasoning',
-}
-
-/**
- * The figures an answer carries: decimal strings in US dollars whose parts add up to the total exactly. The caller is
- * charged at most `most` picodollars, and shown what it is charged: of what is beyond it, the last parts are left out.
- */
-export function billOf(cost: Cost, most: Pico = cost.total): Bill {
-  const sums = { input: 0n, cache_read: 0n, cache_write: 0n, output: 0n, reasoning: 0n, tools: 0n }
-  let left = min(cost.total, most)
-  const total = left
-  for (const line of cost.lines) {
-    const amount = min(line.amount, left)
-    sums[groups[line.item] ?? 'tools'] += amount
-    left -= amount
-  }
-  return {
-    cost: formatUsd(total),
-    lines: {
-      input: formatUsd(sums.input),
-      cache_read: formatUsd(sums.cache_read),
-      cache_write: formatUsd(sums.cache_write),
-      output: formatUsd(sums.output),
-      reasoning: formatUsd(sums.reasoning),
-      tools: formatUsd(sums.tools),
-    },
-  }
-}
-
-function min(a: bigint, b: bigint): bigint {
-  return a < b ? a : b
 }

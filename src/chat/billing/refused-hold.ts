@@ -6,7 +6,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { ownerHint } from '../admission.ts'
 import type { PaidCall } from '../call.ts'
-import type { Need } from '../routing/candidates.ts'
+import type { Need } from './need.ts'
 
 /** The error for a refused hold, with what there is and what was needed. */
 export function refusedHold(

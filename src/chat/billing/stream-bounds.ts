@@ -3,7 +3,7 @@
 import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { larger, type Pico } from '../../credits/money.ts'
 import { costOf, ratesFor, type Price } from '../../credits/price.ts'
-import { outputWithin, type Need } from '../routing/candidates.ts'
+import { outputWithin, type Need } from './need.ts'
 
 /**
  * A provider that keeps to `max_tokens` counts with its own tokenizer, which may make a good deal fewer tokens of a

@@ -2,7 +2,7 @@
 
 import { mayUse, type Caller } from '../../accounts/caller.ts'
 import { refusalError, wrongEndpoint } from '../admission.ts'
-import type { Gateway } from '../gateway.ts'
+import type { ChatParts } from '../parts.ts'
 import type { PromptParts } from '../../protocols/prompt-parts.ts'
 import { promptCount } from './prompt-size.ts'
 
@@ -11,7 +11,7 @@ import { promptCount } from './prompt-size.ts'
  * credit. Rejects for a model that is not there, is no chat model, or is not this caller's to use.
  */
 export async function countTokens(
-  { catalog }: Pick<Gateway, 'catalog'>,
+  { catalog }: Pick<ChatParts, 'catalog'>,
   caller: Caller,
   model: string,
   prompt: PromptParts,

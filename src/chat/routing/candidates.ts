@@ -1,10 +1,9 @@
-// Which offers may serve a call, and what must be held for it. Pure.
+// Which offers may serve a call. Pure.
 
 import type { Model, Offer } from '../../catalog/model.ts'
-import { formatUsd, larger, parseUsd, parseUsdPerMillion, smaller, type Pico } from '../../credits/money.ts'
-import { affordableOutput, ceilingOf, type Bound, type Price } from '../../credits/price.ts'
+import { parseUsdPerMillion, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Envelope, Routing } from '../../protocols/protocol.ts'
+import type { Routing } from '../../protocols/protocol.ts'
 import { spokenTo, type ConfiguredProvider } from '../../providers/provider.ts'
 
 /** One way to serve a call: a model's offer at a provider, with one of its keys. */
@@ -121,67 +120,4 @@ function below(rate: Pico, limit: string | undefined): boolean {
   // Rates are whole picodollars per token, so six decimals decide; a finer limit must not count as none.
   const perToken = parseUsdPerMillion(limit.replace(/(\.\d{6})\d+$/, '$1'))
   return perToken === undefined || rate <= perToken
-}
-
-/** What a call wants to hold, the least that lets it start, and how the output bound came about. */
-export interface Need {
-  readonly want: Pico
-  readonly least: Pico
-  readonly bound: Bound
-  /** The client (or max_cost) bounds the output; otherwise the hold is typical and grows with the stream. */
-  readonly bounded: boolean
-  /** The most the call may cost by the client's own word, picodollars. */
-  readonly maxCost: Pico | undefined
-}
-
-/**
- * The need of a call that may be served by any of `candidates`: the dearest of them decides.
- * Throws `invalid_request` for a `max_cost` that is not an amount of money.
- */
-export function needOf(
-  envelope: Envelope,
-  candidates: readonly Candidate[],
-  promptTokens: number,
-  holdOutputTokens: number,
-): Need {
-  let modelMost = 0
-  for (const { model } of candidates)
-    modelMost = Math.max(modelMost, model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER)
-  const asked = envelope.maxOutputTokens
-  const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
-  const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls: {} }
-  const want = dearest(candidates, bound)
-  const least = dearest(candidates, { ...bound, outputTokens: envelope.n })
-  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
-  if (envelope.maxCost !== undefined && (maxCost === undefined || maxCost <= 0n)) {
-    throw new GatewayError('invalid_request', {
-      message: 'max_cost must be a positive amount of US dollars as a decimal string, such as "0.05".',
-      param: 'max_cost',
-    })
-  }
-  if (maxCost !== undefined && maxCost < least) {
-    throw new GatewayError('invalid_request', {
-      message: 'max_cost does not cover the prompt and one token of output.',
-      param: 'max_cost',
-      metadata: { least_usd: formatUsd(least) },
-    })
-  }
-  return {
-    want: maxCost === undefined ? want : smaller(want, maxCost),
-    least,
-    bound,
-    bounded: asked !== undefined && asked <= modelMost,
-    maxCost,
-  }
-}
-
-function dearest(candidates: readonly Candidate[], bound: Bound): Pico {
-  let most = 0n
-  for (const { offer } of candidates) most = larger(most, ceilingOf(bound, offer.price))
-  return most
-}
-
-/** How many output tokens per answer a held amount pays for with one candidate; at least one. */
-export function outputWithin(held: Pico, need: Need, price: Price, n: number): number {
-  return Math.max(1, Math.floor(affordableOutput(held, need.bound, price) / n))
 }

@@ -1,17 +1,27 @@
 // How a call looks for its answer, and what the log says of the attempts that failed.
 
 import type { Attempt } from '../../credits/ledger.ts'
-import type { LogFields } from '../../observe/log.ts'
+import type { Log, LogFields } from '../../observe/log.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import { AttemptFailed } from './fault-error.ts'
 import { pause, type Search } from './dispatch.ts'
-import type { Gateway } from '../gateway.ts'
+import type { ChatLimits } from '../limits.ts'
+import type { Health } from './health.ts'
+import type { RetryBudget } from './retry-budget.ts'
 import type { PaidCall } from '../call.ts'
 import type { Candidate } from './candidates.ts'
 
+/** What looking for an answer takes. */
+export interface RoutingParts {
+  readonly health: Health
+  readonly retryBudget: RetryBudget
+  readonly limits: ChatLimits
+  readonly log: Log
+}
+
 /** The search of one call among these candidates. */
-export function searchFor(gateway: Gateway, call: PaidCall, candidates: readonly Candidate[]): Search {
-  const { health, retryBudget: budget, limits, log } = gateway
+export function searchFor(parts: RoutingParts, call: PaidCall, candidates: readonly Candidate[]): Search {
+  const { health, retryBudget: budget, limits, log } = parts
   let n = 0
   return {
     candidates,

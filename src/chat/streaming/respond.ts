@@ -4,27 +4,49 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { OpenedStream } from '../upstream/open-stream.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
-import type { Booking } from '../billing/booking.ts'
-import type { Gateway } from '../gateway.ts'
+import type { BillingParts, Hold } from '../billing/hold.ts'
+import { StreamWatch } from '../billing/stream-watch.ts'
 import type { IncomingCall, PaidCall } from '../call.ts'
 import { deadlinesOf } from '../upstream/deadlines.ts'
 import { disconnectPolicy } from './disconnect.ts'
 import { codeOf } from '../routing/fault-error.ts'
+import type { Health } from '../routing/health.ts'
+import type { ChatLimits } from '../limits.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Buffered } from './buffered.ts'
+import type { Turns } from './turns.ts'
+import type { Watchdog } from './watchdog.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { relay } from './relay.ts'
 import { bounded, triedFields } from '../routing/search.ts'
+
+/** What streaming an answer to its client takes. */
+export interface StreamingParts {
+  readonly watchdog: Watchdog
+  /** Shares the event loop among all calls. */
+  readonly turns: Turns
+  /** What waits for the clients of all streams. */
+  readonly buffered: Buffered
+  readonly limits: ChatLimits
+  /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
+  readonly stopping: AbortSignal
+  /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */
+  readonly redact: (text: string) => string
+  readonly health: Health
+  readonly log: Log
+}
 
 export function answerHeaders(
   call: Pick<PaidCall, 'requestId'>,
   served: Candidate,
   warnings: readonly Warning[],
 ): Record<string, string> {
-  const told = warnings.map(({ param, message }) => `${param}: ${message}`).join('; ')
+  const text = warnings.map(({ param, message }) => `${param}: ${message}`).join('; ')
   return {
     'x-request-id': call.requestId,
     'x-weir-provider': served.provider.id,
     'x-weir-model': served.model.id,
-    ...(told === '' ? {} : { 'x-weir-warnings': headerText(told) }),
+    ...(text === '' ? {} : { 'x-weir-warnings': headerText(text) }),
   }
 }
 
@@ -36,63 +58,69 @@ function headerText(text: string): string {
 /** A whole answer, shown when its charge is durable. */
 export async function jsonResponse(
   { keeper }: Pick<PaidCall, 'keeper'>,
-  booking: Booking,
+  hold: Hold,
   answer: Pick<WholeAnswer, 'outcome' | 'body'>,
   headers: Record<string, string>,
 ): Promise<Response> {
-  const told = { 'content-type': 'application/json;charset=utf-8', ...headers }
+  const allHeaders = { 'content-type': 'application/json;charset=utf-8', ...headers }
   let text = ''
-  await booking.settle(answer.outcome, (settlement) => {
-    text = JSON.stringify(answer.body(settlement))
-    keeper?.begin(told)
+  await hold.settle(answer.outcome, (figures) => {
+    text = JSON.stringify(answer.body(figures))
+    keeper?.begin(allHeaders)
     keeper?.add(Buffer.from(text))
     keeper?.keep()
   })
-  return new Response(text, { headers: told })
+  return new Response(text, { headers: allHeaders })
 }
 
 export function streamResponse(
-  gateway: Gateway,
+  parts: StreamingParts & BillingParts,
   call: IncomingCall,
-  booking: Booking,
+  hold: Hold,
   answer: OpenedStream,
   headers: Record<string, string>,
 ): Response {
-  const { provider } = booking.candidate
-  const told = {
+  const { provider } = hold.candidate
+  const allHeaders = {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache, no-transform',
     'x-accel-buffering': 'no',
     ...headers,
   }
-  call.keeper?.begin(told)
+  call.keeper?.begin(allHeaders)
+  const watch = new StreamWatch(parts, call, hold)
   const body = relay(answer, {
     requestId: call.requestId,
     provider: provider.id,
     keepalive: call.inbound.keepalive,
-    limits: deadlinesOf(gateway.limits, provider),
-    watchdog: gateway.watchdog,
-    turns: gateway.turns,
-    buffered: gateway.buffered,
+    limits: deadlinesOf(parts.limits, provider),
+    watchdog: parts.watchdog,
+    turns: parts.turns,
+    buffered: parts.buffered,
     elapsedMs: performance.now() - call.arrivedAt,
     gone: call.signal,
-    stopping: gateway.stopping,
-    redact: gateway.redact,
+    stopping: parts.stopping,
+    redact: parts.redact,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),
     settle: (outcome, make) => {
-      if (outcome.fault) brokeOff(gateway, call, booking, outcome.fault)
-      return booking.settle(outcome, make)
+      if (outcome.fault) noteBreak(parts, call, hold, outcome.fault)
+      return hold.settle(outcome, make)
     },
     keeper: call.keeper,
-    onProgress: (progress) => booking.watch(progress),
+    onProgress: (progress) => watch.look(progress),
   })
-  return new Response(body, { headers: told })
+  return new Response(body, { headers: allHeaders })
 }
 
 /** An answer that had begun has failed: it counts against the offer, and the log says why. */
-function brokeOff(gateway: Gateway, call: PaidCall, { candidate }: Booking, fault: Fault): void {
-  gateway.health.failed(candidate, fault, 0, call.caller.account.id)
-  gateway.log.warn('an answer broke off', {
+function noteBreak(
+  parts: Pick<StreamingParts, 'health' | 'log'>,
+  call: PaidCall,
+  { candidate }: Hold,
+  fault: Fault,
+): void {
+  parts.health.failed(candidate, fault, 0, call.caller.account.id)
+  parts.log.warn('an answer broke off', {
     request_id: call.requestId,
     ...triedFields(candidate),
     code: codeOf(fault),

@@ -1,7 +1,7 @@
 // Translation: one source, whose events one sink writes down for the client.
 
 import type { ChatEvent } from '../../conversation/event.ts'
-import type { Progress } from '../../conversation/progress.ts'
+import type { ContentEvent, Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
@@ -55,6 +55,42 @@ export class TranslateChannel implements StreamChannel {
   fail(error: RenderedError): readonly Uint8Array[] {
     this.#sink.fail(error)
     return this.#sink.written()
+  }
+}
+
+/** The source alone: whoever takes its events writes the answer. */
+export class EventChannel implements StreamChannel {
+  readonly #source: AnswerSource
+
+  constructor(parts: SourceParts, emit: (event: ContentEvent) => void) {
+    this.#source = new AnswerSource(parts, emit)
+  }
+
+  get progress(): Progress {
+    return this.#source.progress
+  }
+
+  push(bytes: Uint8Array): readonly Uint8Array[] {
+    this.#source.push(bytes)
+    return []
+  }
+
+  end(): readonly Uint8Array[] {
+    this.#source.end()
+    return []
+  }
+
+  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+    this.#source.take(events)
+    return []
+  }
+
+  finish(): readonly Uint8Array[] {
+    return []
+  }
+
+  fail(): readonly Uint8Array[] {
+    return []
   }
 }
 

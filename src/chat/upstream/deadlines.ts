@@ -1,7 +1,7 @@
 // The deadlines of a call at one provider: the gateway's own, with what the operator says of that provider.
 
 import type { ConfiguredProvider } from '../../providers/provider.ts'
-import type { ChatLimits } from '../gateway.ts'
+import type { ChatLimits } from '../limits.ts'
 
 /** The limits that hold for a provider; those it has none of its own for are the gateway's. */
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {

@@ -1,44 +1,45 @@
 // A whole answer of one candidate.
 
 import { Delivered } from '../../conversation/delivered.ts'
-import { collect } from '../../conversation/event.ts'
+import { type ChatResult, collect } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { pass } from '../../credits/failpoint.ts'
 import type { Warning } from '../../protocols/protocol.ts'
-import type { Booking } from '../billing/booking.ts'
-import type { IncomingCall } from '../call.ts'
-import type { Gateway } from '../gateway.ts'
-import { type FinalFigures, type Outcome, stopNote } from '../outcome.ts'
+import type { Hold } from '../billing/hold.ts'
+import type { IncomingCall, Round } from '../call.ts'
+import { type FinalFigures, finished, type Outcome, stopNote } from '../outcome.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
 import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
-import { contextOf, type Prepared, prepare } from './prepare.ts'
+import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface WholeAnswer {
   readonly kind: 'whole'
   readonly warnings: readonly Warning[]
+  /** What the provider answered. */
+  readonly result: ChatResult
   readonly outcome: Outcome
   /** The client's body, once the charge is known. */
-  readonly body: (settlement: FinalFigures) => JsonObject
+  readonly body: (figures: FinalFigures) => JsonObject
 }
 
 /** Asks for a whole answer and reads it. Rejects as `openStream` does. */
 export async function fetchWhole(
-  gateway: Gateway,
-  call: IncomingCall,
-  booking: Booking,
+  parts: UpstreamParts,
+  hold: Pick<Hold, 'outputBound'>,
   candidate: Candidate,
-  told: readonly Warning[],
+  round: Round,
 ): Promise<WholeAnswer> {
-  const prepared = await prepare(gateway, call, booking, candidate, told)
-  const limits = deadlinesOf(gateway.limits, candidate.provider)
+  const { call } = round
+  const prepared = await prepare(parts, hold, candidate, round)
+  const limits = deadlinesOf(parts.limits, candidate.provider)
   // A whole answer's first byte comes when its last token is made, so it gets the patience of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
-  const request = new UpstreamRequest(gateway, call, patience, policy)
+  const request = new UpstreamRequest(parts, call, patience, policy)
   try {
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     if (!response.ok) await refuseFailure(response, prepared, request)
@@ -46,13 +47,13 @@ export async function fetchWhole(
       response,
       limits.answerBytes,
       () => request.extend(limits.gapMs),
-      gateway.turns,
+      parts.turns,
     )
     request.read()
     pass('answer-read', call.requestId)
-    const { turns } = gateway
+    const { turns } = parts
     const parsed = await turns.run(() => parsedAnswer(response, text))
-    return await turns.run(() => wholeAnswer(gateway, call, candidate, prepared, parsed))
+    return await turns.run(() => wholeAnswer(parts, call, candidate, prepared, parsed))
   } catch (error) {
     throw request.verdict(error)
   } finally {
@@ -61,7 +62,7 @@ export async function fetchWhole(
 }
 
 function wholeAnswer(
-  gateway: Gateway,
+  parts: UpstreamParts,
   call: IncomingCall,
   candidate: Candidate,
   { outbound, target, lowered, warnings }: Prepared,
@@ -72,23 +73,21 @@ function wholeAnswer(
   )
   if (result.fault) throw new AttemptFailed(result.fault)
   for (const { id, thoughtSignature } of result.choices.flatMap((choice) => choice.toolCalls)) {
-    if (thoughtSignature !== undefined) gateway.signatures.remember(id, thoughtSignature)
+    if (thoughtSignature !== undefined) parts.signatures.remember(id, thoughtSignature)
   }
-  const context = contextOf(gateway, call, candidate, warnings)
+  const context = contextOf(parts, call, candidate, warnings)
   const delivered = new Delivered()
   for (const choice of result.choices) delivered.addChoice(choice)
   return {
     kind: 'whole',
     warnings,
-    outcome: {
-      ending: 'finished',
-      fault: undefined,
+    result,
+    outcome: finished({
       usage: result.usage,
       delivered,
       finishReason: result.choices[0]?.finish,
       upstreamId: result.id,
-      stoppedBy: undefined,
-    },
+    }),
     body: ({ usage, bill, stoppedBy }) => {
       Object.assign(context.extra, stopNote(stoppedBy))
       return lowered.passthrough && outbound.passthrough

@@ -4,13 +4,21 @@ import type { ChatRequest } from '../../conversation/request.ts'
 import { errorFor, warningsFor } from '../../protocols/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
-import type { Gateway } from '../gateway.ts'
 import type { IncomingCall } from '../call.ts'
-import { urlOf } from './inline-media.ts'
+import type { Turns } from '../streaming/turns.ts'
+import { type Media, urlOf } from './inline-media.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { refuseUnpricedMedia } from '../billing/unpriced-media.ts'
 
-export interface Lowered {
+export interface LoweringParts {
+  /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
+  readonly media: Media
+  /** Shares the event loop among all calls. */
+  readonly turns: Turns
+}
+
+/** A request as it is sent to a provider. */
+export interface ProviderRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   /** JSON text. */
@@ -22,20 +30,22 @@ export interface Lowered {
 }
 
 /**
- * The request as this candidate's provider wants it, its output bounded to `outputBound` tokens where that is given.
+ * The request as this candidate's provider wants it, its output bounded to `outputBound` tokens where that is given. With
+ * `translated` neither it nor its answer passes in the client's own protocol.
  * Rejects with `unsupported_parameter` or `url_not_allowed` for what the provider cannot be sent.
  */
 export async function loweredFor(
-  gateway: Gateway,
+  parts: LoweringParts,
   call: IncomingCall,
   candidate: Candidate,
   outbound: Outbound,
   target: Target,
   outputBound: number | undefined,
-): Promise<Lowered> {
+  answer: 'passes' | 'translated' = 'passes',
+): Promise<ProviderRequest> {
   const { fields } = call.request
   try {
-    const lowered = await lower(gateway, call, candidate, outbound, target, outputBound)
+    const lowered = await lower(parts, call, candidate, outbound, target, outputBound, answer)
     return { ...lowered, warnings: warningsFor(lowered.warnings, fields) }
   } catch (error) {
     throw errorFor(error, fields)
@@ -43,25 +53,31 @@ export async function loweredFor(
 }
 
 async function lower(
-  gateway: Gateway,
+  parts: LoweringParts,
   call: IncomingCall,
   candidate: Candidate,
   outbound: Outbound,
   target: Target,
   outputBound: number | undefined,
-): Promise<Lowered> {
+  answer: 'passes' | 'translated',
+): Promise<ProviderRequest> {
   const { provider } = candidate
   const namesAddresses = (call.request.addresses ?? []).length > 0
-  const isPrivate = namesAddresses && (await gateway.media.isPrivate(provider.baseUrl))
-  const forwarded = isPrivate ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
+  const isPrivate = namesAddresses && (await parts.media.isPrivate(provider.baseUrl))
+  const mayPass = answer === 'passes' && call.inbound.id === outbound.id
+  const forwarded =
+    isPrivate || !mayPass ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
   if (forwarded) return { ...forwarded, body: JSON.stringify(forwarded.body), passthrough: true }
-  const { request: told, warnings: untold } = await gateway.turns.run(() => requestFor(call, outbound))
-  const { request: heard, warnings: ignored } = withoutIgnored(told, provider.ignores ?? [], provider.id)
-  const { request: asked, warnings: unpriced } = withPricedOutput(heard, candidate.model.outputModalities)
+  const common = await parts.turns.run(() => requestFor(call, outbound))
+  const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
+  const { request: asked, warnings: unpriced } = withPricedOutput(
+    heeded.request,
+    candidate.model.outputModalities,
+  )
   const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
-  const request = await withMedia(gateway, call, bounded, outbound, target, isPrivate)
+  const request = await withMedia(parts, call, bounded, outbound, target, isPrivate)
   refuseUnpricedMedia(request, candidate)
-  const { turns } = gateway
+  const { turns } = parts
   const {
     path,
     headers,
@@ -73,9 +89,9 @@ async function lower(
     path,
     headers,
     body: await turns.run(() => JSON.stringify(body)),
-    warnings: [...untold, ...ignored, ...unpriced, ...lost],
+    warnings: [...common.warnings, ...heeded.warnings, ...unpriced, ...lost],
     ...(toolNames && { toolNames }),
-    passthrough: call.inbound.id === outbound.id && answersPass(outbound),
+    passthrough: mayPass && answersPass(outbound),
   }
 }
 
@@ -89,25 +105,25 @@ function answersPass({ passthrough }: Outbound): boolean {
  * translated, or where the gateway bounds the output more tightly than the client does.
  */
 function forwardedBody(
-  { inbound, request }: IncomingCall,
+  { request }: IncomingCall,
   { provider }: Candidate,
   outbound: Outbound,
   target: Target,
   outputBound: number | undefined,
 ): LoweredRequest | undefined {
-  if (inbound.id !== outbound.id || provider.clientBody !== 'forwarded') return undefined
+  if (provider.clientBody !== 'forwarded') return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [])
 }
 
-/** The client's request, as far as it can be told to a provider of this protocol. */
+/** The client's request without the fields that only its own protocol has, for a provider of another. */
 function requestFor(
   { inbound, request }: IncomingCall,
   outbound: Outbound,
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const asked = request.toChatRequest()
-  const abroad = inbound.id === outbound.id ? undefined : inbound.abroad
-  return abroad ? abroad(asked) : { request: asked, warnings: [] }
+  const withoutOwn = inbound.id === outbound.id ? undefined : inbound.abroad
+  return withoutOwn ? withoutOwn(asked) : { request: asked, warnings: [] }
 }
 
 /**
@@ -115,7 +131,7 @@ function requestFor(
  * caller: it would look names up again, and another answer may then be a private address.
  */
 async function withMedia(
-  { media }: Gateway,
+  { media }: LoweringParts,
   call: IncomingCall,
   request: ChatRequest,
   outbound: Outbound,

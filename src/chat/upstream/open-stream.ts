@@ -3,9 +3,9 @@
 import { pass } from '../../credits/failpoint.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import type { Warning } from '../../protocols/protocol.ts'
-import type { Booking } from '../billing/booking.ts'
-import type { IncomingCall } from '../call.ts'
-import type { ChatLimits, Gateway } from '../gateway.ts'
+import type { Hold } from '../billing/hold.ts'
+import type { ChatLimits } from '../limits.ts'
+import type { Round } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
 import type { StreamChannel } from '../streaming/channel.ts'
@@ -13,11 +13,11 @@ import { disconnectPolicy } from '../streaming/disconnect.ts'
 import { type Head, looksLikeStream, readHead } from '../streaming/head.ts'
 import { PassthroughChannel } from '../streaming/passthrough.ts'
 import type { OpenStream } from '../streaming/relay.ts'
-import { TranslateChannel } from '../streaming/translate.ts'
+import { EventChannel, TranslateChannel } from '../streaming/translate.ts'
 import { stepsOf, type Turns } from '../streaming/turns.ts'
 import { boundedText, parsedAnswer, readerOf, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
-import { contextOf, type Prepared, prepare } from './prepare.ts'
+import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface OpenedStream extends OpenStream {
@@ -31,28 +31,28 @@ export interface OpenedStream extends OpenStream {
  * offer can still take over, with GatewayError when the request itself is at fault.
  */
 export async function openStream(
-  gateway: Gateway,
-  call: IncomingCall,
-  booking: Booking,
+  parts: UpstreamParts,
+  hold: Pick<Hold, 'outputBound'>,
   candidate: Candidate,
-  told: readonly Warning[],
+  round: Round,
 ): Promise<OpenedStream> {
-  const prepared = await prepare(gateway, call, booking, candidate, told)
-  const limits = deadlinesOf(gateway.limits, candidate.provider)
+  const { call } = round
+  const prepared = await prepare(parts, hold, candidate, round)
+  const limits = deadlinesOf(parts.limits, candidate.provider)
   const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
-  const request = new UpstreamRequest(gateway, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
+  const request = new UpstreamRequest(parts, call, { firstMs: patience, totalMs: limits.totalMs }, policy)
   try {
     const response = await request.send(candidate, prepared.lowered, limits.connectMs)
     if (!response.ok) await refuseFailure(response, prepared, request)
-    const channel = channelFor(gateway, call, candidate, prepared)
+    const channel = channelFor(parts, candidate, round, prepared)
     const opened = isJson(response)
-      ? await wholeAsStream(response, channel, prepared, limits, request, gateway.turns)
+      ? await wholeAsStream(response, channel, prepared, limits, request, parts.turns)
       : await readHead(
           readerOf(response),
           channel,
           (body) => prepared.outbound.whole(body, prepared.target),
-          gateway.turns,
+          parts.turns,
         )
     if (opened.ended) request.read()
     const { fault, started } = channel.progress
@@ -73,24 +73,25 @@ function isJson(response: Response): boolean {
 }
 
 function channelFor(
-  gateway: Gateway,
-  call: IncomingCall,
+  parts: UpstreamParts,
   candidate: Candidate,
+  { call, emit }: Round,
   { outbound, target, lowered, warnings }: Prepared,
 ): StreamChannel {
-  const context = contextOf(gateway, call, candidate, warnings)
+  const { eventBytes: maxEventBytes } = parts.limits
+  const context = contextOf(parts, call, candidate, warnings)
   if (lowered.passthrough && outbound.passthrough) {
-    const bounds = { choices: call.request.envelope.n, maxEventBytes: gateway.limits.eventBytes }
+    const bounds = { choices: call.request.envelope.n, maxEventBytes }
     const stream = outbound.passthrough.stream(context, bounds, target)
     return new PassthroughChannel(stream, context, (of) => call.inbound.encoder(of))
   }
-  return new TranslateChannel({
-    decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, gateway.limits.eventBytes),
+  const source = {
+    decoder: frameDecoder(outbound.framingFor?.(target) ?? outbound.framing, maxEventBytes),
     parser: outbound.parser(target),
-    encoder: call.inbound.encoder(context),
-    extra: context.extra,
-    onSignature: (id, signature) => gateway.signatures.remember(id, signature),
-  })
+    onSignature: (id: string, signature: string) => parts.signatures.remember(id, signature),
+  }
+  if (emit) return new EventChannel(source, emit)
+  return new TranslateChannel({ ...source, encoder: call.inbound.encoder(context), extra: context.extra })
 }
 
 /** A provider that answers a streamed request with plain JSON: its answer becomes a stream of one piece. */

@@ -1,31 +1,56 @@
 // What one candidate is sent, and what is needed to read its answer.
 
 import { GatewayError } from '../../errors.ts'
-import type { AnswerContext, Outbound, Target, Warning } from '../../protocols/protocol.ts'
-import type { Booking } from '../billing/booking.ts'
-import type { IncomingCall } from '../call.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Log } from '../../observe/log.ts'
+import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
+import type { Hold } from '../billing/hold.ts'
+import type { IncomingCall, Round } from '../call.ts'
+import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { loweredFor, type Lowered } from './lower.ts'
+import type { Watchdog } from '../streaming/watchdog.ts'
+import type { ConnectionLimit } from './connection-limit.ts'
+import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
+
+/** What requests to providers take. */
+export interface UpstreamParts extends LoweringParts {
+  readonly outbounds: Readonly<Record<ProtocolId, Outbound>>
+  readonly signatures: SignatureMemory
+  readonly limits: ChatLimits
+  readonly watchdog: Watchdog
+  /** Requests to providers that are open now. */
+  readonly upstream: ConnectionLimit
+  /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
+  readonly stopping: AbortSignal
+  /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */
+  readonly redact: (text: string) => string
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** Remembers thought signatures by tool-call id, for clients that drop them. */
+export interface SignatureMemory {
+  remember(toolCallId: string, signature: string): void
+  recall(toolCallId: string): string | undefined
+}
 
 export interface Prepared {
   readonly outbound: Outbound
   readonly target: Target
-  readonly lowered: Lowered
+  readonly lowered: ProviderRequest
   readonly warnings: readonly Warning[]
 }
 
 /** Lowers the call for a candidate. Rejects with `unsupported_parameter` for what a strict call must not lose. */
 export async function prepare(
-  gateway: Gateway,
-  call: IncomingCall,
-  booking: Booking,
+  parts: UpstreamParts,
+  hold: Pick<Hold, 'outputBound'>,
   candidate: Candidate,
-  told: readonly Warning[],
+  { call, warnings, emit }: Round,
 ): Promise<Prepared> {
   const { provider, model, offer } = candidate
-  const outbound = gateway.outbounds[provider.protocol]
+  const outbound = parts.outbounds[provider.protocol]
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,
@@ -33,21 +58,29 @@ export async function prepare(
     maxOutputTokens: model.maxOutputTokens,
     reasoning: model.reasoning,
     efforts: offer.efforts,
-    rememberedSignature: (id) => gateway.signatures.recall(id),
+    rememberedSignature: (id) => parts.signatures.recall(id),
   }
-  const lowered = await loweredFor(gateway, call, candidate, outbound, target, booking.outputBound(candidate))
+  const lowered = await loweredFor(
+    parts,
+    call,
+    candidate,
+    outbound,
+    target,
+    hold.outputBound(candidate),
+    emit === undefined ? 'passes' : 'translated',
+  )
   const [dropped] = lowered.warnings
   if (dropped && call.request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   }
   // Of another candidate other things may be true: its warnings are its own.
   const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
-  return { outbound, target: answered, lowered, warnings: [...told, ...lowered.warnings] }
+  return { outbound, target: answered, lowered, warnings: [...warnings, ...lowered.warnings] }
 }
 
 /** What stays the same over all frames of the answer. */
 export function contextOf(
-  gateway: Gateway,
+  { now }: Pick<UpstreamParts, 'now'>,
   call: IncomingCall,
   { model }: Candidate,
   warnings: readonly Warning[],
@@ -55,7 +88,7 @@ export function contextOf(
   return {
     id: call.requestId,
     model: model.id,
-    created: Math.floor(gateway.now() / 1000),
+    created: Math.floor(now() / 1000),
     includeUsage: call.request.envelope.includeUsage,
     warnings,
     extra: call.caller.mode === 'test' ? { mode: 'test' } : {},

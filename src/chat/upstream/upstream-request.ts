@@ -4,21 +4,20 @@ import { pass } from '../../credits/failpoint.ts'
 import { GatewayError } from '../../errors.ts'
 import { send } from '../../providers/upstream.ts'
 import type { PaidCall } from '../call.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { Turns } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
 import { boundedText } from './answer-body.ts'
-import type { Lowered } from './lower.ts'
-import type { Prepared } from './prepare.ts'
+import type { ProviderRequest } from './lower.ts'
+import type { Prepared, UpstreamParts } from './prepare.ts'
 
 /** How much of an error body is read: providers' errors are short, a web page is not worth more. */
 const errorBodyBytes = 65_536
 /** How long it may take: the status says enough. */
 const errorBodyMs = 5_000
 
-type SentRequest = Pick<Lowered, 'path' | 'headers' | 'body'>
+type SentRequest = Pick<ProviderRequest, 'path' | 'headers' | 'body'>
 
 /** How long a request may take, milliseconds. */
 export interface Patience {
@@ -37,8 +36,8 @@ export class UpstreamRequest {
   /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
   readonly #endsAt: number
   readonly #giveBack: () => void
-  readonly #redact: Gateway['redact']
-  readonly #log: Gateway['log']
+  readonly #redact: UpstreamParts['redact']
+  readonly #log: UpstreamParts['log']
   readonly #turns: Turns
   readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
@@ -47,7 +46,7 @@ export class UpstreamRequest {
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, upstream, turns, redact, log }: Gateway,
+    { watchdog, stopping, upstream, turns, redact, log }: UpstreamParts,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',

@@ -1,12 +1,12 @@
 // GET /v1/providers: the providers that can be called, and how each has been doing.
 
 import type { Caller } from '../../accounts/caller.ts'
-import type { Gateway } from '../../chat/gateway.ts'
+import type { ChatParts } from '../../chat/parts.ts'
 import type { LastError } from '../../chat/routing/health.ts'
 
 /** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
 export function describeProviders(
-  { providers, health }: Pick<Gateway, 'providers' | 'health'>,
+  { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
   caller: Caller,
 ): object {
   const data = [...providers.values()].map((provider) => {

@@ -1,8 +1,8 @@
 // Test keys: every model of the catalog, answered by the simulator, free of charge.
 
-import type { Model } from '../catalog/model.ts'
-import { tokenBuckets } from '../conversation/usage.ts'
-import { testPriceVersion, type Price, type Rates } from '../credits/price.ts'
+import type { Model } from '../../catalog/model.ts'
+import { tokenBuckets } from '../../conversation/usage.ts'
+import { testPriceVersion, type Price, type Rates } from '../../credits/price.ts'
 
 const nothing = Object.fromEntries(tokenBuckets.map((bucket) => [bucket, 0n])) as Rates
 

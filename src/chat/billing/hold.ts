@@ -1,0 +1,289 @@
+// The credit that is set aside for one call, and the one settle or release that ends it.
+
+import { freeIn } from '../../credits/balance.ts'
+import { pass } from '../../credits/failpoint.ts'
+import type { Attempt, Balance, LedgerStore } from '../../credits/ledger.ts'
+import { smaller, type Pico } from '../../credits/money.ts'
+import type { Pool } from '../../credits/pool.ts'
+import { errorTable, GatewayError } from '../../errors.ts'
+import type { OnCallEnded } from '../../observe/call-ended.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Warning } from '../../protocols/protocol.ts'
+import type { PaidCall } from '../call.ts'
+import { exactCount } from '../counting/own-count.ts'
+import { promptBound, tokenBound } from '../counting/prompt-size.ts'
+import { endedCall, type CallEnding } from '../ended-call.ts'
+import type { InFlight } from '../in-flight.ts'
+import type { FinalFigures, Outcome } from '../outcome.ts'
+import type { ChatLimits } from '../limits.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { codeOf } from '../routing/fault-error.ts'
+import type { Turns } from '../streaming/turns.ts'
+import { billOf } from './bill.ts'
+import { chargeFor, noCharge, type Charge } from './charge.ts'
+import { credibleUsage } from '../counting/credible.ts'
+import { keyLimitOf, keyRoom } from './key-limit.ts'
+import { needOf, outputBound, quickNeed, type Need } from './need.ts'
+import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
+import { priceRecord } from './price-record.ts'
+import { refusedHold } from './refused-hold.ts'
+
+export interface BillingParts {
+  readonly ledger: LedgerStore
+  /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
+  readonly owner: string
+  readonly limits: ChatLimits
+  /** Calls in flight, for limits and draining. */
+  readonly inFlight: InFlight
+  /** Shares the event loop among all calls. */
+  readonly turns: Turns
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  readonly onCallEnded: OnCallEnded
+}
+
+export class Hold {
+  readonly need: Need
+  readonly #parts: BillingParts
+  readonly #call: PaidCall
+  #amount: Pico
+  readonly #free: Pico
+  #candidate: Candidate
+  #attempts: readonly Attempt[] = []
+  #firstByteMs: number | null = null
+  #ended = false
+
+  private constructor(
+    parts: BillingParts,
+    call: PaidCall,
+    need: Need,
+    amount: Pico,
+    free: Pico,
+    first: Candidate,
+  ) {
+    this.need = need
+    this.#parts = parts
+    this.#call = call
+    this.#amount = amount
+    this.#free = free
+    this.#candidate = first
+  }
+
+  /**
+   * Sets credit of the account's `balance` aside, from the pools of `funding`; the ledger has the last word on whether
+   * it is there. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`;
+   * resolves when the hold is durable, so that bytes may go to a provider.
+   */
+  static async open(
+    parts: BillingParts,
+    call: PaidCall,
+    candidates: readonly Candidate[],
+    balance: Balance,
+    funding: readonly Pool[],
+  ): Promise<Hold> {
+    const { caller } = call
+    const { model, offer } = candidates[0]!
+    const credit = freeIn(balance, funding, parts.now())
+    // Most keys have no limit, and then there is nothing to wait for.
+    const room =
+      caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
+    const free = smaller(credit, room ?? credit)
+    const need = await needFor(parts, call, candidates, free)
+    const now = parts.now()
+    parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
+    pass('hold-queued', call.requestId)
+    const result = await parts.ledger.hold({
+      call: call.requestId,
+      account: caller.account.id,
+      key: caller.key?.id ?? null,
+      funding,
+      want: need.want,
+      least: need.least,
+      keyLimit: keyLimitOf(caller.key, now),
+      model: model.id,
+      priceVersion: offer.price.version,
+      owner: parts.owner,
+      leaseUntil: leaseUntil(parts.limits, now),
+    })
+    if (result.kind === 'refused') throw refusedHold(result, need, call, now)
+    pass('hold-durable', call.requestId)
+    parts.inFlight.enter(call.requestId, caller.account.id)
+    return new Hold(parts, call, need, result.amount, free - result.amount, candidates[0]!)
+  }
+
+  /** What is held now, picodollars. */
+  get amount(): Pico {
+    return this.#amount
+  }
+
+  /** Who serves the call; the first candidate until one does. */
+  get candidate(): Candidate {
+    return this.#candidate
+  }
+
+  /** For the client: that its credit bounds its answer. */
+  get warnings(): readonly Warning[] {
+    if (this.#amount >= this.need.want) return []
+    const affordable = this.outputBound(this.#candidate)
+    if (affordable === undefined) return []
+    const message = `The output is limited to ${affordable} tokens by the credit available.`
+    return [{ param: 'max_tokens', message }]
+  }
+
+  /** The most output tokens to ask of this candidate; undefined to leave it to the model. */
+  outputBound(candidate: Candidate): number | undefined {
+    const held = { amount: this.#amount, free: this.#free }
+    return outputBound(this.need, held, this.#call.request.envelope, candidate)
+  }
+
+  /** Notes who serves the call. */
+  servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
+    this.#candidate = candidate
+    this.#attempts = attempts
+    this.#firstByteMs = Math.round(performance.now() - this.#call.arrivedAt)
+    const { price } = candidate.offer
+    this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
+  }
+
+  /** Holds so many picodollars more; false when the account has not that much. */
+  async extend(more: Pico): Promise<boolean> {
+    const { ledger, owner } = this.#parts
+    if (!(await ledger.extend(this.#call.requestId, owner, more))) return false
+    this.#amount += more
+    return true
+  }
+
+  /**
+   * Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. `make` is
+   * given the figures right before their command is queued: it makes the answer, which nobody may see before. A whole
+   * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
+   */
+  async settle(outcome: Outcome, make: (figures: FinalFigures) => void): Promise<void> {
+    const charge = await this.#charge(outcome)
+    warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
+    let made = false
+    try {
+      make({
+        usage: charge.usage,
+        bill: billOf(charge.cost, this.need.maxCost),
+        stoppedBy: this.#boundBy(outcome),
+      })
+      made = true
+    } finally {
+      if (!made && !this.#call.request.envelope.stream) {
+        await this.release(new GatewayError('internal_error'), this.#attempts)
+      } else if (outcome.ending !== 'finished' && charge === noCharge) {
+        await this.#end(() => this.#release(outcome.fault ? codeOf(outcome.fault) : outcome.ending))
+      } else {
+        await this.#end(() => this.#settle(charge, outcome))
+      }
+    }
+    const code = outcome.fault === undefined ? null : codeOf(outcome.fault)
+    const status = code === null ? 200 : errorTable[code].status
+    this.#announce(charge, { ending: outcome.ending, status, code, error: undefined })
+  }
+
+  /** Ends a call that served nothing: its whole hold goes back. */
+  async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
+    if (this.#ended) return
+    if (attempts.length > 0) this.#attempts = attempts
+    this.#announce(noCharge, { ending: null, status: error.status, code: error.code, error })
+    await this.#end(() => this.#release(error.code)).catch((cause: unknown) => {
+      // The sweeper returns the hold; the client is owed the error it was about to get.
+      this.#parts.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
+    })
+  }
+
+  /** What bounded an answer that ended for its length: the client's max_cost or its credit, not its max_tokens. */
+  #boundBy(outcome: Outcome): FinalFigures['stoppedBy'] {
+    if (outcome.stoppedBy !== undefined || outcome.finishReason !== 'length') return outcome.stoppedBy
+    const asked = this.#call.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
+    const bound = this.outputBound(this.#candidate)
+    if (bound === undefined || (asked !== undefined && asked <= bound)) return undefined
+    return this.need.maxCost !== undefined && this.#amount >= this.need.want ? 'max_cost' : 'credits'
+  }
+
+  /** What the call is charged. Counts what its provider has not, which takes a moment. */
+  async #charge({ ending, usage, delivered }: Outcome): Promise<Charge> {
+    const complete = ending === 'finished'
+    const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
+    if (!complete && (!delivered.any || free)) return noCharge
+    const credible = usage && credibleUsage(usage, this.#candidate.model, this.#call.request.envelope.n)
+    if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
+    const answered = { usage: credible, complete, delivered }
+    return chargeFor(this.#candidate, answered, await exactCount(this.#call, answered), this.#amount)
+  }
+
+  async #end(command: () => Promise<void>): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    try {
+      await command()
+    } finally {
+      this.#parts.inFlight.leave(this.#call.requestId)
+    }
+  }
+
+  async #release(reason: string): Promise<void> {
+    const { ledger, owner } = this.#parts
+    const call = this.#call.requestId
+    await ledger.release({ call, owner, reason, attempts: this.#attempts })
+    pass('release-committed', call)
+  }
+
+  async #settle({ cost, usage, estimated }: Charge, outcome: Outcome): Promise<void> {
+    const { ledger, owner, log } = this.#parts
+    const { requestId: call, request, arrivedAt } = this.#call
+    const { provider, offer } = this.#candidate
+    pass('settle-queued', call)
+    const result = await ledger.settle({
+      call,
+      owner,
+      cost: cost.total,
+      most: this.need.maxCost ?? null,
+      usage,
+      lines: cost.lines,
+      estimated,
+      ending: outcome.ending,
+      served: {
+        provider: provider.id,
+        upstreamModel: offer.upstream,
+        upstreamId: outcome.upstreamId ?? null,
+        priceVersion: offer.price.version,
+        stream: request.envelope.stream,
+        attempts: this.#attempts,
+        firstByteMs: this.#firstByteMs,
+        totalMs: Math.round(performance.now() - arrivedAt),
+        finishReason: outcome.finishReason ?? null,
+        unpriced: cost.unpriced,
+      },
+    })
+    pass('settle-committed', call)
+    warnOfUnpaid(log, this.#call, this.#candidate, result)
+  }
+
+  #announce(charge: Charge, ended: Pick<CallEnding, 'ending' | 'status' | 'code' | 'error'>): void {
+    const facts = { at: this.#parts.now(), attempts: this.#attempts, firstByteMs: this.#firstByteMs }
+    this.#parts.onCallEnded(endedCall(this.#call, { charge, ...facts, ...ended }), ended.error)
+  }
+}
+
+/** The lease outlives every deadline: recovery must never end a call that is still running here. */
+export function leaseUntil({ totalMs, drainMs, leaseMs }: ChatLimits, now: number): number {
+  return now + totalMs + drainMs + leaseMs
+}
+
+/** The prompt is counted only where its quick bound is more than the caller has or wants to spend. */
+async function needFor(
+  { turns, limits }: BillingParts,
+  { request: { envelope, promptParts }, bodyBytes }: PaidCall,
+  candidates: readonly Candidate[],
+  free: Pico,
+): Promise<Need> {
+  const { holdOutputTokens } = limits
+  const quick = await turns.run(() =>
+    quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free),
+  )
+  return quick ?? needOf(envelope, candidates, await tokenBound(promptParts, bodyBytes), holdOutputTokens)
+}

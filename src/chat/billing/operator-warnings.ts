@@ -1,0 +1,51 @@
+// What the operator is warned of when a call is charged: the provider's bill may differ from the charge.
+
+import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
+import type { SettleResult } from '../../credits/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import type { Log, LogFields } from '../../observe/log.ts'
+import type { PaidCall } from '../call.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import type { Charge } from './charge.ts'
+
+type Call = Pick<PaidCall, 'requestId'>
+
+function served({ requestId }: Call, { provider, model }: Candidate): LogFields {
+  return { request_id: requestId, provider: provider.id, model: model.id }
+}
+
+/** The provider's bill may be higher than the charge: names the rate to add. */
+export function warnOfUnpriced(log: Log, call: Call, candidate: Candidate, { cost }: Charge): void {
+  if (cost.unpriced.length === 0) return
+  log.warn('charged at the standard rate: the catalog has no rate for what was served', {
+    ...served(call, candidate),
+    unpriced: cost.unpriced.join(', '),
+  })
+}
+
+/** What the provider bills and the caller does not pay, or pays beyond the limit of its key. */
+export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result: SettleResult): void {
+  if (result.kind !== 'settled' || (result.absorbed === 0n && !result.overLimit)) return
+  log.warn('a provider billed more than was held for the call', {
+    ...served(call, candidate),
+    absorbed_usd: formatUsd(result.absorbed),
+    over_limit: result.overLimit,
+  })
+}
+
+/** A provider has finished an answer without a count, or with one that cannot be right. */
+export function warnOfUncounted(
+  log: Log,
+  call: Call,
+  candidate: Candidate,
+  usage: Usage | undefined,
+  credible: Usage | undefined,
+): void {
+  if (usage === undefined || credible?.uncounted === undefined) return
+  log.warn('a provider has not counted a call as it can have been: it is estimated', {
+    ...served(call, candidate),
+    uncounted: credible.uncounted.join(', '),
+    prompt_tokens: promptTokens(usage),
+    completion_tokens: completionTokens(usage),
+  })
+}

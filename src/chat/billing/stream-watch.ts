@@ -1,0 +1,119 @@
+// The money of a running stream: checkpoints are written, the hold grows, and where it cannot the stream must stop.
+
+import type { Progress } from '../../conversation/progress.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import { pass } from '../../credits/failpoint.ts'
+import { smaller, type Pico } from '../../credits/money.ts'
+import { highestRates } from '../../credits/price.ts'
+import type { PaidCall } from '../call.ts'
+import type { StoppedBy } from '../outcome.ts'
+import { credibleUsage } from '../counting/credible.ts'
+import { roughCount, roughOutput } from '../counting/own-count.ts'
+import { chargeFor } from './charge.ts'
+import { leaseUntil, type BillingParts, type Hold } from './hold.ts'
+import { ignoresBound, tokensWithin } from './stream-bounds.ts'
+
+/** An extension is asked for when this share of the hold has been delivered. */
+const extendAt = 0.75
+/** Output tokens below which a part of an extension is not worth asking for. */
+const leastExtension = 16n
+
+export class StreamWatch {
+  readonly #parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now'>
+  readonly #call: PaidCall
+  readonly #hold: Hold
+  #extending = false
+  #exhausted = false
+  /** Output tokens that the hold pays for, and what that was computed from. */
+  #within: { readonly held: Pico; readonly usage: Usage | undefined; readonly tokens: number } | undefined
+  #checkpointAt: number
+  #checkpointTokens = 0
+
+  constructor(
+    parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now'>,
+    call: PaidCall,
+    hold: Hold,
+  ) {
+    this.#parts = parts
+    this.#call = call
+    this.#hold = hold
+    this.#checkpointAt = parts.now() + parts.limits.checkpointMs
+  }
+
+  /** Looks at the stream after each read; what it returns must stop it now. */
+  look(progress: Progress): StoppedBy | undefined {
+    this.#checkpoint(progress)
+    const { maxOutputTokens, n } = this.#call.request.envelope
+    const { need, amount } = this.#hold
+    const usage = this.#credible(progress.usage)
+    const { output, reasoning } = roughOutput({ ...progress, usage })
+    const tokens = output + reasoning
+    if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
+    const within = this.#tokensWithin(usage)
+    // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.
+    if (tokens < within * (need.bounded ? 1 : extendAt)) return undefined
+    if (need.maxCost !== undefined && amount >= need.maxCost) return tokens >= within ? 'max_cost' : undefined
+    if (this.#exhausted) return tokens >= within ? 'credits' : undefined
+    void this.#extend()
+    return undefined
+  }
+
+  /** Output tokens that the hold pays for, after what the provider has counted. */
+  #tokensWithin(usage: Usage | undefined): number {
+    const { need, amount: held, candidate } = this.#hold
+    const known = this.#within
+    if (known && known.held === held && known.usage === usage) return known.tokens
+    const tokens = tokensWithin(held, usage, need, candidate.offer.price)
+    this.#within = { held, usage, tokens }
+    return tokens
+  }
+
+  /** What the provider has counted, without what it cannot have counted right. */
+  #credible(usage: Usage | undefined): Usage | undefined {
+    return usage && credibleUsage(usage, this.#hold.candidate.model, this.#call.request.envelope.n)
+  }
+
+  #checkpoint({ delivered, usage }: Progress): void {
+    const { limits, ledger, owner, log } = this.#parts
+    const now = this.#parts.now()
+    const { tokens } = delivered
+    const due = now >= this.#checkpointAt || tokens - this.#checkpointTokens >= limits.checkpointTokens
+    if (!due || tokens === this.#checkpointTokens) return
+    this.#checkpointAt = now + limits.checkpointMs
+    this.#checkpointTokens = tokens
+    // The running estimate will do: only a process that dies is charged by it, and the vocabulary is for settles.
+    const answered = { usage: this.#credible(usage), complete: false, delivered }
+    const own = roughCount(this.#call, answered)
+    const charge = chargeFor(this.#hold.candidate, answered, own, this.#hold.amount)
+    const call = this.#call.requestId
+    pass('checkpoint-queued', call)
+    const checkpoint = { call, owner, usage: charge.usage, cost: charge.cost.total }
+    ledger
+      .checkpoint({ ...checkpoint, leaseUntil: leaseUntil(limits, now) })
+      .then(() => pass('checkpoint-committed', call))
+      .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
+  }
+
+  async #extend(): Promise<void> {
+    if (this.#extending) return
+    this.#extending = true
+    const { limits, log } = this.#parts
+    const { need, candidate, amount } = this.#hold
+    const rate = highestRates(candidate.offer.price, need.bound.promptTokens).output
+    const wanted = BigInt(limits.holdOutputTokens) * rate
+    const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - amount)
+    try {
+      // What is left of the credit may be less: it is held in smaller parts, down to a part too small to ask for.
+      const least = smaller(more, rate * leastExtension)
+      for (let part = more; part > 0n && part >= least; part /= 4n) {
+        if (await this.#hold.extend(part)) return
+      }
+      this.#exhausted = true
+    } catch (cause) {
+      // The stream goes on within what is held; the next look tries again.
+      log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })
+    } finally {
+      this.#extending = false
+    }
+  }
+}

@@ -1,0 +1,19 @@
+/** Every bound of a call, from configuration. Milliseconds, tokens and bytes as the names say. */
+export interface ChatLimits {
+  readonly connectMs: number
+  readonly firstByteMs: number
+  readonly firstByteReasoningMs: number
+  readonly gapMs: number
+  readonly totalMs: number
+  readonly clientStallMs: number
+  readonly drainMs: number
+  readonly keepaliveMs: number
+  readonly bufferBytes: number
+  readonly checkpointMs: number
+  readonly checkpointTokens: number
+  readonly holdOutputTokens: number
+  readonly leaseMs: number
+  readonly answerBytes: number
+  readonly eventBytes: number
+  readonly attempts: number
+}

@@ -1,0 +1,52 @@
+// The skeleton of every call that is paid for: credit is held, a provider is asked, and the hold is ended.
+
+import type { Balance } from '../credits/ledger.ts'
+import type { Pool } from '../credits/pool.ts'
+import { asGatewayError } from '../errors.ts'
+import { Hold } from './billing/hold.ts'
+import type { PaidCall } from './call.ts'
+import type { ChatParts } from './parts.ts'
+import type { Candidate } from './routing/candidates.ts'
+import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
+import { searchFor } from './routing/search.ts'
+
+/** Who may serve a call, and the pools that may pay for it in the order they are spent. */
+export interface Payable {
+  readonly candidates: readonly Candidate[]
+  /** The account's credit at this moment. */
+  readonly balance: Balance
+  readonly funding: readonly Pool[]
+}
+
+/**
+ * Holds credit for a call and has it served. `serve` gives the client's response and ends the hold by settling it; where
+ * it rejects, the hold is released, unless it has been ended already. Rejects with GatewayError.
+ */
+export async function paidCall(
+  parts: ChatParts,
+  call: PaidCall,
+  { candidates, balance, funding }: Payable,
+  serve: (hold: Hold) => Promise<Response>,
+): Promise<Response> {
+  const hold = await Hold.open(parts, call, candidates, balance, funding)
+  try {
+    return await serve(hold)
+  } catch (error) {
+    const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
+    await hold.release(failed.error, failed.attempts)
+    throw failed.error
+  }
+}
+
+/** Asks the candidates until one of them answers, and notes at the hold which. Rejects with DispatchFailed. */
+export async function answered<Answer>(
+  parts: ChatParts,
+  call: PaidCall,
+  hold: Hold,
+  candidates: readonly Candidate[],
+  ask: (candidate: Candidate) => Promise<Answer>,
+): Promise<Dispatched<Answer>> {
+  const served = await dispatch(searchFor(parts, call, candidates), ask)
+  hold.servedBy(served.candidate, served.attempts)
+  return served
+}

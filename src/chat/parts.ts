@@ -1,0 +1,15 @@
+// What serving calls takes: the parts of each room, and those of the story itself.
+
+import type { Model } from '../catalog/model.ts'
+import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { BillingParts } from './billing/hold.ts'
+import type { RoutingParts } from './routing/search.ts'
+import type { StreamingParts } from './streaming/respond.ts'
+import type { UpstreamParts } from './upstream/prepare.ts'
+
+export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
+  readonly catalog: { resolve(id: string): Model }
+  readonly providers: ReadonlyMap<string, ConfiguredProvider>
+  /** Whether the request log may hold the words of requests and answers. */
+  readonly keepsContents: boolean
+}

@@ -1,0 +1,26 @@
+// One round of a chat: its request goes to the candidates, and one of them answers. A call has one round, or several
+// within one hold where the gateway answers the model's tool calls itself.
+
+import type { Hold } from './billing/hold.ts'
+import type { Round } from './call.ts'
+import { answered } from './paid-call.ts'
+import type { ChatParts } from './parts.ts'
+import type { Dispatched } from './routing/dispatch.ts'
+import { fetchWhole, type WholeAnswer } from './upstream/fetch-whole.ts'
+import { type OpenedStream, openStream } from './upstream/open-stream.ts'
+
+/**
+ * Resolves with a whole answer, or with a stream that has begun, its first events emitted. Rejects with DispatchFailed,
+ * which holds what all attempts amount to.
+ */
+export function playRound(
+  parts: ChatParts,
+  hold: Hold,
+  round: Round,
+): Promise<Dispatched<OpenedStream | WholeAnswer>> {
+  const { call, candidates } = round
+  const ask = call.request.envelope.stream ? openStream : fetchWhole
+  return answered<OpenedStream | WholeAnswer>(parts, call, hold, candidates, (candidate) =>
+    ask(parts, hold, candidate, round),
+  )
+}

@@ -1,0 +1,86 @@
+// The vectors of one candidate.
+
+import {
+  type EmbeddingAnswer,
+  type EmbeddingOutbound,
+  defaultEmbeddingQuirks,
+} from '../../protocols/embeddings/embeddings.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Target, Warning } from '../../protocols/protocol.ts'
+import type { EmbeddingCall } from '../call.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
+import { disconnectPolicy } from '../streaming/disconnect.ts'
+import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
+import { deadlinesOf } from './deadlines.ts'
+import type { UpstreamParts } from './prepare.ts'
+import { quirksFor } from './quirks.ts'
+import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
+
+export interface Embedded {
+  readonly answer: Extract<EmbeddingAnswer, { kind: 'vectors' }>
+  readonly warnings: readonly Warning[]
+}
+
+/** The most bytes a provider may write for one vector: 4,096 numbers in full. */
+const vectorBytes = 98_304
+
+/** Rejects with AttemptFailed or UnreachableError while another offer can take over. */
+export async function fetchVectors(
+  parts: UpstreamParts,
+  call: EmbeddingCall,
+  candidate: Candidate,
+): Promise<Embedded> {
+  const { provider, model, offer } = candidate
+  const outbound = parts.outbounds[provider.protocol]
+  const embedder = outbound.embeddings
+  if (!embedder)
+    throw new GatewayError('no_provider_available', {
+      lasting: true,
+      metadata: { protocol: provider.protocol },
+    })
+  const lowered = loweredFor(call, candidate, embedder)
+  const limits = deadlinesOf(parts.limits, provider)
+  const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
+  const request = new UpstreamRequest(parts, call, patience, disconnectPolicy(call, provider.onDisconnect))
+  // For reading errors, which have one shape whatever was asked.
+  const target: Target = {
+    model: offer.upstream,
+    provider: provider.id,
+    quirks: quirksFor(outbound, provider),
+    maxOutputTokens: model.maxOutputTokens,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+  }
+  const wanted = call.embedding.inputs.length
+  try {
+    const sent = { ...lowered, body: JSON.stringify(lowered.body) }
+    const response = await request.send(candidate, sent, limits.connectMs)
+    if (!response.ok) await refuseFailure(response, { outbound, target }, request)
+    // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
+    const most = Math.max(limits.answerBytes, wanted * vectorBytes)
+    const { turns } = parts
+    const text = await boundedText(response, most, () => request.extend(limits.gapMs), turns)
+    request.read()
+    const parsed = await turns.run(() => parsedAnswer(response, text, Number.POSITIVE_INFINITY))
+    const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
+    if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
+    const got = answer.vectors.length
+    if (got !== wanted)
+      throw new AttemptFailed(transportFault('broken', `${got} vectors came for ${wanted} inputs`))
+    return { answer, warnings: lowered.warnings }
+  } catch (error) {
+    throw request.verdict(error)
+  } finally {
+    request.end()
+  }
+}
+
+function loweredFor(call: EmbeddingCall, { provider, offer }: Candidate, embedder: EmbeddingOutbound) {
+  const quirks = { ...defaultEmbeddingQuirks, ...provider.embeddings }
+  const lowered = embedder.lower(call.embedding, { model: offer.upstream, quirks })
+  const [dropped] = lowered.warnings
+  if (dropped && call.request.envelope.strict)
+    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  return lowered
+}
