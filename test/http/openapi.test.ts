@@ -6,15 +6,18 @@ import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors.ts'
-import * as answers from '../../src/http/docs/openapi-answers.ts'
-import { chatRequests, completionRequests, messageRequests } from '../../src/http/docs/openapi-examples.ts'
-import { completionFields, messageFields, requestFields } from '../../src/http/docs/openapi-fields.ts'
-import { geminiRequests } from '../../src/http/docs/openapi-gemini.ts'
-import { operations } from '../../src/http/docs/openapi-operations.ts'
-import { requestListSchema } from '../../src/http/docs/openapi-requests.ts'
-import { responseFields, responseRequests } from '../../src/http/docs/openapi-responses.ts'
+import { errorSchema } from '../../src/http/docs/openapi-errors.ts'
 import { openApiDocument } from '../../src/http/docs/openapi.ts'
-import { createRoutes } from '../../src/http/routes.ts'
+import { api, createRoutes } from '../../src/http/routes.ts'
+import * as service from '../../src/http/service/documentation.ts'
+import { requestListSchema } from '../../src/http/v1/account/requests-documentation.ts'
+import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account/schema.ts'
+import { estimateSchema } from '../../src/http/v1/chat/documentation.ts'
+import { chatRequests, completionRequests } from '../../src/http/v1/chat/examples.ts'
+import { completionFields, requestFields } from '../../src/http/v1/chat/fields.ts'
+import { geminiRequests } from '../../src/http/v1/gemini/documentation.ts'
+import { messageFields, messageRequests } from '../../src/http/v1/messages/documentation.ts'
+import { responseFields, responseRequests } from '../../src/http/v1/responses/documentation.ts'
 import {
   message,
   messageEvent,
@@ -45,7 +48,7 @@ interface OperationObject {
   readonly responses: Readonly<Record<string, Response>>
 }
 
-const document = openApiDocument()
+const document = await openApiDocument(api)
 // What a reader of the document gets: plain JSON.
 const plain = JSON.parse(JSON.stringify(document)) as typeof document
 
@@ -61,11 +64,12 @@ describe('the document', () => {
   test('has every route of the gateway, and no other', () => {
     // Routes are only listed, so nothing of the service is asked for.
     const registered = createRoutes({} as Service)
-      .routes.filter(({ path }) => path !== '/*' && path !== '/docs' && path !== '/docs/*')
+      .routes.filter(({ path }) => path !== '/*')
       .map(({ method, path }) => `${method} ${path}`)
-    const told = operations.map(({ method, route }) => `${method.toUpperCase()} ${route}`)
-    expect(told.toSorted()).toEqual(registered.toSorted())
-    expect(described).toHaveLength(operations.length)
+    const pages = ['/', '/console', '/console/*', '/docs', '/docs/*'].map((path) => `GET ${path}`)
+    const listed = api.map(({ method, path }) => `${method} ${path}`)
+    expect(registered.toSorted()).toEqual([...listed, ...pages].toSorted())
+    expect(described).toHaveLength(api.length)
   })
 
   test('says which version of OpenAPI it is written in, and names what it describes', () => {
@@ -198,15 +202,15 @@ describe('the gateway', () => {
   test.each([
     ['/v1/models', modelListSchema],
     ['/v1/models/sim/echo', modelObjectSchema],
-    ['/v1/key', answers.keySchema],
-    ['/v1/credits', answers.creditsSchema],
-    ['/v1/providers', answers.providersSchema],
+    ['/v1/key', keySchema],
+    ['/v1/credits', creditsSchema],
+    ['/v1/providers', service.providersSchema],
     ['/v1/requests', requestListSchema],
-    ['/v1/errors', answers.errorListSchema],
-    ['/v1/nothing', answers.errorSchema],
+    ['/v1/errors', service.errorListSchema],
+    ['/v1/nothing', errorSchema],
     ['/v1/messages', messagesError],
-    ['/healthz', answers.aliveSchema],
-    ['/readyz', answers.readinessSchema],
+    ['/healthz', service.aliveSchema],
+    ['/readyz', service.readinessSchema],
   ] as [string, z.ZodType][])('answers %s as documented', async (path, schema) => {
     const body: unknown = await (await send(path)).json()
     expect(schema.parse(body)).toEqual(body)
@@ -214,7 +218,7 @@ describe('the gateway', () => {
 
   test('answers with receipts as documented', async () => {
     const body: unknown = await (await send(`/v1/generation?id=${completed}`)).json()
-    expect(answers.receiptSchema.parse(body)).toEqual(body as z.infer<typeof answers.receiptSchema>)
+    expect(receiptSchema.parse(body)).toEqual(body as z.infer<typeof receiptSchema>)
     expect(body).toMatchObject({ data: { id: completed, state: 'settled' } })
   })
 
@@ -271,7 +275,7 @@ describe('the gateway', () => {
 
   test.each(Object.entries(chatRequests))('estimates the example request %s', async (_name, { value }) => {
     const body: unknown = await (await send('/v1/estimate', value)).json()
-    expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
+    expect(estimateSchema.parse(body)).toEqual(body as z.infer<typeof estimateSchema>)
   })
 
   test.each(Object.entries(responseRequests))('serves the example response %s', async (_name, { value }) => {
@@ -301,7 +305,7 @@ describe('the gateway', () => {
     'estimates the example request %s',
     async (_name, { value }) => {
       const body: unknown = await (await send('/v1/estimate', value)).json()
-      expect(answers.estimateSchema.parse(body)).toEqual(body as z.infer<typeof answers.estimateSchema>)
+      expect(estimateSchema.parse(body)).toEqual(body as z.infer<typeof estimateSchema>)
     },
   )
 })

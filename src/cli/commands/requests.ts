@@ -1,7 +1,13 @@
 // `weir requests list|show|tail`: the request log, for operators.
 
 import { z } from 'zod'
-import { cursorText, placeOf, requestList, requestObject, requestWhole } from '../../http/v1/requests.ts'
+import {
+  cursorText,
+  placeOf,
+  requestList,
+  requestObject,
+  requestWhole,
+} from '../../http/v1/account/requests.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../observe/request-log.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { momentOf } from '../values.ts'

@@ -9,7 +9,7 @@ import {
   usageQuery,
   type UsageView,
   usageView,
-} from '../../http/v1/usage.ts'
+} from '../../http/v1/account/usage.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../context.ts'
 import { accountOf, withStore } from '../with-store.ts'
 

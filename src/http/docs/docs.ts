@@ -12,7 +12,7 @@ import { errorReference, GatewayError } from '../../errors.ts'
 import { takesGzip } from '../intake/compressed.ts'
 import { errorPage, hashSource, icon } from './docs-errors.ts'
 import { version } from '../../version.ts'
-import { openApiDocument, type OpenApiDocument } from './openapi.ts'
+import { type DocumentedRoute, openApiDocument, type OpenApiDocument } from './openapi.ts'
 
 type Documentation = NonNullable<ElysiaSwaggerConfig['documentation']>
 
@@ -27,7 +27,7 @@ const revalidated = 'public, no-cache'
 /** For addresses that change with what they hold. */
 const forEver = 'public, max-age=31536000, immutable'
 
-const makers: Readonly<Record<string, () => Promise<Page>>> = {
+const makers: Readonly<Record<string, (routes: readonly DocumentedRoute[]) => Promise<Page>>> = {
   '/docs': async () => {
     // What search engines and link previews show; the document introduces itself at greater length.
     const description = 'One API in front of every provider of language models.'
@@ -42,8 +42,8 @@ const makers: Readonly<Record<string, () => Promise<Page>>> = {
       ].join('; '),
     })
   },
-  '/docs/json': async () =>
-    page(await fromPlugin('/docs/json', openApiDocument()), 'application/json', {
+  '/docs/json': async (routes) =>
+    page(await fromPlugin('/docs/json', await openApiDocument(routes)), 'application/json', {
       'cache-control': revalidated,
     }),
   '/docs/scalar.js': async () =>
@@ -60,14 +60,14 @@ const makers: Readonly<Record<string, () => Promise<Page>>> = {
 /** Pages that have been made: they are the same for everybody until the process ends. */
 const made = new Map<string, Promise<Page>>()
 
-/** Serves what lies under `/docs`. Throws `not_found` for a page that is not there. */
-export async function docs(request: Request): Promise<Response> {
+/** Serves what lies under `/docs`, which describes these routes. Throws `not_found` for a page that is not there. */
+export async function docs(request: Request, routes: readonly DocumentedRoute[]): Promise<Response> {
   const path = new URL(request.url).pathname.replace(/\/$/, '')
   const make = makers[path]
   if (!make) {
     throw new GatewayError('not_found', { message: 'There is no such page: see /docs and /docs/errors.' })
   }
-  const { body, zipped, headers } = await kept(path, make)
+  const { body, zipped, headers } = await kept(path, () => make(routes))
   if (etagMatches(request.headers.get('if-none-match'), headers['etag']!)) {
     return new Response(null, { status: 304, headers })
   }

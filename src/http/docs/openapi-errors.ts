@@ -1,8 +1,11 @@
 // Error answers as the API documentation shows them: one response for each status, one example for each code.
 
+import { z } from 'zod'
 import { GatewayError, type ErrorCode, errorTable, renderError, retryHeaders } from '../../errors.ts'
+import { messagesError } from '../../protocols/anthropic-messages/inbound/answer-schema.ts'
 import { inbound as messages } from '../../protocols/anthropic-messages/inbound/inbound.ts'
-import { wireError as geminiError } from '../../protocols/gemini/inbound/answer.ts'
+import { wireError } from '../../protocols/gemini/inbound/answer.ts'
+import { geminiError } from '../../protocols/gemini/inbound/schema.ts'
 import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 
 /** What any request may be refused with, before a route looks at it. */
@@ -74,14 +77,34 @@ export const ofRepeat = [
 
 const requestId = 'req_01a1fcaa216272aa8d5548c4e8af6c09'
 
+export const errorSchema = z.object({
+  error: z.object({
+    message: z.string(),
+    type: z.string(),
+    param: z.string().nullable().describe('The field of the request that is at fault.'),
+    code: z.string().describe('One of the codes of GET /v1/errors.'),
+    metadata: z.looseObject({
+      source: z.enum(['gateway', 'provider']),
+      provider: z.string().optional(),
+      request_id: z.string(),
+      retryable: z.boolean(),
+      retry_after: z.int().optional().describe('Seconds.'),
+      docs_url: z.string(),
+    }),
+  }),
+})
+
 /** The shapes that errors come in, each with its schema's name. */
 const shapes = {
   own: { schema: 'Error', render: chat.error },
   messages: { schema: 'MessagesError', render: messages.error },
-  gemini: { schema: 'GeminiError', render: geminiError },
+  gemini: { schema: 'GeminiError', render: wireError },
 } as const
 
 export type ErrorShape = keyof typeof shapes
+
+/** The wire schemas of the shapes, by the names that answers refer to. */
+export const errorSchemas = { Error: errorSchema, MessagesError: messagesError, GeminiError: geminiError }
 
 /** The `responses` of an operation that may fail with these codes, by status. */
 export function errorResponses(

@@ -1,44 +1,13 @@
-// The API as an OpenAPI 3.1 document, made from the wire schemas, the table of operations and the table of errors.
+// The API as an OpenAPI 3.1 document, made from what the routes say of themselves and the table of errors.
 
 import { z } from 'zod'
-import { modelListSchema, modelObjectSchema } from '../../catalog/wire.ts'
-import {
-  geminiError,
-  geminiModel,
-  geminiModelList,
-  generateContentRequest,
-  generateContentResponse,
-} from '../../protocols/gemini/inbound/schema.ts'
-import {
-  chatCompletion,
-  chatCompletionChunk,
-  chatCompletionRequest,
-} from '../../protocols/openai-chat/inbound/schema.ts'
-import {
-  message,
-  messageEvent,
-  messagesError,
-  tokenCount,
-} from '../../protocols/anthropic-messages/inbound/answer-schema.ts'
-import { countTokensRequest, messagesRequest } from '../../protocols/anthropic-messages/inbound/schema.ts'
-import { embeddingList, embeddingRequest } from '../../protocols/embeddings/inbound.ts'
-import {
-  deletedResponse,
-  responseEvent,
-  responseItemList,
-  responseObject,
-  responsesRequest,
-} from '../../protocols/openai-responses/inbound/schema.ts'
 import { version } from '../../version.ts'
-import { textCompletion, textCompletionRequest } from '../../protocols/openai-completions/schema.ts'
-import * as answers from './openapi-answers.ts'
-import { errorResponses } from './openapi-errors.ts'
-import { completionFields, messageFields, requestFields } from './openapi-fields.ts'
-import { type Operation, tags } from './openapi-operation.ts'
-import { operations } from './openapi-operations.ts'
-import { requestListSchema, requestSchema } from './openapi-requests.ts'
-import { usageSchema } from '../v1/usage.ts'
-import { responseFields } from './openapi-responses.ts'
+import type { Route } from '../route.ts'
+import { errorResponses, errorSchemas } from './openapi-errors.ts'
+import { type DescribedSchema, type Operation, tags } from './operation.ts'
+
+/** What the document is made from. */
+export type DocumentedRoute = Pick<Route, 'method' | 'path' | 'operation'>
 
 export interface OpenApiDocument {
   readonly openapi: string
@@ -53,15 +22,23 @@ export interface OpenApiDocument {
   }
 }
 
-/** The whole document. Builds it anew: who needs it often keeps it. */
-export function openApiDocument(): OpenApiDocument {
+/** The document of these routes; those without an operation are left out. Builds it anew at each call. */
+export async function openApiDocument(routes: readonly DocumentedRoute[]): Promise<OpenApiDocument> {
+  const described = await Promise.all(
+    routes.map(async ({ method, path, operation }) => {
+      if (operation === undefined) return []
+      const told = await operation()
+      return [{ method: method.toLowerCase(), path: told.path ?? path, operation: told }]
+    }),
+  )
+  const operations = described.flat()
   return {
     openapi: '3.1.1',
     info: { title: 'Weir API', version, description: introduction },
     servers: [{ url: '/', description: 'This gateway' }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: pathsOf(operations),
-    components: { schemas: schemas(), headers, securitySchemes },
+    components: { schemas: schemas(operations), headers, securitySchemes },
   }
 }
 
@@ -75,63 +52,34 @@ Every answer under \`/v1\` has an \`x-request-id\`. It names the call in its rec
 
 All errors have one shape (under \`/v1/messages\` Anthropic’s), and [one page](/docs/errors) tells what each code means.`
 
+interface PlacedOperation {
+  readonly method: string
+  readonly path: string
+  readonly operation: Operation
+}
+
 /** The wire schemas by the names that the operations use. */
-const wire: Readonly<Record<string, z.ZodType>> = {
-  ChatCompletionRequest: chatCompletionRequest,
-  ChatCompletion: chatCompletion,
-  ChatCompletionChunk: chatCompletionChunk,
-  TextCompletionRequest: textCompletionRequest,
-  TextCompletion: textCompletion,
-  MessagesRequest: messagesRequest,
-  CountTokensRequest: countTokensRequest,
-  Message: message,
-  MessageEvent: messageEvent,
-  TokenCount: tokenCount,
-  MessagesError: messagesError,
-  ResponseRequest: responsesRequest,
-  Response: responseObject,
-  ResponseEvent: responseEvent,
-  DeletedResponse: deletedResponse,
-  ResponseItemList: responseItemList,
-  GenerateContentRequest: generateContentRequest,
-  GenerateContentResponse: generateContentResponse,
-  GeminiModel: geminiModel,
-  GeminiModelList: geminiModelList,
-  GeminiError: geminiError,
-  EmbeddingRequest: embeddingRequest,
-  EmbeddingList: embeddingList,
-  Estimate: answers.estimateSchema,
-  Receipt: answers.receiptSchema,
-  RequestList: requestListSchema,
-  LoggedRequest: requestSchema,
-  Usage: usageSchema,
-  Model: modelObjectSchema,
-  ModelList: modelListSchema,
-  Key: answers.keySchema,
-  Credits: answers.creditsSchema,
-  ProviderList: answers.providersSchema,
-  Error: answers.errorSchema,
-  ErrorList: answers.errorListSchema,
-  Alive: answers.aliveSchema,
-  Readiness: answers.readinessSchema,
+function schemas(operations: readonly PlacedOperation[]): Record<string, object> {
+  const wire = Object.assign(
+    {},
+    errorSchemas,
+    ...operations.map(({ operation }) => operation.schemas),
+  ) as Record<string, z.ZodType | DescribedSchema>
+  return Object.fromEntries(
+    Object.entries(wire).map(([name, schema]) => [
+      name,
+      schema instanceof z.ZodType ? schemaOf(schema) : described(schema),
+    ]),
+  )
 }
 
-function schemas(): Record<string, object> {
-  const made = Object.fromEntries(Object.entries(wire).map(([name, schema]) => [name, schemaOf(schema)]))
-  describe(made['ChatCompletionRequest'], requestFields)
-  describe(made['TextCompletionRequest'], completionFields)
-  describe(made['MessagesRequest'], messageFields)
-  describe(made['CountTokensRequest'], messageFields)
-  describe(made['ResponseRequest'], responseFields)
-  return made
-}
-
-function describe(schema: object | undefined, fields: Readonly<Record<string, string>>): void {
-  const { properties } = schema as { properties: Record<string, object> }
+function described({ schema, fields }: DescribedSchema): object {
+  const made = schemaOf(schema) as { properties: Record<string, object> }
   for (const [name, description] of Object.entries(fields)) {
-    const field = properties[name]
-    if (field) properties[name] = { ...field, description }
+    const field = made.properties[name]
+    if (field) made.properties[name] = { ...field, description }
   }
+  return made
 }
 
 /**
@@ -143,12 +91,10 @@ function schemaOf(schema: z.ZodType): object {
   return made
 }
 
-function pathsOf(all: readonly Operation[]): OpenApiDocument['paths'] {
+function pathsOf(all: readonly PlacedOperation[]): OpenApiDocument['paths'] {
   const paths: Record<string, Record<string, object>> = {}
-  for (const operation of all) {
-    const path = operation.path ?? operation.route
-    paths[path] = { ...paths[path], [operation.method]: operationObject(operation) }
-  }
+  for (const { method, path, operation } of all)
+    paths[path] = { ...paths[path], [method]: operationObject(operation) }
   return paths
 }
 

@@ -1,16 +1,18 @@
 // GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items, and the same for the app.
 
-import type { Caller } from '../../accounts/caller.ts'
-import type { JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
-import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
-import { invalidParam } from '../../protocols/openai/invalid-param.ts'
-import { itemsOf, noSuchResponse, outputOf, storedOf } from './responses.ts'
-import type { Service } from '../service.ts'
+import type { Caller } from '../../../accounts/caller.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { withoutEncrypted } from '../../../protocols/openai-responses/inbound/encode.ts'
+import { invalidParam } from '../../../protocols/openai/invalid-param.ts'
+import { itemsOf, noSuchResponse, outputOf, storedOf } from './create.ts'
+import type { Service } from '../../service.ts'
+
+type Stored = Pick<Service, 'responses' | 'body'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
 export async function showResponse(
-  service: Service,
+  service: Stored,
   caller: Caller,
   id: string,
   request: Request,
@@ -26,7 +28,7 @@ export async function showResponse(
 }
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
-export async function deleteResponse(service: Service, caller: Caller, id: string): Promise<JsonObject> {
+export async function deleteResponse(service: Stored, caller: Caller, id: string): Promise<JsonObject> {
   const gone = await service.responses.delete(caller.account.id, id)
   if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
@@ -40,7 +42,7 @@ const mostAtOnce = 100
  * Throws `not_found`, and `invalid_request` for a page that cannot be.
  */
 export async function listInputItems(
-  service: Service,
+  service: Stored,
   caller: Caller,
   id: string,
   request: Request,
@@ -66,7 +68,7 @@ export async function listInputItems(
 }
 
 /** What is still there of a conversation that has lost its beginning is listed all the same. */
-async function inputOf(service: Service, caller: Caller, id: string): Promise<JsonObject[]> {
+async function inputOf(service: Stored, caller: Caller, id: string): Promise<JsonObject[]> {
   const stored = await storedOf(service, caller, id)
   const before =
     stored.previous === undefined

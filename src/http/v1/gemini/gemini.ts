@@ -1,21 +1,21 @@
 // /v1beta/models/…: Gemini's protocol, for any model of the catalog.
 
-import type { Catalog } from '../../catalog/catalog.ts'
-import type { Model } from '../../catalog/model.ts'
-import { countTokens } from '../../chat/counting/count-tokens.ts'
-import type { JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
-import { inbound, modelId, withModel } from '../../protocols/gemini/inbound/inbound.ts'
-import { isObject } from '../../protocols/json.ts'
-import { authenticateEither } from '../intake/authenticate.ts'
-import { refuseGemini } from './gemini-errors.ts'
-import { decoded } from './models.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
-import { parsedBody, serveChat } from '../intake/serve-paid.ts'
-import type { Service } from '../service.ts'
-import { withinLimits } from '../intake/within-limits.ts'
+import type { Catalog } from '../../../catalog/catalog.ts'
+import type { Model } from '../../../catalog/model.ts'
+import { countTokens } from '../../../chat/counting/count-tokens.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { inbound, modelId, withModel } from '../../../protocols/gemini/inbound/inbound.ts'
+import { isObject } from '../../../protocols/json.ts'
+import { refuseGemini } from './errors.ts'
+import { decoded } from '../../intake/model-in-path.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import type { Call } from '../../route.ts'
+import type { Service } from '../../service.ts'
+import { withinLimits } from '../../intake/within-limits.ts'
 
-type Act = (service: Service, request: Request, requestId: string, model: string) => Promise<Response>
+type Act = (service: Service, call: Call, model: string) => Promise<Response>
 
 const methods: Readonly<Record<string, Act>> = {
   generateContent: (...given) => generate(...given, 'whole'),
@@ -24,16 +24,11 @@ const methods: Readonly<Record<string, Act>> = {
 }
 
 /**
- * Serves `POST /v1beta/models/{model}:{method}`, and the same under `/v1`; `rest` is what follows `models/`. Rejects with GatewayError before the
- * first byte.
+ * Serves `POST /v1beta/models/{model}:{method}`, and the same under `/v1`. Rejects with GatewayError before the first
+ * byte.
  */
-export async function callGemini(
-  service: Service,
-  request: Request,
-  requestId: string,
-  rest: string,
-): Promise<Response> {
-  const path = decoded(rest)
+export async function callGemini(service: Service, call: Call): Promise<Response> {
+  const path = decoded(call.params['*']!)
   const colon = path.lastIndexOf(':')
   const method = path.slice(colon + 1)
   if (colon < 0 || !Object.hasOwn(methods, method)) {
@@ -42,19 +37,18 @@ export async function callGemini(
       message: `There is no such method of a model here; these are served: ${known}.`,
     })
   }
-  return methods[method]!(service, request, requestId, path.slice(0, colon))
+  return methods[method]!(service, call, path.slice(0, colon))
 }
 
 async function generate(
   service: Service,
-  request: Request,
-  requestId: string,
+  { request, requestId, caller: identify }: Call,
   model: string,
   kind: 'whole' | 'stream',
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = await authenticateEither(request.headers, service, 'x-goog-api-key')
+  const caller = await identify()
   const { json: sent, bytes } = await readJson(request, service)
   const json = withModel(sent, model, kind === 'stream')
   const call = {
@@ -76,12 +70,11 @@ function isEventStream({ headers }: Response): boolean {
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
 async function count(
   service: Service,
-  request: Request,
-  requestId: string,
+  { request, requestId, caller: identify }: Call,
   model: string,
 ): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
-  const caller = await authenticateEither(request.headers, service, 'x-goog-api-key')
+  const caller = await identify()
   const { json } = await readJson(request, service)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))

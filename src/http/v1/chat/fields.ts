@@ -1,6 +1,6 @@
 // What each field of a chat request does, for the API documentation. A test keeps the list complete.
 
-import { chatOnly } from '../../protocols/openai-completions/schema.ts'
+import { chatOnly } from '../../../protocols/openai-completions/schema.ts'
 
 /** By field name. Fields that OpenAI's clients know are told in short; the gateway's own say what they promise. */
 export const requestFields: Readonly<Record<string, string>> = {
@@ -69,33 +69,4 @@ export const completionFields: Readonly<Record<string, string>> = {
   echo: 'Refused when true: the prompt is not repeated in the answer.',
   best_of: 'Refused unless it equals `n`.',
   logprobs: 'Refused: POST /v1/chat/completions has it.',
-}
-
-/** The same for a request of Anthropic's protocol, and for one whose tokens are counted. */
-export const messageFields: Readonly<Record<string, string>> = {
-  model:
-    'The id of the model: `provider/model_name`, as GET /v1/models lists it. A name without a provider is Anthropic’s: `claude-sonnet-4-5` is `anthropic/claude-sonnet-4-5`.',
-  max_tokens: 'The most tokens of output, thinking included. What a call may cost at most follows from it.',
-  messages:
-    'The conversation so far, oldest first: texts, or blocks of text, images, documents, calls and results.',
-  system: 'What the model is told before the conversation.',
-  tools:
-    'Tools that the model may ask the client to call. Tools that Anthropic defines and the client runs (`bash_…`, `text_editor_…`) are for its own models; for others they are dropped with a warning. Tools that a provider runs are refused.',
-  tool_choice: 'Whether and which tools the model must call.',
-  thinking: 'Whether the model thinks before it answers, and for how many tokens.',
-  output_config: 'How hard to try (`effort`), and the JSON schema that the answer must fit (`format`).',
-  output_format: 'The beta name of `output_config.format`.',
-  stop_sequences: 'Texts at which the answer ends.',
-  stream: requestFields['stream']!,
-  temperature: requestFields['temperature']!,
-  top_p: requestFields['top_p']!,
-  top_k: requestFields['top_k']!,
-  metadata: '`user_id` names who the request is made for.',
-  service_tier: requestFields['service_tier']!,
-  models: 'Further models to try, in this order, when the first cannot answer.',
-  provider: requestFields['provider']!,
-  max_cost: requestFields['max_cost']!,
-  session_id: requestFields['session_id']!,
-  strict: requestFields['strict']!,
-  on_disconnect: requestFields['on_disconnect']!,
 }

@@ -1,30 +1,48 @@
 // POST /v1/messages and POST /v1/messages/count_tokens: Anthropic's protocol, for any model of the catalog.
 
-import { countTokens } from '../../chat/counting/count-tokens.ts'
-import type { JsonObject } from '../../conversation/request.ts'
-import { inbound, modelId, promptOf } from '../../protocols/anthropic-messages/inbound/inbound.ts'
-import { checkedForCount } from '../../protocols/anthropic-messages/inbound/schema.ts'
-import { authenticateEither } from '../intake/authenticate.ts'
-import { refusalIn, type Refuse } from '../intake/error-response.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
-import { parsedBody, serveChat } from '../intake/serve-paid.ts'
-import type { Service } from '../service.ts'
-import { withinLimits } from '../intake/within-limits.ts'
+import { countTokens } from '../../../chat/counting/count-tokens.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { inbound, modelId, promptOf } from '../../../protocols/anthropic-messages/inbound/inbound.ts'
+import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/schema.ts'
+import { authenticateEither } from '../../intake/authenticate.ts'
+import { refusalIn, type Refuse } from '../../intake/error-response.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import type { Call, Identify, Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+import { withinLimits } from '../../intake/within-limits.ts'
 
 const inShape = refusalIn(inbound.error)
 
 /** A refusal as Anthropic's clients read it. */
 export const refuseMessages: Refuse = (thrown, requestId) => identified(inShape(thrown, requestId))
 
-/** Serves one request for a message. Rejects with GatewayError before the first byte. */
-export async function createMessage(
-  service: Service,
-  request: Request,
-  requestId: string,
-): Promise<Response> {
+/** Its clients send the key as `x-api-key`, or as a bearer. */
+const byEitherKey: Identify = (service, request) => authenticateEither(request.headers, service)
+
+export const createMessage: Route = {
+  method: 'POST',
+  path: '/v1/messages',
+  handle: serve,
+  identify: byEitherKey,
+  errors: () => refuseMessages,
+  operation: async () => (await import('./documentation.ts')).messages,
+}
+
+/** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
+export const countMessageTokens: Route = {
+  method: 'POST',
+  path: '/v1/messages/count_tokens',
+  handle: count,
+  identify: byEitherKey,
+  errors: () => refuseMessages,
+  operation: async () => (await import('./documentation.ts')).countTokens,
+}
+
+async function serve(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = await authenticateEither(request.headers, service)
+  const caller = await identify()
   const { json: sent, bytes } = await readJson(request, service)
   const json = withBetas(sent, request.headers)
   const call = {
@@ -36,23 +54,18 @@ export async function createMessage(
   return identified(await serveChat(service, { request, caller, json, requestId, call }, refuseMessages))
 }
 
-/** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
-export async function countMessageTokens(
-  service: Service,
-  request: Request,
-  requestId: string,
-): Promise<Response> {
+async function count(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
   refuseByHeaders(request.headers, service.body)
-  const caller = await authenticateEither(request.headers, service)
+  const caller = await identify()
   const { json } = await readJson(request, service)
   const { model } = checkedForCount(json)
-  const count = async () => {
+  const counted = async () => {
     const input_tokens = await countTokens(service.gateway, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
     service.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  return identified(await withinLimits(service, caller, requestId, count, refuseMessages))
+  return identified(await withinLimits(service, caller, requestId, counted, refuseMessages))
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */

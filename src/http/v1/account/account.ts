@@ -1,18 +1,68 @@
-// GET /v1/key, GET /v1/credits and GET /v1/generation: what a key may know of itself, its account and its calls.
+// GET /v1/key, /v1/credits, /v1/generation and /v1/usage: what a key may know of itself, its account and its calls.
 
-import type { ApiKey } from '../../accounts/api-key.ts'
-import type { Caller } from '../../accounts/caller.ts'
-import { windowEnd, windowStart } from '../../accounts/spend-window.ts'
-import { freeIn } from '../../credits/balance.ts'
-import type { Balance, LedgerStore } from '../../credits/ledger.ts'
-import { formatUsd, type Pico } from '../../credits/money.ts'
-import { fundingOf, pools } from '../../credits/pool.ts'
-import { receiptOf } from '../../credits/receipt.ts'
-import { GatewayError } from '../../errors.ts'
-import { requestIdOf } from '../../protocols/openai-responses/inbound/answer.ts'
+import type { ApiKey } from '../../../accounts/api-key.ts'
+import type { Caller } from '../../../accounts/caller.ts'
+import { windowEnd, windowStart } from '../../../accounts/spend-window.ts'
+import { freeIn } from '../../../credits/balance.ts'
+import type { Balance, LedgerStore } from '../../../credits/ledger.ts'
+import { formatUsd, type Pico } from '../../../credits/money.ts'
+import { fundingOf, pools } from '../../../credits/pool.ts'
+import { receiptOf } from '../../../credits/receipt.ts'
+import { GatewayError } from '../../../errors.ts'
+import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
+import { asCaller } from '../../intake/answer.ts'
+import type { Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+
+type Ledger = Pick<Service, 'ledger' | 'now'>
+type Usage = Pick<Service, 'usage' | 'accounts' | 'now'>
+
+export const getKey: Route<Ledger> = {
+  method: 'GET',
+  path: '/v1/key',
+  handle: asCaller(({ ledger, now }, caller) => describeKey(caller, ledger, now())),
+  operation: async () => (await import('./documentation.ts')).key,
+}
+
+export const getCredits: Route<Ledger> = {
+  method: 'GET',
+  path: '/v1/credits',
+  handle: asCaller(({ ledger, now }, caller) => describeCredits(caller, ledger, now())),
+  operation: async () => (await import('./documentation.ts')).credits,
+}
+
+export const getGeneration: Route<Ledger> = {
+  method: 'GET',
+  path: '/v1/generation',
+  handle: asCaller(({ ledger }, caller, { request }) =>
+    describeGeneration(caller, ledger, new URL(request.url).searchParams.get('id')),
+  ),
+  operation: async () => (await import('./documentation.ts')).generation,
+}
+
+export const getUsage: Route<Usage> = {
+  method: 'GET',
+  path: '/v1/usage',
+  handle: asCaller(async (service, { account }, { request }) =>
+    (await import('./usage.ts')).accountUsage(service, account, request),
+  ),
+  operation: async () => (await import('./requests-documentation.ts')).usage,
+}
+
+export const getUsageCsv: Route<Usage> = {
+  method: 'GET',
+  path: '/v1/usage.csv',
+  handle: async (service, call) => {
+    const { account } = await call.caller()
+    const { accountUsage, csvResponse, usageCsv } = await import('./usage.ts')
+    const view = await accountUsage(service, account, call.request)
+    return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
+  },
+  operation: async () => (await import('./requests-documentation.ts')).usageCsv,
+}
 
 /** The calling key: its label, its limits, and what it has spent in the open day, week and month. */
-export async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
+async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   const { key } = caller
   if (!key) throw new GatewayError('not_found')
   const spent = (window: ApiKey['limitWindow']) => ledger.keySpend(key.id, windowStart(window, now))
@@ -40,7 +90,7 @@ export async function describeKey(caller: Caller, ledger: LedgerStore, now: numb
 }
 
 /** The account's credit by pool and lot. `available` is what a call of this kind, API or app, could hold now. */
-export async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
+async function describeCredits(caller: Caller, ledger: LedgerStore, now: number) {
   const balance = await ledger.balance(caller.account.id)
   const totals = await ledger.totals(caller.account.id)
   const living = balance.lots.filter((lot) => lot.expiresAt === null || lot.expiresAt > now)
@@ -76,7 +126,7 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
  * The receipt of one call of the caller's account, by our request id, the id of its response or the provider's id.
  * Throws `not_found`.
  */
-export async function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
+async function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })
   }

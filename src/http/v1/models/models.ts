@@ -1,12 +1,18 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
-import type { ModelFilter } from '../../catalog/catalog.ts'
-import { anthropicModel, anthropicModelList, type ModelPage } from '../../catalog/wire-anthropic.ts'
-import { etagMatches, etagOf, modelList, modelObject } from '../../catalog/wire.ts'
-import { parseUsdPerMillion } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
-import { compressible } from '../intake/compressed.ts'
-import type { Service } from '../service.ts'
+import type { ModelFilter } from '../../../catalog/catalog.ts'
+import { anthropicModel, anthropicModelList, type ModelPage } from '../../../catalog/wire-anthropic.ts'
+import { etagMatches, etagOf, modelList, modelObject } from '../../../catalog/wire.ts'
+import { parseUsdPerMillion } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors.ts'
+import { compressible } from '../../intake/compressed.ts'
+import { errorResponse, type Refuse } from '../../intake/error-response.ts'
+import { decoded } from '../../intake/model-in-path.ts'
+import type { Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+import { refuseGemini } from '../gemini/errors.ts'
+import { listGeminiModels, showGeminiModel } from '../gemini/routes.ts'
+import { refuseMessages } from '../messages/messages.ts'
 
 /** Longer search words are refused: no id is longer. */
 const maxQueryCharacters = 200
@@ -16,17 +22,47 @@ type Models = Pick<Service, 'catalog' | 'answering'>
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
  * (comma-separated) and `available` (only what can be called now). Throws `invalid_request` naming the filter that is
- * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API.
+ * wrong. Clients of Anthropic's protocol get pages in the shape of its Models API, Google's clients those of theirs.
  */
-export function listModels({ catalog, answering }: Models, request: Request): Promise<Response> {
+export const listModels: Route<Models> = {
+  method: 'GET',
+  path: '/v1/models',
+  handle: (models, call) =>
+    isOfGoogle(call.request) ? listGeminiModels.handle(models, call) : list(models, call.request),
+  errors: errorsForModels,
+  operation: async () => (await import('./documentation.ts')).models,
+}
+
+/** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
+export const showModel: Route<Models> = {
+  method: 'GET',
+  path: '/v1/models/*',
+  handle: (models, call) =>
+    isOfGoogle(call.request)
+      ? showGeminiModel.handle(models, call)
+      : show(models, call.request, call.params['*']!),
+  errors: errorsForModels,
+  operation: async () => (await import('./documentation.ts')).model,
+}
+
+/** Google's clients are known by the header that carries their key. */
+function isOfGoogle({ headers }: Request): boolean {
+  return headers.has('x-goog-api-key')
+}
+
+/** Three kinds of clients ask for models at the same address, and each knows its own shape of errors. */
+export function errorsForModels(request: Request): Refuse {
+  return isOfGoogle(request) ? refuseGemini : speaksMessages(request) ? refuseMessages : errorResponse
+}
+
+function list({ catalog, answering }: Models, request: Request): Promise<Response> {
   const query = new URL(request.url).searchParams
   const models = catalog.list(filterOf(query, answering))
   const list = speaksMessages(request) ? anthropicModelList(models, pageOf(query)) : modelList(models)
   return tagged(request, JSON.stringify(list))
 }
 
-/** One model by its id, as it stands in the path. Throws what `catalog.resolve` throws. */
-export function showModel({ catalog }: Models, request: Request, path: string): Promise<Response> {
+function show({ catalog }: Models, request: Request, path: string): Promise<Response> {
   const id = decoded(path)
   if (!speaksMessages(request)) return tagged(request, JSON.stringify(modelObject(catalog.resolve(id))))
   // A name without a provider is Anthropic's own, as in the requests of this protocol.
@@ -35,7 +71,7 @@ export function showModel({ catalog }: Models, request: Request, path: string): 
 }
 
 /** Clients of Anthropic's protocol send its version with every request, or their key where it wants keys. */
-export function speaksMessages({ headers }: Request): boolean {
+function speaksMessages({ headers }: Request): boolean {
   return headers.has('anthropic-version') || headers.has('x-api-key')
 }
 
@@ -47,15 +83,6 @@ function pageOf(query: URLSearchParams): ModelPage {
     throw new GatewayError('invalid_request', { message, param: 'limit' })
   }
   return { limit, afterId: text(query, 'after_id'), beforeId: text(query, 'before_id') }
-}
-
-/** An id as it stands in a path. Throws `invalid_model_id` for an escape that is none. */
-export function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path)
-  } catch (cause) {
-    throw new GatewayError('invalid_model_id', { message: 'The model id in the path is not valid.', cause })
-  }
 }
 
 function filterOf(query: URLSearchParams, answering: Service['answering']): ModelFilter {

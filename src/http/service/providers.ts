@@ -3,9 +3,19 @@
 import type { Caller } from '../../accounts/caller.ts'
 import type { ChatParts } from '../../chat/parts.ts'
 import type { LastError } from '../../chat/routing/health.ts'
+import { asCaller } from '../intake/answer.ts'
+import type { Route } from '../route.ts'
+import type { Service } from '../service.ts'
+
+export const listProviders: Route<Pick<Service, 'gateway'>> = {
+  method: 'GET',
+  path: '/v1/providers',
+  handle: asCaller(({ gateway }, caller) => describeProviders(gateway, caller)),
+  operation: async () => (await import('./documentation.ts')).providers,
+}
 
 /** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
-export function describeProviders(
+function describeProviders(
   { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
   caller: Caller,
 ): object {

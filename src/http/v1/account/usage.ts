@@ -1,13 +1,13 @@
 // GET /v1/usage: what the account's calls came to, by day and what the reader divides it by. As JSON or CSV.
 
 import { z } from 'zod'
-import type { Account } from '../../accounts/account.ts'
-import { dayMs, startOfDay } from '../../credits/calendar.ts'
-import { formatUsd } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
-import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../observe/usage.ts'
-import { queryOf } from '../intake/query.ts'
-import type { Service } from '../service.ts'
+import type { Account } from '../../../accounts/account.ts'
+import { dayMs, startOfDay } from '../../../credits/calendar.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
+import { queryOf } from '../../intake/query.ts'
+import type { Service } from '../../service.ts'
 
 const defaultDays = 30
 const mostDays = 366

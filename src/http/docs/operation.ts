@@ -1,5 +1,6 @@
 // The words in which routes describe themselves for the API documentation.
 
+import type { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
 import type { ErrorShape } from './openapi-errors.ts'
 
@@ -17,10 +18,7 @@ export type Content = Readonly<Record<string, object>>
 
 export interface Operation {
   readonly id: string
-  readonly method: 'get' | 'post' | 'delete'
-  /** As routes.ts registers it. */
-  readonly route: string
-  /** As the documentation writes it; the route itself when absent. */
+  /** As the documentation writes it, with `{name}`; the path of the route when absent. */
   readonly path?: string
   readonly tag: Tag
   readonly summary: string
@@ -34,6 +32,14 @@ export interface Operation {
   readonly errors: readonly ErrorCode[]
   /** The contract's own where it is absent. */
   readonly errorShape?: ErrorShape
+  /** The wire schemas that bodies and answers refer to, by name. */
+  readonly schemas?: Readonly<Record<string, z.ZodType | DescribedSchema>>
+}
+
+/** A schema whose fields are described apart from it. */
+export interface DescribedSchema {
+  readonly schema: z.ZodType
+  readonly fields: Readonly<Record<string, string>>
 }
 
 export const tags = {

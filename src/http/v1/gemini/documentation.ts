@@ -1,6 +1,12 @@
 // The documentation of Gemini's protocol: its operations and examples.
 
 import {
+  geminiModel,
+  geminiModelList,
+  generateContentRequest,
+  generateContentResponse,
+} from '../../../protocols/gemini/inbound/schema.ts'
+import {
   ofAnyRequest,
   ofBody,
   ofCall,
@@ -9,8 +15,8 @@ import {
   ofKeyedCall,
   ofModel,
   ofRepeat,
-} from './openapi-errors.ts'
-import { idempotencyKey, json, type Operation, type Parameter, schemaOf, text } from './openapi-operation.ts'
+} from '../../docs/openapi-errors.ts'
+import { idempotencyKey, json, type Operation, type Parameter, schemaOf, text } from '../../docs/operation.ts'
 
 const contents = [{ role: 'user', parts: [{ text: 'Hello, river.' }] }]
 
@@ -67,10 +73,8 @@ const modelParameter: Parameter = {
   example: 'sim/echo',
 }
 
-const generate: Operation = {
+export const callGemini: Operation = {
   id: 'callGemini',
-  method: 'post',
-  route: '/v1beta/models/*',
   path: '/v1beta/models/{model}:{method}',
   tag: 'Chat',
   summary: 'Generate content, in Gemini’s protocol',
@@ -110,51 +114,51 @@ const generate: Operation = {
     'not_found',
   ],
   errorShape: 'gemini',
+  schemas: {
+    GenerateContentRequest: generateContentRequest,
+    GenerateContentResponse: generateContentResponse,
+  },
 }
 
-export const geminiOperations: readonly Operation[] = [
-  generate,
-  {
-    ...generate,
-    id: 'callGeminiV1',
-    route: '/v1/models/*',
-    path: '/v1/models/{model}:{method}',
-    description: 'The same under the path that newer client libraries of Google’s call.',
-  },
-  {
-    id: 'listGeminiModels',
-    method: 'get',
-    route: '/v1beta/models',
-    tag: 'Models',
-    summary: 'List the chat models, in Gemini’s shape',
-    description:
-      'The chat models of the catalog, page by page. Needs no key. `GET /v1/models` answers the same to a request with `x-goog-api-key`.',
-    security: 'none',
-    parameters: [
-      text('pageSize', 'How many at most; 50 unless it says otherwise, 1,000 at most.', '100'),
-      text('pageToken', 'The `nextPageToken` of the page before.'),
-    ],
-    answers: {
-      200: {
-        description: 'A page.',
-        content: json('GeminiModelList', { models: [model], nextPageToken: '50' }),
-      },
+export const callGeminiV1: Operation = {
+  ...callGemini,
+  id: 'callGeminiV1',
+  path: '/v1/models/{model}:{method}',
+  description: 'The same under the path that newer client libraries of Google’s call.',
+}
+
+export const listModels: Operation = {
+  id: 'listGeminiModels',
+  tag: 'Models',
+  summary: 'List the chat models, in Gemini’s shape',
+  description:
+    'The chat models of the catalog, page by page. Needs no key. `GET /v1/models` answers the same to a request with `x-goog-api-key`.',
+  security: 'none',
+  parameters: [
+    text('pageSize', 'How many at most; 50 unless it says otherwise, 1,000 at most.', '100'),
+    text('pageToken', 'The `nextPageToken` of the page before.'),
+  ],
+  answers: {
+    200: {
+      description: 'A page.',
+      content: json('GeminiModelList', { models: [model], nextPageToken: '50' }),
     },
-    errors: [...ofAnyRequest],
-    errorShape: 'gemini',
   },
-  {
-    id: 'showGeminiModel',
-    method: 'get',
-    route: '/v1beta/models/*',
-    path: '/v1beta/models/{model}',
-    tag: 'Models',
-    summary: 'Show one model, in Gemini’s shape',
-    description: 'Needs no key.',
-    security: 'none',
-    parameters: [modelParameter],
-    answers: { 200: { description: 'The model.', content: json('GeminiModel', model) } },
-    errors: [...ofAnyRequest, ...ofModel],
-    errorShape: 'gemini',
-  },
-]
+  errors: [...ofAnyRequest],
+  errorShape: 'gemini',
+  schemas: { GeminiModelList: geminiModelList },
+}
+
+export const showModel: Operation = {
+  id: 'showGeminiModel',
+  path: '/v1beta/models/{model}',
+  tag: 'Models',
+  summary: 'Show one model, in Gemini’s shape',
+  description: 'Needs no key.',
+  security: 'none',
+  parameters: [modelParameter],
+  answers: { 200: { description: 'The model.', content: json('GeminiModel', model) } },
+  errors: [...ofAnyRequest, ...ofModel],
+  errorShape: 'gemini',
+  schemas: { GeminiModel: geminiModel },
+}

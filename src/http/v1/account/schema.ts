@@ -1,15 +1,10 @@
-// The wire schemas of the answers that have no protocol of their own: keys, credits, receipts, estimates, errors.
-// The API documentation is made from them; a test holds the gateway's real answers against them.
+// The wire schemas of keys, credits and receipts. The documentation is made from them; a test holds the gateway's real
+// answers against them.
 
 import { z } from 'zod'
-import type { Estimate } from '../../chat/estimate.ts'
-import type { Receipt } from '../../credits/receipt.ts'
-import { pools } from '../../credits/pool.ts'
-
-const usd = z.string().describe('US dollars, an exact decimal string.')
-const time = z.string().describe('ISO 8601, UTC.')
-const count = z.int().min(0)
-const milliseconds = z.number().describe('Milliseconds.')
+import { pools } from '../../../credits/pool.ts'
+import type { Receipt } from '../../../credits/receipt.ts'
+import { count, milliseconds, time, usd } from '../../docs/fields.ts'
 
 export const keySchema = z.object({
   data: z.object({
@@ -120,92 +115,3 @@ const receipt = z.object({
 }) satisfies z.ZodType<Receipt>
 
 export const receiptSchema = z.object({ data: receipt })
-
-export const estimateSchema = z.object({
-  model: z.string(),
-  prompt_tokens: z.object({ expected: count, maximum: count }),
-  low: usd.describe('With one token of output.'),
-  expected: usd.describe('With an answer of usual length.'),
-  maximum: usd.describe('The most the request allows.'),
-  affordable_output_tokens: count.describe('How long an answer the credit at hand pays for.'),
-  pool: z.string().describe('The pool that pays first.'),
-  refusal: z.string().optional().describe('The error code that the call would be refused with.'),
-}) satisfies z.ZodType<Estimate>
-
-export const providersSchema = z.object({
-  object: z.literal('list'),
-  data: z.array(
-    z.object({
-      id: z.string(),
-      object: z.literal('provider'),
-      name: z.string(),
-      protocol: z.string(),
-      state: z.enum(['healthy', 'degraded', 'unavailable']),
-      success_rate: z.number().min(0).max(1).nullable().describe('Of the last answers; null without any.'),
-      p50_latency_ms: milliseconds.nullable(),
-      answers: count,
-      cool_down_until: time.nullable(),
-      last_error: z
-        .object({
-          at: time,
-          model: z.string().describe('Its name at the provider.'),
-          code: z.string(),
-          status: z.int().nullable(),
-          reason: z.string(),
-        })
-        .nullable()
-        .describe("The last failure that was the provider's own."),
-      troubles: z.array(
-        z.object({
-          key: count.describe('Which of its keys, from 1.'),
-          model: z.string().nullable().describe('null where the key is in trouble for every model.'),
-          state: z.string(),
-          breaker: z
-            .enum(['closed', 'open', 'half-open'])
-            .describe('`open`: no call is sent there; `half-open`: the next one goes as a probe.'),
-          failures: count.describe('Failed calls in a row.'),
-        }),
-      ),
-    }),
-  ),
-})
-
-export const errorSchema = z.object({
-  error: z.object({
-    message: z.string(),
-    type: z.string(),
-    param: z.string().nullable().describe('The field of the request that is at fault.'),
-    code: z.string().describe('One of the codes of GET /v1/errors.'),
-    metadata: z.looseObject({
-      source: z.enum(['gateway', 'provider']),
-      provider: z.string().optional(),
-      request_id: z.string(),
-      retryable: z.boolean(),
-      retry_after: z.int().optional().describe('Seconds.'),
-      docs_url: z.string(),
-    }),
-  }),
-})
-
-export const errorListSchema = z.object({
-  object: z.literal('list'),
-  data: z.array(
-    z.object({
-      code: z.string(),
-      status: z.int(),
-      type: z.string(),
-      retryable: z.boolean(),
-      means: z.string(),
-      remedy: z.string(),
-      docs_url: z.string(),
-    }),
-  ),
-})
-
-export const aliveSchema = z.object({ status: z.literal('ok') })
-
-export const readinessSchema = z.object({
-  status: z.enum(['ready', 'not ready']),
-  store: z.enum(['writable', 'unavailable']),
-  draining: z.boolean().describe('The gateway is stopping: it finishes what it has and takes nothing new.'),
-})

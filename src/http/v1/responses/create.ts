@@ -1,40 +1,38 @@
 // POST /v1/responses, what is kept of it, and the same for the app.
 
-import type { Caller } from '../../accounts/caller.ts'
-import { checkAddresses } from '../../chat/upstream/media-urls.ts'
-import type { JsonObject } from '../../conversation/request.ts'
-import { GatewayError } from '../../errors.ts'
-import { invalidParam } from '../../protocols/openai/invalid-param.ts'
-import { addresses } from '../../protocols/openai-responses/inbound/addresses.ts'
+import type { Caller } from '../../../accounts/caller.ts'
+import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import { invalidParam } from '../../../protocols/openai/invalid-param.ts'
+import { addresses } from '../../../protocols/openai-responses/inbound/addresses.ts'
 import {
   listedItems,
   responsesCall,
   type ResponsesCall,
-} from '../../protocols/openai-responses/inbound/inbound.ts'
-import { requestIdOf, responseOfItem } from '../../protocols/openai-responses/inbound/answer.ts'
-import type { AnswerHooks } from '../../protocols/openai-responses/inbound/encode.ts'
+} from '../../../protocols/openai-responses/inbound/inbound.ts'
+import { requestIdOf, responseOfItem } from '../../../protocols/openai-responses/inbound/answer.ts'
+import type { AnswerHooks } from '../../../protocols/openai-responses/inbound/encode.ts'
 import {
   checkedRequest,
   itemsReferredTo,
   type Recalled,
-} from '../../protocols/openai-responses/inbound/read.ts'
-import type { ResponsesRequest } from '../../protocols/openai-responses/inbound/schema.ts'
-import type { StoredResponse } from '../../responses/response-store.ts'
-import { byKey, type Identify } from './chat-completions.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
-import { serveChat } from '../intake/serve-paid.ts'
-import type { Service } from '../service.ts'
+} from '../../../protocols/openai-responses/inbound/read.ts'
+import type { ResponsesRequest } from '../../../protocols/openai-responses/inbound/schema.ts'
+import type { StoredResponse } from '../../../responses/response-store.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { serveChat } from '../../intake/serve-paid.ts'
+import type { Call } from '../../route.ts'
+import type { Service } from '../../service.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function createResponse(
   service: Service,
-  request: Request,
-  requestId: string,
-  identify: Identify = byKey,
+  { request, requestId, caller: identify }: Call,
 ): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = await identify(service, request)
+  const caller = await identify()
   const { json, bytes } = await readJson(request, service)
   const hooks: AnswerHooks = {
     now: service.now,

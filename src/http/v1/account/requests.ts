@@ -1,23 +1,44 @@
 // GET /v1/requests and GET /v1/requests/{id}: what became of the calls of an account, served or refused.
 
 import { z } from 'zod'
-import type { Caller } from '../../accounts/caller.ts'
-import type { LedgerStore } from '../../credits/ledger.ts'
-import { formatUsd } from '../../credits/money.ts'
-import { receiptOf } from '../../credits/receipt.ts'
-import { GatewayError } from '../../errors.ts'
+import type { Caller } from '../../../accounts/caller.ts'
+import type { LedgerStore } from '../../../credits/ledger.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { receiptOf } from '../../../credits/receipt.ts'
+import { GatewayError } from '../../../errors.ts'
 import type {
   LoggedRequest,
   RequestPage,
   RequestPlace,
   RequestQuery,
   RequestReader,
-} from '../../observe/request-log.ts'
+} from '../../../observe/request-log.ts'
+import { asCaller } from '../../intake/answer.ts'
+import type { Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
 
 const defaultPage = 50
 const largestPage = 200
 /** No id, name or time is longer. */
 const maxFilterCharacters = 200
+
+type Requests = Pick<Service, 'requests' | 'ledger'>
+
+export const listRequests: Route<Requests> = {
+  method: 'GET',
+  path: '/v1/requests',
+  handle: asCaller(({ requests }, caller, { request }) => requestsOf(caller, requests, request)),
+  operation: async () => (await import('./requests-documentation.ts')).listRequests,
+}
+
+export const getRequest: Route<Requests> = {
+  method: 'GET',
+  path: '/v1/requests/:id',
+  handle: asCaller(({ requests, ledger }, caller, { params }) =>
+    oneRequest(caller, requests, ledger, params['id']!),
+  ),
+  operation: async () => (await import('./requests-documentation.ts')).getRequest,
+}
 
 /** One call of the request log. `detail` is what its error said beside the code. */
 export function requestObject(row: LoggedRequest) {
@@ -62,14 +83,14 @@ export async function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore,
 }
 
 /** The calls of the caller's account, newest first, by the filters of the address. Throws `invalid_request`. */
-export async function listRequests({ account }: Caller, requests: RequestReader, request: Request) {
+async function requestsOf({ account }: Caller, requests: RequestReader, request: Request) {
   const query = new URL(request.url).searchParams
   const asked = { ...filterOf(query), account: account.id, limit: limitOf(query) }
   return requestList(await requests.page(asked))
 }
 
 /** Throws `not_found` for a call that is not in the log, or not of the caller's account. */
-export async function showRequest(
+async function oneRequest(
   { account }: Caller,
   requests: RequestReader,
   ledger: Pick<LedgerStore, 'call'>,

@@ -1,12 +1,12 @@
 // The documentation of the request log and of usage: their schemas, examples and operations.
 
 import { z } from 'zod'
-import { receiptSchema } from './openapi-answers.ts'
-import { ofAnyRequest, ofCaller } from './openapi-errors.ts'
-import { receipt } from './openapi-examples.ts'
-import { json, type Operation, text } from './openapi-operation.ts'
-import type { requestList, requestWhole } from '../v1/requests.ts'
-import type { UsageView } from '../v1/usage.ts'
+import { receiptSchema } from './schema.ts'
+import { ofAnyRequest, ofCaller } from '../../docs/openapi-errors.ts'
+import { shownReceipt as receipt } from './documentation.ts'
+import { json, type Operation, text } from '../../docs/operation.ts'
+import type { requestList, requestWhole } from './requests.ts'
+import { usageSchema, type UsageView } from './usage.ts'
 
 const logged = z.object({
   id: z.string().describe('The request id: `x-request-id` of the answer.'),
@@ -123,88 +123,84 @@ const usageParameters = [
   text('model', 'Only calls of this model.'),
 ]
 
-export const requestOperations: readonly Operation[] = [
-  {
-    id: 'getUsage',
-    method: 'get',
-    route: '/v1/usage',
-    tag: 'Account',
-    summary: 'Get what the account’s calls came to',
-    description:
-      'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is.',
-    security: 'key',
-    parameters: usageParameters,
-    answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
-    errors: [...ofAnyRequest, ...ofCaller],
+export const usage: Operation = {
+  id: 'getUsage',
+  tag: 'Account',
+  summary: 'Get what the account’s calls came to',
+  description:
+    'Calls, tokens and cost by UTC day, divided by model, key or channel (`api` or `app`), for at most 366 days. The sums are those of the ledger, and are kept as long as it is.',
+  security: 'key',
+  parameters: usageParameters,
+  answers: { 200: { description: 'The days.', content: json('Usage', usageExample) } },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { Usage: usageSchema },
+}
+
+export const usageCsv: Operation = {
+  id: 'getUsageCsv',
+  tag: 'Account',
+  summary: 'Get the same as CSV',
+  description: 'The rows of `GET /v1/usage`, with the same digits, as a file with a heading.',
+  security: 'key',
+  parameters: usageParameters,
+  answers: {
+    200: { description: 'The days.', content: { 'text/csv': { schema: { type: 'string' } } } },
   },
-  {
-    id: 'getUsageCsv',
-    method: 'get',
-    route: '/v1/usage.csv',
-    tag: 'Account',
-    summary: 'Get the same as CSV',
-    description: 'The rows of `GET /v1/usage`, with the same digits, as a file with a heading.',
-    security: 'key',
-    parameters: usageParameters,
-    answers: {
-      200: { description: 'The days.', content: { 'text/csv': { schema: { type: 'string' } } } },
+  errors: [...ofAnyRequest, ...ofCaller],
+}
+
+export const listRequests: Operation = {
+  id: 'listRequests',
+  tag: 'Account',
+  summary: 'List the calls of the account',
+  description:
+    'Newest first, refused calls included, for as long as the operator keeps them (90 days by default).',
+  security: 'key',
+  parameters: [
+    text('key', 'Only calls with the key of this id.'),
+    text('model', 'Only calls that asked for this model.'),
+    text('code', 'Only calls that ended with this error code.'),
+    text('from', 'Only calls that ended then or later: a date or an ISO 8601 time.'),
+    text('until', 'Only calls that ended before then.'),
+    {
+      ...text('limit', 'How many to give.'),
+      schema: { type: 'integer', minimum: 1, maximum: 200, default: 50 },
     },
-    errors: [...ofAnyRequest, ...ofCaller],
-  },
-  {
-    id: 'listRequests',
-    method: 'get',
-    route: '/v1/requests',
-    tag: 'Account',
-    summary: 'List the calls of the account',
-    description:
-      'Newest first, refused calls included, for as long as the operator keeps them (90 days by default).',
-    security: 'key',
-    parameters: [
-      text('key', 'Only calls with the key of this id.'),
-      text('model', 'Only calls that asked for this model.'),
-      text('code', 'Only calls that ended with this error code.'),
-      text('from', 'Only calls that ended then or later: a date or an ISO 8601 time.'),
-      text('until', 'Only calls that ended before then.'),
-      {
-        ...text('limit', 'How many to give.'),
-        schema: { type: 'integer', minimum: 1, maximum: 200, default: 50 },
-      },
-      text('cursor', 'The `next_cursor` of the page before.'),
-    ],
-    answers: {
-      200: {
-        description: 'A page of calls.',
-        content: json('RequestList', listExample),
-      },
+    text('cursor', 'The `next_cursor` of the page before.'),
+  ],
+  answers: {
+    200: {
+      description: 'A page of calls.',
+      content: json('RequestList', listExample),
     },
-    errors: [...ofAnyRequest, ...ofCaller],
   },
-  {
-    id: 'getRequest',
-    method: 'get',
-    route: '/v1/requests/:id',
-    path: '/v1/requests/{id}',
-    tag: 'Account',
-    summary: 'Get one call of the account',
-    description: 'With its receipt: every attempt and why it failed.',
-    security: 'key',
-    parameters: [
-      {
-        name: 'id',
-        in: 'path',
-        required: true,
-        description: 'The request id.',
-        schema: { type: 'string' },
-        example: receipt.data.id,
-      },
-    ],
-    answers: {
-      200: {
-        description: 'The call.',
-        content: json('LoggedRequest', oneExample),
-      },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { RequestList: requestListSchema },
+}
+
+export const getRequest: Operation = {
+  id: 'getRequest',
+  path: '/v1/requests/{id}',
+  tag: 'Account',
+  summary: 'Get one call of the account',
+  description: 'With its receipt: every attempt and why it failed.',
+  security: 'key',
+  parameters: [
+    {
+      name: 'id',
+      in: 'path',
+      required: true,
+      description: 'The request id.',
+      schema: { type: 'string' },
+      example: receipt.data.id,
     },
-    errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+  ],
+  answers: {
+    200: {
+      description: 'The call.',
+      content: json('LoggedRequest', oneExample),
+    },
   },
-]
+  errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+  schemas: { LoggedRequest: requestSchema },
+}

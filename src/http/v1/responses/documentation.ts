@@ -1,6 +1,13 @@
 // What the API documentation says of responses: their routes, their fields, and requests that work as they stand.
 
 import {
+  deletedResponse,
+  responseEvent,
+  responseItemList,
+  responseObject,
+  responsesRequest,
+} from '../../../protocols/openai-responses/inbound/schema.ts'
+import {
   ofAnyRequest,
   ofBody,
   ofCall,
@@ -8,10 +15,17 @@ import {
   ofChatBody,
   ofKeyedCall,
   ofRepeat,
-} from './openapi-errors.ts'
-import { answered, river, usage as chatUsage } from './openapi-examples.ts'
-import { requestFields } from './openapi-fields.ts'
-import { type Content, json, type Operation, type Parameter, schemaOf } from './openapi-operation.ts'
+} from '../../docs/openapi-errors.ts'
+import { answered, river, usage as chatUsage } from '../chat/examples.ts'
+import { requestFields } from '../chat/fields.ts'
+import {
+  type Content,
+  idempotencyKey,
+  json,
+  type Operation,
+  type Parameter,
+  schemaOf,
+} from '../../docs/operation.ts'
 
 /** Fields that mean the same as in chat completions. */
 const shared = [
@@ -204,10 +218,8 @@ const responseBody: Content = {
   'application/json': { ...schemaOf('ResponseRequest'), examples: responseRequests },
 }
 
-const create: Operation = {
+export const createResponse: Operation = {
   id: 'createResponse',
-  method: 'post',
-  route: '/v1/responses',
   tag: 'Responses',
   summary: 'Create a response',
   description: `As chat completions, in the Responses protocol, for every model whatever its provider speaks.
@@ -218,6 +230,7 @@ A response is stored unless \`store\` is false, with its input: \`previous_respo
 
 Tools and items of types that are not served are left out and named in \`warnings\`, or refused where \`strict\` is set.`,
   security: 'key',
+  parameters: idempotencyKey,
   body: responseBody,
   answers: {
     200: {
@@ -238,6 +251,11 @@ Tools and items of types that are not served are left out and named in \`warning
     ...ofCall,
     ...ofRepeat,
   ],
+  schemas: {
+    ResponseRequest: { schema: responsesRequest, fields: responseFields },
+    Response: responseObject,
+    ResponseEvent: responseEvent,
+  },
 }
 
 const ofStored = [...ofAnyRequest, ...ofCaller, 'not_found'] as const
@@ -258,27 +276,25 @@ const include: Parameter = {
 }
 
 const stored = {
-  route: '/v1/responses/:id',
   path: '/v1/responses/{id}',
   tag: 'Responses',
   security: 'key',
 } as const
 
-const retrieve: Operation = {
+export const getResponse: Operation = {
   ...stored,
   id: 'getResponse',
-  method: 'get',
   summary: 'Get a stored response',
   description: 'As it was answered. Stored responses are their account’s alone, and expire after 30 days.',
   parameters: [idInPath, include],
   answers: { 200: { description: 'The response.', content: json('Response', response) } },
   errors: [...ofStored, 'unsupported_parameter'],
+  schemas: { Response: responseObject },
 }
 
-const remove: Operation = {
+export const deleteResponse: Operation = {
   ...stored,
   id: 'deleteResponse',
-  method: 'delete',
   summary: 'Delete a stored response',
   description: 'Forgets it and its input. What continues it can no longer be continued; the receipt stays.',
   parameters: [idInPath],
@@ -289,13 +305,12 @@ const remove: Operation = {
     },
   },
   errors: ofStored,
+  schemas: { DeletedResponse: deletedResponse },
 }
 
-const inputItems: Operation = {
+export const listInputItems: Operation = {
   ...stored,
   id: 'listInputItems',
-  method: 'get',
-  route: '/v1/responses/:id/input_items',
   path: '/v1/responses/{id}/input_items',
   summary: 'List the input of a stored response',
   description: 'All items that it was made from, those of the conversation it continues included.',
@@ -334,6 +349,5 @@ const inputItems: Operation = {
     },
   },
   errors: ofStored,
+  schemas: { ResponseItemList: responseItemList },
 }
-
-export const responseOperations = { create, retrieve, remove, inputItems }

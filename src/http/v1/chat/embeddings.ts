@@ -1,23 +1,25 @@
 // POST /v1/embeddings
 
-import { embed } from '../../chat/embed.ts'
-import { checkAddresses } from '../../chat/upstream/media-urls.ts'
-import { embeddingAddresses } from '../../protocols/openai-chat/inbound/addresses.ts'
-import { embeddingBody, parseEmbedding } from '../../protocols/embeddings/inbound.ts'
-import { authenticate } from '../intake/authenticate.ts'
-import { readJson, refuseByHeaders } from '../intake/read-body.ts'
-import { refuseDropped, servePaid } from '../intake/serve-paid.ts'
-import type { Service } from '../service.ts'
+import { embed } from '../../../chat/embed.ts'
+import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
+import { embeddingAddresses } from '../../../protocols/openai-chat/inbound/addresses.ts'
+import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inbound.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { refuseDropped, servePaid } from '../../intake/serve-paid.ts'
+import type { Call, Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
 
-/** Serves one request for embeddings. Rejects with GatewayError. */
-export async function createEmbeddings(
-  service: Service,
-  request: Request,
-  requestId: string,
-): Promise<Response> {
+export const createEmbeddings: Route = {
+  method: 'POST',
+  path: '/v1/embeddings',
+  handle: serve,
+  operation: async () => (await import('./documentation.ts')).embeddings,
+}
+
+async function serve(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
   const arrivedAt = performance.now()
   refuseByHeaders(request.headers, service.body)
-  const caller = await authenticate(request.headers, service)
+  const caller = await identify()
   // Texts may come as the tokens they are.
   const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
   const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)

@@ -1,0 +1,58 @@
+// From a request to its answer: the guard, the route's handler, and any failure as an error of the contract.
+
+import type { Caller } from '../../accounts/caller.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Call, Route } from '../route.ts'
+import type { Service } from '../service.ts'
+import { authenticate } from './authenticate.ts'
+import { errorResponse, newRequestId } from './error-response.ts'
+import { checkHeaders, checkTarget } from './header-guard.ts'
+
+/** Runs a route. Never rejects: whatever the handler throws becomes the error that the route's clients know. */
+export async function answered(
+  service: Service,
+  route: Route,
+  request: Request,
+  params: Call['params'],
+): Promise<Response> {
+  const requestId = newRequestId()
+  const { identify } = route
+  const call: Call = {
+    request,
+    requestId,
+    params,
+    caller: () =>
+      identify === undefined ? authenticate(request.headers, service) : identify(service, request),
+  }
+  try {
+    if (route.takesNoHost === undefined || request.headers.has('host')) {
+      checkHeaders(request.headers, service.body.maxHeaderBytes)
+      checkTarget(request)
+    }
+    const response = await service.turns.run(() => route.handle(service, call), 'new')
+    if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
+    return response
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
+      service.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
+    }
+    if (thrown instanceof GatewayError) noteRefusal(service, request, thrown, requestId)
+    const refuse = route.errors?.(request) ?? errorResponse
+    return refuse(thrown, requestId)
+  }
+}
+
+/** A handler that tells its caller something, as JSON. */
+export function asCaller<Parts>(
+  describe: (parts: Parts, caller: Caller, call: Call) => object | Promise<object>,
+): Route<Parts>['handle'] {
+  return async (parts, call) => Response.json(await describe(parts, await call.caller(), call))
+}
+
+/** Every error carries a request id that finds it in the log, also where no call came of the request. */
+function noteRefusal({ calls }: Service, request: Request, error: GatewayError, requestId: string): void {
+  const { code, status, details } = error
+  const path = URL.parse(request.url)?.pathname.slice(0, 200)
+  const fields = { request_id: requestId, method: request.method, path, status, code, param: details.param }
+  calls.turnedAway(fields, error)
+}

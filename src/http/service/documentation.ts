@@ -1,0 +1,142 @@
+// The documentation of the gateway's own state.
+
+import { z } from 'zod'
+import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
+import { json, type Operation } from '../docs/operation.ts'
+import { count, milliseconds, time } from '../docs/fields.ts'
+
+export const providersSchema = z.object({
+  object: z.literal('list'),
+  data: z.array(
+    z.object({
+      id: z.string(),
+      object: z.literal('provider'),
+      name: z.string(),
+      protocol: z.string(),
+      state: z.enum(['healthy', 'degraded', 'unavailable']),
+      success_rate: z.number().min(0).max(1).nullable().describe('Of the last answers; null without any.'),
+      p50_latency_ms: milliseconds.nullable(),
+      answers: count,
+      cool_down_until: time.nullable(),
+      last_error: z
+        .object({
+          at: time,
+          model: z.string().describe('Its name at the provider.'),
+          code: z.string(),
+          status: z.int().nullable(),
+          reason: z.string(),
+        })
+        .nullable()
+        .describe("The last failure that was the provider's own."),
+      troubles: z.array(
+        z.object({
+          key: count.describe('Which of its keys, from 1.'),
+          model: z.string().nullable().describe('null where the key is in trouble for every model.'),
+          state: z.string(),
+          breaker: z
+            .enum(['closed', 'open', 'half-open'])
+            .describe('`open`: no call is sent there; `half-open`: the next one goes as a probe.'),
+          failures: count.describe('Failed calls in a row.'),
+        }),
+      ),
+    }),
+  ),
+})
+
+export const errorListSchema = z.object({
+  object: z.literal('list'),
+  data: z.array(
+    z.object({
+      code: z.string(),
+      status: z.int(),
+      type: z.string(),
+      retryable: z.boolean(),
+      means: z.string(),
+      remedy: z.string(),
+      docs_url: z.string(),
+    }),
+  ),
+})
+
+export const aliveSchema = z.object({ status: z.literal('ok') })
+
+export const readinessSchema = z.object({
+  status: z.enum(['ready', 'not ready']),
+  store: z.enum(['writable', 'unavailable']),
+  draining: z.boolean().describe('The gateway is stopping: it finishes what it has and takes nothing new.'),
+})
+
+const shownProviders = {
+  object: 'list',
+  data: [
+    {
+      id: 'sim',
+      object: 'provider',
+      name: 'Simulator',
+      protocol: 'openai-chat',
+      state: 'healthy',
+      success_rate: 1,
+      p50_latency_ms: 8,
+      answers: 1,
+      cool_down_until: null,
+      last_error: null,
+      troubles: [],
+    },
+  ],
+}
+
+// ---- operations -------------------------------------------------------------------------------------------
+
+export const providers: Operation = {
+  id: 'listProviders',
+  tag: 'Service',
+  summary: 'List the providers',
+  description: 'The providers that can be called, and how each has been doing as this process has seen it.',
+  security: 'key',
+  answers: { 200: { description: 'The providers.', content: json('ProviderList', shownProviders) } },
+  errors: [...ofAnyRequest, ...ofCaller],
+  schemas: { ProviderList: providersSchema },
+}
+
+export const errors: Operation = {
+  id: 'listErrors',
+  tag: 'Service',
+  summary: 'List the errors',
+  description:
+    'Every error code, what it means and what to do. For people: [the error reference](/docs/errors).',
+  security: 'none',
+  answers: { 200: { description: 'The errors.', content: json('ErrorList') } },
+  errors: ofAnyRequest,
+  schemas: { ErrorList: errorListSchema },
+}
+
+export const health: Operation = {
+  id: 'getHealth',
+  tag: 'Service',
+  summary: 'Ask whether the process is alive',
+  description: 'For liveness probes: restart the process when this fails.',
+  security: 'none',
+  answers: { 200: { description: 'It is.', content: json('Alive', { status: 'ok' }) } },
+  errors: [],
+  schemas: { Alive: aliveSchema },
+}
+
+export const readiness: Operation = {
+  id: 'getReadiness',
+  tag: 'Service',
+  summary: 'Ask whether calls can be served',
+  description: 'For readiness probes: send no calls while this fails.',
+  security: 'none',
+  answers: {
+    200: {
+      description: 'They can.',
+      content: json('Readiness', { status: 'ready', store: 'writable', draining: false }),
+    },
+    503: {
+      description: 'The database cannot be written, or the gateway is stopping.',
+      content: json('Readiness', { status: 'not ready', store: 'unavailable', draining: false }),
+    },
+  },
+  errors: [],
+  schemas: { Readiness: readinessSchema },
+}

@@ -1,0 +1,38 @@
+// GET /healthz and GET /readyz, for whatever watches the process, and GET /v1/errors.
+
+import { errorReference } from '../../errors.ts'
+import type { Route } from '../route.ts'
+import type { Service } from '../service.ts'
+
+export const getHealth: Route<unknown> = {
+  method: 'GET',
+  path: '/healthz',
+  handle: () => Response.json({ status: 'ok' }),
+  takesNoHost: true,
+  operation: async () => (await import('./documentation.ts')).health,
+}
+
+/** Says no while the database cannot be written, and while the gateway drains. */
+export const getReadiness: Route<Pick<Service, 'ledger' | 'ready'>> = {
+  method: 'GET',
+  path: '/readyz',
+  handle: (service) => {
+    const writable = service.ledger.writable()
+    const ready = writable && service.ready()
+    const body = {
+      status: ready ? 'ready' : 'not ready',
+      store: writable ? 'writable' : 'unavailable',
+      draining: !service.ready(),
+    }
+    return Response.json(body, { status: ready ? 200 : 503 })
+  },
+  takesNoHost: true,
+  operation: async () => (await import('./documentation.ts')).readiness,
+}
+
+export const listErrors: Route<unknown> = {
+  method: 'GET',
+  path: '/v1/errors',
+  handle: () => Response.json({ object: 'list', data: errorReference() }),
+  operation: async () => (await import('./documentation.ts')).errors,
+}

@@ -1,0 +1,43 @@
+// POST /v1/chat/completions and POST /v1/completions
+
+import { inbound as chat } from '../../../protocols/openai-chat/inbound/inbound.ts'
+import { inbound as textCompletions } from '../../../protocols/openai-completions/inbound.ts'
+import type { Inbound } from '../../../protocols/protocol.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import type { Call, Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+
+export const createChatCompletion: Route = {
+  method: 'POST',
+  path: '/v1/chat/completions',
+  handle: (service, call) => serve(service, call, chat),
+  operation: async () => (await import('./documentation.ts')).chat,
+}
+
+/** The older form of a chat. */
+export const createCompletion: Route = {
+  method: 'POST',
+  path: '/v1/completions',
+  handle: (service, call) => serve(service, call, textCompletions),
+  operation: async () => (await import('./documentation.ts')).completion,
+}
+
+async function serve(
+  service: Service,
+  { request, requestId, caller: identify }: Call,
+  inbound: Inbound,
+): Promise<Response> {
+  const arrivedAt = performance.now()
+  refuseByHeaders(request.headers, service.body)
+  const known = identify()
+  const caller = known instanceof Promise ? await known : known
+  const { json, bytes } = await readJson(request, service)
+  const call = {
+    inbound,
+    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
+    bodyBytes: bytes,
+    arrivedAt,
+  }
+  return serveChat(service, { request, caller, json, requestId, call })
+}

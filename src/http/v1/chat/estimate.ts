@@ -1,0 +1,48 @@
+// POST /v1/estimate: the body of a chat or of a response in, its price out; nothing is called,
+// nothing charged.
+
+import { estimate } from '../../../chat/estimate.ts'
+import type { Caller } from '../../../accounts/caller.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
+import type { InboundRequest } from '../../../protocols/protocol.ts'
+import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
+import type { Call, Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+
+export const estimateCall: Route = {
+  method: 'POST',
+  path: '/v1/estimate',
+  handle: answer,
+  operation: async () => (await import('./documentation.ts')).estimate,
+}
+
+async function answer(service: Service, { request, caller: identify }: Call): Promise<Response> {
+  refuseByHeaders(request.headers, service.body)
+  const caller = await identify()
+  const { json, bytes } = await readJson(request, service)
+  const priced = await estimate(service.gateway, {
+    caller,
+    ...(await read(service, caller, json, bytes)),
+  })
+  return Response.json(priced)
+}
+
+/** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
+async function read(
+  service: Service,
+  caller: Caller,
+  json: JsonObject,
+  bytes: number,
+): Promise<{ request: InboundRequest; bodyBytes: number }> {
+  const ofResponses = json['input'] !== undefined || json['previous_response_id'] !== undefined
+  if (!ofResponses || json['messages'] !== undefined)
+    return { request: inbound.parse(json), bodyBytes: bytes }
+  const { callOf } = await import('../responses/create.ts')
+  // Nothing is answered, so there is nothing to keep.
+  const { call, bodyBytes } = await callOf(service, caller, json, bytes, {
+    now: service.now,
+    keep: () => false,
+  })
+  return { request: call.request, bodyBytes }
+}

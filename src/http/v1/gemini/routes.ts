@@ -1,0 +1,46 @@
+// Gemini's protocol. Its handlers and schemas are loaded with their first caller.
+
+import { authenticateEither } from '../../intake/authenticate.ts'
+import type { Identify, Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+import { refuseGemini } from './errors.ts'
+
+/** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
+const byGoogleKey: Identify = (service, request) =>
+  authenticateEither(request.headers, service, 'x-goog-api-key')
+
+const errors = () => refuseGemini
+
+export const callGemini: Route = {
+  method: 'POST',
+  path: '/v1beta/models/*',
+  handle: async (service, call) => (await import('./gemini.ts')).callGemini(service, call),
+  identify: byGoogleKey,
+  errors,
+  operation: async () => (await import('./documentation.ts')).callGemini,
+}
+
+/** Where Google's client libraries call from their third version on. */
+export const callGeminiV1: Route = {
+  ...callGemini,
+  path: '/v1/models/*',
+  operation: async () => (await import('./documentation.ts')).callGeminiV1,
+}
+
+export const listGeminiModels: Route<Pick<Service, 'catalog'>> = {
+  method: 'GET',
+  path: '/v1beta/models',
+  handle: async ({ catalog }, { request }) =>
+    (await import('./gemini.ts')).listGeminiModels(catalog, request),
+  errors,
+  operation: async () => (await import('./documentation.ts')).listModels,
+}
+
+export const showGeminiModel: Route<Pick<Service, 'catalog'>> = {
+  method: 'GET',
+  path: '/v1beta/models/*',
+  handle: async ({ catalog }, { params }) =>
+    (await import('./gemini.ts')).showGeminiModel(catalog, params['*']!),
+  errors,
+  operation: async () => (await import('./documentation.ts')).showModel,
+}

@@ -1,0 +1,41 @@
+// The Responses protocol. Its handlers and schemas are loaded with their first caller.
+
+import { asCaller } from '../../intake/answer.ts'
+import type { Route } from '../../route.ts'
+import type { Service } from '../../service.ts'
+
+export const createResponse: Route = {
+  method: 'POST',
+  path: '/v1/responses',
+  handle: async (service, call) => (await import('./create.ts')).createResponse(service, call),
+  operation: async () => (await import('./documentation.ts')).createResponse,
+}
+
+type Stored = Pick<Service, 'responses' | 'body'>
+
+export const getResponse: Route<Stored> = {
+  method: 'GET',
+  path: '/v1/responses/:id',
+  handle: asCaller(async (service, caller, { params, request }) =>
+    (await import('./stored.ts')).showResponse(service, caller, params['id']!, request),
+  ),
+  operation: async () => (await import('./documentation.ts')).getResponse,
+}
+
+export const deleteResponse: Route<Stored> = {
+  method: 'DELETE',
+  path: '/v1/responses/:id',
+  handle: asCaller(async (service, caller, { params }) =>
+    (await import('./stored.ts')).deleteResponse(service, caller, params['id']!),
+  ),
+  operation: async () => (await import('./documentation.ts')).deleteResponse,
+}
+
+export const listInputItems: Route<Stored> = {
+  method: 'GET',
+  path: '/v1/responses/:id/input_items',
+  handle: asCaller(async (service, caller, { params, request }) =>
+    (await import('./stored.ts')).listInputItems(service, caller, params['id']!, request),
+  ),
+  operation: async () => (await import('./documentation.ts')).listInputItems,
+}
