@@ -70,11 +70,17 @@ describe('a Host (S8)', () => {
     ['that is an address of too many parts', [['Host', '[:::]']]],
     ['of letters that encode nothing', [['Host', 'xn--a']]],
   ] as const)('%s is refused on every route', async (_, hosts) => {
-    for (const line of ['GET /v1/models?q=echo HTTP/1.1', 'GET /v1/key HTTP/1.1', 'GET /nowhere HTTP/1.1']) {
-      const answer = await ask(line, [...hosts, bearer()])
+    for (const path of ['/v1/models?q=echo', '/v1/key', '/nowhere', '/healthz', '/readyz', '/']) {
+      const answer = await ask(`GET ${path} HTTP/1.1`, [...hosts, bearer()])
       expectError(answer, 400, 'invalid_request')
       expect(answer.body.length).toBeLessThan(400)
     }
+  })
+
+  test('may be missing where a load balancer asks by HTTP/1.0 whether the gateway is well', async () => {
+    for (const path of ['/healthz', '/readyz'])
+      expect((await ask(`GET ${path} HTTP/1.0`, [])).status).toBe(200)
+    expectError(await ask('GET /v1/key HTTP/1.0', [bearer()]), 400, 'invalid_request')
   })
 
   test('that is missing ends the connection', async () => {

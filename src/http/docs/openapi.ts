@@ -100,9 +100,7 @@ function pathsOf(all: readonly PlacedOperation[]): OpenApiDocument['paths'] {
 
 function operationObject(operation: Operation): object {
   const { id, tag, summary, description, security, parameters, body, errors } = operation
-  // The probes of the service fail in no shape of the contract, and are no requests that anybody looks for.
-  const identified =
-    errors.length === 0 ? {} : { headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } } }
+  const identified = { headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } } }
   const answered = Object.entries(operation.answers).map(([status, answer]) => [
     status,
     { ...answer, ...identified },

@@ -117,7 +117,7 @@ export const health: Operation = {
   description: 'For liveness probes: restart the process when this fails.',
   security: 'none',
   answers: { 200: { description: 'It is.', content: json('Alive', { status: 'ok' }) } },
-  errors: [],
+  errors: ofAnyRequest,
   schemas: { Alive: aliveSchema },
 }
 
@@ -137,6 +137,6 @@ export const readiness: Operation = {
       content: json('Readiness', { status: 'not ready', store: 'unavailable', draining: false }),
     },
   },
-  errors: [],
+  errors: ofAnyRequest,
   schemas: { Readiness: readinessSchema },
 }
