@@ -1,3 +1,36 @@
+// Which page an address shows, and to whom. What only a signed-in reader needs is loaded after the sign-in.
+
+import { lazy, Suspense } from 'react'
+import { Route, Switch, useLocation } from 'wouter'
+import { useSession } from './api/queries.ts'
+import { SignedOut, TicketPage, Welcome } from './session/signed-out.tsx'
+import { Shell } from './shell.tsx'
+import { Failure, Loading } from './ui/basics.tsx'
+
+const Chat = lazy(() => import('./chat/chat.tsx'))
+const Pages = lazy(() => import('./pages/pages.tsx'))
+
 export function App() {
-  return <main className="p-4">Weir</main>
+  const { data: session, error, refetch } = useSession()
+  const [path] = useLocation()
+  if (!session) {
+    return (
+      <main className="mx-auto max-w-md p-8">
+        {error ? <Failure error={error} retry={() => void refetch()} /> : <Loading rows={3} />}
+      </main>
+    )
+  }
+  if (path === '/link' || path === '/verify') return <TicketPage path={path} session={session} />
+  if (session.account === null) return <SignedOut session={session} />
+  if (path === '/welcome') return <Welcome session={session} />
+  return (
+    <Shell session={session}>
+      <Suspense fallback={<Loading />}>
+        <Switch>
+          <Route path="/chat/:id?" component={Chat} />
+          <Route component={Pages} />
+        </Switch>
+      </Suspense>
+    </Shell>
+  )
 }

@@ -1,4 +1,17 @@
-import { createRoot } from 'react-dom/client'
-import { App } from './app.tsx'
+// The console: a page that runs in the browser and knows of the gateway what its API says.
 
-createRoot(document.getElementById('root')!).render(<App />)
+import { QueryClientProvider } from '@tanstack/react-query'
+import { createRoot } from 'react-dom/client'
+import { Router } from 'wouter'
+import { queryClient } from './api/queries.ts'
+import { App } from './app.tsx'
+import { loadStrings } from './strings/text.ts'
+
+await loadStrings()
+createRoot(document.getElementById('root')!).render(
+  <QueryClientProvider client={queryClient}>
+    <Router base="/console">
+      <App />
+    </Router>
+  </QueryClientProvider>,
+)

@@ -1,0 +1,69 @@
+// How the console asks the gateway: JSON to its own origin with the session's cookie, and every failure as one error.
+
+import type { Fault } from './wire.ts'
+
+/** A refusal of the gateway, or no answer at all (`code` is then `unreachable`). */
+export class CallError extends Error {
+  readonly fault: Fault
+
+  constructor(fault: Fault) {
+    super(fault.message)
+    this.name = 'CallError'
+    this.fault = fault
+  }
+}
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+/** Calls `/console/api/<path>` and gives the body of the answer. Throws CallError. */
+export async function call<T>(method: Method, path: string, body?: object): Promise<T> {
+  const response = await send(`/console/api/${path}`, {
+    method,
+    ...(body === undefined
+      ? {}
+      : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  })
+  return (await response.json()) as T
+}
+
+/** Fetches a path of this origin; resolves with answers that succeeded only. Throws CallError. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response
+  try {
+    response = await fetch(path, { credentials: 'same-origin', redirect: 'error', ...init })
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause
+    throw new CallError({
+      status: 0,
+      code: 'unreachable',
+      message: 'The gateway does not answer. Is it running?',
+      param: null,
+      metadata: {},
+    })
+  }
+  if (response.ok) return response
+  throw new CallError(await faultOf(response))
+}
+
+async function faultOf(response: Response): Promise<Fault> {
+  const fallback: Fault = {
+    status: response.status,
+    code: `http_${response.status}`,
+    message: `The gateway answered ${response.status}.`,
+    param: null,
+    metadata: {},
+  }
+  try {
+    const { error } = (await response.json()) as { error?: Partial<Fault> }
+    return { ...fallback, ...error, status: response.status }
+  } catch {
+    return fallback
+  }
+}
+
+/** The fault in anything thrown. */
+export function faultIn(thrown: unknown): Fault {
+  if (thrown instanceof CallError) return thrown.fault
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  return { status: 0, code: 'page_error', message, param: null, metadata: {} }
+}

@@ -1,0 +1,85 @@
+// The server's state as the pages read it: one hook for each thing, cached under one name.
+
+import { QueryClient, useQuery } from '@tanstack/react-query'
+import { call, CallError } from './call.ts'
+import type { Conversation, Credits, Key, ModelRow, Page, RequestRow, SessionView } from './wire.ts'
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      // A refusal stays one; what did not arrive is asked for once more.
+      retry: (failures, error) => failures < 1 && error instanceof CallError && error.fault.status === 0,
+      throwOnError: false,
+    },
+    mutations: { gcTime: 0 },
+  },
+})
+
+// Whatever page finds out that the session is over leads to the sign-in page.
+queryClient.getQueryCache().subscribe(({ type, query }) => {
+  if (type !== 'updated') return
+  const { error } = query.state
+  if (error instanceof CallError && error.fault.code === 'not_signed_in') signedOut()
+})
+
+/** Forgets everything that belonged to the account. */
+export function signedOut(): void {
+  const session = queryClient.getQueryData<SessionView>(['session'])
+  if (session && session.account === null) return
+  void queryClient.cancelQueries()
+  queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
+  void queryClient.resetQueries({ queryKey: ['session'] })
+}
+
+/** Takes the session that a sign-in, a sign-out or a change of the password has answered with. */
+export function takeSession(session: SessionView): void {
+  const before = queryClient.getQueryData<SessionView>(['session'])
+  if (before?.account?.id !== session.account?.id)
+    queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
+  queryClient.setQueryData(['session'], session)
+}
+
+export function useSession() {
+  return useQuery({
+    queryKey: ['session'],
+    queryFn: () => call<SessionView>('GET', 'session'),
+    staleTime: 60_000,
+  })
+}
+
+export function useKeys() {
+  return useQuery({
+    queryKey: ['keys'],
+    queryFn: async () => (await call<{ data: readonly Key[] }>('GET', 'keys')).data,
+  })
+}
+
+export function useCredits() {
+  return useQuery({
+    queryKey: ['credits'],
+    queryFn: async () => (await call<{ data: Credits }>('GET', 'credits')).data,
+  })
+}
+
+export function useModels() {
+  return useQuery({
+    queryKey: ['models'],
+    queryFn: async () => (await call<{ data: readonly ModelRow[] }>('GET', 'models')).data,
+    staleTime: 60_000,
+  })
+}
+
+export function useRecentRequests(limit: number) {
+  return useQuery({
+    queryKey: ['requests', 'recent', limit],
+    queryFn: () => call<Page<RequestRow>>('GET', `requests?limit=${limit}`),
+  })
+}
+
+export function useConversations() {
+  return useQuery({
+    queryKey: ['conversations'],
+    queryFn: async () => (await call<{ data: readonly Conversation[] }>('GET', 'conversations')).data,
+  })
+}

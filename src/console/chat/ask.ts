@@ -1,0 +1,73 @@
+// One request of the chat: the stream of a response, event by event, and afterwards what it cost.
+
+import { EventSourceParserStream } from 'eventsource-parser/stream'
+import { call, send } from '../api/call.ts'
+import type { Receipt } from '../api/wire.ts'
+import type { StreamEvent } from './thread.ts'
+
+export interface Question {
+  readonly model: string
+  readonly previous: string | null
+  readonly input: readonly object[]
+  readonly search: boolean
+  /** Whether the model reasons: its summary is asked for. */
+  readonly reasons: boolean
+}
+
+/** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
+export async function* ask(
+  { model, previous, input, search, reasons }: Question,
+  signal: AbortSignal,
+  begun: (requestId: string | null) => void,
+): AsyncGenerator<StreamEvent> {
+  const body = {
+    model,
+    input,
+    stream: true,
+    store: true,
+    ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
+    ...(previous === null ? {} : { previous_response_id: previous }),
+    ...(search ? { tools: [{ type: 'web_search' }] } : {}),
+  }
+  const response = await send('/app/v1/responses', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal,
+  })
+  begun(response.headers.get('x-request-id'))
+  const events = response
+    .body!.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+  const reader = events.getReader()
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    yield JSON.parse(next.value.data) as StreamEvent
+  }
+}
+
+const settleWithinMs = 8_000
+const askEveryMs = 250
+
+/** The receipt of a call, once it is settled: a call that was stopped is settled at once. Undefined when it is not. */
+export async function settledReceipt(id: string): Promise<Receipt | undefined> {
+  const until = Date.now() + settleWithinMs
+  while (Date.now() < until) {
+    try {
+      const response = await send(`/app/v1/generation?id=${encodeURIComponent(id)}`)
+      const { data } = (await response.json()) as { data: Receipt }
+      if (data.state !== 'open') return data
+    } catch {
+      // The books have no such call yet.
+    }
+    await new Promise((resolve) => setTimeout(resolve, askEveryMs))
+  }
+  return undefined
+}
+
+/** Notes where a conversation stands: its last response, model and title. */
+export async function noteConversation(
+  id: string,
+  changes: { title?: string; model?: string; last_response?: string },
+): Promise<void> {
+  await call('PATCH', `conversations/${encodeURIComponent(id)}`, changes)
+}

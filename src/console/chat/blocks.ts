@@ -1,0 +1,48 @@
+// The text of an answer, cut into blocks of markdown as it grows. A block that is finished never changes again, so it is
+// parsed and rendered once; parsing the whole answer for each piece of it would take quadratic time.
+
+export interface Blocks {
+  /** Finished; each ends with its newline. */
+  readonly done: readonly string[]
+  /** How many characters the finished blocks have. */
+  readonly start: number
+  /** Up to where lines have been looked at. */
+  readonly scanned: number
+  /** What closes the code block that is open: three backticks, or more, or tildes. */
+  readonly fence: string | null
+  /** The line before was blank: a new block may begin. */
+  readonly afterBlank: boolean
+}
+
+export const noBlocks: Blocks = { done: [], start: 0, scanned: 0, fence: null, afterBlank: false }
+
+/** A list without blank lines is cut between its items when it is longer. */
+const longList = 4_000
+
+/** Goes on where `blocks` ended: `text` is the whole text so far. */
+export function cut(blocks: Blocks, text: string): Blocks {
+  let { start, scanned, fence, afterBlank } = blocks
+  const done = [...blocks.done]
+  for (let end = text.indexOf('\n', scanned); end !== -1; end = text.indexOf('\n', scanned)) {
+    const line = text.slice(scanned, end)
+    if (fence !== null) {
+      if (closes(line, fence)) fence = null
+    } else {
+      const indented = /^\s/.test(line)
+      const cutsList = scanned - start > longList && /^(?:[-*+]|\d{1,9}[.)])\s/.test(line)
+      if (line.trim() !== '' && !indented && (afterBlank || cutsList) && scanned > start) {
+        done.push(text.slice(start, scanned))
+        start = scanned
+      }
+      fence = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1] ?? null
+    }
+    afterBlank = fence === null && line.trim() === ''
+    scanned = end + 1
+  }
+  return { done, start, scanned, fence, afterBlank }
+}
+
+function closes(line: string, fence: string): boolean {
+  const marks = /^ {0,3}(`{3,}|~{3,})\s*$/.exec(line)?.[1]
+  return marks !== undefined && marks[0] === fence[0] && marks.length >= fence.length
+}

@@ -1,0 +1,213 @@
+// The chat app: conversations on one side, the open one on the other.
+
+import { useQueryClient } from '@tanstack/react-query'
+import { useEffect, useId, useMemo, useRef, useState } from 'react'
+import { Link, useLocation, useParams } from 'wouter'
+import { call } from '../api/call.ts'
+import { useConversations, useModels } from '../api/queries.ts'
+import type { Conversation } from '../api/wire.ts'
+import { ago } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Button, Failure, Loading } from '../ui/basics.tsx'
+import { saveFile } from '../ui/save-file.ts'
+import { Composer } from './composer.tsx'
+import { asMarkdown } from './export.ts'
+import { ModelPicker, usePickedModel } from './model-picker.tsx'
+import { PoolMeter } from './pool-meter.tsx'
+import type { Attachment } from './thread.ts'
+import { TurnView } from './turn.tsx'
+import { useThread } from './use-thread.ts'
+
+export default function Chat() {
+  const { id } = useParams<{ id?: string }>()
+  const { turns, title, loading, error, send, stop } = useThread(id)
+  const { data: models } = useModels()
+  const [picked, pick] = usePickedModel(models)
+  const [search, setSearch] = useState(false)
+  const [draft, setDraft] = useState<Draft | null>(null)
+  const list = useId()
+  const busy = turns.at(-1)?.answer.state === 'running'
+  const end = useStuckToEnd(turns)
+  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning, search })
+  const ask = (keep: number, text: string, attachments: readonly Attachment[]) => {
+    if (picked === undefined) return
+    setDraft(null)
+    void send(keep, text, attachments, asking())
+  }
+  return (
+    <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
+      <div className="hidden w-60 shrink-0 flex-col border-r border-line p-3 xl:flex">
+        <Conversations current={id} />
+      </div>
+      <div
+        id={list}
+        popover="auto"
+        className="m-0 h-dvh w-72 flex-col border-r border-line bg-panel p-3 shadow-xl open:flex"
+      >
+        <Conversations current={id} />
+      </div>
+      <div className="flex min-w-0 flex-1 flex-col">
+        <div className="flex items-center gap-2 border-b border-line px-3 py-2">
+          <button
+            type="button"
+            popoverTarget={list}
+            className="inline-flex h-7 shrink-0 items-center rounded-md px-2 text-[13px] font-medium text-accent hover:bg-accent-soft xl:hidden"
+          >
+            {t('Conversations')}
+          </button>
+          <h1 className="min-w-0 flex-1 truncate font-medium">{title || t('New chat')}</h1>
+          {turns.length > 0 && (
+            <Button
+              small
+              look="quiet"
+              onClick={() => saveFile('conversation.md', 'text/markdown', asMarkdown(title, turns))}
+            >
+              {t('Export')}
+            </Button>
+          )}
+          <ModelPicker models={models} picked={picked} onPick={pick} />
+        </div>
+        <div
+          ref={end.box}
+          onScroll={end.onScroll}
+          className="flex-1 overflow-y-auto"
+          tabIndex={0}
+          role="region"
+          aria-label={t('Conversation')}
+        >
+          <div className="mx-auto max-w-3xl px-4 py-5">
+            {loading && <Loading />}
+            {error !== null && <Failure error={error} />}
+            {!loading && turns.length === 0 && error === null && <Greeting />}
+            {turns.map((turn, index) => (
+              <TurnView
+                key={turn.key}
+                turn={turn}
+                locked={busy || picked === undefined}
+                onEdit={() => setDraft({ keep: index, text: turn.text, attachments: turn.attachments })}
+                onAgain={() => ask(index, turn.text, turn.attachments)}
+              />
+            ))}
+          </div>
+        </div>
+        <p role="status" className="sr-only">
+          {turns.length === 0 ? '' : busy ? t('The answer is being written.') : t('The answer is finished.')}
+        </p>
+        <div className="border-t border-line">
+          <div className="mx-auto max-w-3xl px-4 py-3">
+            <Composer
+              key={draft === null ? 'new' : `edit ${draft.keep}`}
+              draft={draft}
+              busy={busy}
+              ready={picked !== undefined}
+              search={search}
+              onSearch={setSearch}
+              onCancel={() => setDraft(null)}
+              onStop={stop}
+              onSend={(text, attachments) => ask(draft?.keep ?? turns.length, text, attachments)}
+            />
+            <PoolMeter />
+          </div>
+        </div>
+      </div>
+    </div>
+  )
+}
+
+interface Draft {
+  readonly keep: number
+  readonly text: string
+  readonly attachments: readonly Attachment[]
+}
+
+function Greeting() {
+  return (
+    <div className="py-16 text-center">
+      <p className="text-lg font-semibold">{t('Ask something.')}</p>
+      <p className="mx-auto mt-2 max-w-md text-muted">
+        {t(
+          'A chat spends the daily credit first, then subscription, welcome and purchased credit. Each answer says what it cost.',
+        )}
+      </p>
+    </div>
+  )
+}
+
+/** The end of the conversation stays in sight while an answer grows, unless its reader has scrolled up. */
+function useStuckToEnd(turns: readonly unknown[]) {
+  const box = useRef<HTMLDivElement>(null)
+  const stuck = useRef(true)
+  const count = useRef(0)
+  useEffect(() => {
+    if (turns.length !== count.current) stuck.current = true
+    count.current = turns.length
+    if (stuck.current && box.current) box.current.scrollTop = box.current.scrollHeight
+  }, [turns])
+  const onScroll = () => {
+    const { scrollTop, scrollHeight, clientHeight } = box.current!
+    stuck.current = scrollHeight - scrollTop - clientHeight < 60
+  }
+  return { box, onScroll }
+}
+
+function Conversations({ current }: { current: string | undefined }) {
+  const { data, error } = useConversations()
+  const client = useQueryClient()
+  const [, navigate] = useLocation()
+  const [q, setQ] = useState('')
+  const shown = useMemo(
+    () => data?.filter(({ title }) => title.toLowerCase().includes(q.toLowerCase())) ?? [],
+    [data, q],
+  )
+  const remove = async ({ id }: Conversation) => {
+    await call('DELETE', `conversations/${encodeURIComponent(id)}`)
+    if (id === current) navigate('/chat')
+    await client.invalidateQueries({ queryKey: ['conversations'] })
+  }
+  return (
+    <>
+      <Link
+        href="/chat"
+        className="mb-2 inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
+      >
+        {t('New chat')}
+      </Link>
+      <input
+        type="search"
+        aria-label={t('Search conversations')}
+        placeholder={t('Search')}
+        value={q}
+        onChange={(event) => setQ(event.target.value)}
+        className="control mb-2"
+      />
+      {error && <Failure error={error} />}
+      <nav aria-label={t('Conversations')} className="flex-1 overflow-y-auto">
+        <ul className="grid grid-cols-[minmax(0,1fr)] gap-0.5">
+          {shown.map((conversation) => (
+            <li key={conversation.id} className="group flex items-center">
+              <Link
+                href={`/chat/${conversation.id}`}
+                aria-current={conversation.id === current ? 'page' : undefined}
+                className={`min-w-0 flex-1 rounded-md px-2 py-1.5 ${
+                  conversation.id === current ? 'bg-accent-soft text-accent' : 'hover:bg-paper'
+                }`}
+              >
+                <span className="block truncate">{conversation.title}</span>
+                <span className="block text-[12px] text-muted">{ago(conversation.updated_at)}</span>
+              </Link>
+              <Button
+                small
+                look="quiet"
+                aria-label={t('Delete {title}', { title: conversation.title })}
+                className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100"
+                onClick={() => void remove(conversation)}
+              >
+                ✕
+              </Button>
+            </li>
+          ))}
+        </ul>
+      </nav>
+    </>
+  )
+}

@@ -1,0 +1,147 @@
+// Where a question is written, with its images and files.
+
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
+import { t } from '../strings/text.ts'
+import { Button } from '../ui/basics.tsx'
+import { readAttachment, tooLarge } from './attachments.ts'
+import type { Attachment } from './thread.ts'
+
+interface ComposerProps {
+  /** A question that is asked again in other words. */
+  readonly draft: { readonly text: string; readonly attachments: readonly Attachment[] } | null
+  readonly busy: boolean
+  readonly ready: boolean
+  readonly search: boolean
+  readonly onSearch: (search: boolean) => void
+  readonly onSend: (text: string, attachments: readonly Attachment[]) => void
+  readonly onStop: () => void
+  readonly onCancel: () => void
+}
+
+export function Composer({ draft, busy, ready, search, onSearch, onSend, onStop, onCancel }: ComposerProps) {
+  const [text, setText] = useState(draft?.text ?? '')
+  const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
+  const [refused, setRefused] = useState('')
+  const box = useRef<HTMLTextAreaElement>(null)
+  const picker = useId()
+  useEffect(() => {
+    // As high as its text, up to its own limit.
+    box.current!.style.height = 'auto'
+    box.current!.style.height = `${box.current!.scrollHeight + 2}px`
+  }, [text])
+  useEffect(() => {
+    if (draft !== null) box.current!.focus()
+  }, [draft])
+  const add = async (files: Iterable<File>) => {
+    const read = await Promise.all([...files].map(readAttachment))
+    const all = [...attachments, ...read]
+    if (tooLarge(all)) setRefused(t('The files are larger than a request may be.'))
+    else {
+      setRefused('')
+      setAttachments(all)
+    }
+  }
+  const send = () => {
+    if (busy || !ready || (text.trim() === '' && attachments.length === 0)) return
+    onSend(text.trim(), attachments)
+    setText('')
+    setAttachments([])
+  }
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === 'Escape' && busy) onStop()
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+    event.preventDefault()
+    send()
+  }
+  const onPaste = ({ clipboardData }: ClipboardEvent) => {
+    if (clipboardData.files.length > 0) void add(clipboardData.files)
+  }
+  return (
+    // Files may also be dropped on it; the button beside the text does the same.
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
+    <form
+      onSubmit={(event) => {
+        event.preventDefault()
+        send()
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault()
+        void add(event.dataTransfer.files)
+      }}
+      className="rounded-lg border border-line-strong bg-panel p-2"
+    >
+      {attachments.length > 0 && (
+        <ul className="mb-2 flex flex-wrap gap-2">
+          {attachments.map(({ name, type, data }, index) => (
+            <li key={index} className="card flex items-center gap-1.5 py-0.5 pl-2 text-[12.5px]">
+              {type.startsWith('image/') && <img src={data} alt="" className="size-6 rounded object-cover" />}
+              <span className="max-w-40 truncate">{name}</span>
+              <Button
+                small
+                look="quiet"
+                aria-label={t('Remove {name}', { name })}
+                onClick={() => setAttachments(attachments.filter((_, other) => other !== index))}
+              >
+                ✕
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        ref={box}
+        rows={1}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={onKey}
+        onPaste={onPaste}
+        aria-label={t('Message')}
+        placeholder={t('Write a message')}
+        className="block max-h-60 w-full resize-none bg-transparent px-1.5 py-1 outline-none"
+      />
+      {refused !== '' && (
+        <p role="alert" className="px-1.5 text-[12.5px] text-bad">
+          {refused}
+        </p>
+      )}
+      <div className="mt-1 flex flex-wrap items-center gap-2">
+        <label
+          htmlFor={picker}
+          className="inline-flex h-7 cursor-pointer items-center rounded-md px-2 text-[13px] font-medium text-accent focus-within:outline-2 hover:bg-accent-soft"
+        >
+          {t('Attach')}
+          <input
+            id={picker}
+            type="file"
+            multiple
+            className="sr-only"
+            onChange={(event) => {
+              void add([...(event.target.files ?? [])])
+              event.target.value = ''
+            }}
+          />
+        </label>
+        <label className="inline-flex items-center gap-1.5 text-[13px]">
+          <input type="checkbox" checked={search} onChange={(event) => onSearch(event.target.checked)} />
+          {t('Search the web')}
+        </label>
+        <span className="flex-1" />
+        {draft !== null && (
+          <Button small onClick={onCancel}>
+            {t('Cancel')}
+          </Button>
+        )}
+        {busy ? (
+          <Button small look="danger" onClick={onStop}>
+            {t('Stop')}
+          </Button>
+        ) : (
+          <Button small type="submit" look="primary" disabled={!ready}>
+            {draft === null ? t('Send') : t('Ask again')}
+          </Button>
+        )}
+      </div>
+    </form>
+  )
+}

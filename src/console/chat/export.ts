@@ -1,0 +1,19 @@
+import type { Turn } from './thread.ts'
+
+/** A conversation as a document of markdown. */
+export function asMarkdown(title: string, turns: readonly Turn[]): string {
+  const parts = turns.map(({ text, attachments, answer }) =>
+    [
+      `## You`,
+      ...attachments.map(({ name }) => `*attached: ${name}*`),
+      text,
+      `## ${answer.model}`,
+      ...(answer.reasoning === ''
+        ? []
+        : [`<details><summary>Reasoning</summary>\n\n${answer.reasoning}\n\n</details>`]),
+      answer.text,
+      ...(answer.cost === null ? [] : [`*${answer.cost} USD*`]),
+    ].join('\n\n'),
+  )
+  return `# ${title}\n\n${parts.join('\n\n')}\n`
+}

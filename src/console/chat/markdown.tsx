@@ -1,0 +1,98 @@
+// What a model wrote, as a page. Its HTML and its images are shown as text, and what is left goes through a sanitizer:
+// an answer runs nothing and asks nobody for anything.
+
+import DOMPurify from 'dompurify'
+import { Marked } from 'marked'
+import { memo, useRef } from 'react'
+import { t } from '../strings/text.ts'
+import { Copy } from '../ui/basics.tsx'
+import { cut, noBlocks } from './blocks.ts'
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => entities[character]!)
+}
+
+const marked = new Marked({
+  gfm: true,
+  breaks: false,
+  renderer: {
+    html: ({ text }) => escaped(text),
+    // To load an image would tell its server what was asked here.
+    image: ({ href, text }) => escaped(`[${text || 'image'}: ${href}]`),
+    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
+  },
+})
+
+const allowed = {
+  ALLOWED_TAGS:
+    'p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong del a table thead tbody tr th td sub sup'.split(
+      ' ',
+    ),
+  ALLOWED_ATTR: ['href', 'title', 'start', 'align'],
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  RETURN_TRUSTED_TYPE: true as const,
+}
+
+// Links of a model lead out of the console, and do not tell where from.
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.nodeName !== 'A') return
+  node.setAttribute('target', '_blank')
+  node.setAttribute('rel', 'noreferrer nofollow')
+})
+
+/** An answer, which may still be growing. */
+export function Markdown({ text }: { text: string }) {
+  const blocks = useRef(noBlocks)
+  // Another text than the one that was cut so far begins anew.
+  const before = useRef('')
+  if (!text.startsWith(before.current)) blocks.current = noBlocks
+  before.current = text
+  blocks.current = cut(blocks.current, text)
+  const { done, start } = blocks.current
+  return (
+    <div className="prose">
+      {done.map((block, index) => (
+        <Block key={index} text={block} />
+      ))}
+      <Block text={text.slice(start)} />
+    </div>
+  )
+}
+
+const Block = memo(function Block({ text }: { text: string }) {
+  return marked.lexer(text).map((token, index) => {
+    if (token.type === 'space') return null
+    if (token.type === 'code')
+      return <CodeBlock key={index} text={token['text']} language={token['lang'] ?? ''} />
+    return <Sanitized key={index} html={marked.parser([token])} />
+  })
+})
+
+function Sanitized({ html }: { html: string }) {
+  const safe = DOMPurify.sanitize(html, allowed)
+  // React hands the sanitizer's TrustedHTML to the browser as it is.
+  return <div className="contents" dangerouslySetInnerHTML={{ __html: safe as unknown as string }} />
+}
+
+function CodeBlock({ text, language }: { text: string; language: string }) {
+  const name = language.split(/\s/)[0] ?? ''
+  return (
+    <div className="my-3">
+      <div className="flex items-center gap-2 rounded-t-md border border-b-0 border-line bg-paper px-3 py-1 text-[12px] text-muted">
+        <span className="flex-1 font-mono">{name || t('code')}</span>
+        <Copy text={text} look="quiet" />
+      </div>
+      <pre className="rounded-t-none!" tabIndex={0} role="group" aria-label={name || t('code')}>
+        <code>{text}</code>
+      </pre>
+    </div>
+  )
+}

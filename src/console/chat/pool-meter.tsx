@@ -1,0 +1,35 @@
+import { useCredits } from '../api/queries.ts'
+import { appOrder, poolBars, poolNames } from '../pages/credits/pools.ts'
+import { usd, usdShort } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+
+/** The pools in the order in which a chat spends them, each as wide as what it holds. */
+export function PoolMeter() {
+  const { data: credits } = useCredits()
+  if (!credits) return <p className="mt-2 h-4" />
+  const pools = appOrder.flatMap((type) =>
+    credits.pools.filter((pool) => pool.type === type && Number(pool.remaining) > 0),
+  )
+  if (pools.length === 0)
+    return <p className="mt-2 text-[12px] text-warn">{t('There is no credit for a chat now.')}</p>
+  // By the square root: beside a hundred dollars, twenty cents would not be seen.
+  const widths = pools.map(({ remaining }) => Math.sqrt(Number(remaining)))
+  const sum = widths.reduce((total, width) => total + width, 0)
+  return (
+    <div className="mt-2">
+      <div className="flex h-1.5 gap-px overflow-hidden rounded-full" aria-hidden="true">
+        {pools.map(({ type }, index) => (
+          <div key={type} className={poolBars[type]} style={{ width: `${(widths[index]! / sum) * 100}%` }} />
+        ))}
+      </div>
+      <ul className="mt-1 flex flex-wrap gap-x-3 text-[12px] text-muted" aria-label={t('Credit for chats')}>
+        {pools.map(({ type, remaining }) => (
+          <li key={type} className="flex items-center gap-1.5" title={usd(remaining)}>
+            <span className={`size-2 rounded-sm ${poolBars[type]}`} aria-hidden="true" />
+            {t(poolNames[type])} <span className="tabular-nums">{usdShort(remaining)}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}

@@ -1,0 +1,237 @@
+// A conversation in the page: what was asked and answered, and how events of a stream change it. Pure.
+
+export interface Attachment {
+  readonly name: string
+  readonly type: string
+  /** As a data URL; for plain text its words. */
+  readonly data: string
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly kind: string
+  readonly label: string
+  readonly state: 'running' | 'done' | 'failed'
+  readonly detail: string
+}
+
+export interface Answer {
+  /** The id of the stored response; null until the stream has begun, or where none is stored. */
+  readonly id: string | null
+  readonly requestId: string | null
+  readonly model: string
+  readonly text: string
+  readonly reasoning: string
+  readonly tools: readonly ToolCall[]
+  readonly state: 'running' | 'done' | 'cut' | 'stopped' | 'failed'
+  readonly stored: boolean
+  readonly fault: { readonly code: string; readonly message: string } | null
+  readonly cost: string | null
+  readonly paidBy: readonly { readonly pool: string; readonly amount: string }[]
+  readonly tokens: { readonly input: number; readonly output: number } | null
+}
+
+export interface Turn {
+  readonly key: string
+  readonly text: string
+  readonly attachments: readonly Attachment[]
+  readonly answer: Answer
+}
+
+export function newAnswer(model: string): Answer {
+  return {
+    id: null,
+    requestId: null,
+    model,
+    text: '',
+    reasoning: '',
+    tools: [],
+    state: 'running',
+    stored: false,
+    fault: null,
+    cost: null,
+    paidBy: [],
+    tokens: null,
+  }
+}
+
+/** An event of the responses stream, as far as a chat reads it. */
+export interface StreamEvent {
+  readonly type: string
+  readonly delta?: string
+  readonly item?: Item
+  readonly response?: ResponseObject
+  readonly code?: string
+  readonly message?: string
+}
+
+export interface Item {
+  readonly id?: string
+  readonly type: string
+  readonly role?: string
+  readonly status?: string
+  readonly name?: string
+  readonly server_label?: string
+  readonly arguments?: string
+  readonly output?: string | null
+  readonly error?: unknown
+  readonly action?: { readonly query?: string }
+  readonly content?: string | readonly Part[]
+  readonly summary?: readonly Part[]
+}
+
+interface Part {
+  readonly type: string
+  readonly text?: string
+  readonly refusal?: string
+  readonly image_url?: string
+  readonly filename?: string
+  readonly file_data?: string
+}
+
+export interface ResponseObject {
+  readonly id: string
+  readonly model: string
+  readonly status: string
+  readonly store?: boolean
+  readonly previous_response_id?: string | null
+  readonly output: readonly Item[]
+  readonly error: { readonly code: string; readonly message: string } | null
+  readonly usage?: {
+    readonly input_tokens: number
+    readonly output_tokens: number
+    readonly cost_details?: { readonly total?: string }
+  } | null
+}
+
+/** The answer after one more event. */
+export function after(answer: Answer, event: StreamEvent): Answer {
+  switch (event.type) {
+    case 'response.created':
+      return { ...answer, id: event.response?.id ?? null }
+    case 'response.output_text.delta':
+    case 'response.refusal.delta':
+      return { ...answer, text: answer.text + (event.delta ?? '') }
+    case 'response.reasoning_text.delta':
+    case 'response.reasoning_summary_text.delta':
+      return { ...answer, reasoning: answer.reasoning + (event.delta ?? '') }
+    case 'response.reasoning_summary_part.added':
+      return answer.reasoning === '' ? answer : { ...answer, reasoning: `${answer.reasoning}\n\n` }
+    case 'response.output_item.added':
+    case 'response.output_item.done':
+      return event.item ? withItem(answer, event.item) : answer
+    case 'response.completed':
+    case 'response.incomplete':
+    case 'response.failed':
+      return event.response ? { ...answer, ...endOf(event.response, answer) } : answer
+    case 'error':
+      return { ...answer, fault: { code: event.code ?? 'error', message: event.message ?? '' } }
+    default:
+      return answer
+  }
+}
+
+function withItem(answer: Answer, item: Item): Answer {
+  const tool = toolOf(item)
+  // Text that follows a message of the same answer begins on a line of its own.
+  if (tool === undefined) return answer
+  const others = answer.tools.filter(({ id }) => id !== tool.id)
+  return { ...answer, tools: [...others, tool] }
+}
+
+function toolOf(item: Item): ToolCall | undefined {
+  const { id = '', type, name, status, error } = item
+  if (!/_call$|^mcp_list_tools$/.test(type)) return undefined
+  const state =
+    error != null || status === 'failed' ? 'failed' : status === 'in_progress' ? 'running' : 'done'
+  const label = type === 'web_search_call' ? (item.action?.query ?? '') : (name ?? item.server_label ?? '')
+  const detail = [item.arguments, item.output]
+    .filter((text) => typeof text === 'string' && text !== '')
+    .join('\n\n')
+  return { id, kind: type, label, state, detail }
+}
+
+function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
+  const { status, usage, error } = response
+  return {
+    id: response.id,
+    state: status === 'completed' ? 'done' : status === 'incomplete' ? 'cut' : 'failed',
+    stored: response.store !== false,
+    fault: error ?? answer.fault,
+    cost: usage?.cost_details?.total ?? answer.cost,
+    tokens: usage ? { input: usage.input_tokens, output: usage.output_tokens } : answer.tokens,
+  }
+}
+
+/** A turn that was kept: the stored response with the items it was asked by. */
+export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn {
+  const { output } = response
+  const of = (type: string, read: (item: Item) => string) =>
+    output.flatMap((item) => (item.type === type ? [read(item)] : [])).join('\n\n')
+  const answer: Answer = {
+    ...newAnswer(response.model),
+    text: of('message', textIn),
+    reasoning: of('reasoning', reasoningIn),
+    tools: output.flatMap((item) => toolOf(item) ?? []),
+  }
+  const asked = input.findLast((item) => item.role === 'user')
+  return {
+    key: response.id,
+    text: asked === undefined ? '' : textIn(asked),
+    attachments: asked === undefined ? [] : attachmentsIn(asked),
+    answer: { ...answer, ...endOf(response, answer), stored: true },
+  }
+}
+
+function partsOf(item: Item): readonly Part[] {
+  if (typeof item.content === 'string') return [{ type: 'input_text', text: item.content }]
+  return item.content ?? []
+}
+
+function textIn(item: Item): string {
+  return partsOf(item)
+    .map(({ text, refusal }) => text ?? refusal ?? '')
+    .filter((text) => text !== '')
+    .join('\n\n')
+}
+
+function reasoningIn(item: Item): string {
+  return [...(item.summary ?? []), ...partsOf(item)].map(({ text }) => text ?? '').join('\n\n')
+}
+
+function attachmentsIn(item: Item): readonly Attachment[] {
+  return partsOf(item).flatMap(({ type, image_url: image, filename, file_data: file }): Attachment[] => {
+    if (type === 'input_image' && image !== undefined)
+      return [{ name: 'image', type: 'image/*', data: image }]
+    if (type === 'input_file') return [{ name: filename ?? 'file', type: 'file', data: file ?? '' }]
+    return []
+  })
+}
+
+/**
+ * What is sent for the last of these turns: the response it continues, and the input. Turns that were not stored, since
+ * they were stopped or failed, go along as text.
+ */
+export function requestFor(turns: readonly Turn[]): { previous: string | null; input: readonly object[] } {
+  const before = turns.slice(0, -1)
+  const kept = before.findLastIndex(
+    ({ answer }) => answer.stored && answer.state !== 'failed' && answer.id !== null,
+  )
+  const unkept = before.slice(kept + 1).filter(({ answer }) => answer.state !== 'failed')
+  const input = unkept.flatMap((turn) => [
+    userItem(turn),
+    ...(turn.answer.text === ''
+      ? []
+      : [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: turn.answer.text }] }]),
+  ])
+  return { previous: before[kept]?.answer.id ?? null, input: [...input, userItem(turns.at(-1)!)] }
+}
+
+function userItem({ text, attachments }: Turn): object {
+  const parts = attachments.map(({ name, type, data }) => {
+    if (type.startsWith('image/')) return { type: 'input_image', image_url: data, detail: 'auto' }
+    if (data.startsWith('data:')) return { type: 'input_file', filename: name, file_data: data }
+    return { type: 'input_text', text: `${name}:\n\n${data}` }
+  })
+  return { type: 'message', role: 'user', content: [...parts, { type: 'input_text', text }] }
+}

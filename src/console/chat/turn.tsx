@@ -1,0 +1,164 @@
+// One question and its answer: reasoning and tools folded, the text as it grows, and what it cost.
+
+import { memo } from 'react'
+import { Link } from 'wouter'
+import { count, usd, usdShort } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { poolNames } from '../pages/credits/pools.ts'
+import { Badge, Button, Copy } from '../ui/basics.tsx'
+import { Markdown } from './markdown.tsx'
+import type { Answer, ToolCall, Turn } from './thread.ts'
+
+interface TurnProps {
+  readonly turn: Turn
+  /** While an answer is being written, nothing else is asked. */
+  readonly locked: boolean
+  readonly onEdit: () => void
+  readonly onAgain: () => void
+}
+
+export const TurnView = memo(
+  function TurnView({ turn, locked, onEdit, onAgain }: TurnProps) {
+    const { text, attachments, answer } = turn
+    return (
+      <article className="mb-8">
+        <div className="mb-4 flex flex-col items-end">
+          <h2 className="sr-only">{t('You')}</h2>
+          {attachments.length > 0 && (
+            <ul className="mb-1 flex flex-wrap justify-end gap-2">
+              {attachments.map(({ name, type, data }, index) => (
+                <li key={index} className="card overflow-hidden text-[12.5px]">
+                  {type.startsWith('image/') && data.startsWith('data:') ? (
+                    <img src={data} alt={name} className="max-h-40 max-w-60" />
+                  ) : (
+                    <span className="block px-2 py-1">{name}</span>
+                  )}
+                </li>
+              ))}
+            </ul>
+          )}
+          <p className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap">
+            {text}
+          </p>
+          <Button small look="quiet" disabled={locked} onClick={onEdit}>
+            {t('Edit')}
+          </Button>
+        </div>
+        <h2 className="mb-1 font-mono text-[12px] text-muted">{answer.model}</h2>
+        {answer.reasoning !== '' && <Reasoning answer={answer} />}
+        {answer.tools.map((tool) => (
+          <Tool key={tool.id} tool={tool} />
+        ))}
+        <Markdown text={answer.text} />
+        {answer.state === 'running' && (
+          <span className="mt-1 inline-block h-4 w-2 animate-pulse bg-accent" aria-hidden="true" />
+        )}
+        <End answer={answer} />
+        {answer.state !== 'running' && (
+          <div className="mt-2 -ml-2 flex flex-wrap items-center gap-1">
+            {answer.text !== '' && <Copy text={answer.text} look="quiet" />}
+            <Button small look="quiet" disabled={locked} onClick={onAgain}>
+              {t('Again')}
+            </Button>
+            <Cost answer={answer} />
+          </div>
+        )}
+      </article>
+    )
+  },
+  (before, now) => before.turn === now.turn && before.locked === now.locked,
+)
+
+function Reasoning({ answer }: { answer: Answer }) {
+  return (
+    <details className="mb-3 rounded-md border border-line px-3 py-1.5">
+      <summary className="text-[13px] text-muted">
+        {answer.text === '' && answer.state === 'running' ? t('Thinking …') : t('Reasoning')}
+      </summary>
+      <div className="mt-2 text-[13px] text-muted">
+        <Markdown text={answer.reasoning} />
+      </div>
+    </details>
+  )
+}
+
+const toolNames: Readonly<Record<string, string>> = {
+  web_search_call: 'Web search',
+  mcp_call: 'Tool',
+  mcp_list_tools: 'Tools of a server',
+  function_call: 'Function',
+}
+
+function Tool({ tool }: { tool: ToolCall }) {
+  const tone = tool.state === 'failed' ? 'bad' : tool.state === 'running' ? 'accent' : 'plain'
+  return (
+    <details className="mb-3 rounded-md border border-line px-3 py-1.5">
+      <summary className="text-[13px]">
+        {t(toolNames[tool.kind] ?? tool.kind)} <span className="font-mono">{tool.label}</span>{' '}
+        <Badge tone={tone}>{t(tool.state)}</Badge>
+      </summary>
+      {tool.detail !== '' && (
+        <pre className="mt-2 overflow-x-auto font-mono text-[12px] whitespace-pre-wrap">{tool.detail}</pre>
+      )}
+    </details>
+  )
+}
+
+function End({ answer }: { answer: Answer }) {
+  if (answer.state === 'stopped') return <p className="mt-2 text-[13px] text-muted">{t('Stopped.')}</p>
+  if (answer.state === 'cut') {
+    return <p className="mt-2 text-[13px] text-warn">{t('The answer was cut: its limit was reached.')}</p>
+  }
+  if (answer.state !== 'failed' || answer.fault === null) return null
+  const { code, message } = answer.fault
+  return (
+    <div role="alert" className="mt-2 rounded-md bg-bad-soft px-3 py-2">
+      <p>{message}</p>
+      <p className="mt-1 flex flex-wrap gap-3 text-[13px]">
+        <a
+          className="font-mono text-bad underline"
+          href={`/docs/errors#${code}`}
+          target="_blank"
+          rel="noreferrer"
+        >
+          {code}
+        </a>
+        {answer.requestId !== null && (
+          <Link href={`/requests/${answer.requestId}`} className="underline">
+            {t('Why?')}
+          </Link>
+        )}
+      </p>
+    </div>
+  )
+}
+
+/** What the answer cost, which pools paid, and the way to its receipt. */
+function Cost({ answer }: { answer: Answer }) {
+  const { cost, paidBy, tokens, requestId } = answer
+  if (cost === null) return null
+  const pools = paidBy.map(
+    ({ pool, amount }) => `${t(poolNames[pool as keyof typeof poolNames] ?? pool)} ${usd(amount)}`,
+  )
+  return (
+    <span className="ml-1 flex flex-wrap items-center gap-x-2 text-[12.5px] text-muted" data-testid="cost">
+      {requestId === null ? (
+        <span className="tabular-nums">{usdShort(cost)}</span>
+      ) : (
+        <Link href={`/requests/${requestId}`} className="tabular-nums underline" title={usd(cost)}>
+          {usdShort(cost)}
+        </Link>
+      )}
+      {pools.length > 0 && (
+        <span title={pools.join(', ')}>
+          {paidBy.map(({ pool }) => t(poolNames[pool as keyof typeof poolNames] ?? pool)).join(' + ')}
+        </span>
+      )}
+      {tokens !== null && (
+        <span className="tabular-nums">
+          {count(tokens.input)} → {count(tokens.output)} {t('tokens')}
+        </span>
+      )}
+    </span>
+  )
+}

@@ -1,0 +1,267 @@
+// Every credit of the account: by pool, by lot over time, and in the order in which it would be spent.
+
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { call } from '../../api/call.ts'
+import { useCredits } from '../../api/queries.ts'
+import type { Credits as CreditsOf, HistoryRow, Page, Pool } from '../../api/wire.ts'
+import { ago, day, usd, usdShort } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import {
+  Badge,
+  Button,
+  Empty,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  Section,
+  Table,
+  Time,
+  Usd,
+} from '../../ui/basics.tsx'
+import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
+import { Timeline } from './timeline.tsx'
+
+export function Credits() {
+  const { data: credits, error, isPending, refetch } = useCredits()
+  return (
+    <>
+      <PageHead
+        title={t('Credits')}
+        about={t('1 credit is 1 US dollar of model usage, at the provider’s own price.')}
+      />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {credits && <Whole credits={credits} />}
+    </>
+  )
+}
+
+function Whole({ credits }: { credits: CreditsOf }) {
+  return (
+    <>
+      {Number(credits.debt) > 0 && (
+        <Note tone="warn">
+          {t('{amount} is owed: the next top-up pays it first.', { amount: usd(credits.debt) })}
+        </Note>
+      )}
+      <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
+        {credits.pools.map(({ type, remaining, held, resets_at: resets }) => (
+          <li key={type} className="card p-4">
+            <p className="flex items-center gap-2 text-[13px] text-muted">
+              <span className={`size-2.5 rounded-sm ${poolBars[type]}`} aria-hidden="true" />
+              {t(poolNames[type])}
+            </p>
+            <p className="mt-1 text-2xl font-semibold tracking-tight tabular-nums" title={usd(remaining)}>
+              {usdShort(remaining)}
+            </p>
+            <p className="mt-1 text-[12.5px] text-muted">{t(poolRules[type])}</p>
+            {Number(held) > 0 && (
+              <p className="mt-1 text-[12.5px]">
+                {t('{amount} held by calls that run', { amount: usdShort(held) })}
+              </p>
+            )}
+            {resets !== null && (
+              <p className="mt-1 text-[12.5px]">{t('New {when}', { when: ago(resets) })}</p>
+            )}
+          </li>
+        ))}
+      </ul>
+      <div className="mt-7 grid gap-4 lg:grid-cols-2">
+        <Order
+          title={t('What an API call would spend')}
+          pools={['purchased']}
+          credits={credits}
+          free={credits.spendable.api}
+        />
+        <Order
+          title={t('What a chat would spend')}
+          pools={appOrder}
+          credits={credits}
+          free={credits.spendable.app}
+        />
+      </div>
+      <Section title={t('Lots until they expire')}>
+        {credits.lots.length === 0 ? (
+          <Empty title={t('There is no credit now.')}>
+            <p>{t('Chats draw on the welcome and the daily credit; API calls on what is purchased.')}</p>
+          </Empty>
+        ) : (
+          <>
+            <Timeline lots={credits.lots} />
+            <Lots credits={credits} />
+          </>
+        )}
+      </Section>
+      <History />
+    </>
+  )
+}
+
+function Order({
+  title,
+  pools,
+  credits,
+  free,
+}: {
+  title: string
+  pools: readonly Pool[]
+  credits: CreditsOf
+  free: string
+}) {
+  const rows = pools.flatMap((pool) =>
+    credits.lots.filter((lot) => lot.pool === pool && Number(lot.remaining) > 0),
+  )
+  return (
+    <section className="card p-4" aria-label={title}>
+      <h2 className="font-semibold">{title}</h2>
+      {rows.length === 0 ? (
+        <p className="mt-2 text-muted">{t('Nothing: it would be refused.')}</p>
+      ) : (
+        <ol className="mt-2 grid gap-1">
+          {rows.map((lot, index) => (
+            <li key={lot.id} className="flex items-baseline gap-2">
+              <span className="w-5 text-muted tabular-nums">{index + 1}.</span>
+              <span className={`size-2.5 shrink-0 rounded-sm ${poolBars[lot.pool]}`} aria-hidden="true" />
+              <span className="flex-1">
+                {t(poolNames[lot.pool])}
+                {lot.expires_at !== null && (
+                  <span className="text-muted"> · {t('until {day}', { day: day(lot.expires_at) })}</span>
+                )}
+                {lot.pool === 'daily' && <span className="text-muted"> · {t('flash-class models')}</span>}
+              </span>
+              <Usd amount={lot.remaining} />
+            </li>
+          ))}
+        </ol>
+      )}
+      <p className="mt-3 flex border-t border-line pt-2 font-medium">
+        <span className="flex-1">{t('One call could hold now')}</span>
+        <Usd amount={free} />
+      </p>
+    </section>
+  )
+}
+
+function Lots({ credits }: { credits: CreditsOf }) {
+  return (
+    <div className="mt-3">
+      <Table
+        label={t('Lots')}
+        head={
+          <tr>
+            <th scope="col">{t('Pool')}</th>
+            <th scope="col">{t('From')}</th>
+            <th scope="col">{t('Granted')}</th>
+            <th scope="col">{t('Expires')}</th>
+            <th scope="col" className="num">
+              {t('Amount')}
+            </th>
+            <th scope="col" className="num">
+              {t('Held')}
+            </th>
+            <th scope="col" className="num">
+              {t('Remaining')}
+            </th>
+          </tr>
+        }
+      >
+        {credits.lots.map((lot) => (
+          <tr key={lot.id}>
+            <td className="whitespace-nowrap">{t(poolNames[lot.pool])}</td>
+            <td className="max-w-52 truncate font-mono text-[12px] text-muted" title={lot.source}>
+              {lot.source}
+            </td>
+            <td>
+              <Time at={lot.granted_at} />
+            </td>
+            <td className="whitespace-nowrap">
+              {lot.expires_at === null ? t('never') : day(lot.expires_at)}
+            </td>
+            <td className="num">{usd(lot.amount)}</td>
+            <td className="num text-muted">{Number(lot.held) === 0 ? '–' : usd(lot.held)}</td>
+            <td className="num font-medium">{usd(lot.remaining)}</td>
+          </tr>
+        ))}
+      </Table>
+    </div>
+  )
+}
+
+const kindTones: Readonly<Record<string, 'good' | 'plain' | 'warn'>> = {
+  grant: 'good',
+  expiry: 'warn',
+  refund: 'good',
+}
+
+function History() {
+  const history = useInfiniteQuery({
+    queryKey: ['credits', 'history'],
+    queryFn: ({ pageParam }) =>
+      call<Page<HistoryRow>>(
+        'GET',
+        `credits/history?limit=50${pageParam === null ? '' : `&cursor=${pageParam}`}`,
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = history.data?.pages.flatMap((page) => page.data) ?? []
+  return (
+    <Section
+      title={t('History')}
+      side={
+        <a className="text-accent underline" href="/console/api/credits/history.csv" download>
+          CSV
+        </a>
+      }
+    >
+      {history.error && <Failure error={history.error} retry={() => void history.refetch()} />}
+      {history.isPending && <Loading />}
+      {rows.length > 0 && (
+        <Table
+          label={t('History')}
+          head={
+            <tr>
+              <th scope="col">{t('When')}</th>
+              <th scope="col">{t('What')}</th>
+              <th scope="col">{t('Pool')}</th>
+              <th scope="col">{t('Of')}</th>
+              <th scope="col" className="num">
+                {t('Amount')}
+              </th>
+            </tr>
+          }
+        >
+          {rows.map((row, index) => (
+            <tr key={`${row.at}-${index}`}>
+              <td>
+                <Time at={row.at} />
+              </td>
+              <td>
+                <Badge tone={kindTones[row.kind] ?? 'plain'}>{row.kind}</Badge>
+              </td>
+              <td>{row.pool === null ? '–' : t(poolNames[row.pool] ?? row.pool)}</td>
+              <td className="max-w-64 truncate font-mono text-[12px]">
+                {row.call === null ? (
+                  (row.note ?? row.lot ?? '–')
+                ) : (
+                  <a className="text-accent underline" href={`/console/requests/${row.call}`}>
+                    {row.call}
+                  </a>
+                )}
+              </td>
+              <td className={`num ${row.amount.startsWith('-') ? '' : 'text-good'}`}>{usd(row.amount)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {history.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
+            {t('Older')}
+          </Button>
+        </p>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,291 @@
+// The whole catalog in one list that scrolls smoothly: only the rows in sight are in the page.
+
+import { type KeyboardEvent, useDeferredValue, useMemo, useRef, useState } from 'react'
+import { useSearchParams } from 'wouter'
+import { useModels } from '../api/queries.ts'
+import type { ModelRow } from '../api/wire.ts'
+import { compact, count } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Badge, Copy, Empty, Fact, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { useWindow } from '../ui/window.ts'
+import { poolNames } from './credits/pools.ts'
+import { reasons } from './reasons.ts'
+
+const rowHeight = 44
+
+const sorts: Readonly<Record<string, (a: ModelRow, b: ModelRow) => number>> = {
+  name: (a, b) => (a.id < b.id ? -1 : 1),
+  input: (a, b) => Number(a.input) - Number(b.input),
+  output: (a, b) => Number(a.output) - Number(b.output),
+  context: (a, b) => (b.context_length ?? 0) - (a.context_length ?? 0),
+}
+
+export function Models() {
+  const { data, error, isPending, refetch } = useModels()
+  const [query, setQuery] = useSearchParams()
+  const [chosen, setChosen] = useState<ModelRow | null>(null)
+  const q = useDeferredValue(query.get('q') ?? '')
+  const provider = query.get('provider') ?? ''
+  const only = query.get('only') ?? ''
+  const sort = query.get('sort') ?? 'name'
+  const set = (name: string, value: string) =>
+    setQuery(
+      (before) => {
+        const next = new URLSearchParams(before)
+        if (value === '') next.delete(name)
+        else next.set(name, value)
+        return next
+      },
+      { replace: true },
+    )
+  const providers = useMemo(() => [...new Set(data?.map((model) => model.provider))].toSorted(), [data])
+  const rows = useMemo(() => {
+    const words = q.toLowerCase().split(/\s+/)
+    return (data ?? [])
+      .filter(
+        (model) =>
+          (provider === '' || model.provider === provider) &&
+          fits(model, only) &&
+          words.every(
+            (word) => model.id.toLowerCase().includes(word) || model.name.toLowerCase().includes(word),
+          ),
+      )
+      .toSorted(sorts[sort] ?? sorts['name'])
+  }, [data, q, provider, only, sort])
+  return (
+    <>
+      <PageHead
+        title={t('Models')}
+        about={
+          data &&
+          t('{shown} of {all}. Prices in US dollars for a million tokens, as the provider charges them.', {
+            shown: count(rows.length),
+            all: count(data.length),
+          })
+        }
+      />
+      <div
+        className="mb-3 grid grid-cols-3 gap-2 sm:grid-cols-[minmax(0,1fr)_11rem_11rem_11rem]"
+        role="search"
+      >
+        <input
+          type="search"
+          aria-label={t('Search models')}
+          placeholder={t('Search by name, for example: claude sonnet')}
+          value={query.get('q') ?? ''}
+          onChange={(event) => set('q', event.target.value)}
+          className="control max-sm:col-span-3"
+        />
+        <select
+          aria-label={t('Provider')}
+          value={provider}
+          onChange={(event) => set('provider', event.target.value)}
+          className="control"
+        >
+          <option value="">{t('every provider')}</option>
+          {providers.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+        <select
+          aria-label={t('Which')}
+          value={only}
+          onChange={(event) => set('only', event.target.value)}
+          className="control"
+        >
+          <option value="">{t('all')}</option>
+          <option value="callable">{t('callable now')}</option>
+          <option value="flash">{t('flash class')}</option>
+          <option value="open">{t('open')}</option>
+          <option value="premium">{t('premium')}</option>
+          <option value="reasoning">{t('reasoning')}</option>
+          <option value="images">{t('reads images')}</option>
+        </select>
+        <select
+          aria-label={t('Order')}
+          value={sort}
+          onChange={(event) => set('sort', event.target.value)}
+          className="control"
+        >
+          <option value="name">{t('by name')}</option>
+          <option value="input">{t('cheapest input')}</option>
+          <option value="output">{t('cheapest output')}</option>
+          <option value="context">{t('largest context')}</option>
+        </select>
+      </div>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading rows={10} />}
+      {data && rows.length === 0 && <Empty title={t('No model is like that.')} />}
+      {rows.length > 0 && <Rows key={`${q}|${provider}|${only}|${sort}`} rows={rows} onChoose={setChosen} />}
+      {chosen && <ModelDialog model={chosen} onClose={() => setChosen(null)} />}
+    </>
+  )
+}
+
+function fits(model: ModelRow, only: string): boolean {
+  switch (only) {
+    case 'callable':
+      return model.callable.api === null || model.callable.app === null
+    case 'flash':
+      return model.flash_class
+    case 'open':
+    case 'premium':
+      return model.access === only
+    case 'reasoning':
+      return model.reasoning
+    case 'images':
+      return model.images
+    default:
+      return true
+  }
+}
+
+const columns =
+  'grid grid-cols-[minmax(0,1fr)_4.5rem_4.5rem] sm:grid-cols-[minmax(0,1fr)_5rem_5.5rem_5.5rem_5.5rem_7rem] gap-x-3 px-3'
+
+function Rows({ rows, onChoose }: { rows: readonly ModelRow[]; onChoose: (model: ModelRow) => void }) {
+  const box = useRef<HTMLDivElement>(null)
+  const { from, to, onScroll } = useWindow(box, rows.length, rowHeight)
+  const [active, setActive] = useState(0)
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key]
+    if (event.key === 'Enter') onChoose(rows[active]!)
+    if (step === undefined) return
+    event.preventDefault()
+    const next = Math.max(0, Math.min(rows.length - 1, active + step))
+    setActive(next)
+    const top = next * rowHeight
+    const { scrollTop, clientHeight } = box.current!
+    if (top < scrollTop) box.current!.scrollTop = top
+    if (top + rowHeight > scrollTop + clientHeight) box.current!.scrollTop = top + rowHeight - clientHeight
+  }
+  return (
+    <div
+      className="card overflow-hidden"
+      role="table"
+      aria-label={t('Models')}
+      aria-rowcount={rows.length + 1}
+    >
+      <div
+        role="row"
+        aria-rowindex={1}
+        className={`${columns} border-b border-line py-2 text-[12px] font-medium text-muted`}
+      >
+        <span role="columnheader">{t('Model')}</span>
+        <span role="columnheader" className="num max-sm:hidden">
+          {t('Context')}
+        </span>
+        <span role="columnheader" className="num">
+          {t('Input')}
+        </span>
+        <span role="columnheader" className="num">
+          {t('Output')}
+        </span>
+        <span role="columnheader" className="num max-sm:hidden">
+          {t('Cached')}
+        </span>
+        <span role="columnheader" className="max-sm:hidden">
+          {t('Paid by')}
+        </span>
+      </div>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions */}
+      <div
+        ref={box}
+        onScroll={onScroll}
+        onKeyDown={move}
+        tabIndex={0}
+        role="rowgroup"
+        aria-label={t('Models, with the arrow keys')}
+        className="relative h-[calc(100dvh-15rem)] min-h-80 overflow-y-auto"
+      >
+        <div role="presentation" style={{ height: rows.length * rowHeight }} />
+        {rows.slice(from, to).map((model, index) => (
+          <Row
+            key={model.id}
+            model={model}
+            place={from + index}
+            active={from + index === active}
+            onChoose={() => {
+              setActive(from + index)
+              onChoose(model)
+            }}
+          />
+        ))}
+      </div>
+    </div>
+  )
+}
+
+interface RowProps {
+  readonly model: ModelRow
+  readonly place: number
+  readonly active: boolean
+  readonly onChoose: () => void
+}
+
+function Row({ model, place, active, onChoose }: RowProps) {
+  const reason = model.callable.api ?? model.callable.app
+  return (
+    // The group around the rows has the focus and takes the keys for all of them.
+    // oxlint-disable-next-line jsx-a11y/click-events-have-key-events
+    <div
+      role="row"
+      aria-rowindex={place + 2}
+      onClick={onChoose}
+      style={{ transform: `translateY(${place * rowHeight}px)`, height: rowHeight }}
+      title={reason === null ? undefined : t(reasons[reason])}
+      className={`${columns} absolute inset-x-0 top-0 cursor-pointer items-center border-b border-line hover:bg-paper ${
+        active ? 'bg-accent-soft' : ''
+      } ${reason === null ? '' : 'text-muted'}`}
+    >
+      <span role="cell" className="min-w-0">
+        <span className="block truncate font-mono text-[12.5px]">{model.id}</span>
+        <span className="block truncate text-[12px] text-muted">
+          {reason === null ? model.name : t(reasons[reason])}
+        </span>
+      </span>
+      <span role="cell" className="num max-sm:hidden">
+        {model.context_length === null ? '–' : compact(model.context_length)}
+      </span>
+      <span role="cell" className="num">
+        {model.input}
+      </span>
+      <span role="cell" className="num">
+        {model.output}
+      </span>
+      <span role="cell" className="num max-sm:hidden">
+        {model.cache_read}
+      </span>
+      <span role="cell" className="max-sm:hidden">
+        {model.flash_class ? <Badge tone="good">{t('daily')}</Badge> : <Badge>{t(model.access)}</Badge>}
+      </span>
+    </div>
+  )
+}
+
+function ModelDialog({ model, onClose }: { model: ModelRow; onClose: () => void }) {
+  const yes = (value: boolean) => (value ? t('yes') : t('no'))
+  const reason = model.callable.api ?? model.callable.app
+  return (
+    <Dialog title={model.name} onClose={onClose}>
+      <p className="mb-4 flex flex-wrap items-center gap-2">
+        <code className="font-mono text-[13px] break-all">{model.id}</code> <Copy text={model.id} />
+      </p>
+      {reason !== null && <p className="mb-4 rounded-md bg-warn-soft px-3 py-2">{t(reasons[reason])}</p>}
+      <dl className="grid grid-cols-2 gap-3">
+        <Fact name={t('Input, a million tokens')}>{model.input} USD</Fact>
+        <Fact name={t('Output, a million tokens')}>{model.output} USD</Fact>
+        <Fact name={t('Cached input')}>{model.cache_read} USD</Fact>
+        <Fact name={t('Access')}>{t(model.access)}</Fact>
+        <Fact name={t('Context')}>{model.context_length === null ? '–' : count(model.context_length)}</Fact>
+        <Fact name={t('Longest answer')}>
+          {model.max_output_tokens === null ? '–' : count(model.max_output_tokens)}
+        </Fact>
+        <Fact name={t('Reasons')}>{yes(model.reasoning)}</Fact>
+        <Fact name={t('Reads images')}>{yes(model.images)}</Fact>
+        <Fact name={t('A chat is paid by')}>{model.pools.map((pool) => t(poolNames[pool])).join(', ')}</Fact>
+      </dl>
+    </Dialog>
+  )
+}

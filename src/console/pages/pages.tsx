@@ -1,0 +1,33 @@
+// The pages of an account by their addresses.
+
+import { Route, Switch } from 'wouter'
+import { t } from '../strings/text.ts'
+import { Empty } from '../ui/basics.tsx'
+import { Connect } from './connect.tsx'
+import { Credits } from './credits/credits.tsx'
+import { Keys } from './keys/keys.tsx'
+import { Models } from './models.tsx'
+import { Overview } from './overview.tsx'
+import { RequestPage } from './requests/request.tsx'
+import { Requests } from './requests/requests.tsx'
+import { Settings } from './settings.tsx'
+import { Usage } from './usage/usage.tsx'
+
+export default function Pages() {
+  return (
+    <Switch>
+      <Route path="/" component={Overview} />
+      <Route path="/keys" component={Keys} />
+      <Route path="/credits" component={Credits} />
+      <Route path="/usage" component={Usage} />
+      <Route path="/requests" component={Requests} />
+      <Route path="/requests/:id" component={RequestPage} />
+      <Route path="/models" component={Models} />
+      <Route path="/connect" component={Connect} />
+      <Route path="/settings" component={Settings} />
+      <Route>
+        <Empty title={t('There is no such page.')} />
+      </Route>
+    </Switch>
+  )
+}

@@ -1,0 +1,60 @@
+// The account's calls in flight, as they go. Nothing is shown while there are none.
+
+import { useEffect, useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import { ago, count, milliseconds, usdShort } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Badge } from '../../ui/basics.tsx'
+
+interface LiveCall {
+  readonly id: string
+  readonly model: string
+  readonly phase: 'admitted' | 'waiting' | 'streaming' | 'settled'
+  readonly started_at: string
+  readonly first_byte_ms: number | null
+  readonly output_tokens: number | null
+  readonly hold: string
+}
+
+export function LiveCalls() {
+  const [calls, setCalls] = useState<readonly LiveCall[]>([])
+  const client = useQueryClient()
+  useEffect(() => {
+    const source = new EventSource('/console/api/live')
+    let before = 0
+    source.addEventListener('calls', ({ data }: MessageEvent<string>) => {
+      const { calls: now } = JSON.parse(data) as { calls: readonly LiveCall[] }
+      setCalls(now)
+      // Calls that have gone are in the list below.
+      if (now.length < before) void client.invalidateQueries({ queryKey: ['requests'] })
+      before = now.length
+    })
+    return () => source.close()
+  }, [client])
+  if (calls.length === 0) return null
+  return (
+    <section className="card mb-4 p-3" aria-label={t('In flight')}>
+      <h2 className="mb-1 text-[13px] font-medium text-muted">{t('In flight')}</h2>
+      <ul className="grid gap-1">
+        {calls.map((call) => (
+          <li key={call.id} className="flex flex-wrap items-center gap-x-3">
+            <Badge tone={call.phase === 'streaming' ? 'accent' : 'plain'}>{t(call.phase)}</Badge>
+            <span className="min-w-0 flex-1 truncate font-mono text-[12.5px]">{call.model}</span>
+            <span className="text-muted">{ago(call.started_at)}</span>
+            {call.first_byte_ms !== null && (
+              <span className="tabular-nums">
+                {t('first byte {time}', { time: milliseconds(call.first_byte_ms) })}
+              </span>
+            )}
+            {call.output_tokens !== null && (
+              <span className="tabular-nums">
+                {t('{count} tokens', { count: count(call.output_tokens) })}
+              </span>
+            )}
+            <span className="tabular-nums">{t('holds {amount}', { amount: usdShort(call.hold) })}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,70 @@
+import { Link } from 'wouter'
+import { useKeys } from '../../api/queries.ts'
+import type { RequestRow } from '../../api/wire.ts'
+import { count, milliseconds, usdShort } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Badge, Table, Time } from '../../ui/basics.tsx'
+
+export function RequestTable({ rows }: { rows: readonly RequestRow[] }) {
+  const { data: keys } = useKeys()
+  const nameOf = (key: string | null) =>
+    key === null ? t('chat') : (keys?.find(({ id }) => id === key)?.name ?? key)
+  return (
+    <Table
+      label={t('Requests')}
+      head={
+        <tr>
+          <th scope="col">{t('When')}</th>
+          <th scope="col">{t('Model')}</th>
+          <th scope="col">{t('Key')}</th>
+          <th scope="col">{t('Outcome')}</th>
+          <th scope="col" className="num">
+            {t('Tokens in')}
+          </th>
+          <th scope="col" className="num">
+            {t('Tokens out')}
+          </th>
+          <th scope="col" className="num">
+            {t('Time')}
+          </th>
+          <th scope="col" className="num">
+            {t('Cost')}
+          </th>
+        </tr>
+      }
+    >
+      {rows.map((row) => (
+        <tr key={row.id} className="hover:bg-paper">
+          <td>
+            <Link href={`/requests/${row.id}`} className="text-accent underline">
+              <Time at={row.ended_at} />
+            </Link>
+          </td>
+          <td className="max-w-72 truncate font-mono text-[12.5px]" title={row.model ?? undefined}>
+            {row.model ?? '–'}
+          </td>
+          <td className="max-w-40 truncate">{nameOf(row.key)}</td>
+          <td className="whitespace-nowrap">
+            <Outcome row={row} />
+          </td>
+          <td className="num">{count(row.prompt_tokens)}</td>
+          <td className="num">{count(row.completion_tokens)}</td>
+          <td className="num">{milliseconds(row.total_ms)}</td>
+          <td className="num">{usdShort(row.cost)}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}
+
+export function Outcome({ row }: { row: RequestRow }) {
+  if (row.code === null) {
+    const plain = row.ending === null || row.ending === 'finished' || row.ending === 'completed'
+    return <Badge tone={plain ? 'good' : 'warn'}>{plain ? t('served') : row.ending}</Badge>
+  }
+  return (
+    <Badge tone={row.status >= 500 ? 'bad' : 'warn'}>
+      {row.status} {row.code}
+    </Badge>
+  )
+}

@@ -1,0 +1,267 @@
+// The account's ways in: password, passkeys, sessions; its language; and its end.
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/call.ts'
+import { takeSession, useSession } from '../api/queries.ts'
+import type { Passkey, SessionRow, SessionView } from '../api/wire.ts'
+import { canUsePasskeys, newPasskey } from '../session/passkey.ts'
+import { PasswordField, useAct } from '../session/signed-out.tsx'
+import { day } from '../strings/format.ts'
+import { chooseLanguage, language, languages, t } from '../strings/text.ts'
+import { Badge, Button, Failure, Loading, Note, PageHead, Section, Time } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { elevated } from '../ui/elevate.tsx'
+import { TextField } from '../ui/form.tsx'
+
+type Account = NonNullable<SessionView['account']>
+
+export function Settings() {
+  const { data: session } = useSession()
+  const account = session?.account
+  if (!account) return <Loading />
+  return (
+    <>
+      <PageHead title={t('Settings')} about={account.email}>
+        {account.email_verified ? (
+          <Badge tone="good">{t('verified')}</Badge>
+        ) : (
+          <Badge tone="warn">{t('not verified')}</Badge>
+        )}
+      </PageHead>
+      <div className="max-w-2xl">
+        <Password account={account} />
+        <Passkeys />
+        <Sessions />
+        <Language />
+        <EndOfAccount account={account} />
+      </div>
+    </>
+  )
+}
+
+function Password({ account }: { account: Account }) {
+  const { error, busy, act } = useAct()
+  const [changed, setChanged] = useState(false)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = event.currentTarget
+    const given = new FormData(form)
+    const body = {
+      password: String(given.get('password')),
+      ...(account.has_password ? { current: String(given.get('current')) } : {}),
+    }
+    void act(async () => {
+      takeSession(await elevated(() => call<SessionView>('POST', 'password', body)))
+      form.reset()
+      setChanged(true)
+    })
+  }
+  return (
+    <Section title={t('Password')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:grid-cols-2">
+        <input type="hidden" autoComplete="username" value={account.email} readOnly />
+        {account.has_password && (
+          <TextField
+            label={t('Present password')}
+            name="current"
+            type="password"
+            autoComplete="current-password"
+            required
+          />
+        )}
+        <PasswordField label={t('New password')} />
+        <div className="grid gap-2 sm:col-span-2">
+          {error !== null && <Failure error={error} />}
+          {changed && error === null && (
+            <Note tone="good" role="status">
+              {t('The password is changed. All other sessions are ended.')}
+            </Note>
+          )}
+          <div>
+            <Button type="submit" busy={busy}>
+              {account.has_password ? t('Change the password') : t('Set a password')}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Section>
+  )
+}
+
+function Passkeys() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['passkeys'],
+    queryFn: async () => (await call<{ data: readonly Passkey[] }>('GET', 'passkeys')).data,
+  })
+  const { error: failed, busy, act } = useAct()
+  const client = useQueryClient()
+  const changed = async () => {
+    await refetch()
+    await client.invalidateQueries({ queryKey: ['session'] })
+  }
+  const add = () =>
+    act(async () => {
+      const name = `${platformName()}, ${day(new Date().toISOString())}`
+      await elevated(async () => call('POST', 'passkeys', { response: await newPasskey(), name }))
+      await changed()
+    })
+  const remove = (id: string) =>
+    act(async () => {
+      await elevated(() => call('DELETE', `passkeys/${encodeURIComponent(id)}`))
+      await changed()
+    })
+  return (
+    <Section
+      title={t('Passkeys')}
+      side={
+        canUsePasskeys() && (
+          <Button small busy={busy} onClick={() => void add()}>
+            {t('Add a passkey')}
+          </Button>
+        )
+      }
+    >
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {failed !== null && <Failure error={failed} />}
+      {isPending && <Loading rows={1} />}
+      <ul className="card divide-y divide-line">
+        {data?.length === 0 && (
+          <li className="p-4 text-muted">
+            {t('None. A passkey signs you in by fingerprint, face or a security key.')}
+          </li>
+        )}
+        {data?.map((passkey) => (
+          <li key={passkey.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
+            <span className="min-w-0 flex-1 truncate font-medium">{passkey.name}</span>
+            <span className="text-[12.5px] text-muted">
+              {t('made')} <Time at={passkey.created_at} /> · {t('used')}{' '}
+              <Time at={passkey.last_used_at} none={t('never')} />
+            </span>
+            <Button
+              small
+              look="quiet"
+              disabled={busy}
+              aria-label={t('Remove {name}', { name: passkey.name })}
+              onClick={() => void remove(passkey.id)}
+            >
+              {t('Remove')}
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function platformName(): string {
+  return /Android|iPhone|iPad|Mac|Windows|Linux/.exec(navigator.userAgent)?.[0] ?? t('Passkey')
+}
+
+function Sessions() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['sessions'],
+    queryFn: async () => (await call<{ data: readonly SessionRow[] }>('GET', 'sessions')).data,
+  })
+  const { error: failed, busy, act } = useAct()
+  const end = ({ id, current }: SessionRow) =>
+    act(async () => {
+      await call('DELETE', `sessions/${encodeURIComponent(id)}`)
+      if (current) location.assign('/console')
+      else await refetch()
+    })
+  return (
+    <Section title={t('Sessions')}>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {failed !== null && <Failure error={failed} />}
+      {isPending && <Loading rows={1} />}
+      <ul className="card divide-y divide-line">
+        {data?.map((session) => (
+          <li key={session.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
+            <span className="min-w-0 flex-1 truncate" title={session.user_agent ?? undefined}>
+              {browserName(session.user_agent)}{' '}
+              {session.current && <Badge tone="accent">{t('this one')}</Badge>}
+            </span>
+            <span className="text-[12.5px] text-muted">
+              {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
+            </span>
+            <Button
+              small
+              look="quiet"
+              disabled={busy}
+              aria-label={t('End the session begun at {time}', { time: session.created_at })}
+              onClick={() => void end(session)}
+            >
+              {t('End')}
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function browserName(userAgent: string | null): string {
+  if (userAgent === null) return t('made on the command line')
+  const browser = /(Edg|Firefox|Chrome|Safari)\/[\d.]+/.exec(userAgent)?.[1] ?? userAgent.slice(0, 40)
+  const system = /Android|iPhone|iPad|Mac|Windows|Linux/.exec(userAgent)?.[0]
+  return [browser === 'Edg' ? 'Edge' : browser, system].filter(Boolean).join(', ')
+}
+
+function Language() {
+  return (
+    <Section title={t('Language')}>
+      <select
+        aria-label={t('Language')}
+        value={language()}
+        onChange={(event) => chooseLanguage(event.target.value)}
+        className="control max-w-60"
+      >
+        {languages.map(([code, name]) => (
+          <option key={code} value={code} lang={code}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </Section>
+  )
+}
+
+function EndOfAccount({ account }: { account: Account }) {
+  const [asking, setAsking] = useState(false)
+  const { error, busy, act } = useAct()
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const confirm = String(new FormData(event.currentTarget).get('confirm'))
+    void act(async () =>
+      takeSession(await elevated(() => call<SessionView>('DELETE', 'account', { confirm }))),
+    )
+  }
+  return (
+    <Section title={t('Delete the account')}>
+      <p className="mb-3 text-muted">
+        {t('Its keys are revoked and its sessions ended. What is left of its credit is lost.')}
+      </p>
+      <Button look="danger" onClick={() => setAsking(true)}>
+        {t('Delete the account')}
+      </Button>
+      {asking && (
+        <Dialog title={t('Delete the account')} onClose={() => setAsking(false)}>
+          <form onSubmit={submit} className="grid gap-3.5">
+            <TextField
+              label={t('Type {email} to confirm', { email: account.email })}
+              name="confirm"
+              autoComplete="off"
+              required
+              pattern={account.email.replace(/[^\w@]/g, String.raw`\$&`)}
+            />
+            {error !== null && <Failure error={error} />}
+            <Button type="submit" look="danger" busy={busy}>
+              {t('Delete for good')}
+            </Button>
+          </form>
+        </Dialog>
+      )}
+    </Section>
+  )
+}

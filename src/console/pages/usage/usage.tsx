@@ -1,0 +1,212 @@
+// What was used: bars by day, by model, key or channel, and the same figures as a table and as CSV.
+
+import { useQuery } from '@tanstack/react-query'
+import { useSearchParams } from 'wouter'
+import { call } from '../../api/call.ts'
+import type { Usage as UsageOf, UsageGroup } from '../../api/wire.ts'
+import { compact, count, day, usd, usdShort } from '../../strings/format.ts'
+import { decimal, sumOf } from '../../strings/exact.ts'
+import { t } from '../../strings/text.ts'
+import { Empty, Failure, Loading, PageHead, Section, Table } from '../../ui/basics.tsx'
+import { type Bar, Bars, barClasses } from './bars.tsx'
+
+const groups: readonly (readonly [UsageGroup, string])[] = [
+  ['model', 'by model'],
+  ['key', 'by key'],
+  ['channel', 'by channel'],
+  ['day', 'by day'],
+]
+
+const spans = [7, 30, 90] as const
+const dayMs = 86_400_000
+
+/** Days of UTC, as the allowance and the limits count them. */
+function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10)
+}
+
+export function Usage() {
+  const [query, setQuery] = useSearchParams()
+  const by = groups.find(([name]) => name === query.get('by'))?.[0] ?? 'model'
+  const span = spans.find((days) => String(days) === query.get('days')) ?? 30
+  const to = dayOf(Date.now())
+  const from = dayOf(Date.now() - (span - 1) * dayMs)
+  const asked = `from=${from}&to=${to}&by=${by}`
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['usage', asked],
+    queryFn: () => call<UsageOf>('GET', `usage?${asked}`),
+  })
+  const set = (name: string, value: string) =>
+    setQuery((before) => new URLSearchParams([...[...before].filter(([key]) => key !== name), [name, value]]))
+  return (
+    <>
+      <PageHead title={t('Usage')} about={t('Days are days of UTC.')}>
+        <select
+          aria-label={t('Grouped')}
+          value={by}
+          onChange={(event) => set('by', event.target.value)}
+          className="control w-auto!"
+        >
+          {groups.map(([name, text]) => (
+            <option key={name} value={name}>
+              {t(text)}
+            </option>
+          ))}
+        </select>
+        <select
+          aria-label={t('Span')}
+          value={span}
+          onChange={(event) => set('days', event.target.value)}
+          className="control w-auto!"
+        >
+          {spans.map((days) => (
+            <option key={days} value={days}>
+              {t('{count} days', { count: days })}
+            </option>
+          ))}
+        </select>
+        <a
+          href={`/console/api/usage.csv?${asked}`}
+          download
+          className="inline-flex h-9 items-center rounded-md border border-line-strong px-3.5 font-medium hover:bg-paper"
+        >
+          CSV
+        </a>
+      </PageHead>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading rows={6} />}
+      {data && <Shown usage={data} days={daysBetween(from, span)} />}
+    </>
+  )
+}
+
+function daysBetween(from: string, span: number): readonly string[] {
+  return Array.from({ length: span }, (_, index) => dayOf(Date.parse(from) + index * dayMs))
+}
+
+interface Group {
+  readonly id: string
+  readonly label: string
+  readonly calls: number
+  readonly errors: number
+  readonly input: number
+  readonly output: number
+  readonly cost: string
+}
+
+/** The rest of the groups share a bar. */
+const mostGroups = 5
+
+function groupsOf({ data, by }: UsageOf): readonly Group[] {
+  const rows = Map.groupBy(data, (row) => (by === 'day' ? row.day : row.group))
+  const all = [...rows].map(([id, of]): Group => {
+    const total = (pick: (row: (typeof of)[number]) => number) => of.reduce((sum, row) => sum + pick(row), 0)
+    return {
+      id,
+      label: by === 'day' ? day(id) : (of[0]!.label ?? (id === '' ? t('chat') : id)),
+      calls: total((row) => row.calls),
+      errors: total((row) => row.errors),
+      input: total((row) => row.input_tokens),
+      output: total((row) => row.output_tokens),
+      cost: decimal(sumOf(of.map((row) => row.cost))),
+    }
+  })
+  return by === 'day'
+    ? all.toSorted((a, b) => (a.id < b.id ? 1 : -1))
+    : all.toSorted((a, b) => Number(b.cost) - Number(a.cost) || b.calls - a.calls)
+}
+
+function Shown({ usage, days }: { usage: UsageOf; days: readonly string[] }) {
+  const groups = groupsOf(usage)
+  if (groups.length === 0) return <Empty title={t('Nothing was used in these days.')} />
+  const stacked = usage.by === 'day' ? [] : groups.slice(0, mostGroups)
+  const classOf = (id: string) => {
+    const index = stacked.findIndex((group) => group.id === id)
+    return usage.by === 'day' ? barClasses[0]! : (barClasses[index] ?? barClasses.at(-1)!)
+  }
+  const bars = days.map((at): Bar => {
+    const rows = usage.data.filter((row) => row.day === at)
+    return {
+      day: at,
+      title: `${day(at)}: ${usd(decimal(sumOf(rows.map((row) => row.cost))))}, ${count(rows.reduce((sum, row) => sum + row.calls, 0))} ${t('calls')}`,
+      parts: rows.map((row) => ({ value: Number(row.cost), className: classOf(row.group) })),
+    }
+  })
+  const { totals } = usage
+  return (
+    <>
+      <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
+        {(
+          [
+            [t('Cost'), usdShort(totals.cost), usd(totals.cost)],
+            [t('Calls'), count(totals.calls), t('{count} failed', { count: count(totals.errors) })],
+            [t('Tokens in'), compact(totals.input_tokens), count(totals.input_tokens)],
+            [t('Tokens out'), compact(totals.output_tokens), count(totals.output_tokens)],
+          ] as const
+        ).map(([name, value, whole]) => (
+          <div key={name} className="card p-3">
+            <dt className="text-[12.5px] text-muted">{name}</dt>
+            <dd className="text-xl font-semibold tabular-nums">
+              {value}
+              <span className="block text-[12px] font-normal text-muted">{whole}</span>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <div className="card mt-4 p-4">
+        <Bars bars={bars} label={t('Cost of each day')} />
+        {stacked.length > 0 && (
+          <ul className="mt-3 flex flex-wrap gap-x-4 gap-y-1 text-[12.5px]">
+            {stacked.map(({ id, label }) => (
+              <li key={id} className="flex min-w-0 items-center gap-1.5">
+                <span className={`size-2.5 shrink-0 rounded-sm ${classOf(id)}`} aria-hidden="true" />
+                <span className="truncate">{label}</span>
+              </li>
+            ))}
+            {groups.length > mostGroups && (
+              <li className="flex items-center gap-1.5">
+                <span className={`size-2.5 rounded-sm ${barClasses.at(-1)}`} aria-hidden="true" />{' '}
+                {t('the rest')}
+              </li>
+            )}
+          </ul>
+        )}
+      </div>
+      <Section title={t(groupNames[usage.by])}>
+        <Table
+          label={t(groupNames[usage.by])}
+          head={
+            <tr>
+              <th scope="col">{t(groupNames[usage.by])}</th>
+              {['Calls', 'Failed', 'Tokens in', 'Tokens out', 'Cost'].map((name) => (
+                <th key={name} scope="col" className="num">
+                  {t(name)}
+                </th>
+              ))}
+            </tr>
+          }
+        >
+          {groups.map((group) => (
+            <tr key={group.id}>
+              <td className="max-w-80 truncate" title={group.id}>
+                {group.label}
+              </td>
+              <td className="num">{count(group.calls)}</td>
+              <td className="num">{group.errors === 0 ? '–' : count(group.errors)}</td>
+              <td className="num">{count(group.input)}</td>
+              <td className="num">{count(group.output)}</td>
+              <td className="num">{usd(group.cost)}</td>
+            </tr>
+          ))}
+        </Table>
+      </Section>
+    </>
+  )
+}
+
+const groupNames: Readonly<Record<UsageGroup, string>> = {
+  day: 'Day',
+  model: 'Model',
+  key: 'Key',
+  channel: 'Channel',
+}

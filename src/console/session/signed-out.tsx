@@ -1,0 +1,371 @@
+// What can be done without an account: sign in, create one, follow a link, ask for a new password.
+
+import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
+import { Link, Route, Switch, useLocation } from 'wouter'
+import { call, faultIn } from '../api/call.ts'
+import { takeSession } from '../api/queries.ts'
+import type { SessionView } from '../api/wire.ts'
+import { t } from '../strings/text.ts'
+import { Button, Failure, Note } from '../ui/basics.tsx'
+import { TextField } from '../ui/form.tsx'
+import { Logo } from '../ui/logo.tsx'
+import { canUsePasskeys, passkeyProof } from './passkey.ts'
+
+export function SignedOut({ session }: { session: SessionView }) {
+  return (
+    <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
+      <div className="mb-6 flex items-center gap-2.5">
+        <Logo />
+        <span className="text-lg font-semibold tracking-tight">Weir</span>
+      </div>
+      <Switch>
+        <Route path="/create-account">
+          <CreateAccount session={session} />
+        </Route>
+        <Route path="/reset">
+          <Reset session={session} />
+        </Route>
+        <Route>
+          <SignIn session={session} />
+        </Route>
+      </Switch>
+    </main>
+  )
+}
+
+export function Panel({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <div className="card p-5">
+      <h1 className="mb-4 text-base font-semibold">{title}</h1>
+      {children}
+    </div>
+  )
+}
+
+const minPassword = 10
+const maxPassword = 128
+
+/** A form that asks the gateway, shows what it refuses, and cannot be sent twice. */
+export function useAct() {
+  const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+  const act = async (work: () => Promise<void>) => {
+    setBusy(true)
+    setError(null)
+    try {
+      await work()
+    } catch (thrown) {
+      setError(thrown)
+    } finally {
+      setBusy(false)
+    }
+  }
+  return { error, busy, act }
+}
+
+function SignIn({ session }: { session: SessionView }) {
+  const { error, busy, act } = useAct()
+  const oidc = session.methods.find((method) => method.startsWith('oidc:'))
+  const refused = /^#error=([\w-]+)/.exec(location.hash)?.[1]
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    void act(async () => takeSession(await call<SessionView>('POST', 'sign-in', credentialsIn(form))))
+  }
+  const withPasskey = () =>
+    act(async () => {
+      takeSession(await call<SessionView>('POST', 'passkeys/sign-in', { response: await passkeyProof() }))
+    })
+  return (
+    <>
+      <Panel title={t('Sign in')}>
+        <form onSubmit={submit} className="grid gap-3.5">
+          {refused && (
+            <Note tone="bad">{t('The other service did not sign you in: {code}.', { code: refused })}</Note>
+          )}
+          <TextField
+            label={t('E-mail')}
+            name="email"
+            type="email"
+            autoComplete="username webauthn"
+            required
+            autoFocus
+          />
+          <TextField
+            label={t('Password')}
+            name="password"
+            type="password"
+            autoComplete="current-password"
+            required
+          />
+          {error !== null && <Failure error={error} />}
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Sign in')}
+          </Button>
+          {session.methods.includes('passkey') && canUsePasskeys() && (
+            <Button disabled={busy} onClick={() => void withPasskey()}>
+              {t('Sign in with a passkey')}
+            </Button>
+          )}
+          {oidc && (
+            <a
+              className="inline-flex h-9 items-center justify-center rounded-md border border-line-strong font-medium hover:bg-paper"
+              href="/console/api/oidc/start"
+            >
+              {t('Sign in with {label}', { label: oidc.slice('oidc:'.length) })}
+            </a>
+          )}
+        </form>
+      </Panel>
+      <p className="mt-4 flex flex-wrap justify-between gap-x-4 gap-y-2 px-1">
+        {session.sign_up === 'open' ? (
+          <Link href="/create-account" className="text-accent underline">
+            {t('Create an account')}
+          </Link>
+        ) : (
+          <span className="text-muted">{t('New accounts are by invitation.')}</span>
+        )}
+        <Link href="/reset" className="text-accent underline">
+          {t('Forgotten the password?')}
+        </Link>
+      </p>
+    </>
+  )
+}
+
+function credentialsIn(form: FormData) {
+  return { email: String(form.get('email')).trim(), password: String(form.get('password')) }
+}
+
+function CreateAccount({ session }: { session: SessionView }) {
+  const { error, busy, act } = useAct()
+  const [waiting, setWaiting] = useState<string | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const credentials = credentialsIn(new FormData(event.currentTarget))
+    void act(async () => {
+      const { mail } = await call<{ mail: boolean }>('POST', 'sign-up', credentials)
+      try {
+        takeSession(await call<SessionView>('POST', 'sign-in', credentials))
+      } catch (thrown) {
+        // The gateway says neither here nor elsewhere whether the address had an account already.
+        if (faultIn(thrown).code !== 'wrong_credentials') throw thrown
+        setWaiting(mail ? 'mail' : 'known')
+      }
+    })
+  }
+  if (session.sign_up !== 'open')
+    return <Panel title={t('Create an account')}>{t('New accounts are by invitation.')}</Panel>
+  return (
+    <>
+      <Panel title={t('Create an account')}>
+        {waiting === null ? (
+          <form onSubmit={submit} className="grid gap-3.5">
+            <TextField
+              label={t('E-mail')}
+              name="email"
+              type="email"
+              autoComplete="username"
+              required
+              autoFocus
+            />
+            <PasswordField />
+            {error !== null && <Failure error={error} />}
+            <Button type="submit" look="primary" busy={busy}>
+              {t('Create the account')}
+            </Button>
+          </form>
+        ) : (
+          <Note tone="accent" role="status">
+            {waiting === 'mail'
+              ? t('Look into your mail: it holds what comes next.')
+              : t('If the address is new, the account is there: sign in with the password you chose.')}
+          </Note>
+        )}
+      </Panel>
+      <BackToSignIn />
+    </>
+  )
+}
+
+export function PasswordField({ label = t('Password') }: { label?: string }) {
+  return (
+    <TextField
+      label={label}
+      name="password"
+      type="password"
+      autoComplete="new-password"
+      minLength={minPassword}
+      maxLength={maxPassword}
+      required
+      hint={t('At least {least} characters. A few words in a row are good.', { least: minPassword })}
+    />
+  )
+}
+
+function BackToSignIn() {
+  return (
+    <p className="mt-4 px-1">
+      <Link href="/" className="text-accent underline">
+        {t('Back to the sign-in')}
+      </Link>
+    </p>
+  )
+}
+
+/** Asks for a link, or, with the secret of one in the address, for the new password. */
+function Reset({ session }: { session: SessionView }) {
+  const { error, busy, act } = useAct()
+  const [asked, setAsked] = useState(false)
+  const [token] = useState(takeSecret)
+  const [, navigate] = useLocation()
+  const ask = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const email = String(new FormData(event.currentTarget).get('email')).trim()
+    void act(async () => {
+      await call('POST', 'reset', { email })
+      setAsked(true)
+    })
+  }
+  const confirm = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const password = String(new FormData(event.currentTarget).get('password'))
+    void act(async () => {
+      takeSession(await call<SessionView>('POST', 'reset/confirm', { token, password }))
+      navigate('/', { replace: true })
+    })
+  }
+  return (
+    <>
+      <Panel title={t('New password')}>
+        {token !== undefined ? (
+          <form onSubmit={confirm} className="grid gap-3.5">
+            <PasswordField label={t('New password')} />
+            {error !== null && <Failure error={error} />}
+            <Button type="submit" look="primary" busy={busy}>
+              {t('Set the password')}
+            </Button>
+          </form>
+        ) : asked ? (
+          <Note tone="accent" role="status">
+            {t('If there is an account with this address, a link is on its way to it.')}
+          </Note>
+        ) : session.mail ? (
+          <form onSubmit={ask} className="grid gap-3.5">
+            <TextField
+              label={t('E-mail')}
+              name="email"
+              type="email"
+              autoComplete="username"
+              required
+              autoFocus
+            />
+            {error !== null && <Failure error={error} />}
+            <Button type="submit" look="primary" busy={busy}>
+              {t('Send me a link')}
+            </Button>
+          </form>
+        ) : (
+          <div className="grid gap-2">
+            <p>{t('This gateway sends no mail. Ask its operator for a sign-in link, which is made by')}</p>
+            <code className="rounded bg-paper p-2 font-mono text-[12.5px]">
+              weir accounts link --account E-MAIL
+            </code>
+          </div>
+        )}
+      </Panel>
+      <BackToSignIn />
+    </>
+  )
+}
+
+/** The secret behind the `#` of the address, which it leaves at once: neither history nor screenshots keep it. */
+function takeSecret(): string | undefined {
+  const secret = location.hash.slice(1)
+  if (secret === '' || secret.includes('=')) return undefined
+  history.replaceState(history.state, '', location.pathname)
+  return secret
+}
+
+const exchanges: Readonly<Record<string, 'link' | 'verify'>> = { '/link': 'link', '/verify': 'verify' }
+
+/** `/console/link#…` and `/console/verify#…`: the secret is exchanged once, whoever is signed in. */
+export function TicketPage({ path, session }: { path: string; session: SessionView }) {
+  const [token] = useState(takeSecret)
+  const [error, setError] = useState<unknown>(null)
+  const [, navigate] = useLocation()
+  useEffect(() => {
+    if (token === undefined) return
+    const kind = exchanges[path]!
+    const exchange = async () => {
+      if (kind === 'verify') {
+        await call('POST', 'verify', { token })
+        takeSession(await call<SessionView>('GET', 'session'))
+        navigate('/', { replace: true })
+      } else {
+        const view = await call<SessionView>('POST', 'link', { token })
+        takeSession(view)
+        navigate(view.account?.has_password ? '/' : '/welcome', { replace: true })
+      }
+    }
+    exchange().catch(setError)
+  }, [])
+  return (
+    <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
+      <Panel title={t('Your link')}>
+        {token === undefined ? (
+          <p>{t('The address holds no secret any more. Open the link again as it was sent to you.')}</p>
+        ) : error === null ? (
+          <p role="status">{t('One moment …')}</p>
+        ) : (
+          <Failure error={error} />
+        )}
+        {(token === undefined || error !== null) && (
+          <p className="mt-3">
+            <Link href="/" className="text-accent underline">
+              {session.account ? t('To the overview') : t('Sign in')}
+            </Link>
+          </p>
+        )}
+      </Panel>
+    </main>
+  )
+}
+
+/** After an invitation or a link to an account without a password: a way to come back. */
+export function Welcome({ session }: { session: SessionView }) {
+  const { error, busy, act } = useAct()
+  const [, navigate] = useLocation()
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const password = String(new FormData(event.currentTarget).get('password'))
+    void act(async () => {
+      takeSession(await call<SessionView>('POST', 'password', { password }))
+      navigate('/', { replace: true })
+    })
+  }
+  return (
+    <main className="mx-auto flex min-h-dvh w-full max-w-sm flex-col justify-center px-5 py-10">
+      <Panel title={t('Welcome')}>
+        <p className="mb-4 text-muted">
+          {t('You are signed in as {email}. Choose a password, so that you can come back without a link.', {
+            email: session.account?.email ?? '',
+          })}
+        </p>
+        <form onSubmit={submit} className="grid gap-3.5">
+          <PasswordField />
+          {error !== null && <Failure error={error} />}
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Set the password')}
+          </Button>
+          <Link href="/settings" className="text-center text-accent underline">
+            {t('Use a passkey instead')}
+          </Link>
+          <Link href="/" className="text-center text-accent underline">
+            {t('Not now')}
+          </Link>
+        </form>
+      </Panel>
+    </main>
+  )
+}

@@ -1,0 +1,214 @@
+// The frame around every page: where one can go, whose account it is, and the keys that lead there.
+
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import { call } from './api/call.ts'
+import { takeSession, useCredits } from './api/queries.ts'
+import type { SessionView } from './api/wire.ts'
+import { usdShort } from './strings/format.ts'
+import { t } from './strings/text.ts'
+import { Button } from './ui/basics.tsx'
+import { Dialog } from './ui/dialog.tsx'
+import { ElevationDialog } from './ui/elevate.tsx'
+import { Logo } from './ui/logo.tsx'
+
+interface Place {
+  readonly path: string
+  readonly name: string
+  /** The second key of the jump: `g` and then this. */
+  readonly key: string
+  /** Of a 16 × 16 drawing. */
+  readonly icon: string
+}
+
+const places: readonly Place[] = [
+  { path: '/', name: 'Overview', key: 'o', icon: 'M2.5 7.5 8 3l5.5 4.5V13h-4v-3.5h-3V13h-4z' },
+  { path: '/keys', name: 'Keys', key: 'k', icon: 'M7 9a3.2 3.2 0 1 1 1.3-1.3L13.5 13v-2.5M11 10.5l-1.3 1.3' },
+  { path: '/credits', name: 'Credits', key: 'c', icon: 'M2.5 4.5h11v8h-11zM2.5 7h11M10 10h1.5' },
+  { path: '/usage', name: 'Usage', key: 'u', icon: 'M3 13V8.5M6.3 13V4M9.7 13V6.5M13 13v-3' },
+  { path: '/requests', name: 'Requests', key: 'r', icon: 'M3 4h10M3 8h10M3 12h6.5' },
+  { path: '/models', name: 'Models', key: 'm', icon: 'M8 2.5 13 5v6L8 13.5 3 11V5zM3 5l5 2.5L13 5M8 7.5v6' },
+  { path: '/chat', name: 'Chat', key: 't', icon: 'M2.5 3.5h11v7.5H7l-3 2.5V11H2.5z' },
+  { path: '/connect', name: 'Connect', key: 'n', icon: 'm5.5 5-3 3 3 3M10.5 5l3 3-3 3M9 3.5 7 12.5' },
+  {
+    path: '/settings',
+    name: 'Settings',
+    key: 's',
+    icon: 'M2.5 5h6M12 5h1.5M2.5 11H4M7.5 11h6M10.2 3.3v3.4M5.7 9.3v3.4',
+  },
+]
+
+export function Shell({ session, children }: { session: SessionView; children: ReactNode }) {
+  const [path, navigate] = useLocation()
+  const [help, setHelp] = useState(false)
+  const main = useRef<HTMLElement>(null)
+  const menu = useId()
+  const here = places.find((place) => (place.path === '/' ? path === '/' : path.startsWith(place.path)))
+  useJumps(navigate, () => setHelp(true))
+  useEffect(() => {
+    document.title = here ? `${t(here.name)} · Weir` : 'Weir'
+    document.getElementById(menu)?.hidePopover()
+  }, [here, menu, path])
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[13.5rem_minmax(0,1fr)]">
+      <a
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault()
+          main.current?.focus()
+        }}
+        className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-10 focus:rounded focus:bg-accent focus:px-3 focus:py-2 focus:text-accent-ink"
+      >
+        {t('To the content')}
+      </a>
+      <header className="sticky top-0 z-10 flex items-center gap-2 border-b border-line bg-panel px-3 py-2 lg:hidden">
+        <button
+          type="button"
+          popoverTarget={menu}
+          aria-label={t('Menu')}
+          className="grid size-9 place-items-center rounded-md hover:bg-paper"
+        >
+          <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
+            <path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" strokeWidth="1.5" fill="none" />
+          </svg>
+        </button>
+        <Logo />
+        <span className="font-semibold">{here ? t(here.name) : 'Weir'}</span>
+      </header>
+      <div
+        id={menu}
+        popover="auto"
+        className="m-0 h-dvh w-64 flex-col border-r border-line bg-panel p-3 shadow-xl open:flex lg:hidden"
+      >
+        <Navigation path={path} session={session} onHelp={() => setHelp(true)} />
+      </div>
+      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-panel p-3 lg:flex">
+        <Link href="/" className="mb-4 flex items-center gap-2.5 px-2 pt-1">
+          <Logo />
+          <span className="text-base font-semibold tracking-tight">Weir</span>
+        </Link>
+        <Navigation path={path} session={session} onHelp={() => setHelp(true)} />
+      </aside>
+      <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
+        {path.startsWith('/chat') ? (
+          children
+        ) : (
+          <div className="mx-auto max-w-6xl px-4 py-6 sm:px-8">{children}</div>
+        )}
+      </main>
+      <ElevationDialog />
+      {help && <Shortcuts onClose={() => setHelp(false)} />}
+    </div>
+  )
+}
+
+function Navigation({ path, session, onHelp }: { path: string; session: SessionView; onHelp: () => void }) {
+  const { data: credits } = useCredits()
+  return (
+    <>
+      <nav aria-label={t('Console')} className="flex-1 overflow-y-auto">
+        <ul className="grid gap-0.5">
+          {places.map((place) => {
+            const current = place.path === '/' ? path === '/' : path.startsWith(place.path)
+            return (
+              <li key={place.path}>
+                <Link
+                  href={place.path}
+                  aria-current={current ? 'page' : undefined}
+                  className={`flex h-8 items-center gap-2.5 rounded-md px-2 ${
+                    current ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
+                  }`}
+                >
+                  <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" className="shrink-0">
+                    <path
+                      d={place.icon}
+                      fill="none"
+                      stroke="currentColor"
+                      strokeWidth="1.35"
+                      strokeLinecap="round"
+                      strokeLinejoin="round"
+                    />
+                  </svg>
+                  {t(place.name)}
+                </Link>
+              </li>
+            )
+          })}
+        </ul>
+      </nav>
+      <div className="border-t border-line px-2 pt-3">
+        {credits && (
+          <dl className="mb-3 grid grid-cols-[1fr_auto] gap-x-2 gap-y-0.5 text-[13px]">
+            <dt className="text-muted">{t('API credit')}</dt>
+            <dd className="num">{usdShort(credits.spendable.api)}</dd>
+            <dt className="text-muted">{t('Chat credit')}</dt>
+            <dd className="num">{usdShort(credits.spendable.app)}</dd>
+          </dl>
+        )}
+        <p className="truncate text-[13px]" title={session.account?.email}>
+          {session.account?.email}
+        </p>
+        <div className="mt-1 -ml-2 flex flex-wrap">
+          <Button
+            small
+            look="quiet"
+            onClick={() =>
+              void call<SessionView>('POST', 'sign-out', {}).then(takeSession, () => location.reload())
+            }
+          >
+            {t('Sign out')}
+          </Button>
+          <Button small look="quiet" onClick={onHelp}>
+            {t('Shortcuts')} <kbd aria-hidden="true">?</kbd>
+          </Button>
+        </div>
+      </div>
+    </>
+  )
+}
+
+function Shortcuts({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title={t('By keyboard')} onClose={onClose}>
+      <dl className="grid grid-cols-[1fr_auto] gap-y-1.5">
+        {places.map(({ path, name, key }) => (
+          <div key={path} className="contents">
+            <dt>{t(name)}</dt>
+            <dd className="font-mono">g {key}</dd>
+          </div>
+        ))}
+        <dt>{t('Search on this page')}</dt>
+        <dd className="font-mono">/</dd>
+        <dt>{t('This list')}</dt>
+        <dd className="font-mono">?</dd>
+      </dl>
+    </Dialog>
+  )
+}
+
+const jumpWithinMs = 1_200
+
+/** `g` and a letter lead to a page, `/` to its search, `?` to the list of all of these. */
+function useJumps(navigate: (path: string) => void, onHelp: () => void): void {
+  const since = useRef(0)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement
+      const types = target.closest('input, textarea, select, [contenteditable], dialog') !== null
+      if (types || event.metaKey || event.ctrlKey || event.altKey) return
+      const jumping = event.timeStamp - since.current < jumpWithinMs
+      since.current = event.key === 'g' ? event.timeStamp : 0
+      if (jumping) {
+        const place = places.find(({ key }) => key === event.key)
+        if (place) navigate(place.path)
+        return
+      }
+      if (event.key === '?') onHelp()
+      if (event.key !== '/') return
+      event.preventDefault()
+      document.querySelector<HTMLInputElement>('main input[type="search"]')?.focus()
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  })
+}

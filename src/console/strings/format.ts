@@ -1,0 +1,76 @@
+// Amounts, counts and times as people read them. Intl does the writing; decimal strings stay exact on the way.
+
+import { language } from './text.ts'
+
+const locale = () => (language() === 'hi' ? 'hi-IN' : 'en-IN')
+
+type Decimal = Intl.StringNumericLiteral
+
+const dollarForms = new Map<number, Intl.NumberFormat>()
+
+/** US dollars to the precision they have, but at least cents; `most` digits are shown where given. */
+export function usd(amount: string, most = 20): string {
+  let form = dollarForms.get(most)
+  if (!form) {
+    const digits = { minimumFractionDigits: Math.min(2, most), maximumFractionDigits: most }
+    form = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', ...digits })
+    dollarForms.set(most, form)
+  }
+  return form.format(amount as Decimal)
+}
+
+/** Dollars short enough for a column: four digits behind the point, or the first two that say something. */
+export function usdShort(amount: string): string {
+  const value = Math.abs(Number(amount))
+  if (value === 0) return usd('0')
+  if (value >= 0.01) return usd(amount, 4)
+  return usd(amount, Math.min(20, 1 - Math.floor(Math.log10(value))))
+}
+
+let counts: Intl.NumberFormat | undefined
+export function count(value: number): string {
+  counts ??= new Intl.NumberFormat(locale())
+  return counts.format(value)
+}
+
+let compacts: Intl.NumberFormat | undefined
+export function compact(value: number): string {
+  compacts ??= new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+  return compacts.format(value)
+}
+
+let moments: Intl.DateTimeFormat | undefined
+/** Date and time, to the second. */
+export function moment(iso: string): string {
+  moments ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' })
+  return moments.format(new Date(iso))
+}
+
+let days: Intl.DateTimeFormat | undefined
+export function day(iso: string): string {
+  days ??= new Intl.DateTimeFormat(locale(), { dateStyle: 'medium' })
+  return days.format(new Date(iso))
+}
+
+const steps = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const
+
+let relatives: Intl.RelativeTimeFormat | undefined
+/** `5 minutes ago`, `in 3 days`. */
+export function ago(iso: string, now = Date.now()): string {
+  relatives ??= new Intl.RelativeTimeFormat(locale(), { numeric: 'auto', style: 'short' })
+  const seconds = (Date.parse(iso) - now) / 1000
+  for (const [unit, length] of steps) {
+    if (Math.abs(seconds) >= length) return relatives.format(Math.trunc(seconds / length), unit)
+  }
+  return relatives.format(Math.trunc(seconds / 10) * 10, 'second')
+}
+
+export function milliseconds(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`
+}

@@ -1,0 +1,1 @@
+export const hi: Readonly<Record<string, string>> = {}

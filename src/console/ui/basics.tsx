@@ -1,0 +1,231 @@
+// The small parts that every page is made of.
+
+import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react'
+import { faultIn } from '../api/call.ts'
+import { ago, moment, usd, usdShort } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+
+type Look = 'primary' | 'plain' | 'danger' | 'quiet'
+
+const looks: Readonly<Record<Look, string>> = {
+  primary: 'bg-accent text-accent-ink border-accent hover:opacity-90',
+  plain: 'bg-panel border-line-strong hover:bg-paper',
+  danger: 'bg-panel border-bad text-bad hover:bg-bad-soft',
+  quiet: 'border-transparent text-accent hover:bg-accent-soft',
+}
+
+export function Button({
+  look = 'plain',
+  busy = false,
+  small = false,
+  className = '',
+  children,
+  ...rest
+}: ButtonHTMLAttributes<HTMLButtonElement> & { look?: Look; busy?: boolean; small?: boolean }) {
+  return (
+    <button
+      type="button"
+      aria-busy={busy || undefined}
+      {...rest}
+      disabled={rest.disabled || busy}
+      className={`inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md border font-medium whitespace-nowrap disabled:opacity-50 ${
+        small ? 'h-7 px-2 text-[13px]' : 'h-9 px-3.5'
+      } ${looks[look]} ${className}`}
+    >
+      {children}
+    </button>
+  )
+}
+
+export function PageHead({
+  title,
+  children,
+  about,
+}: {
+  title: string
+  children?: ReactNode
+  about?: ReactNode
+}) {
+  return (
+    <header className="mb-5 flex flex-wrap items-start gap-x-4 gap-y-2">
+      <div className="min-w-0 flex-1">
+        <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
+        {about && <p className="mt-0.5 max-w-prose text-muted">{about}</p>}
+      </div>
+      {children && <div className="flex flex-wrap items-center gap-2">{children}</div>}
+    </header>
+  )
+}
+
+export function Section({ title, children, side }: { title: string; children: ReactNode; side?: ReactNode }) {
+  return (
+    <section className="mt-7">
+      <div className="mb-2 flex flex-wrap items-center gap-2">
+        <h2 className="flex-1 font-semibold">{title}</h2>
+        {side}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'plain'
+
+const tones: Readonly<Record<Tone, string>> = {
+  good: 'bg-good-soft text-good',
+  warn: 'bg-warn-soft text-warn',
+  bad: 'bg-bad-soft text-bad',
+  accent: 'bg-accent-soft text-accent',
+  plain: 'bg-paper text-muted border border-line',
+}
+
+export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
+  return (
+    <span
+      className={`inline-flex items-center rounded px-1.5 py-px text-[12px] leading-[18px] font-medium whitespace-nowrap ${tones[tone]}`}
+    >
+      {children}
+    </span>
+  )
+}
+
+export function Note({
+  tone = 'plain',
+  children,
+  role,
+}: {
+  tone?: Tone
+  children: ReactNode
+  role?: 'status' | 'alert'
+}) {
+  return (
+    <div role={role} className={`rounded-md px-3 py-2 ${tones[tone]} ${tone === 'plain' ? '' : 'text-ink'}`}>
+      {children}
+    </div>
+  )
+}
+
+/** What went wrong, with its code and the page that explains it. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const { code, message, status, metadata } = faultIn(error)
+  const id = metadata['request_id']
+  return (
+    <div role="alert" className="rounded-md bg-bad-soft px-3 py-2">
+      <p>{message}</p>
+      <p className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px]">
+        {status > 0 ? (
+          <a
+            className="font-mono text-bad underline"
+            href={`/docs/errors#${code}`}
+            target="_blank"
+            rel="noreferrer"
+          >
+            {code}
+          </a>
+        ) : (
+          <span className="font-mono text-bad">{code}</span>
+        )}
+        {typeof id === 'string' && <span className="font-mono break-all text-muted">{id}</span>}
+        {retry && (
+          <Button small look="quiet" onClick={retry}>
+            {t('Try again')}
+          </Button>
+        )}
+      </p>
+    </div>
+  )
+}
+
+export function Loading({ rows = 4 }: { rows?: number }) {
+  return (
+    <div role="status" aria-label={t('Loading')} className="grid gap-2">
+      {Array.from({ length: rows }, (_, row) => (
+        <div key={row} className="h-8 animate-pulse rounded bg-line/60" />
+      ))}
+    </div>
+  )
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="card px-6 py-10 text-center">
+      <p className="font-medium">{title}</p>
+      {children && (
+        <div className="mx-auto mt-2 flex max-w-md flex-col items-center gap-3 text-muted">{children}</div>
+      )}
+    </div>
+  )
+}
+
+/** An exact amount of dollars; the short form has the whole amount as its title. */
+export function Usd({ amount, short = false }: { amount: string; short?: boolean }) {
+  return (
+    <span className="tabular-nums" title={short ? usd(amount) : undefined}>
+      {short ? usdShort(amount) : usd(amount)}
+    </span>
+  )
+}
+
+export function Time({ at, none = '–' }: { at: string | null; none?: string }) {
+  if (at === null) return <span className="text-muted">{none}</span>
+  return (
+    <time dateTime={at} title={moment(at)} className="whitespace-nowrap">
+      {ago(at)}
+    </time>
+  )
+}
+
+/** Copies a text, and says so to those who see and to those who hear. */
+export function Copy({ text, label, look = 'plain' }: { text: string; label?: string; look?: Look }) {
+  const [copied, setCopied] = useState(false)
+  const copy = async () => {
+    await navigator.clipboard.writeText(text)
+    setCopied(true)
+    setTimeout(() => setCopied(false), 2_000)
+  }
+  return (
+    <Button small look={look} onClick={() => void copy()}>
+      <span aria-live="polite">{copied ? t('Copied') : (label ?? t('Copy'))}</span>
+    </Button>
+  )
+}
+
+/** A block of code with a button that copies it. */
+export function Code({ text, label }: { text: string; label: string }) {
+  return (
+    <div className="relative">
+      <pre
+        aria-label={label}
+        tabIndex={0}
+        role="group"
+        className="overflow-x-auto rounded-md border border-line bg-paper p-3 pr-20 font-mono text-[12.5px] leading-relaxed"
+      >
+        {text}
+      </pre>
+      <div className="absolute top-2 right-2">
+        <Copy text={text} />
+      </div>
+    </div>
+  )
+}
+
+/** A table that scrolls sideways by itself on a narrow screen. */
+export function Table({ label, head, children }: { label: string; head: ReactNode; children: ReactNode }) {
+  return (
+    <div className="card overflow-x-auto" role="group" aria-label={label} tabIndex={0}>
+      <table className="w-full border-collapse text-left [&_td]:px-3 [&_td]:py-2 [&_th]:px-3 [&_th]:py-2 [&_tbody_tr]:border-t [&_tbody_tr]:border-line">
+        <thead className="text-[12px] text-muted [&_th]:font-medium [&_th]:whitespace-nowrap">{head}</thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-[12px] text-muted">{name}</dt>
+      <dd className="break-words">{children}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,87 @@
+// Acts that want a fresh proof: they are tried, and when the gateway asks for the proof, this dialog gets it and the act
+// is tried again.
+
+import { type FormEvent, useState } from 'react'
+import { call, CallError } from '../api/call.ts'
+import { takeSession, useSession } from '../api/queries.ts'
+import type { SessionView } from '../api/wire.ts'
+import { passkeyProof } from '../session/passkey.ts'
+import { t } from '../strings/text.ts'
+import { Button, Failure } from './basics.tsx'
+import { Dialog } from './dialog.tsx'
+import { TextField } from './form.tsx'
+
+let ask: (() => Promise<boolean>) | undefined
+
+/** Does an act, with a fresh proof where one is asked for. Throws the refusal when none is given. */
+export async function elevated<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (!(error instanceof CallError) || error.fault.code !== 'elevation_required' || !ask) throw error
+    if (!(await ask())) throw error
+    return act()
+  }
+}
+
+/** Has its place once, in the shell. */
+export function ElevationDialog() {
+  const [pending, setPending] = useState<((proven: boolean) => void) | null>(null)
+  const { data: session } = useSession()
+  const [error, setError] = useState<unknown>(null)
+  ask = () =>
+    new Promise((resolve) => {
+      setError(null)
+      setPending(() => resolve)
+    })
+  if (!pending || !session?.account) return null
+  const done = (proven: boolean) => {
+    pending(proven)
+    setPending(null)
+  }
+  const prove = async (proof: () => Promise<object>) => {
+    try {
+      takeSession(await call<SessionView>('POST', 'elevate', await proof()))
+      done(true)
+    } catch (thrown) {
+      setError(thrown)
+    }
+  }
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const password = String(new FormData(event.currentTarget).get('password'))
+    void prove(() => Promise.resolve({ password }))
+  }
+  return (
+    <Dialog title={t('Confirm that it is you')} onClose={() => done(false)}>
+      <div className="grid gap-3">
+        <p className="text-muted">{t('This act wants a proof that is younger than ten minutes.')}</p>
+        {session.account.has_password && (
+          <form onSubmit={submit} className="grid gap-3">
+            <input type="hidden" autoComplete="username" value={session.account.email} readOnly />
+            <TextField
+              label={t('Password')}
+              name="password"
+              type="password"
+              autoComplete="current-password"
+              required
+              autoFocus
+            />
+            <Button type="submit" look="primary">
+              {t('Confirm')}
+            </Button>
+          </form>
+        )}
+        {session.account.passkeys > 0 && (
+          <Button onClick={() => void prove(async () => ({ passkey: await passkeyProof() }))}>
+            {t('Use a passkey')}
+          </Button>
+        )}
+        {!session.account.has_password && session.account.passkeys === 0 && (
+          <p>{t('Sign in again: the sign-in is the proof.')}</p>
+        )}
+        {error !== null && <Failure error={error} />}
+      </div>
+    </Dialog>
+  )
+}
