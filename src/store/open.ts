@@ -7,6 +7,7 @@ import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/account-store.ts'
 import { SqliteActs } from './sqlite/act-log.ts'
 import { SqliteBooks } from './sqlite/books.ts'
+import { SqliteConversations } from './sqlite/conversation-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/connection.ts'
 import { defaultGroupLimits, type GroupLimits } from './sqlite/group-commit.ts'
 import { SqliteIdempotency } from './sqlite/idempotency.ts'
@@ -147,6 +148,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       isDead,
     }),
     responses: new SqliteResponses(database, ledger, clock),
+    conversations: new SqliteConversations(database),
     requestLog,
     requests: new SqliteRequestReader(database),
     usage: new SqliteUsage(database),

@@ -327,6 +327,21 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('response_expiry').on(t.keptUntil), c.index('response_account').on(t.account, t.size)],
   )
 
+  /** What the chat lists: a title, and the response that a conversation stands at. */
+  const conversation = c.table(
+    'conversation',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      title: c.string('title').notNull(),
+      model: c.string('model'),
+      lastResponse: c.string('last_response'),
+      createdAt: c.time('created_at').notNull(),
+      updatedAt: c.time('updated_at').notNull(),
+    },
+    (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
+  )
+
   /** What each UTC day came to, written with the calls themselves: a chart from the log would stall every stream. */
   const usageDay = c.table(
     'usage_day',
@@ -353,12 +368,12 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  return { requestLog, signature, idempotency, payment, response, usageDay }
+  return { requestLog, signature, idempotency, payment, response, conversation, usageDay }
 }
 
 const tables = defineTables(columns)
 
-export const { account, act, apiKey, attempt, call, correction, idempotency, identity, journal } = tables
-export const { keySpend, lot, openCall, passkey, payment, priceVersion } = tables
+export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
+export const { identity, journal, keySpend, lot, openCall, passkey, payment, priceVersion } = tables
 export const { managementKey, requestLog, response, server, session, signature, ticket } = tables
 export const { usageDay, wallet, welcome } = tables

@@ -8,6 +8,7 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
 import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
+import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 
 export interface Store {
@@ -18,6 +19,7 @@ export interface Store {
   readonly books: LedgerBooks
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
+  readonly conversations: ConversationStore
   readonly requestLog: RequestLogWriter
   readonly requests: RequestReader
   readonly usage: UsageReader
