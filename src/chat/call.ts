@@ -16,7 +16,7 @@ export interface PaidCall {
   readonly bodyBytes: number
   /** Also the id of the call in the ledger and of its receipt. */
   readonly requestId: string
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
   /** Keeps the answer for a client that asks again; undefined where none can. */
   readonly keeper: AnswerKeeper | undefined

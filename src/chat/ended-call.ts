@@ -1,4 +1,4 @@
-// A call as its log line and its row in the request log tell it.
+// A call that has ended, as its log line and its row in the request log show it.
 
 import { completionTokens, promptTokens } from '../conversation/usage.ts'
 import type { Attempt } from '../credits/ledger.ts'
@@ -62,7 +62,7 @@ const longestDetail = 2_000
 
 /**
  * What an error says beside its code, as JSON: the figures of a refusal, the field at fault. What is wrong with a body
- * is told to its sender alone: the message may quote it. Attempts are in the receipt.
+ * goes to its sender alone: the message may quote it. Attempts are in the receipt.
  */
 export function detailOf({ code, message, details }: GatewayError): string {
   const { attempts: _, ...metadata } = details.metadata ?? {}

@@ -65,7 +65,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     turns: new Turns(),
     buffered,
     elapsedMs: 0,
-    gone: never,
+    disconnect: never,
     stopping: never,
     redact: (text) => text,
     onDisconnect: 'cancel',

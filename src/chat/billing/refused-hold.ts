@@ -1,4 +1,4 @@
-// What a client is told whose hold the ledger has refused.
+// The error for a hold that the ledger has refused.
 
 import { windowEnd } from '../../accounts/spend-window.ts'
 import type { HoldResult } from '../../credits/ledger.ts'

@@ -24,7 +24,7 @@ export interface Dispatched<Answer> {
   readonly attempts: readonly Attempt[]
 }
 
-/** Every candidate failed: what to tell the client, and what was tried. */
+/** Every candidate failed: the error for the client, and what was tried. */
 export class DispatchFailed extends Error {
   readonly error: GatewayError
   readonly attempts: readonly Attempt[]
@@ -47,15 +47,15 @@ export interface Search {
   /** Whose call it is: one account's faults do not close an offer to the others. */
   readonly account: string
   readonly budget: RetryBudget
-  /** Aborts when the client has left: nothing more is tried then. */
-  readonly gone: AbortSignal
-  /** Told of every attempt that failed, for the log. */
+  /** Aborts when the client disconnects: nothing more is tried then. */
+  readonly disconnect: AbortSignal
+  /** Called for every attempt that failed, for the log. */
   readonly failed: (candidate: Candidate, attempt: Attempt, error: unknown) => void
   /** Resolves after so many milliseconds, or as soon as the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** The longest a call waits for an offer that asked it to: a client that waits longer had better be told. */
+/** The longest a call waits for an offer that asked it to: a client that waits longer had better get the error. */
 const longestWaitMs = 2_000
 /** The wait before a second try where the provider names none; it doubles, and is spread by half. */
 const firstWaitMs = 100
@@ -93,7 +93,7 @@ class Tries<Answer> {
   readonly #refusedModels = new Set<string>()
   /** Offers that cannot honour a parameter which must not be dropped, and why. They were not asked. */
   readonly #leftOut = new Map<Offer, GatewayError>()
-  /** The request is at fault, or the client has left: nobody else need be asked. */
+  /** The request is at fault, or the client has disconnected: nobody else need be asked. */
   #over = false
 
   constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
@@ -113,12 +113,12 @@ class Tries<Answer> {
   }
 
   async again(): Promise<Dispatched<Answer> | undefined> {
-    const { account, budget, gone, health, pause } = this.#search
+    const { account, budget, disconnect, health, pause } = this.#search
     for (let round = 0; !this.#isOver; round++) {
       const next = this.#soonest(round)
       if (next === undefined || health.standing(next.candidate, account) === 'open' || !budget.take())
         return undefined
-      await pause(next.waitMs, gone)
+      await pause(next.waitMs, disconnect)
       const served = this.#isOver ? undefined : await this.#try(next.candidate)
       if (served) return served
     }
@@ -130,12 +130,12 @@ class Tries<Answer> {
     const [unable] = this.#leftOut.values()
     if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
       throw new DispatchFailed(unable, this.#attempts)
-    const error = worst(this.#failures, this.#search.gone.aborted)
+    const error = worst(this.#failures, this.#search.disconnect.aborted)
     throw new DispatchFailed(withAttempts(error, this.#attempts), this.#attempts)
   }
 
   get #isOver(): boolean {
-    return this.#over || this.#search.gone.aborted || this.#attempts.length >= this.#search.limit
+    return this.#over || this.#search.disconnect.aborted || this.#attempts.length >= this.#search.limit
   }
 
   #mayTry(candidate: Candidate): boolean {
@@ -159,7 +159,7 @@ class Tries<Answer> {
   }
 
   async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
-    const { account, health, gone } = this.#search
+    const { account, health, disconnect } = this.#search
     const startedAt = performance.now()
     try {
       const answer = await this.#attempt(candidate)
@@ -177,10 +177,15 @@ class Tries<Answer> {
       const ms = performance.now() - startedAt
       const failed = { ms, outcome: 'failed' } as const
       if (fault === undefined) {
-        const told = asGatewayError(error)
-        const note = this.#note(candidate, { ...failed, code: told.code, status: null, reason: told.message })
+        const known = asGatewayError(error)
+        const note = this.#note(candidate, {
+          ...failed,
+          code: known.code,
+          status: null,
+          reason: known.message,
+        })
         this.#search.failed(candidate, note, error)
-        throw new DispatchFailed(told, this.#attempts)
+        throw new DispatchFailed(known, this.#attempts)
       }
       const facts = { code: codeOf(fault), status: fault.status ?? null, reason: publicReason(fault) }
       this.#search.failed(candidate, this.#note(candidate, { ...failed, ...facts }), error)
@@ -189,8 +194,8 @@ class Tries<Answer> {
         breaks(fault) &&
         this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
       this.#failures.push({ candidate, fault })
-      // A client that leaves breaks its own connection: the provider is not to blame.
-      if (!gone.aborted && !counted) health.failed(candidate, fault, ms, account)
+      // A client that disconnects breaks its own connection: the provider is not to blame.
+      if (!disconnect.aborted && !counted) health.failed(candidate, fault, ms, account)
       if (!anotherModelMayHelp(fault)) this.#over = true
       if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
       return undefined
@@ -263,16 +268,17 @@ function faultOf(error: unknown): Fault | undefined {
 }
 
 /** What all the failures amount to: the first that is the caller's to mend, else the last; the shortest wait of all. */
-function worst(failures: readonly Failure[], gone: boolean): GatewayError {
+function worst(failures: readonly Failure[], clientGone: boolean): GatewayError {
   const last = failures.at(-1)
-  if (!last) return gone ? new GatewayError('upstream_error', { message: leftEarly }) : passedOver()
-  const told = failures.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
+  if (!last)
+    return clientGone ? new GatewayError('upstream_error', { message: disconnectedEarly }) : passedOver()
+  const decisive = failures.find(({ fault }) => !anotherOfferMayHelp(fault)) ?? last
   const waits = failures.flatMap(({ fault }) => fault.retryAfterMs ?? [])
-  const fault = waits.length > 0 ? { ...told.fault, retryAfterMs: Math.min(...waits) } : told.fault
-  return errorOf(fault, told.candidate.provider.id)
+  const fault = waits.length > 0 ? { ...decisive.fault, retryAfterMs: Math.min(...waits) } : decisive.fault
+  return errorOf(fault, decisive.candidate.provider.id)
 }
 
-const leftEarly = 'The client left before a provider was asked.'
+const disconnectedEarly = 'The client disconnected before a provider was asked.'
 
 /** Every offer has its breaker open: the answer comes at once, and says when a probe may have closed one. */
 function passedOver(): GatewayError {

@@ -31,7 +31,7 @@ const codes: Readonly<Record<FaultKind, ErrorCode>> = {
 }
 
 /** Provider text reaches the caller only for the caller's own mistakes; on 5xx and 429 it is masked. */
-const tellsMessage: ReadonlySet<FaultKind> = new Set([
+const showsMessage: ReadonlySet<FaultKind> = new Set([
   'invalid-request',
   'context-length',
   'content-filter',
@@ -56,20 +56,20 @@ export function withoutSecrets(fault: Fault, redact: (text: string) => string): 
 
 export function errorOf(fault: Fault, provider: string): GatewayError {
   const code = codeOf(fault)
-  const told = tellsMessage.has(fault.kind) && fault.message !== ''
+  const shown = showsMessage.has(fault.kind) && fault.message !== ''
   return new GatewayError(code, {
-    message: told ? fault.message : errorTable[code].means,
+    message: shown ? fault.message : errorTable[code].means,
     source: 'provider',
     provider,
     ...(fault.param === undefined ? {} : { param: fault.param }),
     ...(fault.retryAfterMs === undefined ? {} : { retryAfterMs: fault.retryAfterMs }),
-    ...(told && fault.providerCode !== undefined ? { metadata: { provider_code: fault.providerCode } } : {}),
+    ...(shown && fault.providerCode !== undefined ? { metadata: { provider_code: fault.providerCode } } : {}),
   })
 }
 
 /** Why an attempt failed, for the receipt: the provider's own words only where a client may read them. */
 export function publicReason(fault: Fault): string {
-  if (tellsMessage.has(fault.kind) && fault.message !== '') return fault.message.slice(0, longestReason)
+  if (showsMessage.has(fault.kind) && fault.message !== '') return fault.message.slice(0, longestReason)
   const status = fault.status === undefined ? '' : ` (HTTP ${fault.status})`
   const code = transportCode(fault)
   return `${reasons[fault.kind]}${status}${code === undefined ? '' : ` (${code})`}`
@@ -100,7 +100,7 @@ const reasons: Readonly<Record<FaultKind, string>> = {
 
 /** Whether another offer of the same model may do better. */
 export function anotherOfferMayHelp(fault: Fault): boolean {
-  return !tellsMessage.has(fault.kind)
+  return !showsMessage.has(fault.kind)
 }
 
 /** Whether another model may do better: it may have a longer context or another content policy. */
@@ -113,7 +113,7 @@ export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: stri
   return fault(kind, message)
 }
 
-/** What calls are told that a shutdown cuts off or turns away. */
+/** For calls that a shutdown cuts off or turns away. */
 export function shuttingDown(): GatewayError {
   return new GatewayError('overloaded', { message: 'The gateway is shutting down.', retryAfterMs: 1_000 })
 }

@@ -109,7 +109,7 @@ export interface LastError {
   readonly upstream: string
 }
 
-/** One provider as `GET /v1/providers` tells of it. */
+/** One provider as `GET /v1/providers` shows it. */
 export interface ProviderHealth {
   readonly state: 'healthy' | 'degraded' | 'unavailable'
   /** Of the last answers; null where there are none. */

@@ -33,7 +33,7 @@ export class RetryBudget {
     return true
   }
 
-  /** The slot of this second; what has left the window is forgotten. */
+  /** The slot of this second; what is older than the window is forgotten. */
   #slot(): number {
     const second = Math.floor(this.#clock() / 1000)
     const passed = Math.min(Math.max(0, second - this.#second), seconds)

@@ -29,7 +29,7 @@ export function searchFor(parts: RoutingParts, call: PaidCall, candidates: reado
     health,
     account: call.caller.account.id,
     budget,
-    gone: call.signal,
+    disconnect: call.signal,
     pause,
     failed: (candidate, attempt, error) => {
       n += 1

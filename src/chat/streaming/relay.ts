@@ -21,7 +21,7 @@ export interface OpenStream {
   readonly head: Uint8Array[]
   /** The provider's body has already ended within the head. */
   readonly ended: boolean
-  /** Told that the provider's body has been read to its end. */
+  /** Call when the provider's body has been read to its end. */
   readonly read: () => void
   /** Ends the provider's work on this answer. */
   readonly abort: () => void
@@ -47,8 +47,8 @@ export interface RelayOptions {
   readonly buffered: Buffered
   /** Milliseconds the call has taken already: they count towards its total. */
   readonly elapsedMs: number
-  /** Aborts when the client leaves: the stream's own `cancel` is not called for a body that nobody began to read. */
-  readonly gone: AbortSignal
+  /** Aborts when the client disconnects: the stream's own `cancel` is not called for a body that nobody began to read. */
+  readonly disconnect: AbortSignal
   /** Aborts when the gateway stops and waits no longer. */
   readonly stopping: AbortSignal
   /** Takes our secrets out of a provider's words. */
@@ -58,16 +58,16 @@ export interface RelayOptions {
    * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
    * only after it resolves.
    */
-  readonly settle: (outcome: Outcome, make: (settlement: FinalFigures) => void) => Promise<void>
+  readonly settle: (outcome: Outcome, make: (figures: FinalFigures) => void) => Promise<void>
   /** Keeps what the client gets; undefined where nobody can ask for it again. */
   readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
-  /** Told after every read; answers whether the stream must stop now. */
+  /** Called after every read; what it returns must stop the stream now. */
   readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
 
 /**
- * What waits for the client, in bytes. How much may wait is for the relay to say: told to the stream, the runtime makes
- * a buffer of that size for each client in advance.
+ * What waits for the client, in bytes. How much may wait is decided by the relay: given to the stream, it would make the
+ * runtime allocate a buffer of that size for each client in advance.
  */
 const queued: QueuingStrategy<Uint8Array> = { highWaterMark: 0, size: (bytes) => bytes?.byteLength ?? 0 }
 
@@ -78,7 +78,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
     {
       start: (controller) => void run.start(controller),
       pull: () => run.wake(),
-      cancel: () => run.clientGone(),
+      cancel: () => run.disconnected(),
     },
     queued,
   )
@@ -90,10 +90,10 @@ const afterFinishMs = 1_000
 class Relay {
   readonly #open: OpenStream
   readonly #options: RelayOptions
-  readonly #onGone = () => this.clientGone()
+  readonly #onDisconnect = () => this.disconnected()
   readonly #onStopping = () => this.#stop(shuttingDown())
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  #gone = false
+  #clientGone = false
   #stoppedBy: StoppedBy | undefined
   /** Why the gateway itself ended the stream. */
   #stopError: GatewayError | undefined
@@ -111,16 +111,16 @@ class Relay {
   /** Runs the answer to its end. Never rejects. */
   async start(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     this.#controller = controller
-    const { keepalive, limits, watchdog, elapsedMs, gone, stopping } = this.#options
+    const { keepalive, limits, watchdog, elapsedMs, disconnect, stopping } = this.#options
     const total = watchdog.arm(limits.totalMs - elapsedMs, () => this.#expire('the answer took too long'))
     const silence = watchdog.arm(limits.keepaliveMs, () => {
       // Whoever does not read what there is needs no sign of life.
       if (this.#hasRoom) this.#enqueue(keepalive)
       silence.extend(limits.keepaliveMs)
     })
-    gone.addEventListener('abort', this.#onGone, { once: true })
+    disconnect.addEventListener('abort', this.#onDisconnect, { once: true })
     stopping.addEventListener('abort', this.#onStopping, { once: true })
-    if (gone.aborted) this.clientGone()
+    if (disconnect.aborted) this.disconnected()
     if (stopping.aborted) this.#onStopping()
     await this.#pump(() => silence.extend(limits.keepaliveMs))
     total.clear()
@@ -129,16 +129,16 @@ class Relay {
     this.#buffered.close()
     stopping.removeEventListener('abort', this.#onStopping)
     await this.#conclude()
-    gone.removeEventListener('abort', this.#onGone)
+    disconnect.removeEventListener('abort', this.#onDisconnect)
   }
 
   wake(): void {
     this.#resume?.()
   }
 
-  clientGone(): void {
-    if (this.#gone) return
-    this.#gone = true
+  disconnected(): void {
+    if (this.#clientGone) return
+    this.#clientGone = true
     this.#resume?.()
     const { onDisconnect, watchdog, limits } = this.#options
     // The rest is read for its usage alone, and not for ever.
@@ -165,7 +165,7 @@ class Relay {
         gap.clear()
         for (const bytes of value ?? []) await this.#take(bytes)
         onBytes()
-        if (this.#gone && onDisconnect !== 'drain') break
+        if (this.#clientGone && onDisconnect !== 'drain') break
         if (done) {
           this.#open.read()
           this.#endOfBody()
@@ -177,7 +177,7 @@ class Relay {
     } catch {
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
       // What came before may have been the whole answer: one that gave its finish reason has finished.
-      if (!this.#gone || onDisconnect === 'drain') this.#endOfBody()
+      if (!this.#clientGone || onDisconnect === 'drain') this.#endOfBody()
     } finally {
       gap.clear()
       this.#open.abort()
@@ -207,7 +207,7 @@ class Relay {
   }
 
   get #hasRoom(): boolean {
-    if (this.#gone) return true
+    if (this.#clientGone) return true
     const waiting = this.#waiting
     return waiting < this.#options.limits.bufferBytes && this.#buffered.mayGrow(Math.max(0, waiting))
   }
@@ -233,7 +233,7 @@ class Relay {
   }
 
   #giveUpClient(): void {
-    this.clientGone()
+    this.disconnected()
     this.#onStream((controller) => controller.error(new Error('the client took no byte for too long')))
   }
 
@@ -252,9 +252,9 @@ class Relay {
     const outcome = this.#outcome()
     const { settle, keeper, requestId } = this.#options
     let last: readonly Uint8Array[] = []
-    const make = (settlement: FinalFigures) => {
-      last = this.#lastFrames(outcome, settlement)
-      if (keeper === undefined || this.#gone) return
+    const make = (figures: FinalFigures) => {
+      last = this.#lastFrames(outcome, figures)
+      if (keeper === undefined || this.#clientGone) return
       for (const bytes of last) keeper.add(bytes)
       keeper.keep()
     }
@@ -262,10 +262,10 @@ class Relay {
       await settle(outcome, make).catch((error: unknown) => (last = this.#fail(asGatewayError(error))))
       for (const bytes of last) this.#send(bytes)
     } catch (error) {
-      // Nothing can be told to the client any more; an end without its last frames is an error to it, as it should be.
+      // Nothing can be sent to the client any more; an end without its last frames is an error to it, as it should be.
       this.#onStream((controller) => controller.error(error))
     }
-    if (!this.#gone) this.#onStream((controller) => controller.close())
+    if (!this.#clientGone) this.#onStream((controller) => controller.close())
     pass('last-frame', requestId)
   }
 
@@ -294,7 +294,7 @@ class Relay {
     if (progress.finished) return { ...facts, ending: 'finished' }
     if (this.#stoppedBy !== undefined)
       return { ...facts, ending: 'stopped', stoppedBy: this.#stoppedBy, finishReason: 'length' }
-    if (this.#gone) return { ...facts, ending: 'client-gone' }
+    if (this.#clientGone) return { ...facts, ending: 'client-gone' }
     if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
     const fault = withoutSecrets(progress.fault ?? brokeOff, this.#options.redact)
     return { ...facts, ending: 'provider-cut', fault }
@@ -306,15 +306,15 @@ class Relay {
   }
 
   #send(bytes: Uint8Array): void {
-    if (!this.#gone) this.#onStream((controller) => controller.enqueue(bytes))
+    if (!this.#clientGone) this.#onStream((controller) => controller.enqueue(bytes))
   }
 
-  /** A stream that its reader has just cancelled throws at whatever is done to it: the client is gone, no more. */
+  /** A stream that its reader has just cancelled throws at whatever is done to it: the client has disconnected, no more. */
   #onStream(act: (controller: ReadableStreamDefaultController<Uint8Array>) => void): void {
     try {
       if (this.#controller) act(this.#controller)
     } catch {
-      this.clientGone()
+      this.disconnected()
     }
   }
 }

@@ -98,7 +98,7 @@ export function streamResponse(
     turns: parts.turns,
     buffered: parts.buffered,
     elapsedMs: performance.now() - call.arrivedAt,
-    gone: call.signal,
+    disconnect: call.signal,
     stopping: parts.stopping,
     redact: parts.redact,
     onDisconnect: disconnectPolicy(call, provider.onDisconnect),

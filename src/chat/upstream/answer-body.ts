@@ -28,7 +28,7 @@ export function parsedAnswer(response: Response, text: string, most = mostValues
 }
 
 /**
- * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is told whenever
+ * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is called whenever
  * some of it has come.
  */
 export async function boundedText(

@@ -22,7 +22,7 @@ import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface OpenedStream extends OpenStream {
   readonly kind: 'stream'
-  /** What the client is told will not be honoured, by the gateway and by this provider. */
+  /** For the client: what neither the gateway nor this provider honours. */
   readonly warnings: readonly Warning[]
 }
 

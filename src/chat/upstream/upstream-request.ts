@@ -73,8 +73,7 @@ export class UpstreamRequest {
 
   async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
-    // The simulator gives the same request the same id, unless it is told that it is another call: a receipt is
-    // found by it.
+    // The simulator gives the same request the same id unless a header names the call, and receipts are found by it.
     const named: Record<string, string> =
       provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
     const headers = { ...lowered.headers, ...named }
