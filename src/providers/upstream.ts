@@ -9,7 +9,7 @@ import { googleToken } from './google-token.ts'
 import type { ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator.ts'
 
-export interface UpstreamRequest {
+export interface SendRequest {
   readonly provider: ConfiguredProvider
   readonly key: string | undefined
   /** Appended to the provider's base URL. */
@@ -43,7 +43,7 @@ const lastAnswer = new Map<string, number>()
  * `overloaded` when this process has no file descriptor left for a connection, and with the signal's reason when that
  * aborts. Redirects are not followed: they would carry the key to another host.
  */
-export async function send(request: UpstreamRequest): Promise<Response> {
+export async function send(request: SendRequest): Promise<Response> {
   const url = request.provider.baseUrl + request.path
   const made = credential(request, url)
   // Most are there at once: to await those would cost every call a turn.
@@ -88,7 +88,7 @@ export async function send(request: UpstreamRequest): Promise<Response> {
 type Headers = Record<string, string>
 
 /** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
-function credential(request: UpstreamRequest, url: string): Headers | Promise<Headers> {
+function credential(request: SendRequest, url: string): Headers | Promise<Headers> {
   const { provider, key, body } = request
   const { auth } = provider
   if (key === undefined) return {}
@@ -136,7 +136,7 @@ function messageOf(error: unknown): string {
  * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
  * time, the request is given up.
  */
-function watchConnect(request: UpstreamRequest): { stop: () => void; timedOut: () => boolean } {
+function watchConnect(request: SendRequest): { stop: () => void; timedOut: () => boolean } {
   const { provider, connectMs, abort } = request
   let timedOut = false
   let timer: ReturnType<typeof setTimeout> | undefined

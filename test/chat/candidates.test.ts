@@ -1,13 +1,10 @@
-// Which offers may serve a call, in which order, and what must be held for it.
+// Which offers may serve a call, and in which order.
 
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { candidatesFor } from '../../src/chat/routing/candidates.ts'
-import { needOf, outputWithin } from '../../src/chat/billing/need.ts'
-import { ceilingOf } from '../../src/credits/price.ts'
 import { GatewayError, renderError, retryHeaders } from '../../src/errors.ts'
 import type { Routing } from '../../src/protocols/protocol.ts'
-import { anyRoute, candidateOf, envelope, modelOf, priceOf, providerOf } from './support.ts'
+import { anyRoute, modelOf, priceOf, providerOf } from './support.ts'
 
 const offers = [
   { provider: 'a', upstream: 'm', price: priceOf(3_000_000n, 9_000_000n) },
@@ -94,59 +91,5 @@ describe('offers', () => {
     expect(counts.size).toBe(4)
     for (const count of counts.values()) expect(count).toBeWithin(800, 1_200)
     expect(first('session')).toBe(first('session'))
-  })
-})
-
-describe('the need', () => {
-  const dear = { ...candidateOf('a'), offer: offers[0]! }
-  const cheap = { ...candidateOf('b'), offer: offers[1]! }
-
-  test('is that of the dearest offer that may serve', () => {
-    const need = needOf({ ...envelope, maxOutputTokens: 10 }, [cheap, dear], 100, 4_096)
-    expect(need.want).toBe(100n * 3_000_000n + 10n * 9_000_000n)
-    expect(need.least).toBe(100n * 3_000_000n + 9_000_000n)
-    expect(need.bounded).toBe(true)
-  })
-
-  test.each<[string, object, number, boolean]>([
-    // what, of the envelope, output tokens held for, bounded
-    ['a typical figure when nothing is said', {}, 1_000, false],
-    ['what was asked for', { maxOutputTokens: 7 }, 7, true],
-    ['the model can make no more', { maxOutputTokens: 1_000_000 }, 4_096, false],
-    ['each of n answers', { maxOutputTokens: 7, n: 3 }, 21, true],
-  ])('holds for %s', (_, more, tokens, bounded) => {
-    const need = needOf({ ...envelope, ...more }, [cheap], 0, 1_000)
-    expect([need.bound.outputTokens, need.bounded]).toEqual([tokens, bounded])
-  })
-
-  test('max_cost caps it; one that is too low or no amount is refused by name', () => {
-    const asked = (maxCost: string) => needOf({ ...envelope, maxCost }, [cheap], 100, 4_096)
-    expect(asked('0.001').want).toBe(1_000_000_000n)
-    for (const wrong of ['0.0000001', '0', '-1', 'much'])
-      expect(() => asked(wrong)).toThrow(
-        expect.objectContaining({ details: expect.objectContaining({ param: 'max_cost' }) }),
-      )
-  })
-
-  test('a max_cost that is too low is told the least in dollars', () => {
-    expect(() => needOf({ ...envelope, maxCost: '0.0000001' }, [cheap], 100, 4_096)).toThrow(
-      expect.objectContaining({
-        details: expect.objectContaining({ metadata: { least_usd: '0.000102' } }),
-      }),
-    )
-  })
-
-  test('what the held amount affords never costs more than it', () => {
-    fc.assert(
-      fc.property(fc.bigInt(300_000_000n, 10n ** 12n), fc.integer({ min: 1, max: 4 }), (held, n) => {
-        const need = needOf({ ...envelope, n }, [dear], 100, 4_096)
-        const output = outputWithin(held, need, dear.offer.price, n)
-        const cost = ceilingOf(
-          { promptTokens: 100, outputTokens: output * n, toolCalls: {} },
-          dear.offer.price,
-        )
-        return output === 1 || cost <= held
-      }),
-    )
   })
 })

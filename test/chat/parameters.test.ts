@@ -290,14 +290,21 @@ describe('what changes nothing anywhere', () => {
 })
 
 describe('a server of the operator', () => {
-  test.each(ignorableParameters.map((param) => [param] as const))(
-    'says that it ignores %s',
+  const shaping = ['n', 'logprobs', 'top_logprobs'] as const
+  const deafTo = (param: (typeof ignorableParameters)[number]) =>
+    routeTo('lab', 'm', false, { ignores: [param] })
+
+  test.each(shaping.map((param) => [param] as const))(
+    'that ignores %s is not asked, as the answer would have another shape',
+    async (param) => expect(await answerTo(param, deafTo(param))).toBe('refused'),
+  )
+
+  const others = ignorableParameters.filter((param) => !shaping.some((shape) => shape === param))
+  test.each(others.map((param) => [param] as const))(
+    'that ignores %s is asked without it, and the client is warned',
     async (param) => {
-      const deaf = routeTo('lab', 'm', false, { ignores: [param] })
-      const answer = await answerTo(param, deaf)
-      const shapes = ['n', 'logprobs', 'top_logprobs'].includes(param)
-      expect(answer).toBe(shapes ? 'refused' : 'warned')
-      if (shapes) return
+      const deaf = deafTo(param)
+      expect(await answerTo(param, deaf)).toBe('warned')
       const sent = (await lowered(bodyWith(param).given, deaf)).body
       expect(isObject(sent) && sent[param]).toBeUndefined()
     },

@@ -70,9 +70,15 @@ describe.each(answers)('%s', (_, events) => {
     expect(final.response).toEqual(response as JsonObject)
     expect(final.text).toBe(said?.text ?? '')
   })
+})
 
+const finished = answers.flatMap(([name, events]) => {
+  const said = firstChoice(events)
+  return said?.finish === undefined ? [] : [[name, events, said] as const]
+})
+
+describe.each(finished)('%s, which says why it ended,', (_, events, said) => {
   test('says the same as a whole', () => {
-    if (said?.finish === undefined) return
     const streamed = eventsIn(framesFor(events)).at(-1)!['response'] as JsonObject
     const whole = wholeFor(events)
     expect(contentOf(whole)).toEqual(contentOf(streamed))
@@ -82,7 +88,6 @@ describe.each(answers)('%s', (_, events) => {
   })
 
   test.each(['streamed', 'whole'] as const)('is understood when it comes back as it was %s', (how) => {
-    if (said?.finish === undefined) return
     const answer =
       how === 'whole' ? wholeFor(events) : (eventsIn(framesFor(events)).at(-1)!['response'] as JsonObject)
     const results = said.toolCalls.map(({ id }) => ({

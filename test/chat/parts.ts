@@ -1,0 +1,93 @@
+// The parts of a chat with a real store and real rooms, for tests that serve calls without a server of ours.
+
+import { InFlight } from '../../src/chat/in-flight.ts'
+import type { ChatLimits } from '../../src/chat/limits.ts'
+import type { IncomingCall } from '../../src/chat/call.ts'
+import type { ChatParts } from '../../src/chat/parts.ts'
+import { Health } from '../../src/chat/routing/health.ts'
+import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
+import { Buffered } from '../../src/chat/streaming/buffered.ts'
+import { Turns } from '../../src/chat/streaming/turns.ts'
+import { Watchdog } from '../../src/chat/streaming/watchdog.ts'
+import { ConnectionLimit } from '../../src/chat/upstream/connection-limit.ts'
+import { media } from '../../src/chat/upstream/inline-media.ts'
+import type { JsonObject } from '../../src/conversation/request.ts'
+import type { EndedCall } from '../../src/observe/request-log.ts'
+import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
+import { outbounds } from '../../src/protocols/registry.ts'
+import type { ConfiguredProvider } from '../../src/providers/provider.ts'
+import type { Store } from '../../src/store/store.ts'
+import { modelOf } from './support.ts'
+
+const limits: ChatLimits = {
+  connectMs: 1_000,
+  firstByteMs: 2_000,
+  firstByteReasoningMs: 2_000,
+  gapMs: 2_000,
+  totalMs: 10_000,
+  clientStallMs: 2_000,
+  drainMs: 1_000,
+  keepaliveMs: 10_000,
+  bufferBytes: 1_000_000,
+  checkpointMs: 1_000_000,
+  checkpointTokens: 1_000_000,
+  holdOutputTokens: 100,
+  leaseMs: 60_000,
+  answerBytes: 1_000_000,
+  eventBytes: 1_000_000,
+  attempts: 3,
+}
+
+/** Parts over these providers, each of which serves `<its id>/m`; `ended` collects the calls that have ended. */
+export function partsOf(
+  store: Pick<Store, 'ledger' | 'signatures'>,
+  providers: readonly ConfiguredProvider[],
+  more: Partial<ChatLimits> = {},
+): ChatParts & { readonly ended: EndedCall[] } {
+  const ended: EndedCall[] = []
+  const quiet = () => undefined
+  return {
+    ended,
+    catalog: { resolve: (id) => modelOf(id) },
+    providers: new Map(providers.map((provider) => [provider.id, provider])),
+    keepsContents: false,
+    outbounds,
+    ledger: store.ledger,
+    signatures: store.signatures,
+    onCallEnded: (call) => void ended.push(call),
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    watchdog: new Watchdog(),
+    turns: new Turns(),
+    buffered: new Buffered(1e9),
+    limits: { ...limits, ...more },
+    owner: 'me',
+    now: Date.now,
+    media: media({ allowHosts: [], limits: { fileBytes: 1, requestBytes: 1, timeoutMs: 1 } }),
+    redact: (text) => text,
+    inFlight: new InFlight(),
+    health: new Health(Date.now),
+    retryBudget: new RetryBudget(Date.now),
+    upstream: new ConnectionLimit(10),
+    stopping: new AbortController().signal,
+  }
+}
+
+/** A call of anna's app for a chat completion, whose client may disconnect by `signal`. */
+export function callOf(body: JsonObject, signal = new AbortController().signal): IncomingCall {
+  const request = inbound.parse({ messages: [{ role: 'user', content: 'Hello' }], ...body })
+  return {
+    inbound,
+    request,
+    bodyBytes: JSON.stringify(request.body).length,
+    caller: {
+      account: { id: 'anna', email: 'anna@example.com', createdAt: 0, suspended: false },
+      key: null,
+      channel: 'app',
+      mode: 'live',
+    } as unknown as IncomingCall['caller'],
+    requestId: 'call_1',
+    signal,
+    keeper: undefined,
+    arrivedAt: performance.now(),
+  }
+}
