@@ -122,6 +122,11 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
+  test('serve takes nothing from the command line', () => {
+    const wrong = imports.filter(({ from, to }) => roomOf(from) === 'serve' && roomOf(to) === 'cli')
+    expect(wrong).toEqual([])
+  })
+
   test('the console takes nothing but types from the gateway', () => {
     const wrong = imports.filter(
       ({ from, to, typeOnly }) =>

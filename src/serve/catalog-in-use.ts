@@ -11,34 +11,35 @@ import { parseUsdPerMillion } from '../credits/money.ts'
 import { configureProvider } from '../providers/configure.ts'
 import { ignoredParameters } from '../providers/ignored-parameters.ts'
 import { providerById, providers } from '../providers/registry.ts'
-import { CommandFailure } from '../cli/context.ts'
 
 /** Where `weir catalog import` puts the file that replaces the bundled catalog. */
 export function importedCatalogPath(dataDir: string): string {
   return join(dataDir, 'catalog.json')
 }
 
-/** The catalog file in use. Throws CommandFailure when an imported one has been damaged. */
+/** The catalog file in use. Throws when an imported one has been damaged. */
 export function catalogFileInUse(dataDir: string): CatalogFile {
   const path = importedCatalogPath(dataDir)
   const text = readTextFile(path)
   return text === undefined ? bundledCatalog() : parseCatalogFile(path, text)
 }
 
-/** A catalog file's content, checked. Throws CommandFailure with its first faults. */
+/** A catalog file's content, checked. Throws with its first faults. */
 export function parseCatalogFile(path: string, text: string): CatalogFile {
   let json: unknown
   try {
     json = JSON.parse(text)
   } catch (cause) {
-    throw new CommandFailure(`${path} is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`)
+    throw new Error(`${path} is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
   }
   const parsed = catalogFileSchema.safeParse(json)
   if (parsed.success) return parsed.data
   const faults = parsed.error.issues
     .slice(0, 10)
     .map(({ path: at, message }) => `  ${at.join('.')}: ${message}`)
-  throw new CommandFailure(`${path} is not a catalog:\n${faults.join('\n')}`)
+  throw new Error(`${path} is not a catalog:\n${faults.join('\n')}`)
 }
 
 /** Every provider that may serve: the registry's and the operator's own, without those taken out of service. */

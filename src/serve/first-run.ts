@@ -3,16 +3,16 @@
 import { formatUsd, usd } from '../credits/money.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import type { OwnerKey } from './banner.ts'
-import { issueKey } from '../cli/commands/issue-key.ts'
-import { openAccount, welcome } from '../cli/commands/open-account.ts'
-import type { CommandStore } from '../cli/with-store.ts'
+import { issueKey } from '../accounts/issue-key.ts'
+import { openAccount, welcome } from './open-account.ts'
+import type { Store } from '../store/store.ts'
 
 /**
  * Creates the owner account where there is no account at all, and gives its key; undefined on any later run.
  * The grant has an id of its own, so that a process that dies halfway does not grant twice.
  */
 export async function firstRun(
-  store: CommandStore,
+  store: Pick<Store, 'accounts' | 'ledger'>,
   creditUsd: string,
   now: number,
 ): Promise<OwnerKey | undefined> {

@@ -5,7 +5,7 @@ import type { Account, AccountStore } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { balanceView, renderBalance } from './balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
-import { openAccount } from './open-account.ts'
+import { openAccount } from '../../serve/open-account.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { accountOf, withNewStore, withStore } from '../with-store.ts'
 

@@ -2,7 +2,7 @@
 
 import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
 import { CommandFailure, type Context, type Invocation, isoTime, print, usageFault } from '../context.ts'
-import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from './issue-key.ts'
+import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../accounts/issue-key.ts'
 import { keyView, renderKeys, stateOf } from './key-view.ts'
 import { amountOfUsd, futureDate, lengthOfTime, oneOf } from '../values.ts'
 import { accountOf, type CommandStore, withStore } from '../with-store.ts'

@@ -3,7 +3,8 @@
 import type { Model } from '../../catalog/model.ts'
 import { formatUsd, formatUsdPerMillion } from '../../credits/money.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../context.ts'
-import { answering, Discovery, liveOf } from '../../serve/live.ts'
+import { Discovery } from '../../serve/discovery.ts'
+import { answering, liveOf } from '../../serve/live.ts'
 
 /**
  * Lists the models that are sold, with the price of the first offer of each: all of them, or with --available those that

@@ -1,7 +1,7 @@
 // A new API key for an account: minted, kept as a hash, handed over once.
 
-import type { AccountStore } from '../../accounts/account.ts'
-import { type ApiKey, mintKey } from '../../accounts/api-key.ts'
+import type { AccountStore } from './account.ts'
+import { type ApiKey, mintKey } from './api-key.ts'
 
 export type KeyRights = Pick<
   ApiKey,
