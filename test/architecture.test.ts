@@ -4,6 +4,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
+import { protocolIds } from '../src/protocols/protocol.ts'
 
 const root = resolve(import.meta.dir, '..')
 const source = join(root, 'src')
@@ -146,6 +147,57 @@ describe('the house', () => {
         to !== 'credits/pool.ts',
     )
     expect(wrong).toEqual([])
+  })
+
+  describe('a wire format is known to its protocol alone', () => {
+    /** Whoever belongs to one protocol: its name is the folder's. */
+    const members = new Set<string>([...protocolIds, 'openai-completions'])
+    const memberOf = (path: string) => {
+      const [room, folder = ''] = path.split('/')
+      return room === 'protocols' && members.has(folder) ? folder : undefined
+    }
+    const ofMembers = imports.filter(({ to }) => memberOf(to) !== undefined)
+
+    test('the routes know inbounds, the rows quirks, and nobody else any of it', () => {
+      const known: Readonly<Record<string, RegExp>> = {
+        http: /\/inbound\/|^protocols\/openai-completions\//,
+        cli: /\/inbound\//,
+        providers: /\/quirks\.ts$/,
+      }
+      const wrong = ofMembers
+        .filter(({ from }) => roomOf(from) !== 'protocols')
+        .filter(({ from, to }) => known[roomOf(from)]?.test(to) !== true)
+      expect(wrong).toEqual([])
+    })
+
+    test('what several share imports none of them', () => {
+      const wrong = ofMembers.filter(
+        ({ from }) =>
+          roomOf(from) === 'protocols' && memberOf(from) === undefined && from !== 'protocols/registry.ts',
+      )
+      expect(wrong).toEqual([])
+    })
+
+    test('protocols do not import each other, but for bodies that are read as those of chat completions', () => {
+      const reads: Readonly<Record<string, RegExp>> = {
+        'openai-completions': /^protocols\/openai-chat\/inbound\//,
+        gemini: /^protocols\/openai-chat\/inbound\/inbound\.ts$/,
+        // Its clients send fields of chat completions by mistake, which are told apart by their names.
+        'openai-responses': /^protocols\/openai-chat\/inbound\/schema\.ts$/,
+      }
+      const wrong = ofMembers
+        .filter(({ from, to }) => memberOf(from) !== undefined && memberOf(from) !== memberOf(to))
+        .filter(({ from, to }) => reads[memberOf(from)!]?.test(to) !== true)
+      expect(wrong).toEqual([])
+    })
+
+    test('no room of it has more than fifteen files', () => {
+      const sizes = Map.groupBy(
+        files.filter((file) => roomOf(file) === 'protocols'),
+        (file) => dirname(file),
+      )
+      expect([...sizes].filter(([, within]) => within.length > 15).map(([folder]) => folder)).toEqual([])
+    })
   })
 
   test.each([

@@ -75,3 +75,10 @@ export function stringEnd(text: string, start: number): number {
   }
   return -1
 }
+
+/** The object without the keys whose value is null or undefined: clients write null for "not set". */
+export function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
+  const kept: Partial<T> = {}
+  for (const name in fields) if (fields[name] != null) kept[name] = fields[name]
+  return kept as T
+}

@@ -4,7 +4,7 @@
 import type { ChatRequest, JsonObject, Labels, Sampling } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { asksNothing } from './lowering.ts'
-import type { OptionalField } from './openai-chat/outbound/quirks.ts'
+import type { OptionalField } from './openai/quirks.ts'
 import type { Warning } from './protocol.ts'
 
 /** A server that ignores `max_tokens` is not on the list: what a call may cost follows from it. */

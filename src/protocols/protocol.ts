@@ -5,11 +5,11 @@ import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
-import type { ClientFields } from './client-fields.ts'
-import type { Parts } from './addresses.ts'
+import type { ClientFields } from './request/client-fields.ts'
+import type { Parts } from './request/addresses.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
 import type { Frame } from './framing/sse.ts'
-import type { PromptParts } from './prompt-parts.ts'
+import type { PromptParts } from './request/prompt-parts.ts'
 
 /** What providers are spoken to in. */
 export const protocolIds = [

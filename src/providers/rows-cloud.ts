@@ -1,7 +1,7 @@
 // Hosts that speak protocols of their own: Cohere, and the clouds of Amazon and Google.
 
-import type { AnthropicQuirks } from '../protocols/anthropic-messages/outbound/schema.ts'
-import type { GeminiQuirks } from '../protocols/gemini/outbound/outbound.ts'
+import type { AnthropicQuirks } from '../protocols/anthropic-messages/outbound/quirks.ts'
+import type { GeminiQuirks } from '../protocols/gemini/outbound/quirks.ts'
 import { bearer, toBeConfigured } from './openai-compatible.ts'
 import type { Auth, Provider } from './provider.ts'
 

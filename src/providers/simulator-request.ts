@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { Json, JsonObject } from '../conversation/request.ts'
-import type { OptionalField } from '../protocols/openai-chat/outbound/quirks.ts'
+import type { OptionalField } from '../protocols/openai/quirks.ts'
 import { imageTokensOf, mediaTokens, messageTokens, textTokens } from './simulator-tokens.ts'
 
 /** A refusal in the shape and with the words of code that clients of this protocol know. */

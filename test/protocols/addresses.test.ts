@@ -3,7 +3,7 @@
 
 import { expect, test } from 'bun:test'
 import { z } from 'zod'
-import type { Parts, Place } from '../../src/protocols/addresses.ts'
+import type { Parts, Place } from '../../src/protocols/request/addresses.ts'
 import { addresses as messages } from '../../src/protocols/anthropic-messages/inbound/addresses.ts'
 import { messagesRequest } from '../../src/protocols/anthropic-messages/inbound/schema.ts'
 import { addresses as chat, embeddingAddresses } from '../../src/protocols/openai-chat/inbound/addresses.ts'

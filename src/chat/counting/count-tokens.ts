@@ -3,7 +3,7 @@
 import { mayUse, type Caller } from '../../accounts/caller.ts'
 import { refusalError, wrongEndpoint } from '../admission.ts'
 import type { ChatParts } from '../parts.ts'
-import type { PromptParts } from '../../protocols/prompt-parts.ts'
+import type { PromptParts } from '../../protocols/request/prompt-parts.ts'
 import { promptCount } from './prompt-size.ts'
 
 /**

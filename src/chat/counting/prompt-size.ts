@@ -1,6 +1,6 @@
 // How many tokens a prompt can have at the most, before any provider has counted it.
 
-import type { PromptContent, PromptParts } from '../../protocols/prompt-parts.ts'
+import type { PromptContent, PromptParts } from '../../protocols/request/prompt-parts.ts'
 import { tokensIn } from './exact-count.ts'
 
 /** Upper figures for media, whose bytes say little about their tokens. */

@@ -1,7 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
 import type { ChatRequest } from '../../conversation/request.ts'
-import { errorFor, warningsFor } from '../../protocols/client-fields.ts'
+import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
 import type { IncomingCall } from '../call.ts'

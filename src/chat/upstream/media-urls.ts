@@ -3,7 +3,7 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { checkUrl } from '../../egress/destination.ts'
-import { type Parts, visitAddresses } from '../../protocols/addresses.ts'
+import { type Parts, visitAddresses } from '../../protocols/request/addresses.ts'
 import type { RequestAddress, Warning } from '../../protocols/protocol.ts'
 
 export interface CheckedAddresses {

@@ -3,7 +3,7 @@
 import { ignoredByClaude } from '../claude/models.ts'
 import { familyOf } from './models.ts'
 import type { Outbound, Target } from '../protocol.ts'
-import { faultOf } from './fault.ts'
+import { faultOf } from '../aws-fault.ts'
 import { lower } from './lower.ts'
 import { type ParseContext, parserOf, parseWhole } from './stream.ts'
 import { type BedrockQuirks, defaultQuirks } from './schema.ts'

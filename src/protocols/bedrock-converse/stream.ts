@@ -1,14 +1,14 @@
 // Bedrock's answers as events: a state machine over stream events, and whole answers fed through it.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
-import { answerTool, reasoningFormat } from '../anthropic-messages/outbound/schema.ts'
+import { answerTool, reasoningFormat } from '../claude/names.ts'
 import { exceptionPrefix } from '../framing/aws-event-stream.ts'
-import { addText, type BlockState, finishReasonOf, withOpen } from '../content-blocks.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../claude/content-blocks.ts'
 import { fault } from '../faults.ts'
 import { isObject, parseJson } from '../json.ts'
 import type { StreamParser } from '../protocol.ts'
 import { stateParser } from '../state-parser.ts'
-import { faultOfException } from './fault.ts'
+import { faultOfException } from '../aws-fault.ts'
 import {
   answerSchema,
   blockSchema,

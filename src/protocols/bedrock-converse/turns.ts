@@ -10,9 +10,8 @@ import type {
 } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { traitsOf } from '../claude/models.ts'
-import { reasoningFormat } from '../anthropic-messages/outbound/schema.ts'
+import { reasoningFormat, continuation } from '../claude/names.ts'
 import { ToolIds } from '../claude/tool-ids.ts'
-import { goOn } from '../anthropic-messages/outbound/turns.ts'
 import { argumentsObject, refusePart, type Warn, warnOfForeignReasoning, warnOfName } from '../lowering.ts'
 import type { WireNames } from '../wire-names.ts'
 import { blocksOf, cachePoint } from './content.ts'
@@ -92,8 +91,11 @@ function finished(system: JsonObject[], turns: Turn[], model: string, warn: Warn
     turns.unshift({ role: 'user', content: [{ text: opening }] })
   }
   if (turns.at(-1)!.role === 'assistant' && isClaude(model) && !traitsOf(model, false, {}).prefill) {
-    warn('messages', `This model does not go on with its own message: the user says "${goOn}" after it.`)
-    turns.push({ role: 'user', content: [{ text: goOn }] })
+    warn(
+      'messages',
+      `This model does not go on with its own message: the user says "${continuation}" after it.`,
+    )
+    turns.push({ role: 'user', content: [{ text: continuation }] })
   }
   return { system, turns: turns.map(withoutTrailingSpace) }
 }

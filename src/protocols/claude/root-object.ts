@@ -1,7 +1,8 @@
 // The schema of a tool's arguments as Claude and older Geminis take it: an object at the root, no alternatives beside it.
 
-import type { Json, JsonObject } from '../../conversation/request.ts'
+import type { FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
+import type { Warn } from '../lowering.ts'
 import { targetOf } from './closed-schema.ts'
 
 export interface RootObject {
@@ -74,4 +75,11 @@ function requiredBy({ required }: JsonObject): string[] {
 function sharedBy(lists: readonly (readonly string[])[]): readonly string[] {
   const [first = [], ...others] = lists
   return first.filter((name) => others.every((list) => list.includes(name)))
+}
+
+/** The schema of a tool's arguments; alternatives that Claude cannot be shown at its root are named. */
+export function argumentsSchema({ name, parameters }: FunctionTool, warn: Warn): JsonObject {
+  const { schema, merged } = rootObjectOf(parameters)
+  if (merged) warn('tools', `The alternatives in the schema of ${name} are shown to the model as one object.`)
+  return schema
 }

@@ -7,11 +7,10 @@ import { GatewayError } from '../../errors.ts'
 import { toBase64 } from './inputs.ts'
 import type { EmbeddingInput, EmbeddingRequest } from './embeddings.ts'
 import type { AnswerContext, Bill, Envelope } from '../protocol.ts'
-import { readRouting } from '../openai-chat/inbound/inbound.ts'
-import { invalidParam, invalidRequest } from '../openai/invalid-param.ts'
-import { promptParts, type PromptParts } from '../prompt-parts.ts'
+import { gatewayShape, readRouting } from '../request/gateway-fields.ts'
+import { invalidParam, invalidRequest } from '../request/invalid-param.ts'
+import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
 import { wireWarnings } from '../openai/message-fields.ts'
-import { chatCompletionRequest } from '../openai-chat/inbound/schema.ts'
 import { isObject } from '../json.ts'
 
 /** The most inputs of one request; OpenAI's own limit. */
@@ -19,7 +18,7 @@ const maxInputs = 2048
 const token = z.int().min(0)
 const text = z.string().min(1)
 
-const { provider, max_cost, strict, on_disconnect } = chatCompletionRequest.shape
+const { provider, max_cost, strict, on_disconnect } = gatewayShape
 
 const ours = {
   model: z.string().min(1).max(256),

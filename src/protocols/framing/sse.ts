@@ -103,3 +103,6 @@ export function bytesOf(frames: readonly Frame[]): readonly Uint8Array[] {
 
 /** A comment, which says nothing to anybody: written to a stream that has been silent for a while. */
 export const keepaliveComment = utf8.encode(': keepalive\n\n')
+
+/** The last event of OpenAI's streams. */
+export const doneFrame: Frame = { event: undefined, data: '[DONE]' }

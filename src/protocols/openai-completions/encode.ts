@@ -4,11 +4,10 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import { doneFrame } from '../openai-chat/inbound/encode.ts'
+import { doneFrame, type Frame } from '../framing/sse.ts'
 import { finishReasonOf } from '../openai/finish.ts'
 import { wireUsage } from '../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocol.ts'
-import type { Frame } from '../framing/sse.ts'
 
 /** What a whole answer and every chunk begin with. */
 export function completionHead({ id, created, model }: AnswerContext): JsonObject {

@@ -3,10 +3,7 @@
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { count, counter, disjoint, serviceTierOf, type Usage } from '../../conversation/usage.ts'
 import { isObject, nonEmpty } from '../json.ts'
-import type { OpenAIChatQuirks } from '../openai-chat/outbound/quirks.ts'
-
-/** The quirks that decide how counters are read. */
-export type UsageQuirks = Pick<OpenAIChatQuirks, 'reasoningTokens' | 'totalCorrects' | 'reportedCost'>
+import type { UsageQuirks } from './quirks.ts'
 
 /**
  * The usage that one body or chunk carries: `usage`, Groq's `x_groq.usage`, or Moonshot's on a choice.

@@ -12,7 +12,7 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
-import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
+import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { outbound as bedrock } from '../../../src/protocols/bedrock-converse/outbound.ts'
 import { assistant, call, chat, result, system, user } from '../../support/conversation.ts'
 import { target as bedrockTarget } from '../bedrock-converse/support.ts'

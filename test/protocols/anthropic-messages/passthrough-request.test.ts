@@ -7,7 +7,7 @@ import {
   forwardedRequest,
   mayForward,
 } from '../../../src/protocols/anthropic-messages/passthrough/request.ts'
-import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
+import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 describe('of a body', () => {

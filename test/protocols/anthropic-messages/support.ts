@@ -3,7 +3,7 @@
 import {
   type AnthropicQuirks,
   defaultQuirks,
-} from '../../../src/protocols/anthropic-messages/outbound/schema.ts'
+} from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
 export const target = targetsLike<AnthropicQuirks>({

@@ -10,7 +10,7 @@ import type {
 } from '../../../src/conversation/request.ts'
 import { GatewayError } from '../../../src/errors.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
-import type { GeminiQuirks } from '../../../src/protocols/gemini/outbound/traits.ts'
+import type { GeminiQuirks } from '../../../src/protocols/gemini/outbound/quirks.ts'
 import { collect } from '../../../src/conversation/event.ts'
 import { textPart } from '../../support/conversation.ts'
 import { parseFrames } from '../../support/recordings.ts'

@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { collect } from '../../../src/conversation/event.ts'
-import type { FaultKind } from '../../../src/conversation/event.ts'
+import { collect, type FaultKind } from '../../../src/conversation/event.ts'
 import { outbound } from '../../../src/protocols/gemini/outbound/outbound.ts'
 import { assertWellFormed, parseFrames } from '../../support/recordings.ts'
 import { targetOf } from './support.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../../src/conversation/request.ts'
-import { toSubset } from '../../../src/protocols/gemini/outbound/schema-subset.ts'
+import { toSubset } from '../../../src/protocols/gemini/schema-subset.ts'
 
 describe('translated', () => {
   test.each<[string, JsonObject, JsonObject, string[]]>([

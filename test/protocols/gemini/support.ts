@@ -2,7 +2,7 @@
 
 import { type ChatEvent, type Choice, collect } from '../../../src/conversation/event.ts'
 import type { AssistantMessage, ChatRequest, JsonObject } from '../../../src/conversation/request.ts'
-import { defaultQuirks, type GeminiQuirks } from '../../../src/protocols/gemini/outbound/traits.ts'
+import { defaultQuirks, type GeminiQuirks } from '../../../src/protocols/gemini/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { chat, targetsLike, textPart, user } from '../../support/conversation.ts'
 

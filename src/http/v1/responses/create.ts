@@ -4,7 +4,7 @@ import type { Caller } from '../../../accounts/caller.ts'
 import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { invalidParam } from '../../../protocols/openai/invalid-param.ts'
+import { invalidParam } from '../../../protocols/request/invalid-param.ts'
 import { addresses } from '../../../protocols/openai-responses/inbound/addresses.ts'
 import {
   listedItems,

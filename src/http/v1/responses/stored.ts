@@ -4,7 +4,7 @@ import type { Caller } from '../../../accounts/caller.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { withoutEncrypted } from '../../../protocols/openai-responses/inbound/encode.ts'
-import { invalidParam } from '../../../protocols/openai/invalid-param.ts'
+import { invalidParam } from '../../../protocols/request/invalid-param.ts'
 import { itemsOf, noSuchResponse, outputOf, storedOf } from './create.ts'
 import type { Service } from '../../service.ts'
 

@@ -1,6 +1,6 @@
 // Where an address may stand in the body of a message.
 
-import { parts, type Place } from '../../addresses.ts'
+import { parts, type Place } from '../../request/addresses.ts'
 import { gatewayFields } from './schema.ts'
 
 /** Blocks hold blocks: results of tools, documents made of parts. */

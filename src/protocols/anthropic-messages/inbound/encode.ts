@@ -1,6 +1,6 @@
 // Writes one streamed answer as the events of the Messages API: one block open at a time, numbered from 0.
 
-import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
+import { type ChatEvent, type FinishReason, joinReasoning } from '../../../conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
@@ -8,8 +8,7 @@ import { isJson } from '../../json.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
-import { blockOfDetail, signatureOf, thinkingText } from './carried-reasoning.ts'
-import { joinReasoning } from '../../../conversation/event.ts'
+import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
 
 type OpenBlock =
   | { readonly kind: 'text'; text: string }

@@ -4,7 +4,7 @@ import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../../
 import { isObject } from '../../json.ts'
 import { warnInto, type Warn } from '../../lowering.ts'
 import type { Warning } from '../../protocol.ts'
-import { fateOf, toolRefused } from '../../served-tools.ts'
+import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { effortIn } from './read.ts'
 
 /** Fields that are told in other words, or that change nothing of the answer. */

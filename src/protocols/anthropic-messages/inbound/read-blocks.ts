@@ -11,9 +11,9 @@ import type {
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { isObject } from '../../json.ts'
-import { detailOfThinking } from './carried-reasoning.ts'
+import { detailOfThinking } from '../../claude/carried-reasoning.ts'
 import { checkedContent, type ClientBlock, type ClientContent } from './schema.ts'
-import { compactionId, reasoningFormat } from '../outbound/schema.ts'
+import { compactionId, reasoningFormat } from '../../claude/names.ts'
 
 /** A `cache_control` object as a mark; five minutes unless it says otherwise. */
 export function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {

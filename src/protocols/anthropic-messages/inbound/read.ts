@@ -11,7 +11,7 @@ import type {
   Sampling,
   ToolChoice,
 } from '../../../conversation/request.ts'
-import type { ClientFields, Placed } from '../../client-fields.ts'
+import type { ClientFields, Placed } from '../../request/client-fields.ts'
 import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
 import { type ClientContent, gatewayFields, type MessagesRequest } from './schema.ts'
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../../errors.ts'
-import { safeParsed } from '../../safe-parse.ts'
+import { safeParsed } from '../../request/safe-parse.ts'
 import { threadField } from './answer-fields.ts'
 
 const cacheMark = z.looseObject({ type: z.string(), ttl: z.enum(['5m', '1h']).nullish() }).nullish()

@@ -2,7 +2,7 @@
 
 import type { ChatEvent } from '../../../conversation/event.ts'
 import { exceptionPrefix } from '../../framing/aws-event-stream.ts'
-import { faultOfException } from '../../bedrock-converse/fault.ts'
+import { faultOfException } from '../../aws-fault.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'

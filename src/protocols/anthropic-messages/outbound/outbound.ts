@@ -7,7 +7,7 @@ import { chunkParser } from './bedrock-chunks.ts'
 import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
 import { parseWhole, streamParser } from './stream.ts'
-import { type AnthropicQuirks, defaultQuirks } from './schema.ts'
+import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
 
 export const outbound: Outbound<AnthropicQuirks> = {
   id: 'anthropic-messages',

@@ -1,61 +1,7 @@
-// What Anthropic's Messages protocol looks like on the wire, and what a provider that speaks it may vary.
+// What Anthropic's Messages protocol looks like on the wire.
 
 import { z } from 'zod'
 import type { CacheMark, JsonObject } from '../../../conversation/request.ts'
-import type { ModelTraits } from '../../claude/models.ts'
-
-/** How a host of Claude deviates from Anthropic's own API. */
-export interface AnthropicQuirks {
-  /** Appended to the base URL; `{model}` stands for the model's name, which then is not in the body. */
-  readonly path: string
-  /** The same for streamed answers, where the host has another address for them. */
-  readonly streamPath: string
-  /** The version of the protocol: `2023-06-01`, `vertex-2023-10-16`, `bedrock-2023-05-31`. */
-  readonly version: string
-  /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
-  readonly versionIn: 'header' | 'body'
-  /** Whether a streamed answer is told by `stream: true`, or by its path alone. */
-  readonly streamIn: 'body' | 'path'
-  /** How streamed answers come; in Amazon's framing each event is wrapped once more. */
-  readonly framing: 'sse' | 'aws-event-stream'
-  /** Beta features to ask for with every request. */
-  readonly betas: readonly string[]
-  /** Whether it is asked for the beta features that clients ask for; the clouds refuse names they do not know. */
-  readonly takesBetas: boolean
-  /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
-  readonly defaultMaxTokens: number
-  /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
-  readonly readsUrls: boolean
-  /** What this host's models do otherwise than their names say. */
-  readonly traits: Partial<ModelTraits>
-}
-
-export const defaultQuirks: AnthropicQuirks = {
-  path: '/messages',
-  streamPath: '/messages',
-  version: '2023-06-01',
-  versionIn: 'header',
-  streamIn: 'body',
-  framing: 'sse',
-  betas: [],
-  takesBetas: true,
-  // What every model of this protocol can write, the oldest included.
-  defaultMaxTokens: 4096,
-  readsUrls: true,
-  traits: {},
-}
-
-/** The format name of reasoning details that only this protocol can take back. */
-export const reasoningFormat = 'anthropic-claude-v1'
-
-/** The id that marks a `reasoning.summary` detail as a compaction block, to be rebuilt as one. */
-export const compactionId = 'compaction'
-
-/**
- * The tool that carries an answer of a given JSON schema on models without native structured output. The parser
- * knows only the answer, not the request: a call of a tool with this name is the answer's text.
- */
-export const answerTool = 'weir_structured_answer'
 
 /** A cache mark as the wire writes it; five minutes is the protocol's default and needs no word. */
 export function cacheControl(mark: CacheMark | undefined): JsonObject {

@@ -2,7 +2,7 @@
 
 import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
-import { addText, type BlockState, finishReasonOf, withOpen } from '../../content-blocks.ts'
+import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
 import { fault } from '../../faults.ts'
 import { isJson, isObject, parseJson } from '../../json.ts'
 import type { StreamParser } from '../../protocol.ts'
@@ -10,16 +10,8 @@ import type { Frame } from '../../framing/sse.ts'
 import { stateParser } from '../../state-parser.ts'
 import { webAnnotations } from './citations.ts'
 import { faultOfEvent } from './fault.ts'
-import {
-  answerTool,
-  compactionId,
-  eventSchemas,
-  messageSchema,
-  reasoningFormat,
-  type StopDetails,
-  type WireBlock,
-  type WireUsage,
-} from './schema.ts'
+import { eventSchemas, messageSchema, type StopDetails, type WireBlock, type WireUsage } from './schema.ts'
+import { answerTool, compactionId, reasoningFormat } from '../../claude/names.ts'
 import { eventsOfCompletion } from './text-completion.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 

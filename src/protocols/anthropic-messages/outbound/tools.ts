@@ -1,13 +1,14 @@
 // Tools, the choice among them, and the shape of the answer, which on older models is a tool as well.
 
+import { argumentsSchema, rootObjectOf } from '../../claude/root-object.ts'
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { isObject, nonEmpty } from '../../json.ts'
 import type { Warn } from '../../lowering.ts'
 import { closedSchema, warnOfTold } from '../../claude/closed-schema.ts'
 import type { ModelTraits } from '../../claude/models.ts'
-import { rootObjectOf } from '../../claude/root-object.ts'
-import { answerTool, cacheControl } from './schema.ts'
+import { cacheControl } from './schema.ts'
+import { answerTool } from '../../claude/names.ts'
 import type { Turn } from './turns.ts'
 
 export interface Tooling {
@@ -70,13 +71,6 @@ function toolOf(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject
     ...(strict === undefined ? {} : { strict: true }),
     ...cacheControl(tool.cache),
   }
-}
-
-/** The schema of a tool's arguments; alternatives that Claude cannot be shown at its root are named. */
-export function argumentsSchema({ name, parameters }: FunctionTool, warn: Warn): JsonObject {
-  const { schema, merged } = rootObjectOf(parameters)
-  if (merged) warn('tools', `The alternatives in the schema of ${name} are shown to the model as one object.`)
-  return schema
 }
 
 /** The arguments' schema of a strict tool, where the model knows such tools and can be held to this one. */

@@ -1,5 +1,6 @@
 // A conversation as the API wants it: one system prompt, user and assistant in turn, every call answered.
 
+import { continuation, compactionId, reasoningFormat } from '../../claude/names.ts'
 import type {
   AssistantMessage,
   Json,
@@ -13,7 +14,7 @@ import { isObject, parseJson } from '../../json.ts'
 import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
 import type { ModelTraits } from '../../claude/models.ts'
-import { cacheControl, compactionId, reasoningFormat } from './schema.ts'
+import { cacheControl } from './schema.ts'
 import { ToolIds } from '../../claude/tool-ids.ts'
 
 export interface Turn {
@@ -94,10 +95,13 @@ function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: W
   }
   const last = turns.at(-1)!
   if (last.role === 'assistant' && !prefill) {
-    warn('messages', `This model does not go on with its own message: the user says "${goOn}" after it.`)
+    warn(
+      'messages',
+      `This model does not go on with its own message: the user says "${continuation}" after it.`,
+    )
     return {
       system: systemOf(system),
-      turns: [...turns, { role: 'user', content: [{ type: 'text', text: goOn }] }],
+      turns: [...turns, { role: 'user', content: [{ type: 'text', text: continuation }] }],
     }
   }
   const end = last.content.at(-1)!
@@ -107,9 +111,6 @@ function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: W
   }
   return { system: systemOf(system), turns }
 }
-
-/** What the user is made to say after an assistant's message that the model may not go on with. */
-export const goOn = 'Continue.'
 
 /** One string, as plain as the client's, unless a cache mark must stay at its block. */
 function systemOf(blocks: readonly JsonObject[]): Json | undefined {

@@ -2,7 +2,7 @@
 // translated.
 
 import type { Passthrough } from '../../protocol.ts'
-import type { AnthropicQuirks } from '../outbound/schema.ts'
+import type { AnthropicQuirks } from '../outbound/quirks.ts'
 import { forwardedMessage } from './frames.ts'
 import { forwardedRequest, mayForward } from './request.ts'
 import { MessagesStream } from './stream.ts'

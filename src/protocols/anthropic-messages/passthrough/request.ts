@@ -3,11 +3,11 @@
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject, nonEmpty } from '../../json.ts'
 import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
-import { isCarried } from '../inbound/carried-reasoning.ts'
+import { isCarried } from '../../claude/carried-reasoning.ts'
 import { gatewayFields } from '../inbound/schema.ts'
 import { betaHeader } from '../outbound/betas.ts'
 import { kindOfField } from '../outbound/own-fields.ts'
-import type { AnthropicQuirks } from '../outbound/schema.ts'
+import type { AnthropicQuirks } from '../outbound/quirks.ts'
 import { lostItsThinking, type Turn } from '../outbound/turns.ts'
 
 /**

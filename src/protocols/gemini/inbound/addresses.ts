@@ -1,7 +1,7 @@
 // Where an address may stand in the body of a Gemini request.
 
-import { parts } from '../../addresses.ts'
-import { ofGateway } from '../../openai-chat/inbound/addresses.ts'
+import { parts } from '../../request/addresses.ts'
+import { gatewayPlaces } from '../../request/gateway-fields.ts'
 
 const part = parts({
   text: 'words',
@@ -18,7 +18,7 @@ const part = parts({
 const content = parts({ role: 'words', parts: part })
 
 export const addresses = parts({
-  ...ofGateway,
+  ...gatewayPlaces,
   model: 'words',
   contents: content,
   systemInstruction: content,

@@ -7,7 +7,8 @@ import { errorTable, type RenderedError } from '../../../errors.ts'
 import { isObject, parseJson } from '../../json.ts'
 import type { Bill } from '../../protocol.ts'
 import { carriedBy } from '../signatures.ts'
-import { thinkingText, thoughtSignatureOf } from './thoughts.ts'
+import { thoughtSignatureOf } from './thoughts.ts'
+import { thinkingText } from '../../claude/carried-reasoning.ts'
 
 /** Why an answer ended. Google says STOP after function calls as well. */
 export const finishReasons: Readonly<Record<FinishReason, string>> = {

@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { unsupportedParam } from '../../openai/invalid-param.ts'
+import { unsupportedParam } from '../../request/invalid-param.ts'
 import { mintCallId } from '../call-id.ts'
 import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'

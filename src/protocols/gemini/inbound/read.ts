@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { unsupportedParam } from '../../openai/invalid-param.ts'
+import { unsupportedParam } from '../../request/invalid-param.ts'
 import type { Warning } from '../../protocol.ts'
 import { messagesOf, systemMessage } from './contents.ts'
 import { gatewayFields, type GenerateContentRequest } from './schema.ts'

@@ -1,7 +1,7 @@
 // What clients of Gemini's API may send (ai.google.dev, "Generating content"), in the camel case that `camelCased` gives.
 
 import { z } from 'zod'
-import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
+import { gatewayShape } from '../../request/gateway-fields.ts'
 
 const text = z.string()
 const json = z.looseObject({})
@@ -65,14 +65,8 @@ const generationConfig = z.looseObject({
 })
 
 /** The gateway's own fields, as chat completions have them. */
-const ours = chatCompletionRequest.pick({
-  models: true,
-  provider: true,
-  max_cost: true,
-  session_id: true,
-  strict: true,
-  on_disconnect: true,
-}).shape
+const { models, provider, max_cost, session_id, strict, on_disconnect } = gatewayShape
+const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
 
 export const generateContentRequest = z.looseObject({
   contents: z.array(content).min(1),

@@ -1,12 +1,7 @@
 // Reasoning of any provider in Gemini's thought signatures, which clients send back unread.
 
 import type { ReasoningDetail } from '../../../conversation/request.ts'
-import {
-  carriedSignature,
-  detailOfThinking,
-  isCarried,
-  thinkingText,
-} from '../../anthropic-messages/inbound/carried-reasoning.ts'
+import { carriedSignature, detailOfThinking, isCarried } from '../../claude/carried-reasoning.ts'
 import { signatureFormat } from '../signatures.ts'
 
 /** Google's own signature, or another provider's detail in one of ours; as base64, since clients decode the field. */
@@ -29,5 +24,3 @@ export function detailOfThought(text: string, signature: string | undefined, ind
     ...(signature === undefined ? {} : { signature }),
   }
 }
-
-export { thinkingText }

@@ -3,7 +3,7 @@
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
 import { parseJson } from '../../json.ts'
-import type { Told } from '../../lenient.ts'
+import type { Told } from '../lenient.ts'
 import { readError } from './schema.ts'
 
 type GoogleError = Told<typeof readError>

@@ -3,8 +3,8 @@
 import type { ChatRequest, Json, JsonObject, Reasoning, Sampling } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 import type { Warning } from '../../protocol.ts'
-import { toSubset } from './schema-subset.ts'
-import type { ThinkingLevel, Traits } from './traits.ts'
+import { toSubset } from '../schema-subset.ts'
+import type { ThinkingLevel, Traits } from './quirks.ts'
 
 /** The most stop sequences Gemini takes. */
 const maxStopSequences = 5

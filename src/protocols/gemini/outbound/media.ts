@@ -2,7 +2,7 @@
 
 import type { ContentPart, JsonObject, MediaSource } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import type { GeminiQuirks } from './traits.ts'
+import type { GeminiQuirks } from './quirks.ts'
 
 type Media = Extract<ContentPart, { kind: 'image' | 'audio' | 'file' | 'video' }>
 

@@ -19,7 +19,7 @@ import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf } from './grounding.ts'
 import { type Candidate, type Chunk, readChunk, type UsageMetadata } from './schema.ts'
-import type { Traits } from './traits.ts'
+import type { Traits } from './quirks.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
 interface GeminiState {

@@ -17,7 +17,7 @@ import type { WireNames } from '../../wire-names.ts'
 import { isMinted } from '../call-id.ts'
 import { mediaPart } from './media.ts'
 import { type Carried, carriedBy, signatureFormat, signatureOfCall, skippedSignature } from '../signatures.ts'
-import type { GeminiQuirks, Traits } from './traits.ts'
+import type { GeminiQuirks, Traits } from './quirks.ts'
 
 export interface TurnContext {
   readonly traits: Traits

@@ -1,10 +1,7 @@
 // Where an address may stand in the body of a chat completion, or of embeddings.
 
-import { parts } from '../../addresses.ts'
-import { gatewayFields } from './schema.ts'
-
-/** Fields that steer the gateway stay here. */
-export const ofGateway = Object.fromEntries(gatewayFields.map((field) => [field, 'words' as const]))
+import { parts } from '../../request/addresses.ts'
+import { gatewayPlaces } from '../../request/gateway-fields.ts'
 
 const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
 
@@ -72,14 +69,14 @@ const words = Object.fromEntries(
 
 export const addresses = parts({
   ...words,
-  ...ofGateway,
+  ...gatewayPlaces,
   messages: message,
   tools: parts({ type: 'words', function: 'words', cache_control: 'words' }),
 })
 
 export const embeddingAddresses = parts({
   ...words,
-  ...ofGateway,
+  ...gatewayPlaces,
   input: 'words',
   encoding_format: 'words',
 })

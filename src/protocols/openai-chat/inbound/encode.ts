@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
-import type { Frame } from '../../framing/sse.ts'
+import { doneFrame, type Frame } from '../../framing/sse.ts'
 import {
   callsState,
   readableReasoning,
@@ -18,8 +18,6 @@ import {
 } from '../../openai/message-fields.ts'
 import { finishReasonOf } from '../../openai/finish.ts'
 import { wireUsage } from '../../openai/usage.ts'
-
-export const doneFrame: Frame = { event: undefined, data: '[DONE]' }
 
 /** The frames that close a stream whose choices have all finished: the usage, if it was asked for, and `[DONE]`. */
 export function closingFrames(

@@ -5,13 +5,14 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject } from '../../json.ts'
-import { type PromptParts, promptParts } from '../../prompt-parts.ts'
-import { safeParsed } from '../../safe-parse.ts'
-import { fateOf, toolRefused } from '../../served-tools.ts'
+import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
+import { readRouting, withModel } from '../../request/gateway-fields.ts'
+import { safeParsed } from '../../request/safe-parse.ts'
+import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
-import type { Envelope, Inbound, InboundRequest, Routing } from '../../protocol.ts'
+import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
-import { invalidParam, invalidRequest, unsupportedParam } from '../../openai/invalid-param.ts'
+import { invalidParam, invalidRequest, unsupportedParam } from '../../request/invalid-param.ts'
 import { maxOutputTokens, readRequest } from './read.ts'
 import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
 import { wholeAnswer } from './whole.ts'
@@ -68,14 +69,6 @@ function checkField(name: string, value: Json | undefined): void {
   const field = fields.get(name)
   const error = field && safeParsed(field, value).error
   if (error) throw invalidRequest(error, [name])
-}
-
-/** Who names only a list of models asks for its first, and falls back on the rest. */
-export function withModel(body: JsonObject): JsonObject {
-  const { models } = body
-  if (body['model'] != null || !Array.isArray(models) || models.length === 0) return body
-  const [model, ...rest] = models
-  return { ...body, model: model!, models: rest }
 }
 
 /** JSON may spell out `__proto__`; whoever later assigns the fields one by one must not change a prototype by it. */
@@ -153,26 +146,4 @@ function readEnvelope(request: ChatCompletionRequest): Envelope {
     strict: request.strict === true || request.provider?.require_parameters === true,
     onDisconnect: request.on_disconnect ?? undefined,
   }
-}
-
-/** `provider{…}` of a request. */
-export function readRouting(routing: ChatCompletionRequest['provider']): Routing {
-  const { input, output } = routing?.max_price ?? {}
-  return {
-    order: routing?.order ?? [],
-    only: routing?.only ?? [],
-    ignore: routing?.ignore ?? [],
-    allowFallbacks: routing?.allow_fallbacks ?? true,
-    maxPrice: {
-      input: input == null ? undefined : decimalString(input, 'provider.max_price.input'),
-      output: output == null ? undefined : decimalString(output, 'provider.max_price.output'),
-    },
-  }
-}
-
-/** A price cap may come as a number; one so small that JavaScript would write an exponent must be a string. */
-function decimalString(amount: string | number, param: string): string {
-  const text = String(amount)
-  if (!/^\d+(\.\d+)?$/.test(text)) throw invalidParam(param, 'write it as a decimal string.')
-  return text
 }

@@ -1,7 +1,7 @@
 // Content of a message as clients of chat completions write it, in the words of the conversation.
 
-import type { CacheMark, ContentPart, MediaSource } from '../../../conversation/request.ts'
-import { GatewayError } from '../../../errors.ts'
+import type { CacheMark, ContentPart } from '../../../conversation/request.ts'
+import { fileSource, mediaSource } from '../../openai/media.ts'
 import type { WireCacheControl, WirePart } from './schema.ts'
 
 /** The content of a message, string or parts. `param` names it in errors: `messages[0].content`. */
@@ -56,63 +56,5 @@ function readPart(part: WirePart, param: string): ContentPart {
       return { kind: 'video', source: mediaSource(part.video_url.url, `${param}.video_url.url`) }
     default:
       return part satisfies never
-  }
-}
-
-export function fileSource(
-  file: Pick<Extract<WirePart, { type: 'file' }>['file'], 'file_data' | 'file_id' | 'file_url' | 'filename'>,
-  param: string,
-): MediaSource {
-  if (file.file_data != null) {
-    if (file.file_data.startsWith('data:')) return mediaSource(file.file_data, `${param}.file_data`)
-    return { kind: 'base64', mediaType: mediaTypeOf(file.filename ?? ''), data: file.file_data }
-  }
-  if (file.file_id != null) return { kind: 'provider-file', id: file.file_id }
-  // The schema lets no file through that has none of the three.
-  return mediaSource(file.file_url ?? '', `${param}.file_url`)
-}
-
-/** File types that providers take, for bare base64 whose only hint is the file's name. */
-const mediaTypes: Readonly<Record<string, string>> = {
-  pdf: 'application/pdf',
-  txt: 'text/plain',
-  md: 'text/markdown',
-  csv: 'text/csv',
-  html: 'text/html',
-  json: 'application/json',
-  xml: 'application/xml',
-  png: 'image/png',
-  jpg: 'image/jpeg',
-  jpeg: 'image/jpeg',
-  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-}
-
-function mediaTypeOf(filename: string): string {
-  const extension = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
-  return Object.hasOwn(mediaTypes, extension) ? mediaTypes[extension]! : 'application/pdf'
-}
-
-/** A URL as it is, or the bytes of a `data:` URL. Megabytes may follow the comma: only the head is looked at. */
-export function mediaSource(url: string, param: string): MediaSource {
-  if (!/^data:/i.test(url)) return { kind: 'url', url }
-  const comma = url.indexOf(',')
-  if (comma === -1 || comma > 1024 || comma === url.length - 1) {
-    throw new GatewayError('invalid_request', { message: `'${param}' is not a valid data: URL.`, param })
-  }
-  const [mediaType, ...attributes] = url.slice('data:'.length, comma).split(';')
-  const type = mediaType === undefined || mediaType === '' ? 'text/plain' : mediaType.toLowerCase()
-  const data = url.slice(comma + 1)
-  if (attributes.some((attribute) => attribute.trim().toLowerCase() === 'base64')) {
-    return { kind: 'base64', mediaType: type, data }
-  }
-  try {
-    return { kind: 'base64', mediaType: type, data: Buffer.from(decodeURIComponent(data)).toString('base64') }
-  } catch (cause) {
-    throw new GatewayError('invalid_request', {
-      message: `'${param}' is not a valid data: URL.`,
-      param,
-      cause,
-    })
   }
 }

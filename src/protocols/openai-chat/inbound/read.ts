@@ -16,14 +16,11 @@ import type {
   ToolCall,
   ToolChoice,
 } from '../../../conversation/request.ts'
-import { wordlessFields } from '../outbound/quirks.ts'
+import { present } from '../../json.ts'
+import { wordlessFields } from '../../openai/quirks.ts'
 import { readContent, readMark } from './read-content.ts'
-import {
-  chatCompletionRequest,
-  type ChatCompletionRequest,
-  gatewayFields,
-  type WireMessage,
-} from './schema.ts'
+import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
+import { gatewayFields } from '../../request/gateway-fields.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
 
@@ -169,13 +166,6 @@ function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
 }
 
 // ---- settings ---------------------------------------------------------------------------------------------
-
-/** The object without the keys whose value is null or undefined: clients write null for "not set". */
-export function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
-  const kept: Partial<T> = {}
-  for (const name in fields) if (fields[name] != null) kept[name] = fields[name]
-  return kept as T
-}
 
 function readSampling(body: ChatCompletionRequest): Sampling {
   return present<Sampling>({

@@ -2,6 +2,8 @@
 // from them by z.toJSONSchema, so they hold no transforms. Unknown fields are tolerated everywhere.
 
 import { z } from 'zod'
+import { reasoningEffort } from '../../openai/effort.ts'
+import { gatewayShape } from '../../request/gateway-fields.ts'
 
 const text = z.string()
 const flag = z.boolean()
@@ -10,11 +12,6 @@ const name = z.string().min(1).max(256)
 const wholeNumber = z.number().refine(Number.isInteger, 'must be a whole number').meta({ type: 'integer' })
 const countFrom = (least: number) => z.int().min(least)
 const json = z.looseObject({})
-
-/** US dollars as a decimal string: money never travels as a float. */
-const usdAmount = z
-  .string()
-  .regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be an amount of US dollars as a decimal string, such as "0.05"')
 
 const cacheControl = z
   .looseObject({ type: z.literal('ephemeral'), ttl: z.enum(['5m', '1h']).nullish() })
@@ -144,36 +141,6 @@ const responseFormat = z.discriminatedUnion('type', [
     }),
   }),
 ])
-
-export const reasoningEffort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
-
-const providerIds = z.array(text.min(1)).max(64).nullish()
-const pricePerMillion = z.union([usdAmount, z.number().min(0).max(1_000_000)]).nullish()
-
-/** The gateway's own fields beside OpenAI's: they steer the gateway and are never sent to a provider. */
-export const gatewayShape = {
-  /** Further models to try, in order. */
-  models: z.array(text.min(1)).max(16).nullish(),
-  provider: z
-    .looseObject({
-      order: providerIds,
-      only: providerIds,
-      ignore: providerIds,
-      allow_fallbacks: flag.nullish(),
-      require_parameters: flag.nullish(),
-      max_price: z.looseObject({ input: pricePerMillion, output: pricePerMillion }).nullish(),
-    })
-    .nullish(),
-  max_cost: usdAmount.nullish(),
-  max_tool_calls: countFrom(0).max(1000).nullish(),
-  session_id: text.min(1).max(256).nullish(),
-  strict: flag.nullish(),
-  on_disconnect: z.enum(['cancel', 'finish']).nullish(),
-  /** `{include: true}` is how clients of OpenRouter ask for the usage of a stream. */
-  usage: z.looseObject({ include: flag.nullish() }).nullish(),
-}
-
-export const gatewayFields: readonly string[] = Object.keys(gatewayShape)
 
 export const chatCompletionRequest = z.looseObject({
   model: text.min(1).max(512),

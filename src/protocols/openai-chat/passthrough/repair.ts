@@ -18,7 +18,8 @@ import { errorIn } from '../../openai/fault.ts'
 import { failureOf, finishReasonOf, isReason } from '../../openai/finish.ts'
 import { fieldsOf, indexOf, mend, mintedId } from './repair-message.ts'
 import { citationsOf, type Source, sourcesIn } from '../outbound/sources.ts'
-import { usageIn, type UsageQuirks } from '../../openai/upstream-usage.ts'
+import { usageIn } from '../../openai/upstream-usage.ts'
+import type { UsageQuirks } from '../../openai/quirks.ts'
 
 interface OpenChoice {
   readonly calls: CallRepair

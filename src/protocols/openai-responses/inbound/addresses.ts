@@ -1,7 +1,7 @@
 // Where an address may stand in the body of a response.
 
-import { parts } from '../../addresses.ts'
-import { ofGateway } from '../../openai-chat/inbound/addresses.ts'
+import { parts } from '../../request/addresses.ts'
+import { gatewayPlaces } from '../../request/gateway-fields.ts'
 
 const link = parts({ url: 'address', detail: 'words' }, { text: 'address' })
 
@@ -22,7 +22,7 @@ const part = parts(
  */
 export const addresses = parts(
   {
-    ...ofGateway,
+    ...gatewayPlaces,
     input: parts({ content: part, output: part }, { others: 'never-sent' }),
   },
   { others: 'never-sent' },

@@ -2,8 +2,8 @@
 // in several items here, and is one message there.
 
 import type { ContentPart, Message, ToolCall } from '../../../conversation/request.ts'
-import { fileSource, mediaSource } from '../../openai-chat/inbound/read-content.ts'
-import type { Placed } from '../../client-fields.ts'
+import { fileSource, mediaSource } from '../../openai/media.ts'
+import type { Placed } from '../../request/client-fields.ts'
 import { detailsOf, TurnReasoning } from './reasoning.ts'
 import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.ts'
 

@@ -13,15 +13,14 @@ import type {
   ToolChoice,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import type { ClientFields, Placed } from '../../client-fields.ts'
-import { isObject } from '../../json.ts'
-import { readRouting, withModel } from '../../openai-chat/inbound/inbound.ts'
-import { invalidParam, invalidRequest, unsupportedParam } from '../../openai/invalid-param.ts'
-import { present } from '../../openai-chat/inbound/read.ts'
+import type { ClientFields, Placed } from '../../request/client-fields.ts'
+import { isObject, present } from '../../json.ts'
+import { readRouting, withModel } from '../../request/gateway-fields.ts'
+import { invalidParam, invalidRequest, unsupportedParam } from '../../request/invalid-param.ts'
 import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import type { Envelope, Warning } from '../../protocol.ts'
-import { safeParsed } from '../../safe-parse.ts'
-import { fateOf, toolRefused } from '../../served-tools.ts'
+import { safeParsed } from '../../request/safe-parse.ts'
+import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { readItems } from './items.ts'
 import {
   type FunctionToolItem,

@@ -2,7 +2,8 @@
 // no transforms. Unknown fields, items and tools are tolerated: what cannot be served is named in the answer.
 
 import { z } from 'zod'
-import { gatewayShape, reasoningEffort } from '../../openai-chat/inbound/schema.ts'
+import { reasoningEffort } from '../../openai/effort.ts'
+import { gatewayShape } from '../../request/gateway-fields.ts'
 
 const text = z.string()
 const flag = z.boolean()

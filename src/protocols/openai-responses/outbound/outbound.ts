@@ -1,22 +1,11 @@
 // How to talk to a provider that speaks the Responses protocol, statelessly: reasoning travels with the client.
 
 import { embeddings } from '../../openai/embeddings.ts'
-import type { ChatRequest } from '../../../conversation/request.ts'
-import type { LoweredRequest, Outbound, Target } from '../../protocol.ts'
+import type { Outbound } from '../../protocol.ts'
 import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
 import { faultOf } from './fault.ts'
-import { lowerInput } from './input.ts'
-import {
-  lowerBound,
-  lowerInclude,
-  lowerReasoning,
-  lowerRest,
-  lowerSampling,
-  lowerText,
-  lowerTools,
-  refuseUnsupported,
-} from './parameters.ts'
 import { streamParser, wholeEvents } from './stream.ts'
+import { lower } from './lower.ts'
 
 export const outbound: Outbound<ResponsesQuirks> = {
   id: 'openai-responses',
@@ -30,40 +19,4 @@ export const outbound: Outbound<ResponsesQuirks> = {
   fault: (status, headers, body) => faultOf(status, headers, body),
   ignores: ({ quirks, reasoning }) => ignoredFields(quirks, reasoning),
   embeddings,
-}
-
-function lower(request: ChatRequest, asked: Target<ResponsesQuirks>): LoweredRequest {
-  const { quirks } = asked
-  const target = { ...asked, reasoning: asked.reasoning || quirks.alwaysReasons }
-  refuseUnsupported(request, target)
-  const conversation = lowerInput(request.messages, { quirks, provider: target.provider })
-  const sampling = lowerSampling(request, target)
-  const bound = lowerBound(request, target)
-  const reasoning = lowerReasoning(request, target)
-  const rest = lowerRest(request.rest, target)
-  return {
-    path: '/responses',
-    headers: {},
-    body: {
-      ...rest.fields,
-      ...sampling.fields,
-      ...reasoning.fields,
-      ...lowerText(request, target),
-      ...lowerTools(request, quirks),
-      ...lowerInclude(request, target),
-      ...quirks.bodyExtras,
-      ...bound.fields,
-      model: target.model,
-      input: conversation.input,
-      store: false,
-      stream: request.stream,
-    },
-    warnings: [
-      ...conversation.warnings,
-      ...sampling.warnings,
-      ...bound.warnings,
-      ...reasoning.warnings,
-      ...rest.warnings,
-    ],
-  }
 }

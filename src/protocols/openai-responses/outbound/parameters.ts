@@ -1,4 +1,4 @@
-// Everything of a request beside its messages. What means the same in chat completions is lowered there and renamed.
+// Everything of a request beside its messages. What OpenAI's protocols share is lowered there.
 
 import type {
   ChatRequest,
@@ -8,16 +8,16 @@ import type {
   ResponseFormat,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
-import { defaultQuirks as chatDefaults, type OpenAIChatQuirks } from '../../openai-chat/outbound/quirks.ts'
 import {
-  lowerReasoning as lowerChatReasoning,
-  lowerRest as lowerChatRest,
-  lowerSampling as lowerChatSampling,
-  type Lowered,
+  type LoweredFields,
+  lowerRest as lowerSharedRest,
+  lowerSampling as lowerSharedSampling,
+  type ParameterTarget,
   parametersOf,
-  refuseUnsupported as refuseForChat,
+  refuseUnsupported as refuseShared,
   shownTools,
-} from '../../openai-chat/outbound/parameters.ts'
+} from '../../openai/parameters.ts'
+import { lowerReasoning as lowerSharedReasoning } from '../../openai/reasoning.ts'
 import type { Target } from '../../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
 
@@ -25,7 +25,7 @@ type ResponsesTarget = Target<ResponsesQuirks>
 
 /** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
 export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget): void {
-  refuseForChat(request, chatTarget(target))
+  refuseShared(request, parameterTarget(target))
   const { modalities } = request.rest
   if (Array.isArray(modalities) && modalities.some((modality) => modality !== 'text')) {
     throw new GatewayError('unsupported_parameter', {
@@ -36,28 +36,27 @@ export function refuseUnsupported(request: ChatRequest, target: ResponsesTarget)
   }
 }
 
-/** The same target in the words of the sibling protocol. */
-function chatTarget(target: ResponsesTarget): Target<OpenAIChatQuirks> {
-  const { developerRole, refusedWhileReasoning, efforts, allowedTools, logprobs } = target.quirks
+/** The target with the quirks that say how parameters are named. */
+function parameterTarget(target: ResponsesTarget): ParameterTarget {
+  const { refusedWhileReasoning, efforts, drops, passes, logprobs } = target.quirks
   return {
     ...target,
     quirks: {
-      ...chatDefaults,
-      developerRole,
       refusedWhileReasoning,
       efforts,
-      allowedTools,
+      passes,
       effortFields: ['reasoning_effort'],
-      drops: [...unknownFields, ...target.quirks.drops],
+      seedField: 'seed',
+      drops: [...unknownFields, ...drops],
       refuses: logprobs ? ['n'] : ['n', 'logprobs'],
     },
   }
 }
 
 /** Sampling and labels. */
-export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lowered {
+export function lowerSampling(request: ChatRequest, target: ResponsesTarget): LoweredFields {
   const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
-  const lowered = lowerChatSampling({ ...request, sampling }, chatTarget(target))
+  const lowered = lowerSharedSampling({ ...request, sampling }, parameterTarget(target))
   const { verbosity: _verbosity, ...fields } = lowered.fields
   return {
     fields: {
@@ -69,7 +68,7 @@ export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lo
 }
 
 /** The bound of the output, in tokens. */
-export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): Lowered {
+export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): LoweredFields {
   if (tokens === undefined) return { fields: {}, warnings: [] }
   const { leastOutputTokens: least } = target.quirks
   if (tokens >= least) return { fields: { max_output_tokens: tokens }, warnings: [] }
@@ -110,10 +109,10 @@ function wantsLogprobs({ sampling }: ChatRequest): boolean {
  * How hard to think, and whether to show it. A summary is asked for only when the request says that it wants to see
  * the reasoning: OpenAI refuses the whole request of an organisation that has not proven its identity.
  */
-export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): Lowered {
+export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): LoweredFields {
   const { reasoning } = request
   if (reasoning === undefined) return { fields: {}, warnings: [] }
-  const { fields, warnings } = lowerChatReasoning(request, chatTarget(target))
+  const { fields, warnings } = lowerSharedReasoning(request, parameterTarget(target))
   const shown =
     target.quirks.summaries &&
     !doesNotReason(target) &&
@@ -204,11 +203,9 @@ function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): 
 /** Fields of chat completions that this protocol refuses as unknown. */
 const chatOnly = ['audio', 'modalities', 'prediction'] as const
 
-/** The client's own fields that may go on, and those that may not: see `lowerRest` of chat completions. */
-export function lowerRest(rest: JsonObject, target: ResponsesTarget): Lowered {
-  const quirks = chatTarget(target).quirks
-  return lowerChatRest(rest, {
-    ...target,
-    quirks: { ...quirks, drops: [...quirks.drops, ...chatOnly], passes: target.quirks.passes },
-  })
+/** The client's own fields that may go on, and those that may not: see `lowerRest` of openai/parameters.ts. */
+export function lowerRest(rest: JsonObject, target: ResponsesTarget): LoweredFields {
+  const shared = parameterTarget(target)
+  const drops = [...shared.quirks.drops, ...chatOnly]
+  return lowerSharedRest(rest, { ...shared, quirks: { ...shared.quirks, drops } })
 }

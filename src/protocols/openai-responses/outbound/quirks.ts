@@ -1,25 +1,14 @@
 // What providers that speak the Responses protocol do differently, as data: a provider row sets what deviates.
 
 import type { ReasoningFormat } from '../../../conversation/request.ts'
-import type { OpenAIChatQuirks, OptionalField } from '../../openai-chat/outbound/quirks.ts'
+import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
 
-/**
- * The quirks that mean the same as in chat completions keep their names: `drops`, `passes`, `refusedWhileReasoning`, `efforts`,
- * `developerRole`, `allowedTools`, `reasoningTokens`, `totalCorrects`, `reportedCost`.
- */
-export interface ResponsesQuirks extends Pick<
-  OpenAIChatQuirks,
-  | 'developerRole'
-  | 'refusedWhileReasoning'
-  | 'efforts'
-  | 'drops'
-  | 'passes'
-  | 'bodyExtras'
-  | 'allowedTools'
-  | 'reasoningTokens'
-  | 'totalCorrects'
-  | 'reportedCost'
-> {
+/** The quirks that the protocol shares with chat completions keep their names. */
+export interface ResponsesQuirks
+  extends
+    Pick<ParameterQuirks, 'refusedWhileReasoning' | 'efforts' | 'drops' | 'passes'>,
+    MessageQuirks,
+    UsageQuirks {
   // ---- the request ----
   /** Whether every model spoken to in this way reasons, also those of which the catalog does not know it. */
   readonly alwaysReasons: boolean

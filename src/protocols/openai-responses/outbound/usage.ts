@@ -3,7 +3,8 @@
 import type { JsonObject } from '../../../conversation/request.ts'
 import { count, type Usage } from '../../../conversation/usage.ts'
 import { isObject } from '../../json.ts'
-import { usageOf as chatUsageOf, type UsageQuirks } from '../../openai/upstream-usage.ts'
+import { usageOf as chatUsageOf } from '../../openai/upstream-usage.ts'
+import type { UsageQuirks } from '../../openai/quirks.ts'
 
 /** Their names here, and what chat completions calls them. */
 const names = {

@@ -1,7 +1,7 @@
 // What of a client's body makes the tokens of its prompt: its texts, its media, and which of them the model reads. How
 // many tokens they make is not decided here.
 
-import type { Json, JsonObject } from '../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 
 /** The body of a client's request as a prompt, for measuring it before any provider has counted. Read anew each time. */
 export interface PromptParts {

@@ -1,8 +1,8 @@
 // Where an address may stand in a client's body. Each inbound describes its own body; a test holds the description
 // against the schema. An address that no description names does not go on.
 
-import type { Json, JsonObject } from '../conversation/request.ts'
-import { isObject } from './json.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 /** What stands at a place. Lists are transparent: a place describes each of their elements. */
 export type Place =

@@ -1,6 +1,6 @@
 // What parsers of answers made of content blocks share: Claude's, and those of the models Bedrock wraps alike.
 
-import type { ChatEvent, FinishReason } from '../conversation/event.ts'
+import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 
 /** As much of a parser's state as these rules need. */
 export interface BlockState<Block extends { readonly kind: string }> {

@@ -1,9 +1,9 @@
 // What Bedrock's errors mean: `{message}` with the type in a header, and exceptions inside a stream.
 
-import type { Fault, FaultKind } from '../../conversation/event.ts'
-import { fault, foreignFault, kindOfStatus } from '../faults.ts'
-import { isObject, nonEmpty, parseJson } from '../json.ts'
-import { retryAfterMs } from '../retry-after.ts'
+import type { Fault, FaultKind } from '../conversation/event.ts'
+import { fault, foreignFault, kindOfStatus } from './faults.ts'
+import { isObject, nonEmpty, parseJson } from './json.ts'
+import { retryAfterMs } from './retry-after.ts'
 
 /** By type in small letters: streams and statuses write the same names with other capitals. */
 const kindOfType: Readonly<Record<string, FaultKind>> = {

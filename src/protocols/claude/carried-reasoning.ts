@@ -1,8 +1,8 @@
 // Reasoning of any provider inside Anthropic's thinking blocks: what the protocol has no word for rides in the signature.
 
 import { z } from 'zod'
-import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
-import { compactionId, reasoningFormat } from '../outbound/schema.ts'
+import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { compactionId, reasoningFormat } from './names.ts'
 
 /**
  * Opens a signature of our own making. A client returns signatures unread, so another provider's detail comes back

@@ -1,8 +1,8 @@
 // JSON Schema as the older Gemini models read it: an OpenAPI subset, parsed so strictly that one unknown keyword
 // fails the whole request. What the subset can say is translated; what it cannot is dropped and named.
 
-import type { Json, JsonObject } from '../../../conversation/request.ts'
-import { isObject } from '../../json.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 export interface Subset {
   readonly schema: JsonObject

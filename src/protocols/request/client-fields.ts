@@ -1,9 +1,9 @@
 // What errors and warnings call a field: providers' protocols are lowered from one request, and speak of it in the
 // words of chat completions; a client is told of the field that it wrote itself.
 
-import type { Message } from '../conversation/request.ts'
-import { GatewayError } from '../errors.ts'
-import type { Warning } from './protocol.ts'
+import type { Message } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Warning } from '../protocol.ts'
 
 /** How a client of another protocol than chat completions calls what it sent. */
 export interface ClientFields {

@@ -1,5 +1,7 @@
 // What a Gemini model of which generation takes. Read from the model's name, and overruled by the provider's row.
 
+import type { Target } from '../../protocol.ts'
+
 /** What a provider row may set; `by-model` decides by the generation in the model's name. */
 export interface GeminiQuirks {
   /** Where models are found under the base URL. */
@@ -77,4 +79,9 @@ function generationOf(model: string): number {
   if (version !== undefined) return Number(version)
   // Gemma shares the protocol but has neither JSON Schema nor a thinking setting.
   return /gemma|learnlm/.test(model) ? 0 : Number.POSITIVE_INFINITY
+}
+
+/** What this model of the provider takes. */
+export function traitsFor(target: Target<GeminiQuirks>): Traits {
+  return traitsOf(target.model, target.quirks)
 }

@@ -1,13 +1,13 @@
 // Embeddings of Gemini: POST …:batchEmbedContents, one request for each input.
 
-import type { JsonObject } from '../../../conversation/request.ts'
-import { notVectors, textsOf, vectorOf } from '../../embeddings/inputs.ts'
-import type { EmbeddingAnswer, EmbeddingOutbound } from '../../embeddings/embeddings.ts'
-import { passedOn, warnInto, warnOfUnknown } from '../../lowering.ts'
-import { isObject } from '../../json.ts'
-import type { Warning } from '../../protocol.ts'
-import { faultIn } from './fault.ts'
-import { usageOf } from './usage.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { notVectors, textsOf, vectorOf } from '../embeddings/inputs.ts'
+import type { EmbeddingAnswer, EmbeddingOutbound } from '../embeddings/embeddings.ts'
+import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
+import { isObject } from '../json.ts'
+import type { Warning } from '../protocol.ts'
+import { faultIn } from './outbound/fault.ts'
+import { usageOf } from './outbound/usage.ts'
 
 /** What may be said of a text beside itself, by Google's names. */
 const known: ReadonlySet<string> = new Set(['taskType', 'title'])

@@ -1,7 +1,7 @@
 // What a schema says of something that a client sent, whatever that is.
 
 import type { z } from 'zod'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../../errors.ts'
 
 /** The outcome, with its faults where it has any. Throws `invalid_request` for what the schema cannot be held against. */
 export function safeParsed<Checked>(

@@ -1,9 +1,9 @@
 // Which types of tools are served, for clients of every protocol: one table, so that a type is opened in one place and
 // refused everywhere in the same words.
 
-import type { Json } from '../conversation/request.ts'
-import { GatewayError } from '../errors.ts'
-import { isObject } from './json.ts'
+import type { Json } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { isObject } from '../json.ts'
 
 /** `left-out`: the client sends it with every request, wanted or not, and works without; it is named in a warning. */
 type Fate = 'served' | 'left-out' | 'refused'

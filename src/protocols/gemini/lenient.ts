@@ -2,8 +2,8 @@
 // here has heard of are let through. What needs no mending is given back itself, which is nearly every frame of a stream,
 // and is many times cheaper than making it again.
 
-import type { JsonObject } from '../conversation/request.ts'
-import { isObject } from './json.ts'
+import type { JsonObject } from '../../conversation/request.ts'
+import { isObject } from '../json.ts'
 
 /** Gives what a value is read as; undefined where it is something else. */
 export type Read<T> = (value: unknown) => T | undefined

@@ -1,0 +1,67 @@
+// Images and files as clients of OpenAI's protocols send them: addresses, `data:` URLs, ids and bare base64.
+
+import type { MediaSource } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+
+/** What a client says of a file: its bytes, an id or an address, one of them at least. */
+interface WireFile {
+  readonly file_data?: string | null | undefined
+  readonly file_id?: string | null | undefined
+  readonly file_url?: string | null | undefined
+  readonly filename?: string | null | undefined
+}
+
+export function fileSource(file: WireFile, param: string): MediaSource {
+  if (file.file_data != null) {
+    if (file.file_data.startsWith('data:')) return mediaSource(file.file_data, `${param}.file_data`)
+    return { kind: 'base64', mediaType: mediaTypeOf(file.filename ?? ''), data: file.file_data }
+  }
+  if (file.file_id != null) return { kind: 'provider-file', id: file.file_id }
+  // The schema lets no file through that has none of the three.
+  return mediaSource(file.file_url ?? '', `${param}.file_url`)
+}
+
+/** File types that providers take, for bare base64 whose only hint is the file's name. */
+const mediaTypes: Readonly<Record<string, string>> = {
+  pdf: 'application/pdf',
+  txt: 'text/plain',
+  md: 'text/markdown',
+  csv: 'text/csv',
+  html: 'text/html',
+  json: 'application/json',
+  xml: 'application/xml',
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+}
+
+function mediaTypeOf(filename: string): string {
+  const extension = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
+  return Object.hasOwn(mediaTypes, extension) ? mediaTypes[extension]! : 'application/pdf'
+}
+
+/** A URL as it is, or the bytes of a `data:` URL. Megabytes may follow the comma: only the head is looked at. */
+export function mediaSource(url: string, param: string): MediaSource {
+  if (!/^data:/i.test(url)) return { kind: 'url', url }
+  const comma = url.indexOf(',')
+  if (comma === -1 || comma > 1024 || comma === url.length - 1) {
+    throw new GatewayError('invalid_request', { message: `'${param}' is not a valid data: URL.`, param })
+  }
+  const [mediaType, ...attributes] = url.slice('data:'.length, comma).split(';')
+  const type = mediaType === undefined || mediaType === '' ? 'text/plain' : mediaType.toLowerCase()
+  const data = url.slice(comma + 1)
+  if (attributes.some((attribute) => attribute.trim().toLowerCase() === 'base64')) {
+    return { kind: 'base64', mediaType: type, data }
+  }
+  try {
+    return { kind: 'base64', mediaType: type, data: Buffer.from(decodeURIComponent(data)).toString('base64') }
+  } catch (cause) {
+    throw new GatewayError('invalid_request', {
+      message: `'${param}' is not a valid data: URL.`,
+      param,
+      cause,
+    })
+  }
+}
