@@ -5,6 +5,7 @@ import type { KnownProvider } from './config/environment.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
 import { providers } from './providers/registry.ts'
 
+export { signUpPolicy } from './config/accounts.ts'
 export { printedOrigin } from './config/draft.ts'
 export { type Environment, type KnownProvider } from './config/environment.ts'
 export { renderFaults } from './config/faults.ts'

@@ -50,7 +50,8 @@ function isOwn(to: string): boolean {
 /** Which rooms each room may import from; a room may always import from itself. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
-  'errors.ts': [],
+  'error-table.ts': [],
+  'errors.ts': ['error-table.ts'],
   'awaitable.ts': [],
   'version.ts': [],
   protocols: ['conversation', 'errors.ts'],

@@ -36,8 +36,15 @@ export interface AccountStore {
   /** Deleted accounts are not among them. */
   listAccounts(): Awaitable<readonly Account[]>
   insertKey(key: ApiKey): Awaitable<void>
-  /** The same for a key that replaces another: both share one spending limit, and what was spent counts on. */
-  insertSuccessor(key: ApiKey, replaces: string): Awaitable<void>
+  /**
+   * The same for a key that replaces another: both share one spending limit, and what was spent counts on. False when
+   * that one has a successor already.
+   */
+  insertSuccessor(key: ApiKey, replaces: string): Awaitable<boolean>
+  /** Gives a key another name and other limits; its mode and its secret stay. */
+  changeKey(key: ApiKey): Awaitable<void>
+  /** When the latest call made with a key ended; null when there was none. */
+  keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
   listKeys(account: string): Awaitable<readonly ApiKey[]>
   /** Effective at once here, within a second in every other process. False when there is no such key. */

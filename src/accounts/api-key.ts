@@ -31,6 +31,14 @@ export interface ApiKey {
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'
 
+export type KeyState = 'active' | 'expired' | 'revoked'
+
+/** Whether a key works at `now`, milliseconds since 1970. */
+export function keyState(key: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: number): KeyState {
+  if (key.revokedAt !== null && key.revokedAt <= now) return 'revoked'
+  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
+}
+
 const form = secretForm('sk-weir', ['live', 'test'])
 
 export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFour'> {

@@ -34,15 +34,17 @@ export async function issueKey(
   return issued
 }
 
-/** Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit. */
+/**
+ * Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit.
+ * undefined when that one has been replaced already.
+ */
 export async function issueSuccessor(
   accounts: Pick<AccountStore, 'insertSuccessor'>,
   replaced: ApiKey,
   now: number,
-): Promise<IssuedKey> {
+): Promise<IssuedKey | undefined> {
   const issued = newKey(replaced, now)
-  await accounts.insertSuccessor(issued.key, replaced.id)
-  return issued
+  return (await accounts.insertSuccessor(issued.key, replaced.id)) ? issued : undefined
 }
 
 function newKey(rights: KeyRights, now: number): IssuedKey {

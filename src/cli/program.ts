@@ -82,6 +82,23 @@ function accounts(weir: Command, io: Io): void {
     .description('serve the calls of a suspended account again')
     .argument('<account>', 'its id or e-mail address')
   ready(resume, io, async (...given) => (await import('./commands/accounts.ts')).resumeAccount(...given))
+  const link = group
+    .command('link')
+    .description('print a link that signs in to an account, once, within 15 minutes')
+    .requiredOption('--account <account>', 'id or e-mail address')
+  ready(link, io, async (...given) => (await import('./commands/links.ts')).signInLink(...given))
+  const invite = group
+    .command('invite')
+    .description('open an account and print the link that signs in to it for the first time')
+    .requiredOption('--email <address>', 'its e-mail address')
+    .option('--role <role>', 'user or operator', 'user')
+  ready(invite, io, async (...given) => (await import('./commands/links.ts')).invite(...given))
+  const role = group
+    .command('role')
+    .description('make an account an operator, or a user again')
+    .argument('<account>', 'its id or e-mail address')
+    .argument('<role>', 'user or operator')
+  ready(role, io, async (...given) => (await import('./commands/links.ts')).setRole(...given))
   sessions(group, io)
 }
 

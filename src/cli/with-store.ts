@@ -1,17 +1,20 @@
 // The database for one command. It is opened beside a running server, used, and closed whatever happens.
 
 import type { Account, AccountStore } from '../accounts/account.ts'
+import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
-import type { RetentionFacts } from '../store/store.ts'
+import type { RetentionFacts, Store } from '../store/store.ts'
 import { CommandFailure, type Context } from './context.ts'
 
 export interface CommandStore {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
+  readonly identities: Store['identities']
+  readonly acts: ActLog
 }
 
 export interface ReadableStore extends CommandStore {

@@ -1,6 +1,7 @@
 // Rules between settings, beyond what each can be asked by itself. They look at the draft, not at the checked
 // configuration, so that they speak up beside every other fault.
 
+import { isLoopback } from './accounts.ts'
 import type { KnownProvider } from './environment.ts'
 import { type Draft, isTree } from './draft.ts'
 import { nearest } from './nearest.ts'
@@ -11,6 +12,7 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
   checkProviders(draft, known)
   checkModels(draft)
   checkSearch(draft)
+  checkAccounts(draft)
   const lease = numberAt(draft, ['ledger', 'lease_ms'])
   const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
   // A lease is renewed by checkpoints: shorter than a few of them, recovery would end calls that are alive.
@@ -85,6 +87,31 @@ function checkSearch(draft: Draft): void {
   if (needsKey.has(String(backend)) && draft.get(['search', 'api_key']) === undefined) {
     draft.fault(['search', 'api_key'], `is missing: ${String(backend)} needs one`)
   }
+}
+
+function checkAccounts(draft: Draft): void {
+  const text = (...path: string[]): string | undefined => {
+    const value = draft.get(path)
+    return typeof value === 'string' && value !== '' ? value : undefined
+  }
+  const reachable = !isLoopback(text('server', 'host') ?? '127.0.0.1') || text('server', 'public_url')
+  const issuer = text('accounts', 'oidc', 'issuer')
+  const proves = text('mail', 'smtp_url') ?? issuer
+  const free = text('accounts', 'unverified') === 'allow'
+  if (text('accounts', 'sign_up') === 'open' && reachable && !proves && !free) {
+    draft.fault(
+      ['accounts', 'sign_up'],
+      'is open, and nothing proves an address: set mail.smtp_url or accounts.oidc, or say accounts.unverified: allow, ' +
+        'which gives free credit to whoever asks',
+    )
+  }
+  if (issuer !== undefined && !text('accounts', 'oidc', 'client_id'))
+    draft.fault(['accounts', 'oidc', 'client_id'], 'is missing: the issuer knows this gateway by it')
+  const { protocol, hostname } = URL.parse(issuer ?? '') ?? {}
+  if (protocol === 'http:' && !isLoopback(hostname ?? ''))
+    draft.fault(['accounts', 'oidc', 'issuer'], 'must begin with https://, but for one on this machine')
+  if (text('mail', 'smtp_url') && !text('mail', 'from'))
+    draft.fault(['mail', 'from'], 'is missing: mails need a sender')
 }
 
 const needsKey: ReadonlySet<string> = new Set(['tavily', 'brave', 'exa'])

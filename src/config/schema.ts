@@ -5,67 +5,11 @@ import { z } from 'zod'
 import { modelOverrideSchema } from '../catalog/overrides.ts'
 import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/failpoint.ts'
-import { formatUsdPerMillion, parseUsd, parseUsdPerMillion } from '../credits/money.ts'
+import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
-
-/** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
-export interface SettingMeta {
-  readonly description: string
-  readonly secret?: boolean
-  /** Everyday names of the environment beside the derived one. */
-  readonly aliases?: readonly string[]
-}
-
-const day = 86_400_000
-
-function note<S extends z.ZodType>(
-  schema: S,
-  description: string,
-  more: Omit<SettingMeta, 'description'> = {},
-): S {
-  return schema.meta({ description, ...more })
-}
-
-function whole(
-  description: string,
-  fallback: number,
-  least: number,
-  most: number,
-  aliases?: readonly string[],
-) {
-  return note(z.int().min(least).max(most).default(fallback), description, aliases ? { aliases } : {})
-}
-
-function milliseconds(description: string, fallback: number, least = 1, most = day) {
-  return whole(`${description}, milliseconds`, fallback, least, most)
-}
-
-function usdAmount(description: string, fallback: string) {
-  const amount = z
-    .string('must be written as a string, "0.10"')
-    .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
-      error: 'must be a decimal string of US dollars, not negative, with at most 12 decimals',
-    })
-  return note(amount.default(fallback), description)
-}
-
-const secret = z.string().min(1)
-
-/** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
-const baseUrl = z
-  .string()
-  .refine((text) => baseUrlFault(text) === undefined, { error: (issue) => baseUrlFault(String(issue.input)) })
-  .transform((text) => text.replace(/\/+$/, ''))
-
-function baseUrlFault(text: string): string | undefined {
-  const url = URL.parse(text)
-  if (!url) return 'must be a full address such as https://host/v1'
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must begin with http:// or https://'
-  if (url.username || url.password) return 'must not hold credentials: use api_key or headers'
-  if (url.search || url.hash) return 'must not have a query or a fragment'
-  return undefined
-}
+import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
+import { baseUrl, day, milliseconds, note, secret, usdAmount, whole } from './fields.ts'
 
 const providerTimeouts = {
   connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
@@ -154,6 +98,10 @@ export const configSchema = z.strictObject({
           .default(['*']),
         'Web pages that may call /v1 from a browser, by origin; `*` is all, an empty list is none. Never with cookies',
       ),
+      trusted_proxies: note(
+        z.array(networkRange).default([]),
+        "Proxies whose X-Forwarded-For is believed, as addresses or ranges such as 10.0.0.0/8; nobody else's is",
+      ),
     })
     .prefault({}),
   data_dir: note(z.string().min(1).default('./weir-data'), 'Where the database and all state live'),
@@ -165,6 +113,9 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
+  accounts: accountSettings,
+  mail: mailSettings,
+  credits: creditSettings,
   providers: z
     .record(
       z

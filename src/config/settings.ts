@@ -1,7 +1,8 @@
 // The schema seen as a list: every setting with its path, its environment name and what kind of value it takes.
 
 import { z } from 'zod'
-import { configSchema, providerSchema, type SettingMeta } from './schema.ts'
+import type { SettingMeta } from './fields.ts'
+import { configSchema, providerSchema } from './schema.ts'
 
 /** How text from the environment or the command line becomes a value. */
 export type SettingKind =

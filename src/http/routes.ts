@@ -64,14 +64,21 @@ export const api: readonly Route[] = [
 const toConsole = () => new Response(null, { status: 302, headers: { location: '/console' } })
 const consolePage: Route['handle'] = async (service, { request }) =>
   (await import('./console/pages.ts')).consolePage(request, service.publicUrl())
-const documentation: Route['handle'] = async (_, { request }) =>
-  (await import('./docs/docs.ts')).docs(request, api)
+const consoleApi: Route['handle'] = async (service, { request, requestId }) =>
+  (await import('./console/api.ts')).consoleApi(service, request, requestId)
+const documentation: Route['handle'] = async (_, { request }) => {
+  const { consoleRoutes } = await import('./docs/openapi-console.ts')
+  return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes])
+}
 
 /** What people open in a browser. */
 const pages: readonly Route[] = [
   { method: 'GET', path: '/', handle: toConsole },
   { method: 'GET', path: '/console', handle: consolePage },
   { method: 'GET', path: '/console/*', handle: consolePage },
+  // It has routes of its own. The page's GET would go before what takes every method.
+  { method: 'GET', path: '/console/api/*', handle: consoleApi },
+  { method: 'ALL', path: '/console/api/*', handle: consoleApi },
   { method: 'GET', path: '/docs', handle: documentation },
   { method: 'GET', path: '/docs/*', handle: documentation },
 ]

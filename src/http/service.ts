@@ -1,9 +1,10 @@
 // What the routes are given.
 
 import type { AccountStore } from '../accounts/account.ts'
+import type { Identities } from '../accounts/identity/identities.ts'
+import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
-import type { Allowances } from '../credits/allowance.ts'
 import type { Turns } from '../chat/streaming/turns.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
@@ -11,9 +12,11 @@ import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
+import type { FreeCredit } from './app/free-credit.ts'
 import type { Limiter } from './intake/limits.ts'
 import type { IdempotencyParts } from './intake/idempotency.ts'
 import type { BodyLimits } from './intake/read-body.ts'
+import type { Site } from './intake/site.ts'
 
 export interface ResponseLimits {
   /** How long a response is kept. */
@@ -28,7 +31,11 @@ export interface Service extends IdempotencyParts {
   readonly gateway: ChatParts
   readonly accounts: AccountStore
   readonly ledger: LedgerStore
-  readonly allowances: Pick<Allowances, 'ensure'>
+  readonly freeCredit: Pick<FreeCredit, 'ensure'>
+  readonly site: Site
+  readonly identities: Identities
+  readonly identityStore: IdentityStore
+  readonly acts: ActLog
   readonly catalog: Catalog
   /** The providers that can answer now, by id: configured with a key, or found running. */
   readonly answering: () => ReadonlySet<string>

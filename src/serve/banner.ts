@@ -1,6 +1,7 @@
 // What `weir serve` says when it is up: where it listens, who can answer, and on the first run the key to begin with.
 
 import { ownerEmail } from '../accounts/account.ts'
+import { isLoopback } from '../config/accounts.ts'
 
 /** How a provider stands at start. */
 export type ProviderStanding =
@@ -26,6 +27,8 @@ export interface OwnerKey {
   readonly email: string
   readonly key: string
   readonly creditUsd: string
+  /** Signs in to the console, once and soon. */
+  readonly signIn: string
 }
 
 export interface StartFacts {
@@ -34,9 +37,9 @@ export interface StartFacts {
   readonly listen: string
   /** `http://127.0.0.1:8787/v1` */
   readonly baseUrl: string
-  /** Addresses of the console and the documentation; undefined where there is none. */
-  readonly console: string | undefined
-  readonly docs: string | undefined
+  /** Addresses of the console and the documentation. */
+  readonly console: string
+  readonly docs: string
   readonly dataDir: string
   readonly configFile: string | undefined
   readonly providers: readonly ProviderFact[]
@@ -57,6 +60,15 @@ export function baseUrlOf(host: string, port: number): string {
 }
 
 /**
+ * Where a browser on this machine finds the console. A name, because passkeys do not work at an address; only a host
+ * that this name does not lead to keeps its own.
+ */
+export function consoleOrigin(host: string, port: number): string {
+  const local = isLoopback(host) || host === '0.0.0.0' || host === '::'
+  return local ? `http://localhost:${port}` : new URL(baseUrlOf(host, port)).origin
+}
+
+/**
  * The banner as text, without a line break at its end: what works now and how to call it, then where things are, then
  * what could be added. Pure: the same facts give the same text.
  */
@@ -69,7 +81,8 @@ export function renderBanner(facts: StartFacts): string {
   ])
   const places = rowsOf([
     ['listening on', facts.listen],
-    ['console', facts.console],
+    ['Console', facts.console],
+    ['Sign in', facts.owner?.signIn],
     ['docs', facts.docs],
     ['data', facts.dataDir],
     ['configuration', facts.configFile ?? 'no weir.yaml: defaults and environment'],
@@ -167,8 +180,8 @@ export function startFactsJson(facts: StartFacts) {
     version: facts.version,
     listen: facts.listen,
     base_url: facts.baseUrl,
-    console: facts.console ?? null,
-    docs: facts.docs ?? null,
+    console: facts.console,
+    docs: facts.docs,
     data_dir: facts.dataDir,
     config_file: facts.configFile ?? null,
     providers: facts.providers.map(({ id, standing, models }) => ({ id, standing, models: models ?? null })),
@@ -182,6 +195,7 @@ export function startFactsJson(facts: StartFacts) {
           email: facts.owner.email,
           key: facts.owner.key,
           credit_usd: facts.owner.creditUsd,
+          sign_in: facts.owner.signIn,
         }
       : null,
   }

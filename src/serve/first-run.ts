@@ -3,17 +3,26 @@
 import { formatUsd, usd } from '../credits/money.ts'
 import { ownerEmail } from '../accounts/account.ts'
 import type { OwnerKey } from './banner.ts'
+import { newLink } from '../accounts/identity/identities.ts'
 import { issueKey } from '../accounts/issue-key.ts'
-import { openAccount, welcome } from './open-account.ts'
-import type { Store } from '../store/store.ts'
+import { openAccount, type OpeningStore, welcome } from './open-account.ts'
+
+export interface FirstRunSettings {
+  /** Purchased credit of the owner, US dollars. */
+  readonly creditUsd: string
+  /** The most welcome credit of a day, US dollars. */
+  readonly welcomeCapUsd: string
+  /** Where a browser finds the console. */
+  readonly consoleUrl: string
+}
 
 /**
  * Creates the owner account where there is no account at all, and gives its key; undefined on any later run.
  * The grant has an id of its own, so that a process that dies halfway does not grant twice.
  */
 export async function firstRun(
-  store: Pick<Store, 'accounts' | 'ledger'>,
-  creditUsd: string,
+  store: OpeningStore,
+  { creditUsd, welcomeCapUsd, consoleUrl }: FirstRunSettings,
   now: number,
 ): Promise<OwnerKey | undefined> {
   const accounts = await store.accounts.listAccounts()
@@ -24,8 +33,8 @@ export async function firstRun(
     only?.email === ownerEmail &&
     (await store.accounts.listKeys(only.id)).length === 0
   if (accounts.length > 0 && !unfinished) return undefined
-  const account = only ?? (await openAccount(store, ownerEmail, 'operator'))
-  if (only) await welcome(store, only)
+  const account = only ?? (await openAccount(store, ownerEmail, welcomeCapUsd, 'operator'))
+  if (only) await welcome(store, only, welcomeCapUsd)
   const amount = usd(creditUsd)
   // A first run that was cut off has granted what was configured then.
   if (amount > 0n && (await store.ledger.totals(account.id)).purchased === 0n) {
@@ -53,10 +62,12 @@ export async function firstRun(
     networks: null,
   } as const
   const { text } = await issueKey(store.accounts, rights, now)
+  const link = await newLink(store.identities, { kind: 'link', account: account.id, consoleUrl, now })
   return {
     account: account.id,
     email: account.email,
     key: text,
     creditUsd: formatUsd((await store.ledger.totals(account.id)).purchased),
+    signIn: link.url,
   }
 }

@@ -11,10 +11,10 @@ import { ConnectionLimit } from '../chat/upstream/connection-limit.ts'
 import { Turns } from '../chat/streaming/turns.ts'
 import { Watchdog } from '../chat/streaming/watchdog.ts'
 import { baseUrlOf } from './banner.ts'
+import { identityParts } from './identity.ts'
 import { answering, type Live, liveCatalog } from './live.ts'
 import { type Config, secretsOf } from '../config.ts'
 import { Limiter, type RequestLimits } from '../http/intake/limits.ts'
-import { Allowances } from '../credits/allowance.ts'
 import { formatUsd } from '../credits/money.ts'
 import { crossOrigin } from '../http/intake/cors.ts'
 import { createRoutes } from '../http/routes.ts'
@@ -45,6 +45,8 @@ export interface Gateway {
   fetch(request: Request): Response | Promise<Response>
   /** The address of the gateway as its clients know it, without a slash at its end. */
   readonly publicUrl: () => string
+  /** Where a browser finds it, without a slash at its end. */
+  readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
   /** Takes no new calls from now on; those in flight go on. */
   drain(): void
@@ -62,6 +64,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   return {
     fetch: crossOrigin(parts.config.server.cors_origins, fetch),
     publicUrl: service.publicUrl,
+    consoleOrigin: service.site.url,
     inFlight: service.gateway.inFlight,
     drain: () => {
       draining = true
@@ -130,7 +133,7 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
       keepMs: config.idempotency.keep_ms,
       answerBytes: config.idempotency.answer_bytes,
     },
-    allowances: new Allowances(store.ledger, () => store.ledger.now()),
+    ...identityParts(parts),
     catalog,
     answering: () => answering(live),
     limiter,

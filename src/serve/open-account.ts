@@ -1,23 +1,35 @@
-// A new account: created, and granted the welcome credit that every account gets once.
+// A new account: created, and granted the welcome credit that every person gets once.
 
 import type { Account, Role } from '../accounts/account.ts'
-import { welcomeGrant } from '../credits/calendar.ts'
+import { personOf } from '../accounts/identity/address.ts'
+import { usd } from '../credits/money.ts'
+import { Welcomes } from '../credits/welcome.ts'
 import type { Store } from '../store/store.ts'
 
-type AccountsAndLedger = Pick<Store, 'accounts' | 'ledger'>
+export type OpeningStore = Pick<Store, 'accounts' | 'identities' | 'ledger'>
 
-/** Throws GatewayError `invalid_request` when the address is taken. */
+/**
+ * Opens an account whose address the operator vouches for. `welcomeCapUsd` is what a day may give away: beyond it the
+ * account gets its welcome when it is first used on another day. Throws GatewayError `invalid_request` when the address
+ * is taken.
+ */
 export async function openAccount(
-  store: AccountsAndLedger,
+  store: OpeningStore,
   email: string,
+  welcomeCapUsd: string,
   role: Role = 'user',
 ): Promise<Account> {
   const account = await store.accounts.createAccount(email, { role })
-  await welcome(store, account)
+  await welcome(store, account, welcomeCapUsd)
   return account
 }
 
 /** Grants the welcome credit; the second time it grants nothing. */
-export async function welcome({ ledger }: Pick<Store, 'ledger'>, account: Account): Promise<void> {
-  await ledger.grant(welcomeGrant(account.id))
+export async function welcome(
+  { identities, ledger }: OpeningStore,
+  account: Account,
+  welcomeCapUsd: string,
+): Promise<void> {
+  const welcomes = new Welcomes(identities, ledger, usd(welcomeCapUsd), () => ledger.now())
+  await welcomes.ensure(account.id, personOf(account.email))
 }

@@ -3,7 +3,7 @@
 import type { Config } from '../config.ts'
 import { providers as rows } from '../providers/registry.ts'
 import { version } from '../version.ts'
-import { baseUrlOf, type OwnerKey, type ProviderFact, type StartFacts } from './banner.ts'
+import { baseUrlOf, consoleOrigin, type OwnerKey, type ProviderFact, type StartFacts } from './banner.ts'
 import { answering, type Live } from './live.ts'
 
 /** The facts of a start; `port` is the one that is really listened on. */
@@ -19,7 +19,7 @@ export function startFacts(
     version,
     listen: `${config.server.host}:${port}`,
     baseUrl,
-    console: undefined,
+    console: `${config.server.public_url ?? consoleOrigin(config.server.host, port)}/console`,
     docs: baseUrl.replace(/\/v1$/, '/docs'),
     providers: providerFacts(config, live),
     available: live.catalog.count(answering(live)),

@@ -54,7 +54,15 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   linkErrorsTo(gateway.publicUrl())
   try {
     // Only after the port is ours: a key that was made and never shown would be lost.
-    const ownerKey = await firstRun(store, config.bootstrap.credit_usd, Date.now())
+    const ownerKey = await firstRun(
+      store,
+      {
+        creditUsd: config.bootstrap.credit_usd,
+        welcomeCapUsd: config.credits.welcome_daily_cap_usd,
+        consoleUrl: `${gateway.consoleOrigin()}/console`,
+      },
+      Date.now(),
+    )
     const discovery = new Discovery(config, server.port ?? config.server.port)
     const servers = await discovery.scan()
     // Parsing the catalog again for nothing would double what it takes of the memory.

@@ -1,13 +1,19 @@
 // The banner tells everything the contract names, and its curl line works as it is printed.
 
 import { describe, expect, test } from 'bun:test'
-import { baseUrlOf, renderBanner, type StartFacts, startFactsJson } from '../../src/serve/banner.ts'
+import {
+  baseUrlOf,
+  consoleOrigin,
+  renderBanner,
+  type StartFacts,
+  startFactsJson,
+} from '../../src/serve/banner.ts'
 
 const facts: StartFacts = {
   version: '1.2.3',
   listen: '127.0.0.1:8787',
   baseUrl: 'http://127.0.0.1:8787/v1',
-  console: undefined,
+  console: 'http://localhost:8787/console',
   docs: 'http://127.0.0.1:8787/docs',
   dataDir: '/srv/weir-data',
   configFile: '/srv/weir.yaml',
@@ -24,7 +30,13 @@ const facts: StartFacts = {
   tryModel: 'ollama/a',
   owner: undefined,
 }
-const owner = { account: 'acct_1', email: 'owner@localhost', key: 'sk-weir-live-abc-def', creditUsd: '100' }
+const owner = {
+  account: 'acct_1',
+  email: 'owner@localhost',
+  key: 'sk-weir-live-abc-def',
+  creditUsd: '100',
+  signIn: 'http://localhost:8787/console/link#wt-weir-abc',
+}
 
 describe('the banner', () => {
   test('says first what works now and how to call it, and last what could be added', () => {
@@ -40,6 +52,7 @@ describe('the banner', () => {
         `  curl http://127.0.0.1:8787/v1/chat/completions -H "Authorization: Bearer $WEIR_API_KEY" -H 'Content-Type: application/json' -d '{"model":"ollama/a","messages":[{"role":"user","content":"Hello, river."}]}'`,
         '',
         '  listening on   127.0.0.1:8787',
+        '  Console        http://localhost:8787/console',
         '  docs           http://127.0.0.1:8787/docs',
         '  data           /srv/weir-data',
         '  configuration  /srv/weir.yaml',
@@ -50,10 +63,26 @@ describe('the banner', () => {
     )
   })
 
-  test('names a console once there is one, and says when there is no configuration file', () => {
-    const text = renderBanner({ ...facts, console: 'http://127.0.0.1:8787/', configFile: undefined })
-    expect(text).toContain('  console        http://127.0.0.1:8787/\n')
-    expect(text).toContain('  configuration  no weir.yaml')
+  test('says when there is no configuration file', () => {
+    expect(renderBanner({ ...facts, configFile: undefined })).toContain('no weir.yaml')
+  })
+
+  test('has the link that signs in on the first run, and only then', () => {
+    expect(renderBanner({ ...facts, owner })).toContain(
+      '  Console        http://localhost:8787/console\n  Sign in        http://localhost:8787/console/link#wt-weir-abc\n',
+    )
+    expect(renderBanner(facts)).not.toContain('Sign in')
+  })
+
+  test.each([
+    ['127.0.0.1', 'http://localhost:80'],
+    ['localhost', 'http://localhost:80'],
+    ['0.0.0.0', 'http://localhost:80'],
+    ['::', 'http://localhost:80'],
+    ['::1', 'http://localhost:80'],
+    ['192.168.1.5', 'http://192.168.1.5'],
+  ])('says where a browser finds a console that listens on %p: %p', (host, origin) => {
+    expect(consoleOrigin(host, 80)).toBe(origin)
   })
 
   test('names what could be added in one line, the best known first', () => {

@@ -26,6 +26,8 @@ describe('accounts', () => {
       email: 'grace@example.org',
       created_at: '2026-11-21T12:00:00.000Z',
       suspended: false,
+      role: 'user',
+      verified: true,
     })
     expect(await json(machine, 'accounts', 'list')).toContainEqual({ ...Object(created), available: '0' })
     expect(await json(machine, 'accounts', 'show', 'grace@example.org')).toMatchObject({

@@ -7,6 +7,12 @@ import { openStore } from '../../src/store/open.ts'
 import { tempDir } from '../support/tmp.ts'
 import { moment } from './run.ts'
 
+const settingsWith = (creditUsd: string) => ({
+  creditUsd,
+  welcomeCapUsd: '50',
+  consoleUrl: 'http://localhost:8787/console',
+})
+
 function openedIn(path: string) {
   return openStore(path, { clock: () => moment })
 }
@@ -19,17 +25,19 @@ async function lotsOf(store: Awaited<ReturnType<typeof openedIn>>, account: stri
 test('on an empty data directory: an owner, a budget of purchased credit, a key', async () => {
   using dir = tempDir()
   const store = await openedIn(dir.join('data'))
-  const owner = await firstRun(store, '100', moment)
+  const owner = await firstRun(store, settingsWith('100'), moment)
   expect(owner).toMatchObject({
     email: 'owner@localhost',
     creditUsd: '100',
     key: expect.stringMatching(/^sk-weir-live-/),
+    signIn: expect.stringMatching(/^http:\/\/localhost:8787\/console\/link#wt-weir-/),
   })
+  expect((await store.accounts.findAccount('owner@localhost'))?.role).toBe('operator')
   expect(await lotsOf(store, owner!.account)).toMatchObject([
     { pool: 'purchased', remaining: usd(100), expiresAt: null },
     { pool: 'welcome', remaining: usd('0.5') },
   ])
-  expect(await firstRun(store, '100', moment)).toBeUndefined()
+  expect(await firstRun(store, settingsWith('100'), moment)).toBeUndefined()
   await store.close()
 })
 
@@ -50,12 +58,13 @@ test('a first run that died before its key continues, and grants once', async ()
             throw new Error('died')
           },
         }),
+        identities: store.identities,
       },
-      '5',
+      settingsWith('5'),
       moment,
     ),
   ).rejects.toThrow('died')
-  const owner = await firstRun(store, '5', moment)
+  const owner = await firstRun(store, settingsWith('5'), moment)
   expect(owner?.key).toMatch(/^sk-weir-live-/)
   expect(await lotsOf(store, account.id)).toMatchObject([
     { pool: 'purchased', remaining: usd(5) },
@@ -68,10 +77,10 @@ test('an installation that has accounts, or no budget', async () => {
   using dir = tempDir()
   const store = await openedIn(dir.join('a'))
   await store.accounts.createAccount('somebody@example.org')
-  expect(await firstRun(store, '100', moment)).toBeUndefined()
+  expect(await firstRun(store, settingsWith('100'), moment)).toBeUndefined()
   await store.close()
   const poor = await openedIn(dir.join('b'))
-  const owner = await firstRun(poor, '0', moment)
+  const owner = await firstRun(poor, settingsWith('0'), moment)
   expect((await poor.ledger.balance(owner!.account)).lots).toMatchObject([{ pool: 'welcome' }])
   await poor.close()
 })

@@ -52,6 +52,8 @@ export interface IdentityStore {
   openSessions(account: string, now: number): Awaitable<readonly Session[]>
 
   insertTicket(ticket: Ticket): Awaitable<void>
+  /** A ticket that could be used now, and stays as it is. */
+  findTicket(id: string, hash: string, kind: TicketKind, now: number): Awaitable<Ticket | undefined>
   /** Uses a ticket up, if it is there, of this kind, in time and unused: of any number of callers one gets it. */
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Awaitable<Ticket | undefined>
   /** Makes the tickets of a kind that an account has useless: a newer one takes their place. */

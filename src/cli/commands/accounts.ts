@@ -6,6 +6,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { balanceView, renderBalance } from './balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../context.ts'
 import { openAccount } from '../../serve/open-account.ts'
+import { recordAct } from '../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { accountOf, withNewStore, withStore } from '../with-store.ts'
 
@@ -14,7 +15,9 @@ export async function createAccount(context: Context, invocation: Invocation): P
   const email = (invocation.option('email') ?? '').trim()
   if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
     throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
-  const account = await withNewStore(context, (store) => openAccount(store, email))
+  const account = await withNewStore(context, (store) =>
+    openAccount(store, email, context.config.credits.welcome_daily_cap_usd),
+  )
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 
@@ -33,7 +36,13 @@ export async function listAccounts(context: Context): Promise<void> {
     row.email,
     row.available,
     row.created_at ?? '',
-    row.suspended ? 'suspended' : '',
+    [
+      row.role === 'operator' ? 'operator' : '',
+      row.suspended ? 'suspended' : '',
+      row.verified ? '' : 'unverified',
+    ]
+      .filter(Boolean)
+      .join(', '),
   ])
   print(context, { json, text: table(['ID', 'EMAIL', 'AVAILABLE USD', 'CREATED', ''], cells) })
 }
@@ -60,26 +69,32 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
 
 /** Refuses the account's calls with `account_suspended` from now on. Repeating changes nothing. */
 export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changed(context, invocation, (accounts, id) => accounts.suspend(id))
+  const account = await changed(context, invocation, 'account.suspend', (accounts, id) =>
+    accounts.suspend(id),
+  )
   const text = `suspended ${account.email}: its calls are refused, its credit stays`
   print(context, { json: accountView(account), text })
 }
 
 /** Serves the calls of a suspended account again. */
 export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
-  const account = await changed(context, invocation, (accounts, id) => accounts.resume(id))
+  const account = await changed(context, invocation, 'account.resume', (accounts, id) => accounts.resume(id))
   print(context, { json: accountView(account), text: `resumed ${account.email}` })
 }
 
 function changed(
   context: Context,
   invocation: Invocation,
+  what: string,
   change: (accounts: AccountStore, id: string) => Awaitable<boolean>,
 ): Promise<Account> {
   return withStore(context, async (store) => {
-    const { id } = await accountOf(store, invocation.args[0] ?? '')
-    await change(store.accounts, id)
-    return accountOf(store, id)
+    const before = await accountOf(store, invocation.args[0] ?? '')
+    await change(store.accounts, before.id)
+    const after = await accountOf(store, before.id)
+    const [was, is] = [{ suspended: before.suspended }, { suspended: after.suspended }]
+    await recordAct(context, store, what, before.id, was, is)
+    return after
   })
 }
 
@@ -89,5 +104,7 @@ function accountView(account: Account) {
     email: account.email,
     created_at: isoTime(account.createdAt),
     suspended: account.suspended,
+    role: account.role,
+    verified: account.verifiedAt !== null,
   }
 }

@@ -1,10 +1,8 @@
 // An API key as the command line shows it: everything but the secret.
 
-import type { ApiKey } from '../../accounts/api-key.ts'
+import { type ApiKey, keyState } from '../../accounts/api-key.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { isoTime, table } from '../context.ts'
-
-export type KeyState = 'active' | 'expired' | 'revoked'
 
 export type KeyView = ReturnType<typeof keyView>
 
@@ -14,7 +12,7 @@ export function keyView(key: ApiKey, now: number) {
     account: key.account,
     name: key.name,
     mode: key.mode,
-    state: stateOf(key, now),
+    state: keyState(key, now),
     last_four: key.lastFour,
     created_at: isoTime(key.createdAt),
     expires_at: isoTime(key.expiresAt),
@@ -23,12 +21,6 @@ export function keyView(key: ApiKey, now: number) {
     limit_window: key.limitWindow,
     models: key.allowedModels,
   }
-}
-
-/** Whether a key works at `now`. */
-export function stateOf(key: ApiKey, now: number): KeyState {
-  if (key.revokedAt !== null && key.revokedAt <= now) return 'revoked'
-  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
 }
 
 export function renderKeys(keys: readonly KeyView[]): string {

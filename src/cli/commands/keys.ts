@@ -1,9 +1,9 @@
 // `weir keys create|list|revoke|rotate`
 
-import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
+import { type ApiKey, keyState, type KeyMode, type LimitWindow } from '../../accounts/api-key.ts'
 import { CommandFailure, type Context, type Invocation, isoTime, print, usageFault } from '../context.ts'
 import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../accounts/issue-key.ts'
-import { keyView, renderKeys, stateOf } from './key-view.ts'
+import { keyView, renderKeys } from './key-view.ts'
 import { amountOfUsd, futureDate, lengthOfTime, oneOf } from '../values.ts'
 import { accountOf, type CommandStore, withStore } from '../with-store.ts'
 
@@ -68,7 +68,7 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {
     const found = await keyOf(store, id)
-    if (stateOf(found, now) !== 'revoked') await store.accounts.revokeKey(found.id, now)
+    if (keyState(found, now) !== 'revoked') await store.accounts.revokeKey(found.id, now)
     return keyOf(store, id)
   })
   print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
@@ -80,9 +80,10 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
   const now = context.io.clock()
   const rotated = await withStore(context, async (store) => {
     const old = await keyOf(store, invocation.args[0] ?? '')
-    const state = stateOf(old, now)
+    const state = keyState(old, now)
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
     const made = await issueSuccessor(store.accounts, old, now)
+    if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
     // A key that would have ended sooner by itself keeps its end.
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
     if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)

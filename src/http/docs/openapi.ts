@@ -158,6 +158,12 @@ const securitySchemes = {
     name: 'x-goog-api-key',
     description: 'The same key, as Google’s clients send it. Under `/v1beta` only.',
   },
+  cookie: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'weir_session',
+    description: 'The session of the console, `__Host-weir` where it is reached by https.',
+  },
   session: {
     type: 'http',
     scheme: 'bearer',

@@ -23,8 +23,8 @@ export interface Operation {
   readonly tag: Tag
   readonly summary: string
   readonly description: string
-  /** `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
-  readonly security: 'key' | 'either' | 'google' | 'session' | 'none'
+  /** `cookie`: that of the console. `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
+  readonly security: 'key' | 'either' | 'google' | 'session' | 'cookie' | 'none'
   readonly parameters?: readonly Parameter[]
   readonly body?: Content
   /** The answers that are no errors of the contract, by status. */
@@ -48,6 +48,8 @@ export const tags = {
   Models: 'The catalog: every model that is sold here, with its price.',
   Account: 'What a key may know of itself and its account.',
   App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
+  Console:
+    'What the console’s pages call. Its bodies are closed, and what changes something must come from its own origin.',
   Service: 'The gateway itself.',
 } as const
 

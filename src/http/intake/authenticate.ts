@@ -3,7 +3,7 @@
 import type { AccountStore } from '../../accounts/account.ts'
 import { matches, readKey } from '../../accounts/api-key.ts'
 import type { Caller } from '../../accounts/caller.ts'
-import { sessionIdOf } from '../../accounts/session.ts'
+import { type Session, sessionIdOf } from '../../accounts/session.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
@@ -43,15 +43,22 @@ async function callerOf(text: string, { accounts, now }: Authentication): Promis
   return { account, key, channel: 'api', mode: key.mode }
 }
 
+/** Who is signed in, and by which session. */
+export interface SignedIn {
+  readonly caller: Caller
+  readonly session: Session
+}
+
 /**
- * The signed-in account behind the session token in `Authorization: Bearer`, as a caller from the app. Throws the same
- * codes as `authenticate`; an API key is no session, and a session no API key.
+ * The signed-in account behind a session token: `cookie` where it is given, else that in `Authorization: Bearer`. As a
+ * caller from the app. Throws the same codes as `authenticate`; an API key is no session, and a session no API key.
  */
 export async function authenticateSession(
   headers: Headers,
   { accounts, now }: Authentication,
-): Promise<Caller> {
-  const text = bearerOf(headers)
+  cookie?: string,
+): Promise<SignedIn> {
+  const text = cookie ?? bearerOf(headers)
   const id = sessionIdOf(text)
   const session = id === undefined ? undefined : await accounts.findSession(id)
   if (!session || !matches(session, text)) {
@@ -65,7 +72,7 @@ export async function authenticateSession(
   }
   const account = await accounts.findAccount(session.account)
   if (!account) throw new GatewayError('invalid_api_key')
-  return { account, key: null, channel: 'app', mode: 'live' }
+  return { caller: { account, key: null, channel: 'app', mode: 'live' }, session }
 }
 
 function bearerOf(headers: Headers): string {

@@ -112,36 +112,36 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertKey(key: ApiKey): void {
-    this.#insertKey(key, null)
+    writing(() => this.#sql.insertKey.run(...keyValues(key)))
+    this.#keys.clear()
   }
 
-  insertSuccessor(key: ApiKey, replaces: string): void {
-    this.#insertKey(key, replaces)
+  insertSuccessor(key: ApiKey, replaces: string): boolean {
+    const { changes } = writing(() => this.#sql.insertSuccessor.run(...keyValues(key), replaces))
+    this.#keys.clear()
     this.#rotated()
+    return Number(changes) === 1
   }
 
-  #insertKey(key: ApiKey, replaces: string | null): void {
+  changeKey(key: ApiKey): void {
     writing(() =>
-      this.#sql.insertKey.run(
-        key.id,
-        key.account,
+      this.#sql.changeKey.run(
         key.name,
-        key.mode,
-        key.hash,
-        key.lastFour,
-        key.createdAt,
         key.expiresAt,
-        key.revokedAt,
         key.spendLimit,
         key.limitWindow,
         jsonOrNull(key.allowedModels),
         key.requestsPerMinute,
         key.tokensPerMinute,
         jsonOrNull(key.networks),
-        replaces,
+        key.id,
       ),
     )
     this.#keys.clear()
+  }
+
+  keyUsedAt(id: string): number | null {
+    return numberOrNull(reading(() => this.#sql.keyUsedAt.get(id))?.used_at ?? null)
   }
 
   findKey(id: string): ApiKey | undefined {
@@ -270,10 +270,22 @@ function statements(database: Database) {
       'SELECT * FROM account WHERE deleted_at IS NULL ORDER BY created_at, id',
     ),
     insertKey: database.prepare(
-      `INSERT INTO api_key (id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit,
-       limit_window, allowed_models, requests_per_minute, tokens_per_minute, networks, lineage)
-       VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,(SELECT coalesce(lineage, id) FROM api_key WHERE id = ?))`,
+      `INSERT INTO api_key (${keyColumns}) VALUES (${keyColumns.replace(/\w+/g, '?')})`,
     ) as Statement,
+    // A key has one successor. Those of its line that are younger are its own, or a successor's.
+    insertSuccessor: database.prepare(
+      `INSERT INTO api_key (${keyColumns}, lineage)
+       SELECT ${keyColumns.replace(/\w+/g, '?')}, coalesce(old.lineage, old.id) FROM api_key AS old
+       WHERE old.id = ? AND NOT EXISTS
+       (SELECT 1 FROM api_key WHERE lineage = coalesce(old.lineage, old.id) AND rowid > old.rowid)`,
+    ) as Statement,
+    changeKey: database.prepare(
+      `UPDATE api_key SET name = ?, expires_at = ?, spend_limit = ?, limit_window = ?, allowed_models = ?,
+       requests_per_minute = ?, tokens_per_minute = ?, networks = ? WHERE id = ?`,
+    ) as Statement,
+    keyUsedAt: database.prepare<{ used_at: bigint | null }, [string]>(
+      'SELECT used_at FROM api_key WHERE id = ?',
+    ),
     keyById: database.prepare<KeyRow, [string]>('SELECT * FROM api_key WHERE id = ?'),
     keysOf: database.prepare<KeyRow, [string]>(
       'SELECT * FROM api_key WHERE account = ? ORDER BY created_at, id',
@@ -309,6 +321,31 @@ function listOrNull(json: string | null): string[] | null {
 
 export function numberOrNull(value: bigint | null): number | null {
   return value === null ? null : Number(value)
+}
+
+const keyColumns =
+  'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
+  'allowed_models, requests_per_minute, tokens_per_minute, networks'
+
+/** In the order of `keyColumns`. */
+function keyValues(key: ApiKey) {
+  return [
+    key.id,
+    key.account,
+    key.name,
+    key.mode,
+    key.hash,
+    key.lastFour,
+    key.createdAt,
+    key.expiresAt,
+    key.revokedAt,
+    key.spendLimit,
+    key.limitWindow,
+    jsonOrNull(key.allowedModels),
+    key.requestsPerMinute,
+    key.tokensPerMinute,
+    jsonOrNull(key.networks),
+  ]
 }
 
 /** Addresses that differ in nothing but case and blanks are the same address. */

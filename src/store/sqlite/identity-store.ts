@@ -114,6 +114,11 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     writing(() => this.#sql.insertTicket.run(id, hash, kind, account, json, createdAt, expiresAt))
   }
 
+  findTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
+    const row = reading(() => this.#sql.findTicket.get(id, hash, kind, now))
+    return row ? ticketOf(row) : undefined
+  }
+
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Ticket | undefined {
     const row = writing(() => this.#sql.useTicket.get(now, id, hash, kind, now))
     return row ? ticketOf(row) : undefined
@@ -235,6 +240,9 @@ function statements(database: Database) {
     ),
     insertTicket: write(
       `INSERT INTO ticket (id, hash, kind, account, data, created_at, expires_at) VALUES (?,?,?,?,?,?,?)`,
+    ),
+    findTicket: database.prepare<TicketRow, [string, string, string, number]>(
+      'SELECT * FROM ticket WHERE id = ? AND hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?',
     ),
     useTicket: database.prepare<TicketRow, [number, string, string, string, number]>(
       `UPDATE ticket SET used_at = ? WHERE id = ? AND hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?

@@ -1,0 +1,149 @@
+// How often somebody may try: counted in memory, by name, over a time. Names are forgotten when their time is over, and
+// the least recently counted when there are too many.
+
+import { LRUCache } from 'lru-cache'
+import { GatewayError } from '../../errors.ts'
+
+const rememberedNames = 100_000
+
+/** So many within a time, which begins with the first. */
+export class WindowLimit {
+  readonly #most: number
+  readonly #ms: number
+  readonly #clock: () => number
+  readonly #counts = new LRUCache<string, { count: number; readonly since: number }>({ max: rememberedNames })
+
+  /** `clock` gives milliseconds. */
+  constructor(most: number, ms: number, clock: () => number) {
+    this.#most = most
+    this.#ms = ms
+    this.#clock = clock
+  }
+
+  /** Counts one more. How long to wait instead, milliseconds, when that is too many; 0 otherwise. */
+  take(name: string): number {
+    const now = this.#clock()
+    const open = this.#counts.get(name)
+    if (!open || now - open.since >= this.#ms) {
+      this.#counts.set(name, { count: 1, since: now })
+      return 0
+    }
+    if (open.count >= this.#most) return open.since + this.#ms - now
+    open.count++
+    return 0
+  }
+
+  /** One that was counted is not to count. */
+  giveBack(name: string): void {
+    const open = this.#counts.get(name)
+    if (open && open.count > 0) open.count--
+  }
+}
+
+const failureWindowMs = 15 * 60_000
+const firstDelayMs = 15_000
+
+/** Failures in a row: the first few are free, then each has to wait twice as long as the one before. */
+export class Failures {
+  readonly #free: number
+  readonly #clock: () => number
+  readonly #failures = new LRUCache<string, { readonly count: number; readonly last: number }>({
+    max: rememberedNames,
+  })
+
+  constructor(free: number, clock: () => number) {
+    this.#free = free
+    this.#clock = clock
+  }
+
+  /** How long to wait before the next try, milliseconds. */
+  waitMs(name: string): number {
+    const open = this.#open(name)
+    if (!open || open.count < this.#free) return 0
+    const delay = Math.min(failureWindowMs, firstDelayMs * 2 ** (open.count - this.#free))
+    return Math.max(0, open.last + delay - this.#clock())
+  }
+
+  add(name: string): void {
+    this.#failures.set(name, { count: (this.#open(name)?.count ?? 0) + 1, last: this.#clock() })
+  }
+
+  /** One that was added was no failure. */
+  undo(name: string): void {
+    const open = this.#open(name)
+    if (open) this.#failures.set(name, { count: open.count - 1, last: open.last })
+  }
+
+  forget(name: string): void {
+    this.#failures.delete(name)
+  }
+
+  #open(name: string) {
+    const open = this.#failures.get(name)
+    return open && this.#clock() - open.last < failureWindowMs ? open : undefined
+  }
+}
+
+export interface AttemptLimits {
+  readonly signInFailures: number
+  readonly signInFailuresPerNetwork: number
+  readonly signUpsPerNetwork: number
+  readonly signUps: number
+  readonly mailsPerAddress: number
+}
+
+const minute = 60_000
+
+/** All limits of signing in and up. Each throws `rate_limit_exceeded` with the time to wait. */
+export class Attempts {
+  readonly #failures: Failures
+  readonly #perNetwork: WindowLimit
+  readonly #signUpsPerNetwork: WindowLimit
+  readonly #signUps: WindowLimit
+  readonly #mails: WindowLimit
+
+  constructor(limits: AttemptLimits, clock: () => number) {
+    this.#failures = new Failures(limits.signInFailures, clock)
+    this.#perNetwork = new WindowLimit(limits.signInFailuresPerNetwork, failureWindowMs, clock)
+    this.#signUpsPerNetwork = new WindowLimit(limits.signUpsPerNetwork, 60 * minute, clock)
+    this.#signUps = new WindowLimit(limits.signUps, 10 * minute, clock)
+    this.#mails = new WindowLimit(limits.mailsPerAddress, 60 * minute, clock)
+  }
+
+  /**
+   * A password is about to be tried. It counts as a failure until it is known to be right, or was not tried at all: a
+   * thousand tries at once must not all begin before the first has failed.
+   */
+  signIn(address: string, network: string): { right(): void; untried(): void } {
+    const name = `${address} ${network}`
+    refuseFor(this.#failures.waitMs(name), 'Too many wrong passwords for this address.')
+    refuseFor(this.#perNetwork.take(network), 'Too many wrong passwords from this network.')
+    this.#failures.add(name)
+    return {
+      right: () => {
+        this.#failures.forget(name)
+        this.#perNetwork.giveBack(network)
+      },
+      untried: () => {
+        this.#failures.undo(name)
+        this.#perNetwork.giveBack(network)
+      },
+    }
+  }
+
+  signUp(network: string): void {
+    refuseFor(this.#signUpsPerNetwork.take(network), 'Too many accounts were opened from this network.')
+    const wait = this.#signUps.take('')
+    if (wait > 0) this.#signUpsPerNetwork.giveBack(network)
+    refuseFor(wait, 'Too many accounts are being opened at this moment.')
+  }
+
+  /** Whether a mail to an address may be sent now. */
+  mail(address: string): boolean {
+    return this.#mails.take(address) === 0
+  }
+}
+
+function refuseFor(retryAfterMs: number, message: string): void {
+  if (retryAfterMs > 0) throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
+}

@@ -1,0 +1,383 @@
+// Opening an account, signing in to it, and everything that proves whose it is. Knows no HTTP.
+
+import { GatewayError } from '../../errors.ts'
+import type { Account, AccountStore, Role } from '../account.ts'
+import { hashOfKey } from '../api-key.ts'
+import { mintSession, type Session } from '../session.ts'
+import { accountAddress, isAddress } from './address.ts'
+import type { Attempts } from './attempts.ts'
+import type { IdentityStore } from './identity-store.ts'
+import { type Mail, type Mailer, mails } from './mail.ts'
+import { passwordFault, type Passwords } from './password.ts'
+import { mintTicket, type Ticket, ticketIdOf, type TicketKind } from './ticket.ts'
+
+/** How long a proof of identity is fresh, milliseconds. */
+export const elevationMs = 10 * 60_000
+
+export interface IdentityParts {
+  readonly accounts: AccountStore
+  readonly identities: IdentityStore
+  readonly passwords: Passwords
+  readonly attempts: Attempts
+  /** undefined where no mail server is set. */
+  readonly mailer: Mailer | undefined
+  readonly signUp: 'closed' | 'invite' | 'open'
+  /** How long a session lasts without being used, milliseconds. */
+  readonly sessionIdleMs: number
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** The address of the console, without a slash at its end. */
+  readonly consoleUrl: () => string
+  /** An account may get its free credit from now on. */
+  readonly admitted: (account: Account) => void
+  /** What failed while nobody waited for it. */
+  readonly failed: (message: string, error: unknown) => void
+}
+
+/** A session that was just opened, and its token: to be handed over once and forgotten. */
+export interface OpenedSession {
+  readonly account: Account
+  readonly session: Session
+  readonly text: string
+}
+
+/** Where somebody comes from, as far as limits and the list of sessions want to know. */
+export interface Visitor {
+  /** From `networkOf`. */
+  readonly network: string
+  readonly userAgent: string | null
+}
+
+export class Identities {
+  readonly #parts: IdentityParts
+
+  constructor(parts: IdentityParts) {
+    this.#parts = parts
+  }
+
+  get signUpPolicy(): IdentityParts['signUp'] {
+    return this.#parts.signUp
+  }
+
+  /** Whether this gateway sends mail. */
+  get mails(): boolean {
+    return this.#parts.mailer !== undefined
+  }
+
+  /**
+   * Opens an account, or does nothing where the address has one: nobody can tell which, neither by the answer nor by
+   * its time. Throws `sign_up_closed`, `invalid_request` for an address or a password that is none, and
+   * `rate_limit_exceeded`.
+   */
+  async signUp(email: string, password: string, visitor: Visitor): Promise<void> {
+    const { accounts, identities, attempts, passwords, now, signUp } = this.#parts
+    if (signUp !== 'open') throw new GatewayError('sign_up_closed')
+    const address = requireAddress(email)
+    await requirePassword(password, address)
+    attempts.signUp(visitor.network)
+    const hash = await passwords.hash(password)
+    if (await accounts.findAccount(address)) {
+      // As durable a write as opening an account is, so that it takes as long.
+      await identities.insertTicket({ ...mintTicket('verification', null, now()).ticket, expiresAt: now() })
+      this.#mail(() => Promise.resolve(mails.known(address, this.#parts.consoleUrl())), address)
+      return
+    }
+    const account = await this.#opened(address)
+    if (!account) return
+    await identities.setPassword(account.id, hash, now())
+    this.#parts.admitted(account)
+    this.#mail(async () => {
+      const { url } = await this.linkFor('verification', account)
+      return mails.verification(address, url)
+    }, address)
+  }
+
+  async #opened(address: string): Promise<Account | undefined> {
+    try {
+      return await this.#parts.accounts.createAccount(address, { verifiedAt: null })
+    } catch (error) {
+      // Somebody was quicker with the same address.
+      if (error instanceof GatewayError && error.code === 'invalid_request') return undefined
+      throw error
+    }
+  }
+
+  /**
+   * The account of an address and its password. Throws `wrong_credentials` whatever of the two is wrong,
+   * `rate_limit_exceeded`, and `account_suspended`, which only the owner of the password is told.
+   */
+  async signIn(email: string, password: string, visitor: Visitor): Promise<OpenedSession> {
+    const account = await this.#parts.accounts.findAccount(accountAddress(email))
+    const isAddressed = account?.email === accountAddress(email)
+    await this.#prove(isAddressed ? account : undefined, accountAddress(email), password, visitor.network)
+    return this.open(account!, visitor)
+  }
+
+  /** Throws `wrong_credentials` unless the password is that of the account. */
+  async #prove(
+    account: Account | undefined,
+    address: string,
+    password: string,
+    network: string,
+  ): Promise<void> {
+    const { attempts, identities, passwords } = this.#parts
+    const attempt = attempts.signIn(address, network)
+    let matches: boolean
+    try {
+      matches = await passwords.matches(password, account ? await identities.passwordOf(account.id) : null)
+    } catch (error) {
+      attempt.untried()
+      throw error
+    }
+    if (!matches) throw new GatewayError('wrong_credentials')
+    attempt.right()
+  }
+
+  /**
+   * Opens a session for somebody who has just proven who it is. Always a new one: an id that was there before the
+   * sign-in would be known to whoever planted it. Throws `account_suspended`.
+   */
+  async open(account: Account, { userAgent }: Visitor): Promise<OpenedSession> {
+    const { accounts, now, sessionIdleMs } = this.#parts
+    const current = await accounts.findAccount(account.id)
+    if (!current || current.suspended) throw new GatewayError('account_suspended')
+    const { id, hash, lastFour, text } = mintSession()
+    const at = now()
+    const session: Session = {
+      id,
+      account: account.id,
+      hash,
+      lastFour,
+      createdAt: at,
+      expiresAt: at + sessionIdleMs,
+      revokedAt: null,
+      userAgent: userAgent?.slice(0, 300) ?? null,
+      seenAt: at,
+      idleMs: sessionIdleMs,
+      elevatedUntil: at + elevationMs,
+    }
+    await accounts.insertSession(session)
+    return { account: current, session, text }
+  }
+
+  /** A fresh proof by password for a session. Throws as `signIn` does. */
+  async elevate(account: Account, session: Session, password: string, visitor: Visitor): Promise<void> {
+    await this.#prove(account, account.email, password, visitor.network)
+    await this.elevated(session)
+  }
+
+  /** A fresh proof was given in another way. */
+  async elevated(session: Session): Promise<void> {
+    await this.#parts.identities.elevateSession(session.id, this.#parts.now() + elevationMs)
+  }
+
+  /**
+   * Sets a new password; every session ends, and one is opened anew. An account that has a password names it, one that
+   * has none shows a fresh proof. Throws `wrong_credentials`, `elevation_required` and `invalid_request`.
+   */
+  async changePassword(
+    account: Account,
+    session: Session,
+    wanted: { readonly password: string; readonly current: string | undefined },
+    visitor: Visitor,
+  ): Promise<OpenedSession> {
+    const { identities, passwords, now } = this.#parts
+    await requirePassword(wanted.password, account.email)
+    if ((await identities.passwordOf(account.id)) !== null) {
+      if (wanted.current === undefined)
+        throw new GatewayError('invalid_request', { message: 'Name the current password.', param: 'current' })
+      await this.#prove(account, account.email, wanted.current, visitor.network)
+    } else if (!isElevated(session, now())) throw new GatewayError('elevation_required')
+    await identities.setPassword(account.id, await passwords.hash(wanted.password), now())
+    return this.open(account, visitor)
+  }
+
+  /** Sends a link to set a new password, if the address has an account; returns before anything is looked up. */
+  requestReset(email: string): void {
+    const address = accountAddress(email)
+    this.#mail(async () => {
+      const account = await this.#parts.accounts.findAccount(address)
+      if (account?.email !== address || account.suspended) return undefined
+      const { url } = await this.linkFor('reset', account)
+      return mails.reset(address, url)
+    }, address)
+  }
+
+  /** Sets the password that a reset link allows, and signs in. Throws `invalid_ticket`, and as `changePassword` does. */
+  async confirmReset(token: string, password: string, visitor: Visitor): Promise<OpenedSession> {
+    const { identities, passwords, now } = this.#parts
+    const known = await this.#find(token, 'reset')
+    const account = await this.#accountOf(known)
+    // Before the link is used up: a password that is refused must leave it as it was.
+    await requirePassword(password, account.email)
+    const hash = await passwords.hash(password)
+    await this.#use(token, 'reset')
+    await this.#vouched(account)
+    await identities.setPassword(account.id, hash, now())
+    return this.open(account, visitor)
+  }
+
+  /** The address is proven by the link that was mailed to it. Throws `invalid_ticket`. */
+  async verify(token: string): Promise<void> {
+    const account = await this.#accountOf(await this.#use(token, 'verification'))
+    await this.#parts.identities.verifyEmail(account.id, this.#parts.now())
+    this.#parts.admitted((await this.#parts.accounts.findAccount(account.id))!)
+  }
+
+  /** Signs in by a link or an invitation. Throws `invalid_ticket` and `account_suspended`. */
+  async follow(token: string, visitor: Visitor): Promise<OpenedSession> {
+    const ticket = (await this.#tryUse(token, 'link')) ?? (await this.#use(token, 'invitation'))
+    const account = await this.#accountOf(ticket)
+    await this.#vouched(account)
+    return this.open(account, visitor)
+  }
+
+  /**
+   * Somebody has proven an address for the first time, and need not be the one who opened the account with it: whatever
+   * led into the account before does so no longer.
+   */
+  async #vouched(account: Account): Promise<void> {
+    if (account.verifiedAt !== null) return
+    const { accounts, identities, admitted, now } = this.#parts
+    await identities.lockOut(account.id, now())
+    await identities.verifyEmail(account.id, now())
+    admitted((await accounts.findAccount(account.id))!)
+  }
+
+  /**
+   * A new link of an account, in the place of any older one of its kind. An invitation goes out by mail as well, where
+   * there is a mail server.
+   */
+  async linkFor(kind: LinkKind, account: Account): Promise<SecretLink> {
+    const { consoleUrl, identities, now } = this.#parts
+    const link = await newLink(identities, {
+      kind,
+      account: account.id,
+      consoleUrl: consoleUrl(),
+      now: now(),
+    })
+    if (kind === 'invitation')
+      this.#mail(() => Promise.resolve(mails.invitation(account.email, link.url)), account.email)
+    return link
+  }
+
+  /** Ends a session of the account. Throws `not_found` for one that is not there, or is another's. */
+  async endSession(account: Account, id: string): Promise<void> {
+    const { accounts, now } = this.#parts
+    const session = await accounts.findSession(id)
+    if (session?.account !== account.id || session.revokedAt !== null) throw new GatewayError('not_found')
+    await accounts.revokeSession(id, now())
+  }
+
+  /**
+   * Deletes an account with everything that leads into it; its books stay. Throws `invalid_request` for the last
+   * operator.
+   */
+  async remove(account: Account): Promise<void> {
+    const { accounts, identities, now } = this.#parts
+    const all = await accounts.listAccounts()
+    const others = all.filter(({ id, role }) => role === 'operator' && id !== account.id)
+    if (account.role === 'operator' && others.every(({ suspended }) => suspended))
+      throw new GatewayError('invalid_request', { message: 'This is the last operator of this gateway.' })
+    await identities.deleteAccount(account.id, now())
+  }
+
+  async #accountOf(ticket: Ticket): Promise<Account> {
+    const account =
+      ticket.account === null ? undefined : await this.#parts.accounts.findAccount(ticket.account)
+    if (!account) throw new GatewayError('invalid_ticket')
+    if (account.suspended) throw new GatewayError('account_suspended')
+    return account
+  }
+
+  async #find(token: string, kind: TicketKind): Promise<Ticket> {
+    const id = ticketIdOf(token)
+    const { identities, now } = this.#parts
+    const ticket =
+      id === undefined ? undefined : await identities.findTicket(id, hashOfKey(token), kind, now())
+    if (!ticket) throw new GatewayError('invalid_ticket')
+    return ticket
+  }
+
+  async #use(token: string, kind: TicketKind): Promise<Ticket> {
+    const ticket = await this.#tryUse(token, kind)
+    if (!ticket) throw new GatewayError('invalid_ticket')
+    return ticket
+  }
+
+  #tryUse(token: string, kind: TicketKind): Promise<Ticket | undefined> {
+    return useTicket(this.#parts, token, kind)
+  }
+
+  /** Makes and sends a mail while nobody waits for it: how long it takes would tell whether there is an account. */
+  #mail(make: () => Promise<Mail | undefined>, address: string): void {
+    const { mailer, attempts, failed } = this.#parts
+    if (!mailer || !attempts.mail(address)) return
+    setImmediate(() => {
+      make()
+        .then((mail) => mail && mailer.send(mail))
+        .catch((error: unknown) => failed('a mail could not be sent', error))
+    })
+  }
+}
+
+export interface SecretLink {
+  /** The secret stands in the fragment, which a browser sends to nobody. */
+  readonly url: string
+  readonly expiresAt: number
+}
+
+/** The page of the console that each kind of link leads to. */
+const pages = { link: 'link', invitation: 'link', verification: 'verify', reset: 'reset' } as const
+export type LinkKind = keyof typeof pages
+
+/** Mints the ticket of a link, and voids any older one of its kind. `consoleUrl` has no slash at its end. */
+export async function newLink(
+  identities: Pick<IdentityStore, 'dropTickets' | 'insertTicket'>,
+  wanted: {
+    readonly kind: LinkKind
+    readonly account: string
+    readonly consoleUrl: string
+    readonly now: number
+  },
+): Promise<SecretLink> {
+  const { kind, account, consoleUrl, now } = wanted
+  const { ticket, text } = mintTicket(kind, account, now)
+  await identities.dropTickets(account, kind)
+  await identities.insertTicket(ticket)
+  return { url: `${consoleUrl}/${pages[kind]}#${text}`, expiresAt: ticket.expiresAt }
+}
+
+/** Uses a ticket up by its text; undefined for one that is not there, is of another kind, too old, or used. */
+export async function useTicket(
+  { identities, now }: Pick<IdentityParts, 'identities' | 'now'>,
+  token: string,
+  kind: TicketKind,
+): Promise<Ticket | undefined> {
+  const id = ticketIdOf(token)
+  return id === undefined ? undefined : identities.useTicket(id, hashOfKey(token), kind, now())
+}
+
+/** Whether the session's proof of identity is still fresh. */
+export function isElevated({ elevatedUntil }: Session, now: number): boolean {
+  return elevatedUntil !== null && elevatedUntil > now
+}
+
+/** The account that an operator invites: opened at once, without any way into it but the invitation. */
+export async function invitedAccount(accounts: AccountStore, email: string, role: Role): Promise<Account> {
+  const address = requireAddress(email)
+  const there = await accounts.findAccount(address)
+  if (there?.verifiedAt === null && there.role === role) return there
+  return await accounts.createAccount(address, { role, verifiedAt: null })
+}
+
+function requireAddress(email: string): string {
+  if (!isAddress(email.trim()))
+    throw new GatewayError('invalid_request', { message: 'This is no e-mail address.', param: 'email' })
+  return accountAddress(email)
+}
+
+async function requirePassword(password: string, email: string): Promise<void> {
+  const message = await passwordFault(password, email)
+  if (message !== undefined) throw new GatewayError('invalid_request', { message, param: 'password' })
+}

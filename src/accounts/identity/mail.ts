@@ -1,0 +1,83 @@
+// The mails of accounts. The library is loaded with the first mail, and there are none without a mail server.
+
+import type { Transporter } from 'nodemailer'
+
+export interface Mail {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+}
+
+export interface Mailer {
+  /** Rejects when the mail server did not take it. */
+  send(mail: Mail): Promise<void>
+}
+
+export interface SmtpSettings {
+  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  readonly url: string
+  readonly from: string
+  readonly timeoutMs: number
+}
+
+/** Sends by SMTP; STARTTLS is used where the server offers it. */
+export class SmtpMailer implements Mailer {
+  readonly #settings: SmtpSettings
+  #transport: Promise<Transporter> | undefined
+
+  constructor(settings: SmtpSettings) {
+    this.#settings = settings
+  }
+
+  async send({ to, subject, text }: Mail): Promise<void> {
+    const { from } = this.#settings
+    this.#transport ??= this.#open()
+    await (await this.#transport).sendMail({ from, to, subject, text })
+  }
+
+  async #open(): Promise<Transporter> {
+    const { createTransport } = await import('nodemailer')
+    const { url, timeoutMs } = this.#settings
+    const times = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
+    const { protocol, hostname, port, username, password } = new URL(url)
+    const secure = protocol === 'smtps:'
+    const host = hostname.replace(/^\[|\]$/g, '')
+    const auth = username
+      ? { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+      : undefined
+    return createTransport({
+      host,
+      port: Number(port || (secure ? 465 : 587)),
+      secure,
+      ...(auth === undefined ? {} : { auth }),
+      // A mail's text is ours: it names no file and no address to fetch.
+      disableFileAccess: true,
+      disableUrlAccess: true,
+      ...times,
+    })
+  }
+}
+
+/** The words of each mail. `url` holds the secret: it is in no log. */
+export const mails = {
+  verification: (to: string, url: string): Mail => ({
+    to,
+    subject: 'Confirm your address',
+    text: `Somebody has opened an account with this address. If it was you, confirm it:\n\n${url}\n\nThe link works once, for a day. If it was not you, ignore this mail.\n`,
+  }),
+  known: (to: string, url: string): Mail => ({
+    to,
+    subject: 'You have an account already',
+    text: `Somebody, perhaps you, wanted to open an account with this address. It has one: sign in at ${url}, or reset the password there.\n\nNothing was changed.\n`,
+  }),
+  reset: (to: string, url: string): Mail => ({
+    to,
+    subject: 'Set a new password',
+    text: `Somebody has asked for a new password for the account of this address. If it was you, set it here:\n\n${url}\n\nThe link works once, for an hour. If it was not you, ignore this mail: nothing has changed.\n`,
+  }),
+  invitation: (to: string, url: string): Mail => ({
+    to,
+    subject: 'An account for you',
+    text: `An account has been opened for you. Sign in for the first time here:\n\n${url}\n\nThe link works once, for seven days.\n`,
+  }),
+}

@@ -1,0 +1,37 @@
+// The network an address belongs to, as limits count it: a customer's prefix, not one address of the many it has.
+
+import ipaddr from 'ipaddr.js'
+
+/** `203.0.113.0/24`, `2001:db8:1::/56`; what is no address counts as one network of its own. */
+export function networkOf(address: string): string {
+  const parsed = parsedAddress(address)
+  if (!parsed) return 'unknown'
+  const bits = parsed.kind() === 'ipv4' ? 24 : 56
+  const bytes = parsed.toByteArray().map((byte, at) => (at * 8 < bits ? byte : 0))
+  return `${ipaddr.fromByteArray(bytes).toString()}/${bits}`
+}
+
+/** Whether an address lies in one of these ranges: CIDR, or single addresses. */
+export function isWithin(address: string, ranges: readonly string[]): boolean {
+  const parsed = parsedAddress(address)
+  return parsed !== undefined && ranges.some((range) => matches(parsed, range))
+}
+
+/** Whether a text names a network: an address, or a range as CIDR. */
+export function isNetwork(text: string): boolean {
+  return ipaddr.isValid(text) || ipaddr.isValidCIDR(text)
+}
+
+function matches(address: ipaddr.IPv4 | ipaddr.IPv6, range: string): boolean {
+  if (ipaddr.isValidCIDR(range)) {
+    const [network, bits] = ipaddr.parseCIDR(range)
+    return network.kind() === address.kind() && address.match([network, bits])
+  }
+  const single = parsedAddress(range)
+  return single !== undefined && single.toNormalizedString() === address.toNormalizedString()
+}
+
+/** An IPv4 address that came as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address that it is. */
+function parsedAddress(address: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  return ipaddr.isValid(address) ? ipaddr.process(address) : undefined
+}

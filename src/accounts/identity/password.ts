@@ -1,0 +1,81 @@
+// Passwords: which are taken, and their hashes. Hashing is dear on purpose, so few run at one time and few wait.
+
+import { GatewayError } from '../../errors.ts'
+
+export const shortestPassword = 10
+export const longestPassword = 128
+
+/** OWASP's first choice for argon2id: 19 MiB, two passes. */
+const argon2id = { algorithm: 'argon2id', memoryCost: 19_456, timeCost: 2 } as const
+
+/** Of a password nobody knows: an unknown address costs the time of a known one. */
+const nobodysHash =
+  '$argon2id$v=19$m=19456,t=2,p=1$j956gOD5Td/Yf8YOAdJqNw+cd3WEq14py9dXVwdfZ2A$8DazhX2S8KAcwRAv9gfAABYSMfoQUlLEDQaQXJ61DSM'
+
+/** More hashes at one time would hold up the streams of everybody else. */
+const hashesAtOnce = 2
+const hashesWaiting = 64
+
+/** Hashes and checks passwords, at most two at one time. */
+export class Passwords {
+  #running = 0
+  readonly #waiting: (() => void)[] = []
+
+  /** Rejects with `rate_limit_exceeded` when too many wait already. */
+  hash(password: string): Promise<string> {
+    return this.#inTurn(() => Bun.password.hash(canonical(password), argon2id))
+  }
+
+  /**
+   * Whether a password is the one with this hash; without a hash it is not, and that takes as long to say. Rejects like
+   * `hash`.
+   */
+  async matches(password: string, hash: string | null): Promise<boolean> {
+    const same = await this.#inTurn(() => Bun.password.verify(canonical(password), hash ?? nobodysHash))
+    return same && hash !== null
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running >= hashesAtOnce) {
+      if (this.#waiting.length >= hashesWaiting) {
+        const message = 'Too many people are signing in at this moment.'
+        throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 2_000 })
+      }
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    } else this.#running++
+    try {
+      return await work()
+    } finally {
+      // The place goes to the next in line, without being free in between.
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#running--
+    }
+  }
+}
+
+/** The same password typed on two keyboards may differ in how its accents are put together. */
+function canonical(password: string): string {
+  return password.normalize('NFKC')
+}
+
+/** What is wrong with a new password, as a sentence; undefined for one that is taken. */
+export async function passwordFault(password: string, email: string): Promise<string | undefined> {
+  const text = canonical(password)
+  const length = [...text].length
+  if (length < shortestPassword) return `The password must have at least ${shortestPassword} characters.`
+  if (length > longestPassword) return `The password must have at most ${longestPassword} characters.`
+  const plain = text.toLowerCase()
+  const guess = [email, email.slice(0, email.lastIndexOf('@'))].some((part) => part.toLowerCase() === plain)
+  if (guess) return 'The password must not be the e-mail address.'
+  if (new Set(plain).size < 4 || (await commonPasswords()).has(plain))
+    return 'This password is one of the first that anybody would guess: choose another.'
+  return undefined
+}
+
+let common: Promise<ReadonlySet<string>> | undefined
+
+function commonPasswords(): Promise<ReadonlySet<string>> {
+  common ??= import('./common-passwords.json').then((list) => new Set(list.default))
+  return common
+}

@@ -1,0 +1,119 @@
+// The settings of accounts: who may open one, how people prove who they are, mail, and what is given away.
+
+import ipaddr from 'ipaddr.js'
+import { z } from 'zod'
+import { baseUrl, day, milliseconds, note, secret, usdAmount, whole } from './fields.ts'
+
+/** An address, or a range of addresses as CIDR. */
+export const networkRange = z.string().refine((text) => ipaddr.isValid(text) || ipaddr.isValidCIDR(text), {
+  error: 'must be an address or a range such as 10.0.0.0/8',
+})
+
+export const accountSettings = z
+  .strictObject({
+    sign_up: note(
+      z.enum(['closed', 'invite', 'open']).optional(),
+      'Who may open an account: nobody, whoever an operator invites, or everybody (open while Weir listens on loopback ' +
+        'and server.public_url is unset, else invite)',
+    ),
+    unverified: note(
+      z.enum(['allow', 'deny']).optional(),
+      'Whether accounts whose address nobody has proven get the welcome and the daily credit (allow while Weir listens ' +
+        'on loopback and server.public_url is unset, else deny)',
+    ),
+    session_idle_ms: milliseconds('How long a session lasts without being used', 30 * day, 60_000, 365 * day),
+    sign_in_failures: whole(
+      'Wrong passwords for one address from one network in 15 minutes, before each next try has to wait longer',
+      5,
+      1,
+      1_000,
+    ),
+    sign_in_failures_per_network: whole(
+      'Wrong passwords from one network in 15 minutes, for whatever addresses',
+      50,
+      1,
+      100_000,
+    ),
+    sign_ups_per_network: whole('Accounts opened from one network in an hour', 5, 1, 100_000),
+    sign_ups: whole('Accounts opened in ten minutes', 50, 1, 1_000_000),
+    mails_per_address: whole('Mails to one address in an hour', 3, 1, 1_000),
+    oidc: z
+      .strictObject({
+        issuer: note(
+          baseUrl.optional(),
+          'The OpenID Connect issuer whose users may sign in, such as https://id.example.org/realms/staff',
+        ),
+        client_id: note(z.string().min(1).optional(), 'The id of this gateway at the issuer'),
+        client_secret: note(
+          secret.optional(),
+          'Its secret, where it has one: text, ${ENVIRONMENT_NAME} or file:/path',
+          { secret: true },
+        ),
+        label: note(z.string().min(1).max(60).default('single sign-on'), 'What the sign-in button says'),
+        allowed_domains: note(
+          z.array(z.string().regex(/^[a-z0-9.-]+$/, 'must be a domain in small letters')).default([]),
+          'Only verified addresses of these domains may open an account; an empty list is all',
+        ),
+        auto_create: note(
+          z.boolean().default(true),
+          'Whether a first sign-in opens an account, whatever accounts.sign_up says',
+        ),
+        operator_claim: note(
+          z
+            .string()
+            .regex(/^[^=]+=.+$/, 'must be claim=value, such as groups=weir-operators')
+            .optional(),
+          'The claim that makes an operator, as claim=value; a list holds the value',
+        ),
+      })
+      .prefault({}),
+  })
+  .prefault({})
+
+export const mailSettings = z
+  .strictObject({
+    smtp_url: note(
+      z
+        .string()
+        .refine((text) => /^smtps?:$/.test(URL.parse(text)?.protocol ?? ''), {
+          error: 'must be an address such as smtps://user:password@mail.example.org:465',
+        })
+        .optional(),
+      'The mail server; without one links are printed by weir accounts link and weir accounts invite',
+      { secret: true },
+    ),
+    from: note(z.string().min(3).optional(), 'The sender of mails, such as Weir <weir@example.org>'),
+    timeout_ms: milliseconds('How long the mail server may take', 15_000, 100, 300_000),
+  })
+  .prefault({})
+
+export const creditSettings = z
+  .strictObject({
+    welcome_daily_cap_usd: usdAmount('The most welcome credit that all new accounts of a UTC day get', '50'),
+  })
+  .prefault({})
+
+/** What the defaults of `accounts.sign_up` and `accounts.unverified` depend on. */
+interface Reach {
+  readonly server: { readonly host: string; readonly public_url?: string | undefined }
+  readonly accounts: {
+    readonly sign_up?: 'closed' | 'invite' | 'open' | undefined
+    readonly unverified?: 'allow' | 'deny' | undefined
+  }
+}
+
+/** Who may open an account, and whether unproven addresses get free credit, with the defaults filled in. */
+export function signUpPolicy({ server, accounts }: Reach): {
+  readonly signUp: 'closed' | 'invite' | 'open'
+  readonly unverified: 'allow' | 'deny'
+} {
+  const alone = server.public_url === undefined && isLoopback(server.host)
+  return {
+    signUp: accounts.sign_up ?? (alone ? 'open' : 'invite'),
+    unverified: accounts.unverified ?? (alone ? 'allow' : 'deny'),
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|::1|\[::1\])$/.test(host)
+}

@@ -1,0 +1,63 @@
+// The kinds of settings that the schema is written with.
+
+import { z } from 'zod'
+import { parseUsd } from '../credits/money.ts'
+
+/** What a setting carries beside its type. `secret` values are masked, and may be read from files. */
+export interface SettingMeta {
+  readonly description: string
+  readonly secret?: boolean
+  /** Everyday names of the environment beside the derived one. */
+  readonly aliases?: readonly string[]
+}
+
+/** Milliseconds. */
+export const day = 86_400_000
+
+export function note<S extends z.ZodType>(
+  schema: S,
+  description: string,
+  more: Omit<SettingMeta, 'description'> = {},
+): S {
+  return schema.meta({ description, ...more })
+}
+
+export function whole(
+  description: string,
+  fallback: number,
+  least: number,
+  most: number,
+  aliases?: readonly string[],
+) {
+  return note(z.int().min(least).max(most).default(fallback), description, aliases ? { aliases } : {})
+}
+
+export function milliseconds(description: string, fallback: number, least = 1, most = day) {
+  return whole(`${description}, milliseconds`, fallback, least, most)
+}
+
+export function usdAmount(description: string, fallback: string) {
+  const amount = z
+    .string('must be written as a string, "0.10"')
+    .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
+      error: 'must be a decimal string of US dollars, not negative, with at most 12 decimals',
+    })
+  return note(amount.default(fallback), description)
+}
+
+export const secret = z.string().min(1)
+
+/** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
+export const baseUrl = z
+  .string()
+  .refine((text) => baseUrlFault(text) === undefined, { error: (issue) => baseUrlFault(String(issue.input)) })
+  .transform((text) => text.replace(/\/+$/, ''))
+
+function baseUrlFault(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (!url) return 'must be a full address such as https://host/v1'
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must begin with http:// or https://'
+  if (url.username || url.password) return 'must not hold credentials: use api_key or headers'
+  if (url.search || url.hash) return 'must not have a query or a fragment'
+  return undefined
+}

@@ -1,0 +1,220 @@
+// The keys of an account in the console: made and shown once, changed, replaced, revoked.
+
+import { type ApiKey, keyState } from '../../accounts/api-key.ts'
+import { isNetwork } from '../../accounts/identity/network.ts'
+import { issueKey, type IssuedKey, issueSuccessor } from '../../accounts/issue-key.ts'
+import { windowStart } from '../../accounts/spend-window.ts'
+import { freeIn } from '../../credits/balance.ts'
+import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
+import { fundingOf } from '../../credits/pool.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Service } from '../service.ts'
+import { type AskedBy, type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
+import { changeKeyBody, createKeyBody, type KeyView, type NewKeyView, rotateKeyBody } from './wire.ts'
+
+export const keyRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'keys', summary: 'The keys of the account' },
+    async ({ service, account }) => {
+      const keys = await service.accounts.listKeys(account.id)
+      const free = await freeCredit(service, account.id)
+      return { data: await Promise.all(keys.map((key) => keyView(service, key, free))) }
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'keys',
+      summary: 'Make a key; it is shown this once',
+      status: 201,
+      body: createKeyBody,
+    },
+    async ({ service, account, body }) => {
+      const { name, mode = 'live' } = body
+      const limits = { ...unlimited, ...limitsOf(body, service.now()) }
+      if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
+      const keys = await service.accounts.listKeys(account.id)
+      const open = keys.filter((key) => isActive(service, key))
+      if (open.length >= mostKeys)
+        throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
+      const rights = { account: account.id, name, mode, ...limits }
+      const issued = await issueKey(service.accounts, rights, service.now())
+      return shownOnce(service, issued, {})
+    },
+  ),
+  ownRoute(
+    {
+      method: 'PATCH',
+      path: 'keys/:id',
+      summary: 'Change the name or the limits of a key',
+      body: changeKeyBody,
+    },
+    async (asked) => {
+      const { service, body } = asked
+      const key = await activeKey(asked)
+      const changed = { ...key, ...(body.name === undefined ? {} : { name: body.name }) }
+      const limited = { ...changed, ...limitsOf(body, service.now()) }
+      if (body.limit_window !== undefined && limited.spendLimit === null) throw windowWithoutLimit()
+      await service.accounts.changeKey(limited)
+      return keyView(service, limited)
+    },
+  ),
+  ownRoute({ method: 'DELETE', path: 'keys/:id', summary: 'Revoke a key, at once' }, async (asked) => {
+    const { service } = asked
+    const { id } = await ownKey(asked)
+    await service.accounts.revokeKey(id, service.now())
+    return keyView(service, (await service.accounts.findKey(id))!)
+  }),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'keys/:id/rotate',
+      summary: 'Replace a key; the old one works on for the overlap',
+      status: 201,
+      errors: ['key_replaced'],
+      body: rotateKeyBody,
+    },
+    async (asked) => {
+      const { service, body } = asked
+      const { accounts, now } = service
+      const old = await activeKey(asked)
+      const overlapMs = lengthOf(body.overlap ?? '0')
+      const issued = await issueSuccessor(accounts, old, now())
+      if (!issued) throw new GatewayError('key_replaced')
+      // A key that would have ended sooner by itself keeps its end.
+      const ends = Math.min(now() + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
+      if (overlapMs === 0) await accounts.revokeKey(old.id, now())
+      else await accounts.expireKey(old.id, ends)
+      return shownOnce(service, issued, { replaces: old.id, replaced_works_until: iso(ends) })
+    },
+  ),
+]
+
+/** Keys that work at one time; what is revoked or expired does not count. */
+const mostKeys = 500
+
+const unlimited = {
+  expiresAt: null,
+  spendLimit: null,
+  limitWindow: 'total',
+  allowedModels: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  networks: null,
+} as const satisfies Partial<ApiKey>
+
+type WantedLimits = Omit<typeof changeKeyBody._output, 'name'>
+
+/** The limits that a body names, and no other. Throws `invalid_request`. */
+function limitsOf(body: WantedLimits, now: number): Partial<ApiKey> {
+  const { expires_at, limit_usd, limit_window, models, requests_per_minute, tokens_per_minute, networks } =
+    body
+  return {
+    ...(expires_at === undefined
+      ? {}
+      : { expiresAt: expires_at === null ? null : futureTime(expires_at, now) }),
+    ...(limit_usd === undefined ? {} : { spendLimit: limit_usd === null ? null : amountOf(limit_usd) }),
+    ...(limit_usd === null ? { limitWindow: 'total' as const } : {}),
+    ...(limit_window === undefined ? {} : { limitWindow: limit_window }),
+    ...(models === undefined ? {} : { allowedModels: models }),
+    ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
+    ...(tokens_per_minute === undefined ? {} : { tokensPerMinute: tokens_per_minute }),
+    ...(networks === undefined ? {} : { networks: networks === null ? null : knownNetworks(networks) }),
+  }
+}
+
+function futureTime(text: string, now: number): number {
+  const at = Date.parse(text)
+  if (!(at > now)) throw invalid('expires_at has passed.', 'expires_at')
+  return at
+}
+
+function amountOf(text: string): Pico {
+  const amount = parseUsd(text)
+  if (amount === undefined || amount <= 0n || amount > largestLot)
+    throw invalid(
+      'limit_usd takes US dollars such as "10" or "0.50", above 0 and at most 1000000.',
+      'limit_usd',
+    )
+  return amount
+}
+
+function knownNetworks(networks: readonly string[]): readonly string[] {
+  const at = networks.findIndex((text) => !isNetwork(text))
+  if (at >= 0)
+    throw invalid(`networks.${at} must be an address or a range such as 10.0.0.0/8.`, `networks.${at}`)
+  return networks
+}
+
+function windowWithoutLimit(): GatewayError {
+  return invalid('limit_window needs limit_usd.', 'limit_window')
+}
+
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const longestOverlapMs = 365 * 86_400_000
+
+function lengthOf(text: string): number {
+  const ms = text === '0' ? 0 : Number(text.slice(0, -1)) * (unitMs[text.slice(-1)] ?? 0)
+  if (ms > longestOverlapMs) throw invalid('overlap is at most 365d.', 'overlap')
+  return ms
+}
+
+async function ownKey({ service, account, params }: AskedBy<unknown>): Promise<ApiKey> {
+  const key = await service.accounts.findKey(params['id']!)
+  if (key?.account !== account.id) throw new GatewayError('not_found')
+  return key
+}
+
+async function activeKey(asked: AskedBy<unknown>): Promise<ApiKey> {
+  const key = await ownKey(asked)
+  const state = keyState(key, asked.service.now())
+  if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
+  return key
+}
+
+function isActive({ now }: Service, key: ApiKey): boolean {
+  return keyState(key, now()) === 'active'
+}
+
+async function shownOnce(
+  service: Service,
+  { key, text }: IssuedKey,
+  more: Pick<NewKeyView, 'replaces' | 'replaced_works_until'>,
+): Promise<NewKeyView> {
+  return { ...(await keyView(service, key)), key: text, ...more }
+}
+
+/** What API calls of the account could spend now. */
+async function freeCredit({ ledger, now }: Service, account: string): Promise<Pico> {
+  return freeIn(await ledger.balance(account), fundingOf('api', true), now())
+}
+
+async function keyView(service: Service, key: ApiKey, known?: Pico): Promise<KeyView> {
+  const { ledger, accounts, now } = service
+  const free = known ?? (await freeCredit(service, key.account))
+  const spent = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
+  const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent))
+  return {
+    id: key.id,
+    name: key.name,
+    mode: key.mode,
+    state: keyState(key, now()),
+    last4: key.lastFour,
+    created_at: iso(key.createdAt),
+    expires_at: isoOrNull(key.expiresAt),
+    revoked_at: isoOrNull(key.revokedAt),
+    last_used_at: isoOrNull(await accounts.keyUsedAt(key.id)),
+    limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
+    limit_window: key.limitWindow,
+    spent_usd: formatUsd(spent),
+    spendable_usd: key.mode === 'test' ? null : formatUsd(rest),
+    models: key.allowedModels,
+    requests_per_minute: key.requestsPerMinute,
+    tokens_per_minute: key.tokensPerMinute,
+    networks: key.networks,
+  }
+}
+
+function invalid(message: string, param?: string): GatewayError {
+  return new GatewayError('invalid_request', { message, ...(param === undefined ? {} : { param }) })
+}

@@ -1,0 +1,140 @@
+// What the console and the gateway say to each other: the bodies of /console/api, closed, and the shapes of its answers.
+// Imports nothing but zod, so that the console may take its types from here.
+
+import { z } from 'zod'
+
+const email = z.string().max(256)
+/** Its rules are checked where they can be explained; the bound keeps hashing cheap. */
+const password = z.string().min(1).max(1_024)
+const token = z.string().max(128)
+
+export const credentialsBody = z.strictObject({ email, password })
+export const emptyBody = z.strictObject({})
+export const passwordBody = z.strictObject({ password, current: password.optional() })
+export const resetBody = z.strictObject({ email })
+export const confirmResetBody = z.strictObject({ token, password })
+export const tokenBody = z.strictObject({ token })
+export const deleteAccountBody = z.strictObject({ confirm: email })
+
+/** What `navigator.credentials` gave, by its own `toJSON`: checked by the library that understands it. */
+const credential = z.record(z.string(), z.unknown())
+
+export const elevateBody = z.union([z.strictObject({ password }), z.strictObject({ passkey: credential })])
+
+const time = z.iso.datetime({ offset: true })
+const amount = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
+const perMinute = z.int().min(1).max(1_000_000_000)
+
+const keyFields = {
+  name: z
+    .string()
+    .trim()
+    .min(1)
+    .max(100)
+    .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters'),
+  expires_at: time.nullable(),
+  limit_usd: amount.nullable(),
+  limit_window: z.enum(['day', 'week', 'month', 'total']),
+  /** Ids such as `openai/gpt-5`, `openai/*`, or `*`. */
+  models: z
+    .array(
+      z
+        .string()
+        .max(256)
+        .regex(/^(\*|[^/\s]+\/\S+)$/, 'must be provider/model, provider/* or *'),
+    )
+    .min(1)
+    .max(1_000)
+    .nullable(),
+  requests_per_minute: perMinute.nullable(),
+  tokens_per_minute: perMinute.nullable(),
+  /** Addresses, or ranges such as `10.0.0.0/8`. */
+  networks: z.array(z.string().max(64)).min(1).max(100).nullable(),
+}
+
+const { name, ...keyLimits } = keyFields
+
+export const createKeyBody = z.strictObject({
+  name,
+  mode: z.enum(['live', 'test']).optional(),
+  ...z.strictObject(keyLimits).partial().shape,
+})
+export const changeKeyBody = z.strictObject(keyFields).partial()
+/** `0`, or a time such as `30m`, `24h` or `7d`. */
+export const rotateKeyBody = z.strictObject({
+  overlap: z
+    .string()
+    .regex(/^(0|[1-9]\d{0,5}[smhd])$/, 'must be 0, or a time such as 30m, 24h or 7d')
+    .optional(),
+})
+
+export interface SessionView {
+  readonly account: {
+    readonly id: string
+    readonly email: string
+    readonly created_at: string
+    readonly email_verified: boolean
+    readonly has_password: boolean
+    readonly passkeys: number
+  } | null
+  readonly role: 'user' | 'operator' | null
+  /** Until when the proof of identity is fresh. */
+  readonly elevated_until: string | null
+  /** `password`, `passkey`, `oidc:<label>`. */
+  readonly methods: readonly string[]
+  readonly sign_up: 'closed' | 'invite' | 'open'
+  /** Whether this gateway sends mail: without it an operator hands out links. */
+  readonly mail: boolean
+}
+
+export interface OpenSessionView {
+  readonly id: string
+  /** Whether it is the one that asks. */
+  readonly current: boolean
+  readonly created_at: string
+  readonly seen_at: string | null
+  readonly expires_at: string
+  readonly user_agent: string | null
+}
+
+export interface KeyView {
+  readonly id: string
+  readonly name: string
+  readonly mode: 'live' | 'test'
+  readonly state: 'active' | 'expired' | 'revoked'
+  readonly last4: string
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+  readonly limit_usd: string | null
+  readonly limit_window: 'day' | 'week' | 'month' | 'total'
+  /** In the window that is open now. */
+  readonly spent_usd: string
+  /** What it can spend now: the lesser of its limit's rest and the account's free purchased credit; null in test mode. */
+  readonly spendable_usd: string | null
+  readonly models: readonly string[] | null
+  readonly requests_per_minute: number | null
+  readonly tokens_per_minute: number | null
+  readonly networks: readonly string[] | null
+}
+
+/** A key that was just made: its text is in this answer and nowhere else. */
+export interface NewKeyView extends KeyView {
+  readonly key: string
+  /** Of a rotation: the id of the key it replaces, and until when that one works. */
+  readonly replaces?: string
+  readonly replaced_works_until?: string
+}
+
+export const inviteBody = z.strictObject({ email, role: z.enum(['user', 'operator']).optional() })
+
+/** The secret stands in the fragment. */
+export interface LinkView {
+  readonly url: string
+  readonly expires_at: string
+}
+
+export interface ListView<Item> {
+  readonly data: readonly Item[]
+}

@@ -1,0 +1,68 @@
+// The console's API in the documentation: made from its table of routes, so that none can be missing.
+
+import { z } from 'zod'
+import type { ErrorCode } from '../../errors.ts'
+import type { ConsoleRoute } from '../console/route.ts'
+import { routes } from '../console/routes.ts'
+import { ofAnyRequest, ofBody } from './openapi-errors.ts'
+import type { DocumentedRoute } from './openapi.ts'
+import type { Operation, Parameter } from './operation.ts'
+
+/** What a route of the console may be refused with, by who may call it. */
+const ofAccess = {
+  anyone: [],
+  session: ['not_signed_in'],
+  operator: ['not_signed_in', 'operator_required'],
+} as const satisfies Record<ConsoleRoute['access'], readonly ErrorCode[]>
+
+const who = {
+  anyone: 'For everybody.',
+  session: 'For whoever is signed in.',
+  operator: 'For operators.',
+} as const
+
+export const consoleRoutes: readonly DocumentedRoute[] = routes.map((route) => ({
+  method: route.method,
+  path: `/console/api/${route.path}`,
+  operation: () => Promise.resolve(operationOf(route)),
+}))
+
+function operationOf(route: ConsoleRoute): Operation {
+  const { method, path, summary, access, body, elevated, status = 200 } = route
+  const changes = method !== 'GET'
+  const words = path.split(/[/:-]+/).filter(Boolean)
+  const proof = elevated ? ' The proof of identity must be younger than ten minutes.' : ''
+  return {
+    id: `console_${method.toLowerCase()}_${words.join('_')}`,
+    path: `/console/api/${path.replace(/:(\w+)/g, '{$1}')}`,
+    tag: 'Console',
+    summary,
+    description: `${who[access]}${proof}`,
+    security: access === 'anyone' ? 'none' : 'cookie',
+    parameters: Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!)),
+    ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
+    answers: {
+      [status]: { description: 'Done.', content: { 'application/json': { schema: { type: 'object' } } } },
+    },
+    errors: [
+      ...ofAnyRequest,
+      'rate_limit_exceeded',
+      'store_unavailable',
+      ...ofAccess[access],
+      ...(changes ? (['origin_not_allowed'] as const) : []),
+      ...(elevated ? (['elevation_required'] as const) : []),
+      ...(body === undefined ? [] : ofBody),
+      ...(route.errors ?? []),
+      ...(path.includes(':') ? (['not_found'] as const) : []),
+    ],
+  }
+}
+
+function inPath(name: string): Parameter {
+  return { name, in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } }
+}
+
+function bodySchema(body: z.ZodType): object {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(body, { io: 'input' })
+  return schema
+}
