@@ -61,7 +61,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   accounts: ['awaitable.ts', 'errors.ts'],
   egress: ['errors.ts', 'conversation'],
   tools: ['egress', 'conversation', 'errors.ts'],
-  responses: ['awaitable.ts', 'conversation'],
+  responses: ['awaitable.ts', 'conversation', 'errors.ts'],
   observe: ['awaitable.ts'],
   chat: [
     'accounts',

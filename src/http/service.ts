@@ -11,21 +11,13 @@ import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
+import type { ResponseLimits } from '../responses/keep.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
 import type { Limiter } from './intake/limits.ts'
 import type { IdempotencyParts } from './intake/idempotency.ts'
 import type { BodyLimits } from './intake/read-body.ts'
 import type { Site } from './intake/site.ts'
-
-export interface ResponseLimits {
-  /** How long a response is kept. */
-  readonly retentionMs: number
-  /** The largest response that is kept, with its input. */
-  readonly storedBytes: number
-  /** How much one account may have kept. */
-  readonly accountBytes: number
-}
 
 export interface Service extends IdempotencyParts {
   readonly gateway: ChatParts

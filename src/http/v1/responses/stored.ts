@@ -5,7 +5,9 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { withoutEncrypted } from '../../../protocols/openai-responses/inbound/encode.ts'
 import { invalidParam } from '../../../protocols/request/invalid-param.ts'
-import { itemsOf, noSuchResponse, outputOf, storedOf } from './create.ts'
+import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
+import { itemsOf, outputOf } from '../../../responses/recall.ts'
+import type { StoredResponse } from '../../../responses/response-store.ts'
 import type { Service } from '../../service.ts'
 
 type Stored = Pick<Service, 'responses' | 'body'>
@@ -104,4 +106,19 @@ function limitOf(text: string | null): number {
 /** Lists travel in a query as `include=` or `include[]=`. */
 function wantsEncrypted(query: URLSearchParams): boolean {
   return ['include', 'include[]'].some((name) => query.getAll(name).includes('reasoning.encrypted_content'))
+}
+
+/** The id that a path names; throws `not_found` for what can be none of ours. */
+async function storedOf(
+  { responses }: Pick<Service, 'responses'>,
+  caller: Caller,
+  id: string,
+): Promise<StoredResponse> {
+  const stored = requestIdOf(id) === undefined ? undefined : await responses.find(caller.account.id, id)
+  if (!stored) throw noSuchResponse()
+  return stored
+}
+
+function noSuchResponse(): GatewayError {
+  return new GatewayError('not_found', { message: 'This account has no stored response with that id.' })
 }

@@ -1,0 +1,121 @@
+// What a request continues or refers to: the stored conversation before it, and single items of earlier answers.
+
+import type { JsonObject } from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
+import type { ResponseStore, StoredResponse } from './response-store.ts'
+
+/** An item that a request names instead of sending it. */
+export interface ItemReference {
+  readonly id: string
+  /** The response that the item is of; undefined where its id is none of ours. */
+  readonly response: string | undefined
+}
+
+export interface RecallRequest {
+  readonly account: string
+  /** The response that the request continues. */
+  readonly previous: string | undefined
+  readonly references: readonly ItemReference[]
+  /** How many bytes of a body are left for what is recalled. */
+  readonly room: number
+  /** The most bytes that a body may have. */
+  readonly maxBodyBytes: number
+}
+
+export interface RecalledItems {
+  /** The items of the conversation before the request, oldest first. */
+  readonly history: readonly JsonObject[]
+  /** The items that were referred to and are stored, by their ids. */
+  readonly items: ReadonlyMap<string, JsonObject>
+  /** What they measure as JSON, each as often as it is referred to. */
+  readonly bytes: number
+}
+
+/**
+ * Rejects with `previous_response_not_found` where the conversation is not all there, `invalid_request` where it ends in
+ * a failure, and `payload_too_large` where it is more than there is room for.
+ */
+export async function recall(
+  responses: Pick<ResponseStore, 'conversation' | 'find'>,
+  { account, previous, references, room, maxBodyBytes }: RecallRequest,
+): Promise<RecalledItems> {
+  const tooLarge = () =>
+    new GatewayError('payload_too_large', {
+      message: 'The request and the conversation it continues are larger than a body may be.',
+      metadata: { limit_bytes: maxBodyBytes },
+    })
+  const history: JsonObject[] = []
+  if (previous !== undefined) {
+    const conversation = await responses.conversation(account, previous, room)
+    if (conversation.kind === 'missing') throw notContinued(previous, conversation.id)
+    if (conversation.kind === 'too-large') throw tooLarge()
+    const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
+    if (failed) throw continuesFailure(failed.id)
+    for (const response of conversation.responses) history.push(...itemsOf(response))
+  }
+  const items = await referredItems(responses, account, references, searchedBodies * maxBodyBytes)
+  if (items === undefined) throw tooLarge()
+  const sizes = new Map([...items].map(([id, item]) => [id, sizeOf([item])]))
+  // An item that is referred to twice is sent, and paid for, twice.
+  const bytes = references.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), sizeOf(history))
+  if (bytes > Math.max(room, 0) && bytes > 0) throw tooLarge()
+  return { history, items, bytes }
+}
+
+/** How many times what a body may be is read to find the items it refers to: answers hold more than their items. */
+const searchedBodies = 4
+
+/** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
+async function referredItems(
+  responses: Pick<ResponseStore, 'find'>,
+  account: string,
+  references: readonly ItemReference[],
+  room: number,
+): Promise<ReadonlyMap<string, JsonObject> | undefined> {
+  const items = new Map<string, JsonObject>()
+  const wanted = new Map<string, Set<string>>()
+  for (const { id, response } of references) {
+    if (response === undefined) continue
+    if (!wanted.has(response)) wanted.set(response, new Set())
+    wanted.get(response)!.add(id)
+  }
+  let read = 0
+  for (const [response, of] of wanted) {
+    const stored = await responses.find(account, response)
+    if (!stored) continue
+    read += stored.size
+    if (read > room) return undefined
+    for (const item of itemsOf(stored)) {
+      const id = String(item['id'])
+      if (of.has(id)) items.set(id, item)
+    }
+  }
+  return items
+}
+
+function continuesFailure(id: string): GatewayError {
+  const param = 'previous_response_id'
+  const message = `Invalid value for '${param}': the response ${id} failed and cannot be continued.`
+  return new GatewayError('invalid_request', { message, param })
+}
+
+function notContinued(asked: string, missing: string): GatewayError {
+  const message =
+    asked === missing
+      ? 'This account has no stored response with that id.'
+      : `A response that it continues, ${missing}, is not stored any more.`
+  return new GatewayError('previous_response_not_found', { message, param: 'previous_response_id' })
+}
+
+/** What a response was made from, and what it is made of. */
+export function itemsOf(stored: StoredResponse): readonly JsonObject[] {
+  return [...stored.input, ...outputOf(stored)]
+}
+
+export function outputOf({ answer }: StoredResponse): readonly JsonObject[] {
+  return answer['output'] as JsonObject[]
+}
+
+function sizeOf(items: readonly JsonObject[]): number {
+  return items.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(items))
+}
