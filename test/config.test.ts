@@ -36,6 +36,36 @@ describe('which source wins', () => {
   })
 })
 
+describe('a setting that had another name', () => {
+  const retention = (inputs: Parameters<typeof loaded>[0]) => {
+    const found = loaded(inputs)
+    const { origin } = settingsOf(found)['responses.retention_ms'] ?? {}
+    return { ms: found.config.responses.retention_ms, origin, warnings: found.warnings.length }
+  }
+
+  test('keeps its value and its origin under the old one, with a warning', () => {
+    const old = { yaml: 'responses: { retention: 1500 }' }
+    expect(retention(old)).toEqual({ ms: 1500, origin: 'weir.yaml:1', warnings: 1 })
+    expect(loaded(old).warnings).toEqual([
+      {
+        name: 'responses.retention',
+        problem: 'is called responses.retention_ms now; the old name still works',
+      },
+    ])
+    expect(retention({ yaml: 'responses: { retention_ms: 1500 }' })).toMatchObject({ ms: 1500, warnings: 0 })
+    expect(retention({ env: { WEIR_RESPONSES_RETENTION: '1500' } })).toMatchObject({ ms: 1500, warnings: 0 })
+  })
+
+  test('is checked as the new one is, and not taken under both', () => {
+    expect(faultsOf({ yaml: 'responses: { retention: soon }' })).toEqual([
+      expect.stringContaining('responses.retention_ms'),
+    ])
+    expect(faultsOf({ yaml: 'responses: { retention: 1500, retention_ms: 1500 }' })).toEqual([
+      'responses.retention_ms: is given under its old name, responses.retention, too: keep one of them',
+    ])
+  })
+})
+
 describe('the configuration file', () => {
   test('without any source there is a complete configuration', () => {
     const { config, file } = loaded({})

@@ -11,6 +11,7 @@ import {
   readVariables,
 } from './environment.ts'
 import { noteIssues } from './faults.ts'
+import { takeOldNames } from './renamed.ts'
 import { type Config, configSchema } from './schema.ts'
 import { type ReadFile, reasonOf, resolveSecrets } from './secrets.ts'
 import { settingAt } from './settings.ts'
@@ -53,6 +54,7 @@ export function loadFrom(inputs: ConfigInputs): LoadedConfig {
   const { flags, env, cwd, providers } = inputs
   const draft = new Draft()
   const file = readConfigFile(draft, inputs)
+  takeOldNames(draft)
   const readFile: ReadFile = (path) => inputs.readFile(resolve(cwd, path))
   readVariables(draft, env, providers, readFile)
   readFlags(draft, flags)

@@ -315,11 +315,12 @@ export const configSchema = z.strictObject({
     .prefault({}),
   responses: z
     .strictObject({
-      retention: milliseconds(
-        'How long a response of POST /v1/responses is stored',
+      retention_ms: whole(
+        'How long a response of POST /v1/responses is stored, milliseconds',
         30 * day,
         1000,
         3650 * day,
+        ['WEIR_RESPONSES_RETENTION'],
       ),
       // As much as a body may be, and an answer: whoever sends a file may continue by the id alone.
       stored_bytes: whole(

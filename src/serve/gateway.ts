@@ -125,7 +125,7 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     idempotency: store.idempotency,
     responses: store.responses,
     responseLimits: {
-      retentionMs: config.responses.retention,
+      retentionMs: config.responses.retention_ms,
       storedBytes: config.responses.stored_bytes,
       accountBytes: config.responses.account_bytes,
     },

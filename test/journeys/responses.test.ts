@@ -403,7 +403,7 @@ test('an account that has stored as much as it may is answered all the same, and
 })
 
 test('what is stored expires when its time is over', async () => {
-  await using brief = await startWeir({ config: 'responses: { retention: 1500 }' })
+  await using brief = await startWeir({ config: 'responses: { retention_ms: 1500 }' })
   const { responses } = new OpenAI({ apiKey: brief.key, baseURL: brief.baseUrl, maxRetries: 0 })
   const { id } = await responses.create({ model: 'sim/echo', input: 'gone soon' })
   expect((await responses.retrieve(id)).output_text).toBe('gone soon')

@@ -1,0 +1,27 @@
+// Settings that have had another name. The configuration is a contract: what was written once goes on working.
+
+import { type Draft, isTree, type Path, printed } from './draft.ts'
+
+interface Renamed {
+  readonly from: Path
+  readonly to: Path
+}
+
+const renamed: readonly Renamed[] = [{ from: ['responses', 'retention'], to: ['responses', 'retention_ms'] }]
+
+/** Moves values to the names that settings have now, with a warning; a fault where both names are given. */
+export function takeOldNames(draft: Draft): void {
+  for (const { from, to } of renamed) {
+    const value = draft.get(from)
+    if (value === undefined) continue
+    const section = draft.get(from.slice(0, -1))
+    if (!isTree(section)) continue
+    const origin = draft.valueOrigin(from)
+    delete section[String(from.at(-1))]
+    draft.unmark(from)
+    if (draft.get(to) === undefined) {
+      draft.set(to, value, origin)
+      draft.warn(printed(from), `is called ${printed(to)} now; the old name still works`)
+    } else draft.fault(to, `is given under its old name, ${printed(from)}, too: keep one of them`)
+  }
+}
