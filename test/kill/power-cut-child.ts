@@ -3,7 +3,7 @@
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase } from '../../src/store/sqlite/connection.ts'
-import { defaultGroupLimits } from '../../src/store/sqlite/group-commit.ts'
+import { defaultGroupLimits } from '../../src/store/commit-queue.ts'
 import { SqliteLedger } from '../../src/store/sqlite/ledger-store.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'

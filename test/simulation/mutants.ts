@@ -17,7 +17,9 @@ const wallet = 'src/credits/wallet.ts'
 const store = 'src/store/sqlite/ledger-store.ts'
 const wallets = 'src/store/sqlite/wallets.ts'
 const journal = 'src/store/sqlite/journal.ts'
-const group = 'src/store/sqlite/group-commit.ts'
+const core = 'src/store/ledger-core.ts'
+const queue = 'src/store/commit-queue.ts'
+const transactions = 'src/store/sqlite/transactions.ts'
 const clock = 'src/store/sqlite/ledger-clock.ts'
 
 export const mutants: readonly Mutant[] = [
@@ -93,9 +95,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a grant does not ask whether its source has granted before',
-    patches: [
-      [store, 'const prior = this.#sql.lotBySource.get(command.source) ?? null', 'const prior = null'],
-    ],
+    patches: [[core, 'const prior = this.#writes.sources.priorGrant(source)', 'const prior = null']],
   },
   {
     name: 'the same source with another amount is answered in silence',
@@ -154,7 +154,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the end of a call stays in what its key holds',
-    patches: [[store, 'this.#wallets.keyHolds(open.key, -open.hold)', 'this.#wallets.keyOf(open.key)']],
+    patches: [[core, 'this.#wallets.keyHolds(open.key, -open.hold)', 'this.#wallets.loadKey(open.key)']],
   },
   {
     name: 'a clock that goes back earns another allowance',
@@ -220,15 +220,11 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the end of the hash chain is not read again after another process has written',
-    patches: [
-      [store, '    this.#journal.forget()\n    this.#time.forget()\n  }', '    this.#time.forget()\n  }'],
-    ],
+    patches: [[store, '  journal.forget()\n  time.forget()\n}', '  time.forget()\n}']],
   },
   {
     name: 'the time that another process has booked at is not read',
-    patches: [
-      [store, '    this.#journal.forget()\n    this.#time.forget()\n  }', '    this.#journal.forget()\n  }'],
-    ],
+    patches: [[store, '  journal.forget()\n  time.forget()\n}', '  journal.forget()\n}']],
   },
   {
     name: 'the time of the ledger follows a clock that goes back',
@@ -246,7 +242,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the end of the journal is anchored before it is committed',
     patches: [
       [
-        group,
+        transactions,
         'this.#commit.run()\n      this.#hooks.committed()',
         'this.#hooks.committed()\n      this.#commit.run()',
       ],
@@ -266,13 +262,17 @@ export const mutants: readonly Mutant[] = [
     name: 'an answer is given before its commit',
     patches: [
       [
-        group,
+        transactions,
         'this.#hooks.finish()\n      this.#commit.run()',
         'this.#hooks.finish()\n      early?.()\n      this.#commit.run()',
       ],
-      [group, '#transaction<T>(run: () => T): T {', '#transaction<T>(run: () => T, early?: () => void): T {'],
       [
-        group,
+        transactions,
+        'commit<T>(_needs: readonly Need[], run: () => T): T {',
+        'commit<T>(_needs: readonly Need[], run: () => T, early?: () => void): T {',
+      ],
+      [
+        queue,
         '        entry.outcome = outcomeOf(entry.run)\n      }\n    })',
         '        entry.outcome = outcomeOf(entry.run)\n      }\n    }, () => { for (const entry of group.slice(0, taken)) deliver(entry) })',
       ],
@@ -282,7 +282,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a settle is dropped when the disk is full',
     patches: [
       [
-        group,
+        queue,
         'this.#queue = this.#queue.filter((entry) => entry.record !== undefined)',
         'this.#queue = this.#queue.filter((entry) => entry.record === null)',
       ],
@@ -292,7 +292,7 @@ export const mutants: readonly Mutant[] = [
     name: 'recovery ends the calls of living processes',
     patches: [
       [
-        store,
+        core,
         'if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false',
         'if (!open) return false',
       ],
@@ -305,7 +305,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'recovery forgets what was delivered',
-    patches: [[store, 'if (open.progress === null) {', 'if (open.progress !== undefined) {']],
+    patches: [[core, 'if (open.progress === null) {', 'if (open.progress !== undefined) {']],
   },
 ]
 

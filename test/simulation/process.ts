@@ -2,8 +2,8 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Head } from '../../src/store/sqlite/anchors.ts'
-import type { GroupLimits, SpillTarget } from '../../src/store/sqlite/group-commit.ts'
-import type { SpillRecord } from '../../src/store/sqlite/ledger-parts.ts'
+import type { GroupLimits, SpillTarget } from '../../src/store/commit-queue.ts'
+import type { SpillRecord } from '../../src/store/ledger-core.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
@@ -118,21 +118,25 @@ export class SimulatedProcess {
       if (!this.asking) throw new Error('the ledger was asked by nobody')
       return this.asking
     }
-    group.admit = (run) => {
+    group.admit = (need, run) => {
       const issue = asked()
-      return admit(() => this.#booked(issue, run))
+      return admit(need, () => this.#booked(issue, run))
     }
-    group.conclude = (run, record) => {
+    group.conclude = (need, run, record) => {
       const issue = this.asking
-      if (issue) return conclude(() => this.#booked(issue, run), record)
+      if (issue) return conclude(need, () => this.#booked(issue, run), record)
       // What was spilled and could not be replayed at once is carried out for nobody.
       const command = record as Carried
-      return conclude(() => {
-        this.#acted(command.kind)
-        const value = run()
-        this.#book(issueOf(command), command, replayed)
-        return value
-      }, record)
+      return conclude(
+        need,
+        () => {
+          this.#acted(command.kind)
+          const value = run()
+          this.#book(issueOf(command), command, replayed)
+          return value
+        },
+        record,
+      )
     }
     group.immediately = (run) =>
       immediately(() => {

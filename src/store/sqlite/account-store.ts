@@ -7,7 +7,8 @@ import type { Account, AccountStore, NewAccount, Role } from '../../accounts/acc
 import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
 import type { Session } from '../../accounts/session.ts'
 import { GatewayError } from '../../errors.ts'
-import { isOutage, reading, sqliteCode, unavailable } from './outage.ts'
+import { unavailable } from '../commit-queue.ts'
+import { isOutage, reading, sqliteCode } from './outage.ts'
 
 const cachedRows = 10_000
 /** How old an answer from memory may be, at most, before the file is asked whether another process has written. */

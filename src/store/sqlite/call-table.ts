@@ -2,7 +2,7 @@
 // commands do is gathered and written at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Attempt, CallRecord, SettleCommand } from '../../credits/ledger.ts'
+import type { CallRecord } from '../../credits/ledger.ts'
 import { pass, passAll } from '../../credits/failpoint.ts'
 import type { Pool } from '../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../credits/wallet.ts'
@@ -16,22 +16,14 @@ import {
   receiptText,
   type EndedCallRow,
   type OpenCallRow,
-  type ReceiptFacts,
-} from './call-record.ts'
+} from '../call-record.ts'
 import { UsageDays } from './usage-days.ts'
+import type { CallEnd, GroupWrites } from '../ledger-core.ts'
 import { requireOne } from './wallets.ts'
 
-export interface CallEnd {
-  readonly at: number
-  /** How it ended; for a call that was released, why. */
-  readonly ending: string
-  /** The transaction that charged it; null when nothing was charged. */
-  readonly tx: number | null
-  readonly receipt: (ReceiptFacts & Pick<SettleCommand, 'estimated'>) | null
-  readonly attempts: readonly Attempt[]
-}
+type CallWrites = GroupWrites['calls']
 
-export class CallTable {
+export class CallTable implements CallWrites {
   readonly #sql: ReturnType<typeof statements>
   readonly #opened: BulkInsert
   readonly #ended: BulkInsert

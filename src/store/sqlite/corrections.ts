@@ -4,6 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { AdjustCommand, RefundCommand } from '../../credits/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
+import type { GroupWrites } from '../ledger-core.ts'
 
 /** What a correction did, in picodollars. */
 export interface Corrected {
@@ -27,7 +28,9 @@ function conflictWith({ kind, account, taken, debt }: CorrectionRow): GatewayErr
   })
 }
 
-export class Corrections {
+type CorrectionWrites = GroupWrites['corrections']
+
+export class Corrections implements CorrectionWrites {
   readonly #find: Statement<CorrectionRow, [string]>
   readonly #ofLot: Statement<{ refunded: bigint }, [string]>
   readonly #insert: Statement

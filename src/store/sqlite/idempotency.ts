@@ -8,7 +8,7 @@ import type {
   IdempotencyStore,
   KeptAnswer,
 } from '../../credits/idempotency.ts'
-import type { GroupCommit } from './group-commit.ts'
+import type { SqliteLedger } from './ledger-store.ts'
 
 const sweptAtOnce = 500
 /** How long after the settle another server may take to keep the answer. */
@@ -26,7 +26,7 @@ interface Row {
 
 export interface IdempotencyParts {
   readonly database: Database
-  readonly group: Pick<GroupCommit, 'admit'>
+  readonly group: Pick<SqliteLedger, 'admit'>
   readonly clock: () => number
   /** This process, as holds name it. */
   readonly owner: string

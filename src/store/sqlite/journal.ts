@@ -3,6 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { Leg, TransactionKind } from '../../credits/wallet.ts'
 import type { Head } from './anchors.ts'
+import type { GroupWrites } from '../ledger-core.ts'
 import { BulkInsert } from './bulk-insert.ts'
 
 export interface JournalRow {
@@ -48,7 +49,9 @@ function quoted(text: string): string {
   return plainText.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
-export class Journal {
+type JournalWrites = GroupWrites['journal']
+
+export class Journal implements JournalWrites {
   readonly #rows: BulkInsert
   readonly #last: Statement<Pick<JournalRow, 'tx' | 'hash'>, []>
   #head: { tx: number; hash: Uint8Array } | null = null

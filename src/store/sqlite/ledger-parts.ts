@@ -1,16 +1,9 @@
-// What the ledger on SQLite is made of, and what it leaves in the spill file.
+// What the ledger on SQLite is made of.
 
 import type { Database } from 'bun:sqlite'
-import type { CheckpointCommand, ReleaseCommand, SettleCommand } from '../../credits/ledger.ts'
+import type { GroupLimits } from '../commit-queue.ts'
 import type { Head } from './anchors.ts'
-import type { GroupLimits } from './group-commit.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
-
-/** What the spill file keeps of a command that must not be lost. */
-export type SpillRecord =
-  | { readonly kind: 'settle'; readonly command: SettleCommand }
-  | { readonly kind: 'release'; readonly command: ReleaseCommand }
-  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
 export interface Rider {

@@ -1,6 +1,6 @@
 // Tells a fault of disk or database from a fault of ours: the first is a 503 and is retried, the second is a bug.
 
-import { GatewayError } from '../../errors.ts'
+import { unavailable } from '../commit-queue.ts'
 
 const outages = [
   'SQLITE_FULL',
@@ -35,11 +35,6 @@ export function isBusy(error: unknown): boolean {
 export function isDamage(error: unknown): boolean {
   const code = sqliteCode(error)
   return code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT')
-}
-
-/** The answer to a caller: never a refusal of credit, whatever broke. */
-export function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
 }
 
 /** Runs a read and turns a fault of the database into `store_unavailable`. */

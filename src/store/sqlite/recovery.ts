@@ -1,8 +1,7 @@
 // Which processes have served a data directory, and which open calls have lost theirs.
 
 import type { Database } from 'bun:sqlite'
-import type { Attempt } from '../../credits/ledger.ts'
-import type { OpenCallRow } from './call-record.ts'
+import type { OpenCallRow } from '../call-record.ts'
 
 /** Calls whose lease has ended, and calls of owners that are dead for certain. */
 export function recoverable(
@@ -13,17 +12,6 @@ export function recoverable(
   return open
     .filter((row) => Number(row.lease_until) <= now || isDead(row.owner))
     .map((row) => ({ call: row.id, account: row.account }))
-}
-
-/** What is known of the attempts of a call whose process died: that there may have been one. */
-export const lostAttempt: Attempt = {
-  provider: 'unreconciled',
-  outcome: 'failed',
-  code: null,
-  upstreamId: null,
-  ms: 0,
-  status: null,
-  reason: 'the gateway stopped while the call ran',
 }
 
 /** Notes that this process serves the data directory. */

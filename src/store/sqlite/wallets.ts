@@ -6,7 +6,8 @@ import { startOfDay } from '../../credits/calendar.ts'
 import type { Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
-import { openCallOf, type OpenCallRow } from './call-record.ts'
+import type { WalletSet } from '../ledger-core.ts'
+import { openCallOf, type OpenCallRow } from '../call-record.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000
@@ -46,7 +47,7 @@ interface KeySpending {
   relatives: readonly string[] | null
 }
 
-export class Wallets {
+export class Wallets implements WalletSet<CachedWallet> {
   readonly #wallets = new Map<string, CachedWallet>()
   readonly #accountOfCall = new Map<string, string>()
   readonly #keys = new Map<string, KeySpending>()
@@ -131,10 +132,10 @@ export class Wallets {
   /** What the key and those it was rotated from and to have spent since the day of `windowStart`, and all they hold. */
   keySpend(key: string, windowStart: number): Pico {
     const start = startOfDay(windowStart)
-    const spending = this.keyOf(key)
+    const spending = this.#keyOf(key)
     let sum = spentSince(spending, start)
     spending.relatives ??= this.#sql.relatives.all(key).map(({ id }) => id)
-    for (const relative of spending.relatives) sum += spentSince(this.keyOf(relative), start)
+    for (const relative of spending.relatives) sum += spentSince(this.#keyOf(relative), start)
     return sum
   }
 
@@ -147,8 +148,12 @@ export class Wallets {
   forgetKeys(): void {
     this.#keys.clear()
   }
-  /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
-  keyOf(key: string): KeySpending {
+
+  loadKey(key: string): void {
+    this.#keyOf(key)
+  }
+
+  #keyOf(key: string): KeySpending {
     const cached = this.#keys.get(key)
     if (cached) return cached
     const days = new Map(this.#sql.keyDays.all(key).map((row) => [Number(row.day), row.spent]))
@@ -159,12 +164,12 @@ export class Wallets {
   }
 
   keyHolds(key: string, more: Pico): void {
-    this.keyOf(key).held += more
+    this.#keyOf(key).held += more
   }
 
   keySpent(key: string, amount: Pico, now: number): void {
     if (amount === 0n) return
-    const spending = this.keyOf(key)
+    const spending = this.#keyOf(key)
     const day = startOfDay(now)
     spending.days.set(day, atMost(largestInteger, (spending.days.get(day) ?? 0n) + amount))
     for (const [start, sum] of spending.sums) if (day >= start) spending.sums.set(start, sum + amount)
@@ -178,7 +183,7 @@ export class Wallets {
     for (const { lot, source, account } of this.#dirtyLots.values()) this.#writeLot(lot, source, account)
     for (const [entry, dirty] of this.#dirtyPools) for (const pool of dirty) this.#writePool(entry, pool)
     for (const [key, days] of this.#dirtyDays) {
-      const spending = this.keyOf(key)
+      const spending = this.#keyOf(key)
       for (const day of days) this.#sql.writeDay.run(key, day, spending.days.get(day) ?? 0n)
     }
     for (const map of [this.#dirtyLots, this.#dirtyPools, this.#dirtyDays]) map.clear()

@@ -1,9 +1,7 @@
 // Many commands, one commit: what arrives in one turn of the event loop shares one transaction and one sync to disk.
 // Promises resolve after COMMIT. Admissions are refused while the disk cannot be written; ends of calls never are.
 
-import type { Database, Statement } from 'bun:sqlite'
-import { GatewayError } from '../../errors.ts'
-import { isBusy, isOutage, unavailable } from './outage.ts'
+import { GatewayError } from '../errors.ts'
 
 export interface GroupLimits {
   /** The most commands in one transaction. */
@@ -25,16 +23,32 @@ const endPatienceMs = 5000
 /** Each may be as large as an answer. */
 const mostPutOff = 64
 
-/** What a group needs from the ledger, around its commands. All of it is synchronous. */
-export interface GroupHooks {
-  /** In the transaction, before the first command. */
-  begin(): void
-  /** In the transaction, after the last: writes what the commands have changed in memory. */
-  finish(): void
-  /** After COMMIT. */
-  committed(): void
-  /** After a rollback: nothing in memory may be trusted. */
-  abandon(): void
+/**
+ * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
+ * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
+ */
+export interface Need {
+  readonly account?: string
+  /** The id of a call: open, ended or new. */
+  readonly call?: string
+  /** The source of a grant. */
+  readonly source?: string
+  /** The id of a refund or an adjustment. */
+  readonly correction?: string
+  readonly lot?: string
+}
+
+/** One transaction of the database, as the queue needs it. */
+export interface Transactions {
+  /** Commits what `run` does, and gives what it gives. When it throws, nothing was done. */
+  commit<T>(needs: readonly Need[], run: () => T): T
+  /** Writes a little, to see whether the database can be written. */
+  touch(): void
+  /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */
+  faultOf(error: unknown): 'busy' | 'outage' | 'bug'
+  /** Nothing in memory may be trusted. */
+  forget(): void
+  close(): void
 }
 
 /** Where commands are kept when the disk is full. */
@@ -46,6 +60,7 @@ export interface SpillTarget {
 }
 
 interface Entry {
+  readonly need: Need
   readonly run: () => unknown
   resolve: (value: never) => void
   reject: (error: unknown) => void
@@ -57,13 +72,9 @@ interface Entry {
   outcome: { readonly value: unknown } | { readonly error: unknown } | null
 }
 
-export class GroupCommit {
-  readonly #hooks: GroupHooks
+export class CommitQueue {
+  readonly #transactions: Transactions
   readonly #limits: GroupLimits
-  readonly #begin: Statement
-  readonly #commit: Statement
-  readonly #rollback: Statement
-  readonly #database: Database
   #spill: SpillTarget | null = null
   #spilled = false
   #queue: Entry[] = []
@@ -76,13 +87,9 @@ export class GroupCommit {
   #retry: ReturnType<typeof setTimeout> | undefined
   #closed = false
 
-  constructor(database: Database, hooks: GroupHooks, limits: GroupLimits) {
-    this.#database = database
-    this.#hooks = hooks
+  constructor(transactions: Transactions, limits: GroupLimits) {
+    this.#transactions = transactions
     this.#limits = limits
-    this.#begin = database.prepare('BEGIN IMMEDIATE')
-    this.#commit = database.prepare('COMMIT')
-    this.#rollback = database.prepare('ROLLBACK')
   }
 
   get writable(): boolean {
@@ -101,12 +108,12 @@ export class GroupCommit {
    * A command that may be refused when the store is in trouble: `overloaded` when too many wait, `store_unavailable`
    * when the disk cannot be written.
    */
-  admit<T>(run: () => T): Promise<T> {
+  admit<T>(need: Need, run: () => T): Promise<T> {
     if (this.#down || this.#closed) return Promise.reject(unavailable(undefined))
     if (this.#queue.length >= this.#limits.queue) {
       return Promise.reject(new GatewayError('overloaded', { retryAfterMs: 1000 }))
     }
-    return this.#enqueue(run, undefined)
+    return this.#enqueue(need, run, undefined)
   }
 
   /**
@@ -115,16 +122,16 @@ export class GroupCommit {
    * has not come back in five seconds; the command is carried out all the same when it does. A `record` of null is
    * for what may die with the process: the space of the file is for the money.
    */
-  conclude<T>(run: () => T, record: unknown): Promise<T> {
+  conclude<T>(need: Need, run: () => T, record: unknown): Promise<T> {
     if (this.#closed) return Promise.reject(unavailable(undefined))
-    const done = this.#enqueue(run, record)
+    const done = this.#enqueue(need, run, record)
     if (this.#down) this.#keepQueue()
     return done
   }
 
   /** Runs a command now, in a transaction of its own: for start-up, before anything is queued. Throws what it threw. */
   immediately<T>(run: () => T): T {
-    return this.#transaction(run)
+    return this.#transactions.commit([], run)
   }
 
   /** Writes what is queued and stops. Rejects when the ends of calls could not be written; the spill file has them. */
@@ -142,7 +149,7 @@ export class GroupCommit {
     for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
     const lost = this.#queue.splice(0)
     for (const entry of lost) entry.reject(unavailable(undefined))
-    for (const statement of [this.#begin, this.#commit, this.#rollback]) statement.finalize()
+    this.#transactions.close()
     if (lost.length > 0) throw unavailable(undefined)
   }
 
@@ -150,15 +157,16 @@ export class GroupCommit {
   probe(write: () => void): void {
     if (this.#down || this.#closed) return
     try {
-      this.#transaction(write)
+      this.#transactions.commit([], write)
     } catch (error) {
-      if (!isBusy(error)) this.#outage()
+      if (this.#transactions.faultOf(error) !== 'busy') this.#outage()
     }
   }
 
-  #enqueue<T>(run: () => T, record: unknown): Promise<T> {
+  #enqueue<T>(need: Need, run: () => T, record: unknown): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
+        need,
         run,
         resolve,
         reject,
@@ -197,7 +205,8 @@ export class GroupCommit {
   /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */
   #commitGroup(group: Entry[]): void {
     let taken = 0
-    this.#transaction(() => {
+    const needs = group.map(({ need }) => need)
+    this.#transactions.commit(needs, () => {
       const until = performance.now() + this.#limits.waitMs
       for (const entry of group) {
         if (taken > 0 && performance.now() > until) break
@@ -209,30 +218,14 @@ export class GroupCommit {
     for (const entry of group.slice(0, taken)) deliver(entry)
   }
 
-  #transaction<T>(run: () => T): T {
-    this.#begin.run()
-    try {
-      this.#hooks.begin()
-      const value = run()
-      this.#hooks.finish()
-      this.#commit.run()
-      this.#hooks.committed()
-      return value
-    } catch (error) {
-      // SQLite itself rolls back when the disk is full.
-      if (this.#database.inTransaction) this.#rollback.run()
-      this.#hooks.abandon()
-      throw error
-    }
-  }
-
   #failed(group: Entry[], error: unknown): void {
     for (const entry of group) entry.outcome = null
-    if (isBusy(error) && this.#waitForLock()) {
+    const fault = this.#transactions.faultOf(error)
+    if (fault === 'busy' && this.#waitForLock()) {
       this.#queue.unshift(...group)
       return
     }
-    if (isOutage(error)) {
+    if (fault !== 'bug') {
       const money = group.filter((entry) => entry.record !== null)
       this.#queue.unshift(...money)
       if (money.length === group.length) this.#outage()
@@ -249,7 +242,7 @@ export class GroupCommit {
         this.#commitGroup([entry])
       } catch (alone) {
         const rest = group.slice(at)
-        if (isOutage(alone)) return this.#failed(rest, alone)
+        if (this.#transactions.faultOf(alone) !== 'bug') return this.#failed(rest, alone)
         this.#failed([entry], alone)
       }
     }
@@ -272,7 +265,7 @@ export class GroupCommit {
       this.#commitGroup([entry])
     } catch (error) {
       if (this.#closed) entry.reject(error)
-      else if (this.#down || isOutage(error) || isBusy(error)) this.#putOff(entry)
+      else if (this.#down || this.#transactions.faultOf(error) !== 'bug') this.#putOff(entry)
       else entry.reject(new GatewayError('internal_error', { cause: error }))
     }
   }
@@ -316,11 +309,11 @@ export class GroupCommit {
 
   #retryQueue(): void {
     try {
-      this.#transaction(() => this.#database.run('UPDATE server SET started_at = started_at'))
+      this.#transactions.commit([], () => this.#transactions.touch())
       this.#down = false
     } catch (error) {
       // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
-      if (!isOutage(error)) this.#hooks.abandon()
+      if (this.#transactions.faultOf(error) === 'bug') this.#transactions.forget()
     }
     while (!this.#down && this.#busySince === null && this.#queue.length > 0) this.#flush()
     if (this.#down) {
@@ -332,6 +325,11 @@ export class GroupCommit {
       this.#spilled = false
     }
   }
+}
+
+/** The answer to a caller: never a refusal of credit, whatever broke. */
+export function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
 }
 
 /** A refusal is an answer: it leaves the group alone. Anything else undoes the group. */

@@ -1,0 +1,370 @@
+// The ledger's commands for any database: each is decided by credits/decide.ts from wallets in memory, inside a group
+// that commits as one. What a database has to bring is in the interfaces below.
+
+import { randomBytes } from 'node:crypto'
+import { decide, type PriorGrant } from '../credits/decide.ts'
+import type {
+  AdjustCommand,
+  AdjustResult,
+  Attempt,
+  CheckpointCommand,
+  GrantCommand,
+  GrantResult,
+  HoldCommand,
+  HoldResult,
+  LedgerUpkeep,
+  RefundCommand,
+  RefundResult,
+  ReleaseCommand,
+  SettleCommand,
+  SettleResult,
+} from '../credits/ledger.ts'
+import type { Pico } from '../credits/money.ts'
+import type { CallChange, Change, Leg, OpenCall, TransactionKind, Wallet } from '../credits/wallet.ts'
+import { GatewayError } from '../errors.ts'
+import type { ReceiptFacts } from './call-record.ts'
+import type { Need } from './commit-queue.ts'
+
+/** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
+export interface WalletSet<Entry> {
+  of(account: string): Entry
+  /** The wallet in which the call is open, or nothing when it has ended or never was. */
+  ofOpenCall(call: string): Entry | undefined
+  /** Brings a lot of which nothing is left into the wallet, for a refund. */
+  admitLot(entry: Entry, lot: string): void
+  /** Carries out a change in memory; it is written at the end of the group. `source` is a new lot's. */
+  apply(entry: Entry, change: Change, source: string | null): void
+  opened(entry: Entry, call: string): void
+  ended(call: string): void
+  /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
+  spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): Pico
+  /** Loads the key's figures; to be called before anything of the key is written in the same transaction. */
+  loadKey(key: string): void
+  keyHolds(key: string, more: Pico): void
+  keySpent(key: string, amount: Pico, now: number): void
+  /** Writes what has changed so far, for the commands of this group that look for it in the database. */
+  flush(): void
+}
+
+export interface CallEnd {
+  readonly at: number
+  /** How it ended; for a call that was released, why. */
+  readonly ending: string
+  /** The transaction that charged it; null when nothing was charged. */
+  readonly tx: number | null
+  readonly receipt: (ReceiptFacts & Pick<SettleCommand, 'estimated'>) | null
+  readonly attempts: readonly Attempt[]
+}
+
+/** What a group writes beside wallets. */
+export interface GroupWrites {
+  readonly calls: {
+    /** Opens a call; false when its id has been used before. */
+    open(account: string, open: OpenCall): boolean
+    keep(open: OpenCall): void
+    end(account: string, ended: Extract<CallChange, { kind: 'ended' }>, end: CallEnd): void
+  }
+  readonly journal: {
+    /** Appends one transaction and returns its number. Its legs must sum to zero. */
+    append(kind: TransactionKind, legs: readonly Leg[], at: number): number
+  }
+  readonly sources: {
+    /** The grant that was made under this source before. */
+    priorGrant(source: string): PriorGrant | null
+  }
+  readonly corrections: {
+    /** What this refund has done before. Throws `idempotency_conflict` when its id stands for another one. */
+    findRefund(command: RefundCommand): { readonly taken: Pico; readonly debt: Pico } | undefined
+    /** Whether this correction was made before. Throws `idempotency_conflict` when its id stands for another one. */
+    hasAdjusted(command: AdjustCommand): boolean
+    /** What all refunds of this lot have taken back, out of what was left of it or as debt. */
+    refundedOf(lot: string): Pico
+    noteRefund(command: RefundCommand, done: { readonly taken: Pico; readonly debt: Pico }, now: number): void
+    noteAdjustment(command: AdjustCommand, now: number): void
+  }
+}
+
+/** What a command runs in: see CommitQueue. */
+export interface Commands {
+  admit<T>(need: Need, run: () => T): Promise<T>
+  conclude<T>(need: Need, run: () => T, record: unknown): Promise<T>
+}
+
+export interface LedgerCoreParts<Entry> {
+  readonly wallets: WalletSet<Entry>
+  readonly writes: GroupWrites
+  readonly time: {
+    /** The ledger's time, milliseconds since 1970: no earlier than anything that is booked. */
+    now(): number
+    /** The same for what may be refused. Throws `store_unavailable` while the clock is too far behind. */
+    admitting(): number
+  }
+  readonly commands: Commands
+  /** Commands that read tables of their own, and find in them all that the group has done so far. */
+  readonly written: Pick<Commands, 'admit'>
+  /** Whether a process is dead for certain, whatever its leases say. */
+  readonly isDead: (owner: string) => boolean
+  /** Accounts with a lot whose time is over at `now`. */
+  readonly expiring: (now: number) => readonly string[]
+  /** Open calls that their owner has left, at `now`. */
+  readonly abandoned: (now: number) => readonly { readonly call: string; readonly account: string }[]
+}
+
+/** What the spill file keeps of a command that must not be lost. */
+export type SpillRecord =
+  | { readonly kind: 'settle'; readonly command: SettleCommand }
+  | { readonly kind: 'release'; readonly command: ReleaseCommand }
+  | { readonly kind: 'checkpoint'; readonly command: CheckpointCommand }
+
+export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements LedgerUpkeep {
+  readonly #parts: LedgerCoreParts<Entry>
+  readonly #wallets: WalletSet<Entry>
+  readonly #writes: GroupWrites
+
+  constructor(parts: LedgerCoreParts<Entry>) {
+    this.#parts = parts
+    this.#wallets = parts.wallets
+    this.#writes = parts.writes
+  }
+
+  hold(command: HoldCommand): Promise<HoldResult> {
+    return this.#parts.commands.admit({ account: command.account, call: command.call }, () => {
+      const now = this.#parts.time.admitting()
+      const entry = this.#wallets.of(command.account)
+      const { key } = command
+      if (key !== null) this.#wallets.loadKey(key)
+      const keySpend = this.#wallets.spendOf(command)
+      const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
+      if (change) this.#open(entry, change)
+      return result
+    })
+  }
+
+  extend(call: string, owner: string, more: Pico): Promise<boolean> {
+    return this.#parts.commands.admit({ call }, () => {
+      const now = this.#parts.time.now()
+      const entry = this.#wallets.ofOpenCall(call)
+      const open = entry?.wallet.calls.get(call)
+      if (!entry || !open) return false
+      const command = { kind: 'extend', call, owner, more, keySpend: this.#wallets.spendOf(open) } as const
+      const { result, change } = decide<'extend'>(entry.wallet, command, now)
+      if (change) this.#keep(entry, open, change)
+      return result
+    })
+  }
+
+  checkpoint(command: CheckpointCommand): Promise<void> {
+    return this.queue({ kind: 'checkpoint', command })
+  }
+
+  settle(command: SettleCommand): Promise<SettleResult> {
+    return this.#parts.commands.conclude({ call: command.call }, () => this.#settle(command), {
+      kind: 'settle',
+      command,
+    })
+  }
+
+  release(command: ReleaseCommand): Promise<SettleResult> {
+    return this.#parts.commands.conclude({ call: command.call }, () => this.#release(command), {
+      kind: 'release',
+      command,
+    })
+  }
+
+  /** Queues a command as it stands in a spill file. One whose call has ended has no effect. */
+  queue(record: SpillRecord): Promise<void> {
+    return this.#parts.commands.conclude({ call: record.command.call }, () => this.carryOut(record), record)
+  }
+
+  /** Carries a command of a spill file out, inside a transaction. */
+  carryOut(record: SpillRecord): void {
+    if (record.kind === 'settle') this.#settle(record.command)
+    else if (record.kind === 'release') this.#release(record.command)
+    else this.#checkpoint(record.command)
+  }
+
+  #checkpoint(command: CheckpointCommand): void {
+    const entry = this.#wallets.ofOpenCall(command.call)
+    const open = entry?.wallet.calls.get(command.call)
+    if (!entry || !open) return
+    const { change } = decide<'checkpoint'>(entry.wallet, { kind: 'checkpoint', checkpoint: command }, 0)
+    if (change) this.#keep(entry, open, change)
+  }
+
+  #settle(command: SettleCommand): SettleResult {
+    const now = this.#parts.time.now()
+    const entry = this.#wallets.ofOpenCall(command.call)
+    if (!entry) return { kind: 'already-ended' }
+    const settle = { ...command, provider: command.served.provider }
+    const keySpend = this.#wallets.spendOf(entry.wallet.calls.get(command.call))
+    const { result, change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend }, now)
+    const receipt = { ...command, overLimit: result.kind === 'settled' && result.overLimit }
+    if (change) this.#end(entry, change, now, command.ending, receipt, command.served.attempts)
+    return result
+  }
+
+  #release(command: ReleaseCommand): SettleResult {
+    const now = this.#parts.time.now()
+    const entry = this.#wallets.ofOpenCall(command.call)
+    if (!entry) return { kind: 'already-ended' }
+    const { result, change } = decide<'release'>(entry.wallet, { kind: 'release', release: command }, now)
+    if (change) this.#end(entry, change, now, command.reason, null, command.attempts)
+    return result
+  }
+
+  #open(entry: Entry, change: Change): void {
+    if (change.call?.kind !== 'opened') throw new Error('a hold opens a call')
+    const { open } = change.call
+    // The id is the idempotency key of the command: a call that has ended is not opened again.
+    if (!this.#writes.calls.open(entry.wallet.account, open))
+      throw new GatewayError('idempotency_conflict', { message: 'This call id has been used.' })
+    this.#wallets.apply(entry, change, null)
+    this.#wallets.opened(entry, open.call)
+    if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
+  }
+
+  #keep(entry: Entry, before: OpenCall, change: Change): void {
+    if (change.call?.kind !== 'kept') throw new Error('the call stays open')
+    const { open } = change.call
+    if (open.key !== null) this.#wallets.loadKey(open.key)
+    this.#writes.calls.keep(open)
+    this.#wallets.apply(entry, change, null)
+    if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold - before.hold)
+  }
+
+  #end(
+    entry: Entry,
+    change: Change,
+    now: number,
+    ending: string,
+    receipt: CallEnd['receipt'],
+    attempts: readonly Attempt[],
+  ): void {
+    if (change.call?.kind !== 'ended') throw new Error('the call ends')
+    const { open, charged } = change.call
+    const { calls, journal } = this.#writes
+    if (open.key !== null) this.#wallets.loadKey(open.key)
+    const tx = change.transaction
+      ? journal.append(change.transaction.kind, change.transaction.legs, now)
+      : null
+    if (change.repayment) journal.append('repay', change.repayment, now)
+    calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
+    this.#wallets.apply(entry, change, null)
+    this.#wallets.ended(open.call)
+    if (open.key !== null) {
+      this.#wallets.keyHolds(open.key, -open.hold)
+      this.#wallets.keySpent(open.key, charged, now)
+    }
+  }
+
+  grant(command: GrantCommand): Promise<GrantResult> {
+    const { account, source } = command
+    return this.#parts.commands.admit({ account, source }, () => {
+      const now = this.#parts.time.admitting()
+      const entry = this.#wallets.of(account)
+      const prior = this.#writes.sources.priorGrant(source)
+      const grant = { kind: 'grant', grant: command, lot: newLotId(), prior } as const
+      const { result, change } = decide<'grant'>(entry.wallet, grant, now)
+      // Written at once, not with the group: the next command may ask for this source.
+      if (change) this.#post(entry, change, now, source)
+      return result
+    })
+  }
+
+  refund(command: RefundCommand): Promise<RefundResult> {
+    const { id, account, lot } = command
+    const { corrections } = this.#writes
+    return this.#parts.commands.admit({ account, lot, correction: id }, () => {
+      const now = this.#parts.time.admitting()
+      const done = corrections.findRefund(command)
+      if (done) return { taken: done.taken, debt: done.debt, refunded: false }
+      const entry = this.#wallets.of(account)
+      this.#wallets.admitLot(entry, lot)
+      const refund = { kind: 'refund', refund: command, refunded: corrections.refundedOf(lot) } as const
+      const { result, change } = decide<'refund'>(entry.wallet, refund, now)
+      corrections.noteRefund(command, result, now)
+      if (change) this.#post(entry, change, now, null)
+      return result
+    })
+  }
+
+  adjust(command: AdjustCommand): Promise<AdjustResult> {
+    const { id, account } = command
+    const { corrections } = this.#writes
+    return this.#parts.commands.admit({ account, correction: id }, () => {
+      const now = this.#parts.time.admitting()
+      if (corrections.hasAdjusted(command)) return { adjusted: false }
+      const entry = this.#wallets.of(account)
+      const adjust = { kind: 'adjust', adjust: command, lot: newLotId() } as const
+      const { result, change } = decide<'adjust'>(entry.wallet, adjust, now)
+      corrections.noteAdjustment(command, now)
+      if (change) this.#post(entry, change, now, `adjust:${id}`)
+      return result
+    })
+  }
+
+  async expire(now: number): Promise<number> {
+    const booked = this.#parts.expiring(now).map((account) =>
+      this.#parts.written.admit({ account }, () => {
+        const at = this.#parts.time.now()
+        const entry = this.#wallets.of(account)
+        const { result, change } = decide<'expire'>(entry.wallet, { kind: 'expire' }, at)
+        if (change) this.#post(entry, change, at, null)
+        return result
+      }),
+    )
+    return (await Promise.all(booked)).filter((amount) => amount > 0n).length
+  }
+
+  #post(entry: Entry, change: Change, now: number, source: string | null): void {
+    const { journal } = this.#writes
+    if (change.transaction) journal.append(change.transaction.kind, change.transaction.legs, now)
+    if (change.repayment) journal.append('repay', change.repayment, now)
+    this.#wallets.apply(entry, change, source)
+    if (change.newLot) this.#wallets.flush()
+  }
+
+  async recover(now: number): Promise<number> {
+    const ended = this.#parts
+      .abandoned(now)
+      .map(({ call, account }) =>
+        this.#parts.written.admit({ account, call }, () => this.#recover(call, account, now)),
+      )
+    return (await Promise.all(ended)).filter(Boolean).length
+  }
+
+  /** Ends one abandoned call; false when its owner has ended it, or shown a sign of life, in the meantime. */
+  #recover(call: string, account: string, now: number): boolean {
+    const at = this.#parts.time.now()
+    const entry = this.#wallets.of(account)
+    const open = entry.wallet.calls.get(call)
+    if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false
+    if (open.progress === null) {
+      const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, at)
+      if (change) this.#end(entry, change, at, 'recovered', null, [lostAttempt])
+      return change !== null
+    }
+    const { usage, cost } = open.progress
+    const settle = { call, owner: open.owner, cost, most: null, estimated: true, provider: 'unreconciled' }
+    // An estimate is charged within its hold, and a hold is within the limit of its key.
+    const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend: 0n }, at)
+    const receipt = { usage, lines: [], served: null, estimated: true, overLimit: false }
+    if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
+    return change !== null
+  }
+}
+
+/** What is known of the attempts of a call whose process died: that there may have been one. */
+const lostAttempt: Attempt = {
+  provider: 'unreconciled',
+  outcome: 'failed',
+  code: null,
+  upstreamId: null,
+  ms: 0,
+  status: null,
+  reason: 'the gateway stopped while the call ran',
+}
+
+function newLotId(): string {
+  return `lot_${randomBytes(12).toString('hex')}`
+}
