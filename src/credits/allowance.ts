@@ -1,18 +1,18 @@
 // The daily allowance is granted when a signed-in account first comes by on a UTC day, and not before.
 
 import { allowanceGrant, startOfDay } from './calendar.ts'
-import type { LedgerStore } from './ledger.ts'
+import type { LedgerCommands } from './ledger.ts'
 
 /** Accounts whose grant of the day is known here; beyond it the ledger is asked again, which grants nothing twice. */
 const rememberedAccounts = 100_000
 
 export class Allowances {
-  readonly #ledger: Pick<LedgerStore, 'grant'>
+  readonly #ledger: Pick<LedgerCommands, 'grant'>
   readonly #now: () => number
   readonly #granted = new Set<string>()
   #day = -1
 
-  constructor(ledger: Pick<LedgerStore, 'grant'>, now: () => number) {
+  constructor(ledger: Pick<LedgerCommands, 'grant'>, now: () => number) {
     this.#ledger = ledger
     this.#now = now
   }

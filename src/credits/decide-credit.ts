@@ -2,7 +2,7 @@
 
 import { GatewayError } from '../errors.ts'
 import { isAllowance, isWelcome, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
-import type { Command, Decision, PriorGrant } from './decide.ts'
+import type { Command, Decision, PriorGrant } from './decision.ts'
 import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger.ts'
 import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
 import {

@@ -274,11 +274,11 @@ export interface DayAudit extends Pick<AuditReport, 'ok' | 'journalEntries' | 'c
 }
 
 /**
- * The one door to the money. Promises resolve when the change is durable. They reject with GatewayError
+ * What changes the ledger. Promises resolve when the change is durable. They reject with GatewayError
  * `store_unavailable` when the database cannot be written, and what may be refused also while the clock is too far behind
  * the ledger's time; a settle that was accepted is never dropped.
  */
-export interface LedgerStore {
+export interface LedgerCommands {
   /** The ledger's time: the clock's, but never earlier than anything that is booked. Milliseconds since 1970. */
   now(): number
   hold(command: HoldCommand): Promise<HoldResult>
@@ -289,6 +289,17 @@ export interface LedgerStore {
   release(command: ReleaseCommand): Promise<SettleResult>
   /** Rejects with `idempotency_conflict` when the source has granted another amount, pool or account before. */
   grant(command: GrantCommand): Promise<GrantResult>
+  /** Makes the price a permanent, dated record, once per version. */
+  recordPrice(version: string, model: string, price: string): void
+  /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
+  recover(now: number): Promise<number>
+  /** Whether the store can be written at this moment. */
+  writable(): boolean
+  close(): Promise<void>
+}
+
+/** What is read of the ledger: everything that is durable, and nothing else. */
+export interface LedgerReader {
   /** The balance now, read from what is durable. */
   balance(account: string): Awaitable<Balance>
   /** Sum of what the key has spent or holds since `windowStart`. */
@@ -296,17 +307,17 @@ export interface LedgerStore {
   totals(account: string): Awaitable<Totals>
   /** By our call id or by the id the provider gave its answer; undefined for another account's. */
   call(account: string, id: string): Awaitable<CallRecord | undefined>
-  /** Makes the price a permanent, dated record, once per version. */
-  recordPrice(version: string, model: string, price: string): void
-  /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
-  recover(now: number): Promise<number>
+}
+
+/** What proves that the ledger holds. */
+export interface LedgerProof {
   audit(): Awaitable<AuditReport>
   /** Checks what was booked on the UTC day that begins at `day`. */
   auditDay(day: number): Awaitable<DayAudit>
-  /** Whether the store can be written at this moment. */
-  writable(): boolean
-  close(): Promise<void>
 }
+
+/** The one door to the money. */
+export interface LedgerStore extends LedgerCommands, LedgerReader, LedgerProof {}
 
 /** What operators, payments and the sweep do to the ledger; calls need none of it. */
 export interface LedgerUpkeep {

@@ -1,7 +1,7 @@
 // The sweep: ends the calls whose process died, books the credit whose time is over and forgets what is kept for a time
 // only, a few times a minute.
 
-import type { LedgerStore, LedgerUpkeep } from './ledger.ts'
+import type { LedgerCommands, LedgerUpkeep } from './ledger.ts'
 
 /** How many calls were ended, accounts lost credit, and records were forgotten. */
 export interface Swept {
@@ -21,7 +21,7 @@ export interface Sweep {
  * next. Nothing runs before the first interval is over: start-up recovers by itself.
  */
 export function startSweep(parts: {
-  readonly ledger: Pick<LedgerStore, 'recover'> & Pick<LedgerUpkeep, 'expire'>
+  readonly ledger: Pick<LedgerCommands, 'recover'> & Pick<LedgerUpkeep, 'expire'>
   /** What forgets its own, and says how much of it: idempotency keys, stored responses. */
   readonly forgetful: readonly { sweep(now: number): Promise<number> }[]
   /** Writes the head of the ledger's hash chain beside the database. */

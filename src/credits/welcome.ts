@@ -1,7 +1,7 @@
 // The welcome credit reaches each person once: it is claimed by address, capped for each day, and then granted.
 
 import { startOfDay, welcomeCredit, welcomeGrant } from './calendar.ts'
-import type { LedgerStore } from './ledger.ts'
+import type { LedgerCommands } from './ledger.ts'
 import type { Pico } from './money.ts'
 
 export interface WelcomeClaim {
@@ -32,7 +32,7 @@ const rememberedAccounts = 100_000
 
 export class Welcomes {
   readonly #register: WelcomeRegister
-  readonly #ledger: Pick<LedgerStore, 'grant'>
+  readonly #ledger: Pick<LedgerCommands, 'grant'>
   readonly #dailyCap: Pico
   readonly #now: () => number
   readonly #settled = new Set<string>()
@@ -40,7 +40,7 @@ export class Welcomes {
 
   constructor(
     register: WelcomeRegister,
-    ledger: Pick<LedgerStore, 'grant'>,
+    ledger: Pick<LedgerCommands, 'grant'>,
     dailyCap: Pico,
     now: () => number,
   ) {

@@ -1,7 +1,7 @@
 // An account's credit as `weir credits show` and `weir accounts show` tell it: the shape of GET /v1/credits.
 
 import { freeIn } from '../../credits/balance.ts'
-import { type LedgerStore, type LotBalance } from '../../credits/ledger.ts'
+import type { LedgerReader, LotBalance } from '../../credits/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools, type Pool } from '../../credits/pool.ts'
 import { isoTime, table } from '../context.ts'
@@ -30,7 +30,7 @@ interface PoolView {
 }
 
 /** Reads the balance as it is at `now`; amounts are decimal strings in US dollars. */
-export async function balanceView(ledger: LedgerStore, account: string, now: number): Promise<BalanceView> {
+export async function balanceView(ledger: LedgerReader, account: string, now: number): Promise<BalanceView> {
   const balance = await ledger.balance(account)
   const { lots, debt } = balance
   const { purchased, used } = await ledger.totals(account)

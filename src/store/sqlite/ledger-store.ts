@@ -1,7 +1,7 @@
 // The ledger on SQLite: the commands of ledger-core.ts in transactions that many share, and reads of the same wallets.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { PriorGrant } from '../../credits/decide.ts'
+import type { PriorGrant } from '../../credits/decision.ts'
 import type {
   AuditReport,
   Balance,
