@@ -249,6 +249,8 @@ export class Simulation implements World {
     const issue: Issue = {
       durable: null,
       carried: (value) => {
+        // It died on a write whose failure the ledger passes over: what it does now reaches no file.
+        if (process.dead) return null
         if (kind === 'expire') {
           const account = typeof value === 'bigint' && value > 0n ? process.lastExpired() : null
           return account === null ? null : { kind, command: { account } }
