@@ -3,7 +3,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { servingProcess } from '../store/sqlite/serve-lock.ts'
+import { servingProcess } from '../store/sqlite/database/serve-lock.ts'
 
 const noticeSchema = z.object({ pid: z.int(), base_url: z.string() })
 

@@ -12,12 +12,12 @@ import {
   statSync,
 } from 'node:fs'
 import type { Database } from 'bun:sqlite'
-import { databasePath, openDatabase, openReader } from './sqlite/connection.ts'
-import { one } from './sqlite/one.ts'
+import { databasePath, openDatabase, openReader } from './sqlite/database/connection.ts'
+import { one } from './sqlite/database/one.ts'
 import { StoreOpenError } from './store.ts'
-import { applicationId, schemaVersion } from './sqlite/migrate.ts'
-import { isDamage } from './sqlite/outage.ts'
-import { takeServeLock } from './sqlite/serve-lock.ts'
+import { applicationId, schemaVersion } from './sqlite/database/migrate.ts'
+import { isDamage } from './sqlite/database/outage.ts'
+import { takeServeLock } from './sqlite/database/serve-lock.ts'
 
 export interface UpgradeOptions {
   /** Milliseconds since 1970. */

@@ -2,9 +2,9 @@
 
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDatabase } from '../../src/store/sqlite/connection.ts'
+import { openDatabase } from '../../src/store/sqlite/database/connection.ts'
 import { defaultGroupLimits } from '../../src/store/commit-queue.ts'
-import { SqliteLedger } from '../../src/store/sqlite/ledger-store.ts'
+import { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 

@@ -14,13 +14,13 @@ export interface Mutant {
 const decide = 'src/credits/decide.ts'
 const decideCredit = 'src/credits/decide-credit.ts'
 const wallet = 'src/credits/wallet.ts'
-const store = 'src/store/sqlite/ledger-store.ts'
-const wallets = 'src/store/sqlite/wallets.ts'
-const journal = 'src/store/sqlite/journal.ts'
+const store = 'src/store/sqlite/ledger/ledger-store.ts'
+const wallets = 'src/store/sqlite/ledger/wallets.ts'
+const journal = 'src/store/sqlite/ledger/journal.ts'
 const core = 'src/store/ledger-core.ts'
 const queue = 'src/store/commit-queue.ts'
-const transactions = 'src/store/sqlite/transactions.ts'
-const clock = 'src/store/sqlite/ledger-clock.ts'
+const transactions = 'src/store/sqlite/ledger/transactions.ts'
+const clock = 'src/store/sqlite/ledger/ledger-clock.ts'
 
 export const mutants: readonly Mutant[] = [
   {
@@ -87,7 +87,7 @@ export const mutants: readonly Mutant[] = [
         "if (change.call?.kind === 'ended') target.debt += 0n",
       ],
       [
-        'src/store/sqlite/call-table.ts',
+        'src/store/sqlite/ledger/call-table.ts',
         "for (const { call, owner } of this.#closed) requireOne(this.#sql.close.run(call, owner).changes, 'call')",
         'for (const { call, owner } of this.#closed) this.#sql.close.run(call, owner)',
       ],
@@ -103,11 +103,15 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the id of a refund is taken for another refund',
-    patches: [['src/store/sqlite/corrections.ts', 'done.taken + done.debt === amount', 'amount >= 0n']],
+    patches: [
+      ['src/store/sqlite/ledger/corrections.ts', 'done.taken + done.debt === amount', 'amount >= 0n'],
+    ],
   },
   {
     name: 'the id of a correction is taken for another correction',
-    patches: [['src/store/sqlite/corrections.ts', '|| done.taken === -amount', '|| done.taken !== amount']],
+    patches: [
+      ['src/store/sqlite/ledger/corrections.ts', '|| done.taken === -amount', '|| done.taken !== amount'],
+    ],
   },
   {
     name: 'a key that replaces another begins a limit of its own',
@@ -297,7 +301,7 @@ export const mutants: readonly Mutant[] = [
         'if (!open) return false',
       ],
       [
-        'src/store/sqlite/recovery.ts',
+        'src/store/sqlite/ledger/recovery.ts',
         'Number(row.lease_until) <= now || isDead(row.owner)',
         'Number(row.lease_until) <= now + 600_000 || isDead(row.owner)',
       ],

@@ -3,7 +3,7 @@
 
 import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
 import { minute, noon } from '../credits/support.ts'
-import type { Head } from '../../src/store/sqlite/anchors.ts'
+import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
 import { Oracle, type Answer } from './oracle.ts'

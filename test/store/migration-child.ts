@@ -2,8 +2,8 @@
 
 import { Database } from 'bun:sqlite'
 import { writeSync } from 'node:fs'
-import { databasePath } from '../../src/store/sqlite/connection.ts'
-import { migrate } from '../../src/store/sqlite/migrate.ts'
+import { databasePath } from '../../src/store/sqlite/database/connection.ts'
+import { migrate } from '../../src/store/sqlite/database/migrate.ts'
 
 const [dataDir, stopBefore] = process.argv.slice(2)
 

@@ -3,9 +3,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { usd } from '../../src/credits/money.ts'
 import { openStore } from '../../src/store/open.ts'
-import { openDatabase } from '../../src/store/sqlite/connection.ts'
-import { one } from '../../src/store/sqlite/one.ts'
-import { defaultRetention, Retention } from '../../src/store/sqlite/retention.ts'
+import { openDatabase } from '../../src/store/sqlite/database/connection.ts'
+import { one } from '../../src/store/sqlite/database/one.ts'
+import { defaultRetention, Retention } from '../../src/store/sqlite/calls/retention.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
 

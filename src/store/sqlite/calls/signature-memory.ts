@@ -2,8 +2,8 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Rider } from './ledger-parts.ts'
-import { isOutage } from './outage.ts'
+import type { Rider } from '../ledger/ledger-parts.ts'
+import { isOutage } from '../database/outage.ts'
 
 const cachedSignatures = 5_000
 const largestSignature = 256 * 1024

@@ -1,7 +1,7 @@
 // Which processes have served a data directory, and which open calls have lost theirs.
 
 import type { Database } from 'bun:sqlite'
-import type { OpenCallRow } from '../call-record.ts'
+import type { OpenCallRow } from '../../call-record.ts'
 
 /** Calls whose lease has ended, and calls of owners that are dead for certain. */
 export function recoverable(

@@ -5,9 +5,9 @@ import type {
   ConversationChanges,
   ConversationRecord,
   ConversationStore,
-} from '../../responses/conversation-store.ts'
-import { writing } from './account-store.ts'
-import { reading } from './outage.ts'
+} from '../../../responses/conversation-store.ts'
+import { writing } from '../accounts/account-store.ts'
+import { reading } from '../database/outage.ts'
 
 interface ConversationRow {
   readonly id: string

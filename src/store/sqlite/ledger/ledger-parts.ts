@@ -1,8 +1,8 @@
 // What the ledger on SQLite is made of.
 
 import type { Database } from 'bun:sqlite'
-import type { GroupLimits } from '../commit-queue.ts'
-import type { Head } from './anchors.ts'
+import type { GroupLimits } from '../../commit-queue.ts'
+import type { Head } from '../audit/anchors.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */

@@ -3,12 +3,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Account, AccountStore, NewAccount, Role } from '../../accounts/account.ts'
-import type { ApiKey, KeyMode, LimitWindow } from '../../accounts/api-key.ts'
-import type { Session } from '../../accounts/session.ts'
-import { GatewayError } from '../../errors.ts'
-import { unavailable } from '../commit-queue.ts'
-import { isOutage, reading, sqliteCode } from './outage.ts'
+import type { Account, AccountStore, NewAccount, Role } from '../../../accounts/account.ts'
+import type { ApiKey, KeyMode, LimitWindow } from '../../../accounts/api-key.ts'
+import type { Session } from '../../../accounts/session.ts'
+import { GatewayError } from '../../../errors.ts'
+import { unavailable } from '../../commit-queue.ts'
+import { isOutage, reading, sqliteCode } from '../database/outage.ts'
 
 const cachedRows = 10_000
 /** How old an answer from memory may be, at most, before the file is asked whether another process has written. */

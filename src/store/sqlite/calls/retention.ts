@@ -3,9 +3,9 @@
 
 import { existsSync, statSync } from 'node:fs'
 import type { Database, Statement } from 'bun:sqlite'
-import type { RetentionFacts, RetentionTimes } from '../store.ts'
-import { withoutWaiting } from './connection.ts'
-import { isBusy, reading } from './outage.ts'
+import type { RetentionFacts, RetentionTimes } from '../../store.ts'
+import { withoutWaiting } from '../database/connection.ts'
+import { isBusy, reading } from '../database/outage.ts'
 
 const day = 86_400_000
 export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }

@@ -1,8 +1,8 @@
 // A group's transaction on SQLite: begun with the lock to write, committed with one sync to disk.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Need, Transactions } from '../commit-queue.ts'
-import { isBusy, isOutage } from './outage.ts'
+import type { Need, Transactions } from '../../commit-queue.ts'
+import { isBusy, isOutage } from '../database/outage.ts'
 
 /** What a group needs from the ledger, around its commands. All of it is synchronous. */
 export interface GroupHooks {

@@ -1,15 +1,15 @@
 // Stored responses on SQLite: written in order with the ends of their calls, read on their own.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { JsonObject } from '../../conversation/request.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
 import type {
   Conversation,
   KeepCommand,
   ResponseStore,
   StoredResponse,
-} from '../../responses/response-store.ts'
-import type { SqliteLedger } from './ledger-store.ts'
-import { reading } from './outage.ts'
+} from '../../../responses/response-store.ts'
+import type { SqliteLedger } from '../ledger/ledger-store.ts'
+import { reading } from '../database/outage.ts'
 
 /** Responses that are forgotten in one commit: their rows may be large. */
 const sweptAtOnce = 20

@@ -2,11 +2,11 @@
 // commands do is gathered and written at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { CallRecord } from '../../credits/ledger.ts'
-import { pass, passAll } from '../../credits/failpoint.ts'
-import type { Pool } from '../../credits/pool.ts'
-import type { CallChange, OpenCall } from '../../credits/wallet.ts'
-import { completionTokens, noUsage, promptTokens } from '../../conversation/usage.ts'
+import type { CallRecord } from '../../../credits/ledger.ts'
+import { pass, passAll } from '../../../credits/failpoint.ts'
+import type { Pool } from '../../../credits/pool.ts'
+import type { CallChange, OpenCall } from '../../../credits/wallet.ts'
+import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'
 import { BulkInsert } from './bulk-insert.ts'
 import {
   endedRecordOf,
@@ -16,9 +16,9 @@ import {
   receiptText,
   type EndedCallRow,
   type OpenCallRow,
-} from '../call-record.ts'
-import { UsageDays } from './usage-days.ts'
-import type { CallEnd, GroupWrites } from '../ledger-core.ts'
+} from '../../call-record.ts'
+import { UsageDays } from '../calls/usage-days.ts'
+import type { CallEnd, GroupWrites } from '../../ledger-core.ts'
 import { requireOne } from './wallets.ts'
 
 type CallWrites = GroupWrites['calls']

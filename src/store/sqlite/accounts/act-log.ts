@@ -1,9 +1,9 @@
 // What operators did, on SQLite. The table refuses updates and deletes.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Act, ActLog, LoggedAct } from '../../accounts/identity/identity-store.ts'
+import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'
 import { writing } from './account-store.ts'
-import { reading } from './outage.ts'
+import { reading } from '../database/outage.ts'
 
 interface ActRow {
   readonly seq: bigint

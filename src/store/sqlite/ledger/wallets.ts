@@ -2,12 +2,12 @@
 // checks that inside its transaction, so a decision made here is as good as one made by a guarded UPDATE.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { startOfDay } from '../../credits/calendar.ts'
-import type { Pico } from '../../credits/money.ts'
-import type { Pool } from '../../credits/pool.ts'
-import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../credits/wallet.ts'
-import type { WalletSet } from '../ledger-core.ts'
-import { openCallOf, type OpenCallRow } from '../call-record.ts'
+import { startOfDay } from '../../../credits/calendar.ts'
+import type { Pico } from '../../../credits/money.ts'
+import type { Pool } from '../../../credits/pool.ts'
+import { type OpenCall, addLot, apply, type Change, type Lot, type Wallet } from '../../../credits/wallet.ts'
+import type { WalletSet } from '../../ledger-core.ts'
+import { openCallOf, type OpenCallRow } from '../../call-record.ts'
 
 /** Wallets and keys beyond this are loaded again when they are needed. */
 const cachedAccounts = 10_000

@@ -1,8 +1,8 @@
 // Brings a database file to the schema of this program, or refuses a file it does not know.
 
 import type { Database } from 'bun:sqlite'
-import { migrations } from '../../../drizzle/sqlite/migrations.ts'
-import { StoreOpenError } from '../store.ts'
+import { migrations } from '../../../../drizzle/sqlite/migrations.ts'
+import { StoreOpenError } from '../../store.ts'
 import { one } from './one.ts'
 
 /** `Weir` in ASCII, in the file's header: no other program's database is ever migrated. */

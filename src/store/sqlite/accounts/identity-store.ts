@@ -1,11 +1,11 @@
 // How people sign in, on SQLite: passwords, sessions, tickets, passkeys, identities, and who was welcomed.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Account, Role } from '../../accounts/account.ts'
-import type { Identity, IdentityStore, Passkey } from '../../accounts/identity/identity-store.ts'
-import type { Ticket, TicketKind } from '../../accounts/identity/ticket.ts'
-import type { Session } from '../../accounts/session.ts'
-import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../credits/welcome.ts'
+import type { Account, Role } from '../../../accounts/account.ts'
+import type { Identity, IdentityStore, Passkey } from '../../../accounts/identity/identity-store.ts'
+import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
+import type { Session } from '../../../accounts/session.ts'
+import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../credits/welcome.ts'
 import {
   accountOf,
   type AccountRow,
@@ -14,7 +14,7 @@ import {
   type SessionRow,
   writing,
 } from './account-store.ts'
-import { reading, sqliteCode } from './outage.ts'
+import { reading, sqliteCode } from '../database/outage.ts'
 
 interface TicketRow {
   readonly id: string

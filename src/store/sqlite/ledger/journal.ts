@@ -1,9 +1,9 @@
 // The journal's writer: transactions are numbered without gaps and every line carries the hash of the one before.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Leg, TransactionKind } from '../../credits/wallet.ts'
-import type { Head } from './anchors.ts'
-import type { GroupWrites } from '../ledger-core.ts'
+import type { Leg, TransactionKind } from '../../../credits/wallet.ts'
+import type { Head } from '../audit/anchors.ts'
+import type { GroupWrites } from '../../ledger-core.ts'
 import { BulkInsert } from './bulk-insert.ts'
 
 export interface JournalRow {

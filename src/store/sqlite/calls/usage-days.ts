@@ -1,9 +1,9 @@
 // Usage by day. A call's figures are written in the very transaction that ends it: they are the ledger's, whatever dies.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { dayMs, startOfDay } from '../../credits/calendar.ts'
-import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../observe/usage.ts'
-import { isOutage, reading } from './outage.ts'
+import { dayMs, startOfDay } from '../../../credits/calendar.ts'
+import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
+import { isOutage, reading } from '../database/outage.ts'
 
 /** What one call, or several of one key and model, add to a day. */
 export interface UsageAdded {

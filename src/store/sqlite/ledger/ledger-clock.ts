@@ -2,7 +2,7 @@
 // day begins twice, whatever happens to the clock.
 
 import type { Database, Statement } from 'bun:sqlite'
-import { GatewayError } from '../../errors.ts'
+import { GatewayError } from '../../../errors.ts'
 
 export interface LedgerClockParts {
   /** Milliseconds since 1970. */

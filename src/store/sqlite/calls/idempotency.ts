@@ -7,8 +7,8 @@ import type {
   ClaimedCall,
   IdempotencyStore,
   KeptAnswer,
-} from '../../credits/idempotency.ts'
-import type { SqliteLedger } from './ledger-store.ts'
+} from '../../../credits/idempotency.ts'
+import type { SqliteLedger } from '../ledger/ledger-store.ts'
 
 const sweptAtOnce = 500
 /** How long after the settle another server may take to keep the answer. */

@@ -1,10 +1,10 @@
 // The table of refunds and adjustments: each once for its id, with the answer that was given.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { AdjustCommand, RefundCommand } from '../../credits/ledger.ts'
-import { formatUsd, type Pico } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
-import type { GroupWrites } from '../ledger-core.ts'
+import type { AdjustCommand, RefundCommand } from '../../../credits/ledger.ts'
+import { formatUsd, type Pico } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { GroupWrites } from '../../ledger-core.ts'
 
 /** What a correction did, in picodollars. */
 export interface Corrected {

@@ -3,11 +3,11 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database, type Statement } from 'bun:sqlite'
-import { anchorsBeside, readAnchors } from './anchors.ts'
+import { anchorsBeside, readAnchors } from '../audit/anchors.ts'
 import { migrate } from './migrate.ts'
 import { one } from './one.ts'
 import { isDamage } from './outage.ts'
-import { StoreOpenError } from '../store.ts'
+import { StoreOpenError } from '../../store.ts'
 import { missingPages } from './truncation.ts'
 
 /** Before this version two connections that checkpoint and write at once could reset the log and lose commits. */

@@ -7,8 +7,8 @@ import type {
   RequestPlace,
   RequestQuery,
   RequestReader,
-} from '../../observe/request-log.ts'
-import { reading } from './outage.ts'
+} from '../../../observe/request-log.ts'
+import { reading } from '../database/outage.ts'
 
 /**
  * The rows that one page looks at. SQLite reads on the loop that serves everybody: 2,000 rows are about 5 ms. A filter

@@ -2,10 +2,10 @@
 // in a transaction of its own connection, so it works beside a running server. audit-day.ts does it for one day.
 
 import type { Database } from 'bun:sqlite'
-import type { AuditReport } from '../../credits/ledger.ts'
+import type { AuditReport } from '../../../credits/ledger.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
-import { openReader } from './connection.ts'
-import { genesis, hashOf, type JournalRow } from './journal.ts'
+import { openReader } from '../database/connection.ts'
+import { genesis, hashOf, type JournalRow } from '../ledger/journal.ts'
 
 /** A query that finds what breaks a promise: its first row names it in the column `broken`. */
 interface Check {

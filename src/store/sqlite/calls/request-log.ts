@@ -1,9 +1,9 @@
 // The request log's rows: buffered, written with the next commit of the ledger or a quarter of a second later.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { RequestLog, RequestLogRow } from '../../observe/request-log.ts'
-import type { Rider } from './ledger-parts.ts'
-import { isOutage } from './outage.ts'
+import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
+import type { Rider } from '../ledger/ledger-parts.ts'
+import { isOutage } from '../database/outage.ts'
 import { UsageDays } from './usage-days.ts'
 
 const bufferedRows = 10_000

@@ -2,12 +2,12 @@
 // one moment of the file in a transaction of its own connection, so it works beside a running server.
 
 import type { Database } from 'bun:sqlite'
-import { dayMs } from '../../credits/calendar.ts'
-import type { DayAudit } from '../../credits/ledger.ts'
+import { dayMs } from '../../../credits/calendar.ts'
+import type { DayAudit } from '../../../credits/ledger.ts'
 import { anchoredHistory, chainOf, checks, firstBroken, result } from './audit.ts'
-import { openReader } from './connection.ts'
+import { openReader } from '../database/connection.ts'
 import { type Timeline, type Window, windowOf } from './day-window.ts'
-import { genesis, type JournalRow } from './journal.ts'
+import { genesis, type JournalRow } from '../ledger/journal.ts'
 
 const notChecked: readonly string[] = [
   'the file is sound',

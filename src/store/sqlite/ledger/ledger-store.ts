@@ -1,7 +1,7 @@
 // The ledger on SQLite: the commands of ledger-core.ts in transactions that many share, and reads of the same wallets.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { PriorGrant } from '../../credits/decision.ts'
+import type { PriorGrant } from '../../../credits/decision.ts'
 import type {
   AuditReport,
   Balance,
@@ -10,20 +10,20 @@ import type {
   LedgerStore,
   LedgerUpkeep,
   Totals,
-} from '../../credits/ledger.ts'
-import type { Pico } from '../../credits/money.ts'
-import { balanceOf } from '../../credits/wallet.ts'
-import { CommitQueue } from '../commit-queue.ts'
-import { LedgerCore, type SpillRecord } from '../ledger-core.ts'
-import type { Head } from './anchors.ts'
-import { auditFile } from './audit.ts'
-import { auditDay } from './audit-day.ts'
+} from '../../../credits/ledger.ts'
+import type { Pico } from '../../../credits/money.ts'
+import { balanceOf } from '../../../credits/wallet.ts'
+import { CommitQueue } from '../../commit-queue.ts'
+import { LedgerCore, type SpillRecord } from '../../ledger-core.ts'
+import type { Head } from '../audit/anchors.ts'
+import { auditFile } from '../audit/audit.ts'
+import { auditDay } from '../audit/audit-day.ts'
 import { CallTable } from './call-table.ts'
 import { Corrections } from './corrections.ts'
 import { Journal } from './journal.ts'
 import { LedgerClock } from './ledger-clock.ts'
 import type { LedgerParts } from './ledger-parts.ts'
-import { isOutage, reading } from './outage.ts'
+import { isOutage, reading } from '../database/outage.ts'
 import { PriceRecords } from './price-records.ts'
 import { recoverable } from './recovery.ts'
 import { SqliteTransactions } from './transactions.ts'

@@ -4,7 +4,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database } from 'bun:sqlite'
-import { setAside } from '../set-aside.ts'
+import { setAside } from '../../set-aside.ts'
 import { isBusy, isDamage } from './outage.ts'
 
 export type ServeLock =
