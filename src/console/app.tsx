@@ -1,7 +1,7 @@
 // Which page an address shows, and to whom. What only a signed-in reader needs is loaded after the sign-in.
 
 import { lazy, Suspense } from 'react'
-import { Route, Switch, useLocation } from 'wouter'
+import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useSession } from './api/queries.ts'
 import { SignedOut, TicketPage, Welcome } from './session/signed-out.tsx'
 import { Shell } from './shell.tsx'
@@ -27,6 +27,12 @@ export function App() {
     <Shell session={session}>
       <Suspense fallback={<Loading />}>
         <Switch>
+          <Route path="/create-account">
+            <Redirect to="/" replace />
+          </Route>
+          <Route path="/reset">
+            <Redirect to="/" replace />
+          </Route>
           <Route path="/chat/:id?" component={Chat} />
           <Route component={Pages} />
         </Switch>

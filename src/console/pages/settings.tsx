@@ -31,7 +31,7 @@ export function Settings() {
       </PageHead>
       <div className="max-w-2xl">
         <Password account={account} />
-        <Passkeys />
+        {session.methods.includes('passkey') && <Passkeys />}
         <Sessions />
         <Language />
         <EndOfAccount account={account} />

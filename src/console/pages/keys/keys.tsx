@@ -10,6 +10,7 @@ import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { useAct } from '../../session/signed-out.tsx'
+import { Misbehave } from './misbehave.tsx'
 import { KeyForm } from './key-form.tsx'
 import { RevealedKey } from './revealed-key.tsx'
 
@@ -61,6 +62,7 @@ export function Keys() {
           </Button>
         </p>
       )}
+      {rows.some(({ mode, state }) => mode === 'test' && state === 'active') && <Misbehave />}
       {open?.kind === 'create' && (
         <KeyForm onClose={close} onMade={(made) => setOpen({ kind: 'revealed', made })} />
       )}
