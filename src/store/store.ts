@@ -1,5 +1,6 @@
 // Everything that is kept, as the rest of the gateway sees it: interfaces of the rooms that use them, and no database.
 
+import type { Awaitable } from '../awaitable.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { LedgerBooks } from '../credits/books.ts'
@@ -50,7 +51,7 @@ interface RequestLogWriter {
 /** Thought signatures by tool-call id. */
 interface SignatureStore {
   remember(toolCallId: string, signature: string): void
-  recall(toolCallId: string): string | undefined
+  recall(toolCallId: string): Awaitable<string | undefined>
 }
 
 export interface RetentionFacts {

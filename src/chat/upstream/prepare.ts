@@ -11,6 +11,7 @@ import type { Watchdog } from '../streaming/watchdog.ts'
 import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
+import { type SignatureMemory, withSignatures } from './signatures.ts'
 
 /** What requests to providers take. */
 export interface UpstreamParts extends LoweringParts {
@@ -29,12 +30,6 @@ export interface UpstreamParts extends LoweringParts {
   readonly now: () => number
 }
 
-/** Remembers thought signatures by tool-call id, for clients that drop them. */
-export interface SignatureMemory {
-  remember(toolCallId: string, signature: string): void
-  recall(toolCallId: string): string | undefined
-}
-
 export interface Prepared {
   readonly outbound: Outbound
   readonly target: Target
@@ -51,24 +46,20 @@ export async function prepare(
 ): Promise<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
-  const target: Target = {
-    model: offer.upstream,
-    provider: provider.id,
-    quirks: quirksFor(outbound, provider),
-    maxOutputTokens: model.maxOutputTokens,
-    reasoning: model.reasoning,
-    efforts: offer.efforts,
-    rememberedSignature: (id) => parts.signatures.recall(id),
-  }
-  const lowered = await loweredFor(
-    parts,
-    call,
-    candidate,
-    outbound,
-    target,
-    hold.outputBound(candidate),
-    emit === undefined ? 'passes' : 'translated',
-  )
+  const answer = emit === undefined ? 'passes' : 'translated'
+  const bound = hold.outputBound(candidate)
+  const { target, lowered } = await withSignatures(parts.signatures, async (rememberedSignature) => {
+    const to: Target = {
+      model: offer.upstream,
+      provider: provider.id,
+      quirks: quirksFor(outbound, provider),
+      maxOutputTokens: model.maxOutputTokens,
+      reasoning: model.reasoning,
+      efforts: offer.efforts,
+      rememberedSignature,
+    }
+    return { target: to, lowered: await loweredFor(parts, call, candidate, outbound, to, bound, answer) }
+  })
   const [dropped] = lowered.warnings
   if (dropped && call.request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })

@@ -1,0 +1,32 @@
+// Thought signatures for protocols, which ask for them while they lower a request and cannot wait.
+
+import type { Awaitable } from '../../awaitable.ts'
+
+/** Remembers thought signatures by tool-call id, for clients that drop them. */
+export interface SignatureMemory {
+  remember(toolCallId: string, signature: string): void
+  /** undefined when it is not known, or no longer. Never fails: the call can go on without. */
+  recall(toolCallId: string): Awaitable<string | undefined>
+}
+
+type SignatureOf = (toolCallId: string) => string | undefined
+
+/** What `lower` makes with signatures at hand. Where some come later it runs twice: with none of those, then with all. */
+export async function withSignatures<T>(
+  memory: Pick<SignatureMemory, 'recall'>,
+  lower: (signatureOf: SignatureOf) => Promise<T>,
+): Promise<T> {
+  const known = new Map<string, string | undefined>()
+  const awaited = new Map<string, Promise<string | undefined>>()
+  const signatureOf: SignatureOf = (id) => {
+    if (known.has(id)) return known.get(id)
+    const found = memory.recall(id)
+    if (!(found instanceof Promise)) return found
+    awaited.set(id, found)
+    return undefined
+  }
+  const lowered = await lower(signatureOf)
+  if (awaited.size === 0) return lowered
+  for (const [id, signature] of awaited) known.set(id, await signature)
+  return lower(signatureOf)
+}
