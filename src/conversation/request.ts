@@ -75,7 +75,7 @@ export interface FunctionTool {
   readonly parameters: JsonObject | undefined
   readonly strict: boolean | undefined
   /** The client left `strict` to a protocol in which a function is strict by default where it can be. */
-  readonly strictUnsaid?: boolean
+  readonly strictByDefault?: boolean
   readonly cache: CacheMark | undefined
 }
 

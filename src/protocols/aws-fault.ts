@@ -38,20 +38,20 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
 
 /** An answer with an error status. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  const told = parseJson(body)
+  const answer = parseJson(body)
   const wait = retryAfterMs(headers)
-  if (!isObject(told)) return foreignFault(status, body, wait)
+  if (!isObject(answer)) return foreignFault(status, body, wait)
   // `ValidationException:http://…` in the header; `…#ValidationException` in some bodies.
-  const type = headers.get('x-amzn-errortype')?.split(':')[0] ?? nonEmpty(told.__type)?.split('#').at(-1)
-  const message = nonEmpty(told.message) ?? nonEmpty(told.Message) ?? 'an error without a message'
+  const type = headers.get('x-amzn-errortype')?.split(':')[0] ?? nonEmpty(answer.__type)?.split('#').at(-1)
+  const message = nonEmpty(answer.message) ?? nonEmpty(answer.Message) ?? 'an error without a message'
   const kind = kindOf(type, message) ?? kindOfStatus(status)
   return fault(kind, message, { status, providerCode: type, retryAfterMs: wait })
 }
 
 /** An exception of a stream that had begun. */
 export function faultOfException(type: string, data: string): Fault {
-  const told = parseJson(data)
-  const message = (isObject(told) ? nonEmpty(told.message) : undefined) ?? 'the provider broke off'
+  const answer = parseJson(data)
+  const message = (isObject(answer) ? nonEmpty(answer.message) : undefined) ?? 'the provider broke off'
   return fault(kindOf(type, message) ?? 'broken', message, { providerCode: type })
 }
 

@@ -268,5 +268,8 @@ export interface Inbound {
    * The request for a provider that speaks another protocol, where this one has fields that no other can be sent: they
    * are left out, and named where they asked for something.
    */
-  abroad?(request: ChatRequest): { readonly request: ChatRequest; readonly warnings: readonly Warning[] }
+  forOtherProtocols?(request: ChatRequest): {
+    readonly request: ChatRequest
+    readonly warnings: readonly Warning[]
+  }
 }

@@ -32,12 +32,12 @@ export function retryAfterMs(headers: Headers): number | undefined {
 
 /** The wait that a message names: "Please try again in 7m12s", "retry after 30 seconds", "wait 5s"; undefined where it names none. */
 export function waitInWordsMs(message: string): number | undefined {
-  const told =
+  const stated =
     /\b(?:(?:try again|retry(?:ing)?) (?:in|after)|wait(?: for)?) (?:about |approximately )?(\d[\d.]*) ?([a-zµ]+[\d.a-zµ]*)/i.exec(
       message,
     )
-  if (!told) return undefined
-  const [, amount = '', unit = ''] = told
+  if (!stated) return undefined
+  const [, amount = '', unit = ''] = stated
   const written = `${amount}${unit.replace(/\.$/, '')}`
   const inUnits = goDurationMs(written)
   const perUnit = wordUnits[unit.toLowerCase().replace(/s?\.?$/, '')]

@@ -122,7 +122,7 @@ function requestFor(
   outbound: Outbound,
 ): { readonly request: ChatRequest; readonly warnings: readonly Warning[] } {
   const asked = request.toChatRequest()
-  const withoutOwn = inbound.id === outbound.id ? undefined : inbound.abroad
+  const withoutOwn = inbound.id === outbound.id ? undefined : inbound.forOtherProtocols
   return withoutOwn ? withoutOwn(asked) : { request: asked, warnings: [] }
 }
 

@@ -59,8 +59,8 @@ export function blocksOf(parts: readonly ContentPart[], param: string, names: Do
     }
   })
   // A message with a document and no words is refused.
-  const wordless = blocks.some((block) => 'document' in block) && !blocks.some((block) => 'text' in block)
-  return wordless ? [{ text: 'See the document.' }, ...blocks] : blocks
+  const withoutText = blocks.some((block) => 'document' in block) && !blocks.some((block) => 'text' in block)
+  return withoutText ? [{ text: 'See the document.' }, ...blocks] : blocks
 }
 
 export function cachePoint(mark: CacheMark | undefined): JsonObject[] {

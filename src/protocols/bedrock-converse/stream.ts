@@ -128,29 +128,29 @@ function stepEvent(state: BedrockState, name: string, event: unknown, context: P
     case 'messageStart':
       return [state, [{ kind: 'message-start', id: undefined, model: undefined }]]
     case 'contentBlockStart': {
-      const told = eventSchemas.contentBlockStart.safeParse(event).data
-      if (!told) return unreadable()
-      return startBlock(state, told.contentBlockIndex, told.start.toolUse, context)
+      const data = eventSchemas.contentBlockStart.safeParse(event).data
+      if (!data) return unreadable()
+      return startBlock(state, data.contentBlockIndex, data.start.toolUse, context)
     }
     case 'contentBlockDelta': {
       const plain = plainText(event)
       if (plain !== undefined) return addTextAt(state, plain.index, plain.text)
-      const told = eventSchemas.contentBlockDelta.safeParse(event).data
-      return told ? addDelta(state, told.contentBlockIndex, told.delta, context) : unreadable()
+      const data = eventSchemas.contentBlockDelta.safeParse(event).data
+      return data ? addDelta(state, data.contentBlockIndex, data.delta, context) : unreadable()
     }
     case 'contentBlockStop': {
-      const told = eventSchemas.contentBlockStop.safeParse(event).data
-      return told ? stopBlock(state, told.contentBlockIndex) : unreadable()
+      const data = eventSchemas.contentBlockStop.safeParse(event).data
+      return data ? stopBlock(state, data.contentBlockIndex) : unreadable()
     }
     case 'messageStop': {
-      const told = eventSchemas.messageStop.safeParse(event).data
-      return told ? finish({ ...state, stopReason: told.stopReason }, []) : unreadable()
+      const data = eventSchemas.messageStop.safeParse(event).data
+      return data ? finish({ ...state, stopReason: data.stopReason }, []) : unreadable()
     }
     case 'metadata': {
-      const told = eventSchemas.metadata.safeParse(event).data
-      if (!told) return unreadable()
-      const usage: ChatEvent[] = told.usage
-        ? [{ kind: 'usage', usage: usageOf(told.usage, told.serviceTier?.type) }]
+      const data = eventSchemas.metadata.safeParse(event).data
+      if (!data) return unreadable()
+      const usage: ChatEvent[] = data.usage
+        ? [{ kind: 'usage', usage: usageOf(data.usage, data.serviceTier?.type) }]
         : []
       return finish({ ...state, metadata: true }, usage)
     }
@@ -233,7 +233,7 @@ function textBlock(state: BedrockState, open: Block | undefined): Extract<Block,
 function addReasoning(
   state: BedrockState,
   index: number,
-  told: NonNullable<WireDelta['reasoningContent']>,
+  data: NonNullable<WireDelta['reasoningContent']>,
   { model }: ParseContext,
 ): Step {
   const open = state.open[index]
@@ -243,19 +243,19 @@ function addReasoning(
     reasonings: Math.max(state.reasonings, at + 1),
   }
   const format = isClaude(model) ? reasoningFormat : null
-  const detail = told.redactedContent
+  const detail = data.redactedContent
     ? ({
         type: 'reasoning.encrypted',
         format,
         index: at,
-        data: redactedData(told.redactedContent, model),
+        data: redactedData(data.redactedContent, model),
       } as const)
     : ({
         type: 'reasoning.text',
         format,
         index: at,
-        text: told.text ?? '',
-        ...(told.signature ? { signature: told.signature } : {}),
+        text: data.text ?? '',
+        ...(data.signature ? { signature: data.signature } : {}),
       } as const)
   return [next, [{ kind: 'reasoning-delta', choice: 0, detail }]]
 }
@@ -293,11 +293,11 @@ function stopBlock(state: BedrockState, index: number): Step {
  */
 function annotationsOf(citations: readonly unknown[], start: number, end: number): ChatEvent[] {
   return citations.flatMap((raw): ChatEvent[] => {
-    const told = citationSchema.safeParse(raw).data
-    const location = isObject(told?.location) && isObject(told.location.web) ? told.location.web : {}
-    const url = [location.url, told?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
+    const data = citationSchema.safeParse(raw).data
+    const location = isObject(data?.location) && isObject(data.location.web) ? data.location.web : {}
+    const url = [location.url, data?.source].find((each) => typeof each === 'string' && /^https?:/.test(each))
     if (typeof url !== 'string') return []
-    const annotation = { kind: 'url-citation', url, title: told?.title ?? url, start, end } as const
+    const annotation = { kind: 'url-citation', url, title: data?.title ?? url, start, end } as const
     return [{ kind: 'annotation', choice: 0, annotation }]
   })
 }

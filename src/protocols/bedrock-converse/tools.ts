@@ -30,7 +30,7 @@ export function toolingOf(
   warn: Warn,
 ): Tooling {
   const offer = offerOf(request)
-  const output = nativeFormat(request, model, warn)
+  const output = structuredFormat(request, model, warn)
   const answer = output === undefined ? answerToolOf(request) : undefined
   const called = toolsCalled(turns)
   if (request.parallelToolCalls === false && request.tools.length > 0) {
@@ -107,7 +107,7 @@ function forced(choice: JsonObject | undefined, forces: Family['forces']): JsonO
   return forces === 'any' ? { any: {} } : choice
 }
 
-function nativeFormat(
+function structuredFormat(
   { responseFormat: format }: ChatRequest,
   model: string,
   warn: Warn,

@@ -8,7 +8,7 @@ import type { Warn } from '../lowering.ts'
 export interface ClosedSchema {
   readonly schema: JsonObject
   /** Keywords that are told in words because they cannot be enforced, each once. */
-  readonly told: readonly string[]
+  readonly described: readonly string[]
 }
 
 /** The most schemas one conversion may visit; the grammar's compiler gives up long before. */
@@ -45,7 +45,7 @@ const formats: readonly unknown[] = [
 ]
 
 interface Walk {
-  readonly told: Set<string>
+  readonly described: Set<string>
   left: number
   /** Something was met that has no form there. */
   failed: boolean
@@ -56,14 +56,15 @@ interface Walk {
  * this grammar cannot say: recursion, values of any kind, objects whose keys are not known beforehand.
  */
 export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
-  const walk: Walk = { told: new Set(), left: maxSchemas, failed: isRecursive(schema) }
+  const walk: Walk = { described: new Set(), left: maxSchemas, failed: isRecursive(schema) }
   const closed = convert(schema, walk)
-  return walk.failed ? undefined : { schema: closed, told: [...walk.told].toSorted() }
+  return walk.failed ? undefined : { schema: closed, described: [...walk.described].toSorted() }
 }
 
 /** Names to the client the keywords that the model hears of but is not held to. `param` is what holds the schema. */
-export function warnOfTold({ told }: ClosedSchema, param: string, warn: Warn): void {
-  if (told.length > 0) warn(param, `The model is told of ${told.join(', ')}, but not held to it.`)
+export function warnOfTold({ described }: ClosedSchema, param: string, warn: Warn): void {
+  if (described.length > 0)
+    warn(param, `The model is described of ${described.join(', ')}, but not held to it.`)
 }
 
 function convert(wrapped: Json, walk: Walk): JsonObject {
@@ -80,7 +81,7 @@ function convert(wrapped: Json, walk: Walk): JsonObject {
       result[lists[keyword]] = value.map((each) => convert(each, walk))
     } else if (keyword === 'items' && isObject(value)) result[keyword] = convert(value, walk)
     else if (!silent.has(keyword)) {
-      walk.told.add(keyword)
+      walk.described.add(keyword)
       words.push(`${keyword}: ${JSON.stringify(value)}`)
     }
   }

@@ -34,11 +34,11 @@ export function addText<State extends { readonly textLength: number }>(
 
 /** The reason a client is told, for the one that the provider's word stands for. */
 export function finishReasonOf(
-  told: FinishReason,
+  reason: FinishReason,
   { open, calls, brokenCall }: BlockState<{ readonly kind: string }>,
 ): FinishReason {
-  if (calls === 0 || told === 'content_filter') return told
+  if (calls === 0 || reason === 'content_filter') return reason
   // A client that ran a call whose arguments were cut off would fail; one told of the limit knows why.
   const cut = brokenCall || Object.values(open).some((block) => block.kind === 'call')
-  return told === 'length' && cut ? told : 'tool_calls'
+  return reason === 'length' && cut ? reason : 'tool_calls'
 }

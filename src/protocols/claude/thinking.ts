@@ -63,7 +63,7 @@ function asksToThink(question: ThinkingQuestion): boolean {
 
 function wantedThinking(question: ThinkingQuestion): Thinking {
   const { native, reasoning, traits, warn } = question
-  if (isObject(native) && native.type === 'enabled') return nativeBudget(question, native)
+  if (isObject(native) && native.type === 'enabled') return budgetAsSent(question, native)
   if (native !== undefined && native !== null) {
     return { field: native, effort: undefined, on: isObject(native) && native.type !== 'disabled' }
   }
@@ -98,7 +98,7 @@ function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thi
 }
 
 /** The client's own words, unless max_tokens (which the gateway may have lowered to what is affordable) forbids them. */
-function nativeBudget({ traits, maxTokens, warn }: ThinkingQuestion, native: JsonObject): Thinking {
+function budgetAsSent({ traits, maxTokens, warn }: ThinkingQuestion, native: JsonObject): Thinking {
   const asked = native.budget_tokens
   if (typeof asked !== 'number' || asked < maxTokens) return { field: native, effort: undefined, on: true }
   if (maxTokens <= smallestBudget) {

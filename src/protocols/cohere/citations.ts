@@ -15,11 +15,11 @@ export interface Cited {
  * One annotation for each source that has an address; documents without one have no place in the wire format.
  * `text` is the joined text.
  */
-export function annotationsOf({ citation, base }: Cited, text: string): Annotation[] {
-  const told = citationSchema.safeParse(citation).data
-  if (told === undefined) return []
-  const [start, end] = stretchOf(text, base, told)
-  return told.sources.flatMap((source): Annotation[] => {
+export function annotationsOf({ citation: sent, base }: Cited, text: string): Annotation[] {
+  const citation = citationSchema.safeParse(sent).data
+  if (citation === undefined) return []
+  const [start, end] = stretchOf(text, base, citation)
+  return citation.sources.flatMap((source): Annotation[] => {
     const found = addressOf(source)
     return found === undefined ? [] : [{ kind: 'url-citation', ...found, start, end }]
   })
@@ -32,14 +32,14 @@ export function annotationsOf({ citation, base }: Cited, text: string): Annotati
 function stretchOf(
   text: string,
   base: number,
-  told: { start: number; end: number; text: string },
+  citation: { start: number; end: number; text: string },
 ): readonly [number, number] {
-  const plain = [base + told.start, base + told.end] as const
-  if (text.slice(...plain) === told.text) return plain
+  const plain = [base + citation.start, base + citation.end] as const
+  if (text.slice(...plain) === citation.text) return plain
   const characters = Array.from(text.slice(base))
   const unitsBefore = (at: number) => base + characters.slice(0, at).join('').length
-  const counted = [unitsBefore(told.start), unitsBefore(told.end)] as const
-  if (text.slice(...counted) === told.text) return counted
+  const counted = [unitsBefore(citation.start), unitsBefore(citation.end)] as const
+  if (text.slice(...counted) === citation.text) return counted
   return [Math.min(plain[0], text.length), Math.min(plain[1], text.length)]
 }
 

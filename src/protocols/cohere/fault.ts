@@ -21,11 +21,11 @@ const ownStatuses: Readonly<Record<number, FaultKind>> = { 498: 'content-filter'
 
 /** An answer with an error status. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  const told = parseJson(body)
+  const answer = parseJson(body)
   const wait = retryAfterMs(headers)
-  if (!isObject(told)) return foreignFault(status, body, wait)
-  const message = nonEmpty(told.message) ?? nonEmpty(told.error) ?? 'an error without a message'
-  const type = nonEmpty(told.error_type)
+  if (!isObject(answer)) return foreignFault(status, body, wait)
+  const message = nonEmpty(answer.message) ?? nonEmpty(answer.error) ?? 'an error without a message'
+  const type = nonEmpty(answer.error_type)
   const byStatus = kindOfStatus(status, ownStatuses)
   const speaks = byStatus === 'invalid-request' || byStatus === 'rate-limited'
   const byWords = speaks ? kindOfWords.find(([words]) => words.test(`${type} ${message}`))?.[1] : undefined

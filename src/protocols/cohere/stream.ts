@@ -135,12 +135,12 @@ const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => 
     return event.logprobs === undefined ? step : [step[0], [...step[1], ...logprobsOf(event.logprobs)]]
   },
   'citation-start': (state, event) => {
-    const told = citationStartSchema.safeParse(event).data
-    return told && addCitation(state, told.delta.message.citations)
+    const started = citationStartSchema.safeParse(event).data
+    return started && addCitation(state, started.delta.message.citations)
   },
   'tool-call-start': (state, event) => {
-    const told = callOf(messageIn(event)?.tool_calls)
-    return told && startCall(state, indexOf(event), told)
+    const started = callOf(messageIn(event)?.tool_calls)
+    return started && startCall(state, indexOf(event), started)
   },
   'tool-call-delta': (state, event) => {
     const calls = messageIn(event)?.tool_calls
@@ -148,8 +148,8 @@ const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => 
     return isObject(called) ? addArguments(state, indexOf(event), textOf(called.arguments)) : undefined
   },
   'message-end': (state, event) => {
-    const told = messageEndSchema.safeParse(event).data
-    return told && finish(state, told.delta)
+    const ended = messageEndSchema.safeParse(event).data
+    return ended && finish(state, ended.delta)
   },
 }
 
@@ -181,12 +181,12 @@ function addText(state: CohereState, text: string): Step {
 
 /** A stretch may be of several tokens: their probabilities multiply, so the logarithms add up. */
 function logprobsOf(item: unknown): ChatEvent[] {
-  const told = logprobSchema.safeParse(item).data
-  if (told === undefined || told.logprobs.length === 0) return []
+  const token = logprobSchema.safeParse(item).data
+  if (token === undefined || token.logprobs.length === 0) return []
   const entry: Json = {
-    token: told.text,
-    logprob: told.logprobs.reduce((sum, each) => sum + each, 0),
-    bytes: [...Buffer.from(told.text)],
+    token: token.text,
+    logprob: token.logprobs.reduce((sum, each) => sum + each, 0),
+    bytes: [...Buffer.from(token.text)],
     top_logprobs: [],
   }
   return [{ kind: 'logprobs', choice: 0, content: [entry], refusal: [] }]
@@ -207,18 +207,18 @@ function lastBase(state: CohereState): number {
 
 // ---- calls ------------------------------------------------------------------------------------------------
 
-function startCall(state: CohereState, index: number, told: CallStart): Step {
-  if (told.id === '' || told.name === '') return failed(state, 'a tool call has no id or no name')
+function startCall(state: CohereState, index: number, started: CallStart): Step {
+  if (started.id === '' || started.name === '') return failed(state, 'a tool call has no id or no name')
   const call = state.calls.length
   state.calls.push(index)
   state.arguments.push('')
-  const [next, made] = addArguments(state, index, told.arguments)
+  const [next, made] = addArguments(state, index, started.arguments)
   const start: ChatEvent = {
     kind: 'tool-call-start',
     choice: 0,
     call,
-    id: told.id,
-    name: told.name,
+    id: started.id,
+    name: started.name,
     thoughtSignature: undefined,
   }
   return [next, [start, ...made]]
@@ -271,7 +271,7 @@ function finish(state: CohereState, end: WireEnd): Step {
   // Whatever the reason says, calls are to be answered; only a limit may have cut one off.
   const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
   const called = state.calls.length > 0
-  const told = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason
+  const finishReason = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason
   return [
     { ...state, ended: true },
     [
@@ -286,7 +286,7 @@ function finish(state: CohereState, end: WireEnd): Step {
         })),
       ),
       ...counted,
-      { kind: 'choice-finish', choice: 0, reason: told, native },
+      { kind: 'choice-finish', choice: 0, reason: finishReason, native },
       { kind: 'finish' },
     ],
   ]

@@ -39,9 +39,9 @@ export function object<F extends Fields>(fields: F): Read<ReadObject<F>> {
     for (const name in value) {
       const read = readers[name]
       if (read === undefined) continue
-      const told = value[name]
-      const known = read(told)
-      if (known === told) continue
+      const member = value[name]
+      const known = read(member)
+      if (known === member) continue
       mended ??= { ...value }
       if (known === undefined) delete mended[name]
       else mended[name] = known

@@ -99,8 +99,8 @@ function startCall(known: CallState, others: OtherCalls): readonly [CallState, r
   const { name, thoughtSignature } = known
   const start: ChatEvent = { kind: 'tool-call-start', choice, call, id, name, thoughtSignature }
   // What came before the name was known is told now.
-  const told = known.arguments === '' ? [] : [argumentDelta(choice, call, known.arguments)]
-  return [{ ...known, call, id }, [start, ...told]]
+  const pending = known.arguments === '' ? [] : [argumentDelta(choice, call, known.arguments)]
+  return [{ ...known, call, id }, [start, ...pending]]
 }
 
 function textOf(value: Json | undefined): string {

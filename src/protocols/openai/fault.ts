@@ -38,8 +38,8 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
       retryAfterMs: retryAfterMs(headers),
     })
   }
-  const told = faultIn(envelope, status)
-  return { ...told, retryAfterMs: retryAfterMs(headers) ?? told.retryAfterMs }
+  const found = faultIn(envelope, status)
+  return { ...found, retryAfterMs: retryAfterMs(headers) ?? found.retryAfterMs }
 }
 
 /** A 413 is told to the caller, so it says what is to be done. */
@@ -106,8 +106,8 @@ function envelopeOf(body: unknown): Envelope | undefined {
 function nested(error: JsonObject): Envelope | undefined {
   const { message } = error
   const inner = typeof message === 'string' && message.startsWith('{') ? parseJson(message) : message
-  const told = isObject(inner) ? envelopeOf(inner) : undefined
-  if (told) return { ...told, code: told.code ?? codeIn(error), type: told.type ?? text(error.type) }
+  const nested = isObject(inner) ? envelopeOf(inner) : undefined
+  if (nested) return { ...nested, code: nested.code ?? codeIn(error), type: nested.type ?? text(error.type) }
   if (error.detail !== undefined) return validationEnvelope(error)
   return wordsOf(error) === '' && typeof message !== 'string' && codeIn(error) === undefined
     ? undefined
@@ -160,11 +160,11 @@ function codeIn(error: JsonObject): string | undefined {
 /** OpenRouter repeats the headers of a limit inside its error, where they outlive a stream's own headers. */
 function waitIn({ headers }: JsonObject): number | undefined {
   if (!isObject(headers)) return undefined
-  const told = Object.entries(headers)
+  const waits = Object.entries(headers)
     .map(([name, value]): [string, string] => [name, text(value) ?? ''])
     // What is no header would be thrown out with an exception.
     .filter(([name, value]) => /^[a-z0-9-]+$/i.test(name) && /^[\x20-\x7e]*$/.test(value))
-  return retryAfterMs(new Headers(told))
+  return retryAfterMs(new Headers(waits))
 }
 
 function statusCode(value: unknown): number | undefined {

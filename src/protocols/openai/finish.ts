@@ -56,8 +56,8 @@ export function failureOf(native: string): FaultKind | undefined {
  * calls it never is; an answer cut off in the middle of a call keeps the provider's reason.
  */
 export function finishReasonOf(native: string, calls: 'none' | 'whole' | 'partial'): FinishReason {
-  const told = reasons[wordOf(native)] ?? 'stop'
-  if (calls === 'none') return told === 'tool_calls' ? 'stop' : told
-  if (told === 'content_filter') return told
-  return calls === 'partial' && told === 'length' ? told : 'tool_calls'
+  const reason = reasons[wordOf(native)] ?? 'stop'
+  if (calls === 'none') return reason === 'tool_calls' ? 'stop' : reason
+  if (reason === 'content_filter') return reason
+  return calls === 'partial' && reason === 'length' ? reason : 'tool_calls'
 }

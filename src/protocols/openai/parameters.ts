@@ -5,7 +5,7 @@ import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversa
 import { GatewayError } from '../../errors.ts'
 import { asksNothing } from '../lowering.ts'
 import type { Target, Warning } from '../protocol.ts'
-import { type MessageQuirks, type OptionalField, type ParameterQuirks, wordlessFields } from './quirks.ts'
+import { type MessageQuirks, type OptionalField, type ParameterQuirks, restFields } from './quirks.ts'
 import { switchOf } from './reasoning.ts'
 
 export type ParameterTarget = Target<ParameterQuirks>
@@ -41,17 +41,17 @@ export function lowerRest(rest: JsonObject, target: ParameterTarget): LoweredFie
   const warnings: Warning[] = []
   for (const name in rest) {
     const value = rest[name]!
-    const wordless = isWordless(name)
-    if (wordless ? !drops.includes(name) : passes.includes(name)) fields[name] = value
-    else if (wordless && !asksNothing(name, value))
+    const inRest = isRestField(name)
+    if (inRest ? !drops.includes(name) : passes.includes(name)) fields[name] = value
+    else if (inRest && !asksNothing(name, value))
       warnings.push(leftOut(name, `the provider ${target.provider}`))
-    else if (!wordless) warnings.push(unpriced(name, target.provider))
+    else if (!inRest) warnings.push(unpriced(name, target.provider))
   }
   return { fields, warnings }
 }
 
-function isWordless(name: string): name is (typeof wordlessFields)[number] {
-  return (wordlessFields as readonly string[]).includes(name)
+function isRestField(name: string): name is (typeof restFields)[number] {
+  return (restFields as readonly string[]).includes(name)
 }
 
 /** The warning for a field that nobody here knows to be free of charge. */
@@ -68,13 +68,13 @@ function leftOut(name: string, who: string): Warning {
 }
 
 /** Those of the optional parameters that the conversation has words for; the others are in `rest`. */
-type Worded = Exclude<OptionalField, (typeof wordlessFields)[number]>
+type ModeledField = Exclude<OptionalField, (typeof restFields)[number]>
 
 /** Sampling and labels. `temperature: 1` is the default and never refused, so it stays. */
 export function lowerSampling(request: ChatRequest, target: ParameterTarget): LoweredFields {
   const { sampling, labels } = request
   const { quirks } = target
-  const optional: Readonly<Record<Worded, Json | undefined>> = {
+  const optional: Readonly<Record<ModeledField, Json | undefined>> = {
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,
@@ -99,7 +99,7 @@ export function lowerSampling(request: ChatRequest, target: ParameterTarget): Lo
   const fields: JsonObject = {}
   const warnings: Warning[] = []
   for (const key in optional) {
-    const name = key as Worded
+    const name = key as ModeledField
     const value = optional[name]
     if (value === undefined) continue
     const byModel = refused.includes(name) && value !== 1

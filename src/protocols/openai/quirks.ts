@@ -41,7 +41,7 @@ export type EffortField =
   | 'chat_template_kwargs'
 
 /** Those of the optional fields that the conversation has no word for: they travel in `rest`. */
-export const wordlessFields = [
+export const restFields = [
   'modalities',
   'audio',
   'prediction',

@@ -18,7 +18,7 @@ export function lowerReasoning(request: ChatRequest, target: ParameterTarget): L
   const lowered = effortFields.map((field) => effortField(field, reasoning, target))
   return {
     fields: Object.assign({}, ...lowered.map((one) => one.fields)) as JsonObject,
-    warnings: [...lowered.flatMap((one) => one.warnings), ...unheardReasoning(reasoning, target)],
+    warnings: [...lowered.flatMap((one) => one.warnings), ...unsupportedReasoning(reasoning, target)],
   }
 }
 
@@ -30,7 +30,10 @@ function notReasoning(reasoning: Reasoning, { model }: ParameterTarget): Lowered
 }
 
 /** What is asked of the reasoning that none of the provider's fields can say. */
-function unheardReasoning(reasoning: Reasoning, { provider, quirks }: ParameterTarget): readonly Warning[] {
+function unsupportedReasoning(
+  reasoning: Reasoning,
+  { provider, quirks }: ParameterTarget,
+): readonly Warning[] {
   if (switchOf(reasoning) === false) return []
   const says = (...fields: readonly EffortField[]) =>
     fields.some((field) => quirks.effortFields.includes(field))

@@ -1,4 +1,4 @@
-// A schema as Claude's grammar takes it: closed, flat of recursion, its other constraints told in words.
+// A schema as Claude's grammar takes it: closed, flat of recursion, its other constraints described in words.
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
@@ -67,7 +67,7 @@ describe('what can be said', () => {
       string,
     ],
   ])('%s', (_, schema, expected) => {
-    expect(closedSchema(schema)).toEqual({ schema: expected, told: [] })
+    expect(closedSchema(schema)).toEqual({ schema: expected, described: [] })
   })
 
   test.each<readonly [string, JsonObject, string, string[]]>([
@@ -85,10 +85,10 @@ describe('what can be said', () => {
     ],
     ['formats it does not know', { type: 'string', format: 'iban' }, '{format: "iban"}', ['format']],
     ['lengths of lists', { type: 'array', items: string, minItems: 2 }, '{minItems: 2}', ['minItems']],
-  ])('%s are told in words', (_, schema, description, told) => {
+  ])('%s are described in words', (_, schema, description, described) => {
     const made = closedSchema(objectOf({ a: schema }))
     expect((made!.schema['properties'] as { a: JsonObject }).a['description']).toBe(description)
-    expect(made?.told).toEqual(told)
+    expect(made?.described).toEqual(described)
   })
 })
 

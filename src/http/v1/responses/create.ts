@@ -11,7 +11,7 @@ import {
 } from '../../../protocols/openai-responses/inbound/inbound.ts'
 import { responseOfItem } from '../../../protocols/openai-responses/inbound/answer.ts'
 import type { AnswerHooks } from '../../../protocols/openai-responses/inbound/encode.ts'
-import { checkedRequest, itemsReferredTo } from '../../../protocols/openai-responses/inbound/read.ts'
+import { checkedRequest, itemsReferredTo } from '../../../protocols/openai-responses/inbound/check.ts'
 import { keepResponse } from '../../../responses/keep.ts'
 import { recall } from '../../../responses/recall.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'

@@ -65,11 +65,11 @@ export class EventEncoder implements StreamEncoder {
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const frames = this.#drain()
     const reason = this.#finish?.reason ?? 'stop'
-    const told = this.#called && reason === 'stop' ? 'tool_calls' : reason
+    const finish = this.#called && reason === 'stop' ? 'tool_calls' : reason
     return [
       ...frames,
       named('message_delta', {
-        delta: { stop_reason: stopReason(told, this.#finish?.native), stop_sequence: null },
+        delta: { stop_reason: stopReason(finish, this.#finish?.native), stop_sequence: null },
         usage: wireUsage(usage, bill),
         // What stopped the answer is known only now.
         ...this.#context.extra,

@@ -8,7 +8,7 @@ import { addresses } from './addresses.ts'
 import { isObject, parseJson } from '../../json.ts'
 import { promptParts, type PromptParts } from '../../request/prompt-parts.ts'
 import type { AnswerContext, Bill, Envelope, Inbound, InboundRequest } from '../../protocol.ts'
-import { abroad } from './for-others.ts'
+import { forOtherProtocols } from './other-protocols.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from '../../claude/carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
@@ -24,7 +24,7 @@ export const inbound: Inbound = {
   whole,
   encoder: (context) => new EventEncoder(context),
   error: wireError,
-  abroad,
+  forOtherProtocols,
 }
 
 /** Who makes the models that clients of this protocol name without a provider. */

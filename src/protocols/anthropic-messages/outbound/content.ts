@@ -49,9 +49,9 @@ export function textBlocksOf(parts: readonly ContentPart[], param: string): Json
 const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
 function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): JsonObject {
-  const told = mediaTypeOf(source)
+  const stated = mediaTypeOf(source)
   // Clients write the ending of a file's name for its type.
-  const mediaType = told === 'image/jpg' ? 'image/jpeg' : told
+  const mediaType = stated === 'image/jpg' ? 'image/jpeg' : stated
   if (mediaType !== undefined && !imageTypes.has(mediaType)) {
     throw new GatewayError('unsupported_parameter', {
       message: `This model's provider takes JPEG, PNG, GIF and WebP images, not ${mediaType}.`,

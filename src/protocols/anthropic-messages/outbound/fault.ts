@@ -29,13 +29,13 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
 
 /** An answer with an error status. `body` is raw text; it may be HTML, empty, or another cloud's envelope. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
-  const told = envelopeOf(body)
+  const envelope = envelopeOf(body)
   const retryAfterMs = retryAfterOf(headers)
-  if (told === undefined) return foreignFault(status, body, retryAfterMs)
-  const kind = kindOf(status, told.type, told.message)
-  return fault(kind, told.message, {
-    param: kind === 'invalid-request' ? paramOf(told.message) : undefined,
-    providerCode: told.type,
+  if (envelope === undefined) return foreignFault(status, body, retryAfterMs)
+  const kind = kindOf(status, envelope.type, envelope.message)
+  return fault(kind, envelope.message, {
+    param: kind === 'invalid-request' ? paramOf(envelope.message) : undefined,
+    providerCode: envelope.type,
     status,
     retryAfterMs,
   })

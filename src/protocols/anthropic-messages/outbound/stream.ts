@@ -105,16 +105,16 @@ function stepEvent(state: ParserState, event: unknown): Step {
   const type = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined
   switch (type) {
     case 'message_start': {
-      const told = eventSchemas.message_start.safeParse(event)
-      if (!told.success) return fail(state, 'message_start has no message')
-      const { id, model, usage } = told.data.message
+      const parsed = eventSchemas.message_start.safeParse(event)
+      if (!parsed.success) return fail(state, 'message_start has no message')
+      const { id, model, usage } = parsed.data.message
       const [next, counted] = withUsage(state, usage)
       return [next, [{ kind: 'message-start', id, model }, ...counted]]
     }
     case 'content_block_start': {
-      const told = eventSchemas.content_block_start.safeParse(event)
-      return told.success
-        ? startBlock(state, told.data.index, told.data.content_block)
+      const parsed = eventSchemas.content_block_start.safeParse(event)
+      return parsed.success
+        ? startBlock(state, parsed.data.index, parsed.data.content_block)
         : fail(state, 'content_block_start has no block')
     }
     case 'content_block_delta': {
@@ -129,18 +129,18 @@ function stepEvent(state: ParserState, event: unknown): Step {
       return isIndex(index) ? stopBlock(state, index) : [state, []]
     }
     case 'message_delta': {
-      const told = eventSchemas.message_delta.safeParse(event)
-      if (!told.success) return fail(state, 'message_delta cannot be read')
-      const [next, counted] = withUsage(state, told.data.usage)
-      const { stop_reason, stop_details } = told.data.delta
+      const parsed = eventSchemas.message_delta.safeParse(event)
+      if (!parsed.success) return fail(state, 'message_delta cannot be read')
+      const [next, counted] = withUsage(state, parsed.data.usage)
+      const { stop_reason, stop_details } = parsed.data.delta
       return [{ ...next, stopReason: stop_reason ?? next.stopReason }, [...refusal(stop_details), ...counted]]
     }
     case 'message_stop':
       return finish(state)
     case 'error': {
-      const told = eventSchemas.error.safeParse(event)
-      const fault = told.success
-        ? faultOfEvent(told.data.error.type, told.data.error.message)
+      const parsed = eventSchemas.error.safeParse(event)
+      const fault = parsed.success
+        ? faultOfEvent(parsed.data.error.type, parsed.data.error.message)
         : faultOfEvent(undefined, undefined)
       return [{ ...state, ended: true }, [{ kind: 'error', fault }]]
     }
@@ -155,9 +155,9 @@ function stepEvent(state: ParserState, event: unknown): Step {
   }
 }
 
-function withUsage(state: ParserState, told: WireUsage | null | undefined): Step {
-  if (!told) return [state, []]
-  const usage = mergeUsage(state.usage, told)
+function withUsage(state: ParserState, counted: WireUsage | null | undefined): Step {
+  if (!counted) return [state, []]
+  const usage = mergeUsage(state.usage, counted)
   if (usage === undefined) return [state, []]
   return [{ ...state, usage }, [{ kind: 'usage', usage: usageOf(usage) }]]
 }
@@ -171,8 +171,8 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
     case 'thinking': {
       const [next, at] = openReasoning(state, index)
       // A block whose text is withheld still has a signature, and goes back with both.
-      const told = block.thinking !== '' || block.signature !== ''
-      return [next, told ? [thinking(at, block.thinking, block.signature)] : []]
+      const any = block.thinking !== '' || block.signature !== ''
+      return [next, any ? [thinking(at, block.thinking, block.signature)] : []]
     }
     case 'redacted_thinking': {
       const [next, at] = openReasoning(state, index)

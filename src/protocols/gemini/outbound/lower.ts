@@ -35,7 +35,7 @@ export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): Lowered
     ...toolsOf(request, names, traits, warnings),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
   }
-  unheard(request, warn)
+  warnOfIgnored(request, warn)
   const method = request.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const model = encodeURIComponent(target.model.replace(/^models\//, ''))
   const path = `${quirks.modelsPath}/${model}:${method}`
@@ -116,11 +116,11 @@ function callingMode(request: ChatRequest, names: WireNames): JsonObject | undef
 // ---- what the provider has no word for ------------------------------------------------------------------------
 
 /** Fields of the client's body that are used after all. */
-const heardOfRest: readonly string[] = ['modalities', 'audio']
+const readFromRest: readonly string[] = ['modalities', 'audio']
 
-function unheard(request: ChatRequest, warn: Warn): void {
+function warnOfIgnored(request: ChatRequest, warn: Warn): void {
   const { sampling, rest } = request
-  const unread = Object.entries(rest).filter(([name]) => !heardOfRest.includes(name))
+  const unread = Object.entries(rest).filter(([name]) => !readFromRest.includes(name))
   warnOfUnknown(
     {
       min_p: sampling.minP,

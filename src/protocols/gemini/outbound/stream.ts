@@ -92,8 +92,8 @@ function addValue(state: GeminiState, value: unknown, traits: Traits): Step {
 }
 
 function addChunkValue(state: GeminiState, value: unknown, traits: Traits): Step {
-  const told = faultIn(value)
-  if (told !== undefined) return failed(state, told)
+  const reported = faultIn(value)
+  if (reported !== undefined) return failed(state, reported)
   const chunk = readChunk(value)
   return chunk === undefined
     ? failed(state, fault('broken', 'A chunk is not an object.'))
@@ -105,11 +105,11 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
     ? []
     : [{ kind: 'message-start', id: chunk.responseId, model: chunk.modelVersion }]
   const answer = before.answer ?? chunk.responseId
-  const told = chunk.candidates ?? []
-  const failure = told.find(isFailure)
+  const received = chunk.candidates ?? []
+  const failure = received.find(isFailure)
   let { candidates } = before
   // A candidate that failed is not begun: its content would only stand in the way of trying again elsewhere.
-  for (const candidate of failure === undefined ? told : []) {
+  for (const candidate of failure === undefined ? received : []) {
     const choice = candidate.index ?? 0
     const place = placeOf(candidates, choice)
     const known = candidates[place] ?? newCandidate(choice)

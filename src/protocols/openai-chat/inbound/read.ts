@@ -17,7 +17,7 @@ import type {
   ToolChoice,
 } from '../../../conversation/request.ts'
 import { present } from '../../json.ts'
-import { wordlessFields } from '../../openai/quirks.ts'
+import { restFields } from '../../openai/quirks.ts'
 import { readContent, readMark } from './read-content.ts'
 import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
 import { gatewayFields } from '../../request/gateway-fields.ts'
@@ -232,11 +232,11 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
 
 // ---- everything else --------------------------------------------------------------------------------------
 
-const wordless: ReadonlySet<string> = new Set(wordlessFields)
+const keptInRest: ReadonlySet<string> = new Set(restFields)
 
 /** What this file reads above, and what only the gateway reads. */
 const translated: ReadonlySet<string> = new Set([
-  ...Object.keys(chatCompletionRequest.shape).filter((field) => !wordless.has(field)),
+  ...Object.keys(chatCompletionRequest.shape).filter((field) => !keptInRest.has(field)),
   ...gatewayFields,
 ])
 

@@ -39,8 +39,8 @@ export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
 
 /** A whole body as events. A body that is complete JSON has ended, so a missing finish reason is a plain stop. */
 export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
-  const told = faultInside(body)
-  if (told) return [errorEvent(told)]
+  const reported = faultInside(body)
+  if (reported) return [errorEvent(reported)]
   if (!isObject(body) || !Array.isArray(body.choices) || body.choices.length === 0) {
     return [errorEvent(fault('broken', 'The answer of the provider has no choices.'))]
   }
@@ -76,9 +76,9 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
   if (!isObject(chunk))
     return failed(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
 
-  const told = faultInside(chunk)
+  const reported = faultInside(chunk)
   // What the provider counted up to its error is owed all the same.
-  if (told) return failed(state, told, usageEvents(chunk, quirks))
+  if (reported) return failed(state, reported, usageEvents(chunk, quirks))
   return take(state, chunk, quirks)
 }
 

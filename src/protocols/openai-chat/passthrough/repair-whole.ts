@@ -24,8 +24,8 @@ export function repairWhole(
   context: AnswerContext,
   quirks: CitationQuirks = defaultQuirks,
 ): JsonObject {
-  const { choices: told, unknown } = fieldsOf(body)
-  const choices = Array.isArray(told) ? told.filter(isObject) : []
+  const { choices: sent, unknown } = fieldsOf(body)
+  const choices = Array.isArray(sent) ? sent.filter(isObject) : []
   if (choices.length === 0) {
     throw new GatewayError('upstream_error', { message: 'The answer of the provider has no choices.' })
   }
@@ -91,9 +91,9 @@ function repairCalls(calls: readonly JsonObject[], mintId: (call: number) => str
   return calls.map((call, at) => {
     const { id } = call
     const usable = typeof id === 'string' && id !== '' && !taken.has(id)
-    const told = usable ? id : mintId(at)
-    taken.add(told)
-    return repairCall(call, told)
+    const callId = usable ? id : mintId(at)
+    taken.add(callId)
+    return repairCall(call, callId)
   })
 }
 

@@ -97,8 +97,8 @@ export function responseOf(
 }
 
 function toldTool(tool: { readonly type: string }): JsonObject {
-  const told = tool as unknown as JsonObject
-  return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...told } : told
+  const fields = tool as unknown as JsonObject
+  return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
 }
 
 /** The client's own notes, and ours: what stopped the answer. */

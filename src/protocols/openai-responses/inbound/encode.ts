@@ -14,16 +14,9 @@ import type { RenderedError } from '../../../errors.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
-import {
-  CallItem,
-  ImageItem,
-  type Item,
-  MessageItem,
-  type Place,
-  readableText,
-  ReasoningItem,
-  type Tell,
-} from './output.ts'
+import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
+import { readableText, ReasoningItem } from './output-reasoning.ts'
+import type { Place, Tell } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
 
 /** What an answer is told beside its events. */
@@ -195,10 +188,11 @@ export class ResponseEncoder implements StreamEncoder {
     const deferred = [...this.#deferred].map((index) => this.#details.get(index)!)
     this.#deferred.clear()
     for (const detail of deferred) {
-      const wordless = { ...detail, text: '', summary: '' }
+      const withoutText = { ...detail, text: '', summary: '' }
       const open = this.#items.at(-1)
-      if (open instanceof ReasoningItem && open.open && open.continuedBy(detail)) open.take(detail, wordless)
-      else this.#place('rs', (place, tell) => this.#reasoningItem(place, tell, detail, wordless))
+      if (open instanceof ReasoningItem && open.open && open.continuedBy(detail))
+        open.take(detail, withoutText)
+      else this.#place('rs', (place, tell) => this.#reasoningItem(place, tell, detail, withoutText))
     }
   }
 

@@ -11,16 +11,8 @@ import { keepaliveComment } from '../../framing/sse.ts'
 import { addresses } from './addresses.ts'
 import { inputItemId } from './answer.ts'
 import { type AnswerHooks, type Asked, eventsOf, ResponseEncoder } from './encode.ts'
-import {
-  chatRequest,
-  checkedRequest,
-  completeItems,
-  droppedOf,
-  envelopeOf,
-  fieldsOf,
-  type Recalled,
-  refuseContradictions,
-} from './read.ts'
+import { chatRequest, envelopeOf, fieldsOf } from './read.ts'
+import { checkedRequest, completeItems, droppedOf, type Recalled, refuseContradictions } from './check.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
 /** A body, with the conversation that it continues, as a prompt. */

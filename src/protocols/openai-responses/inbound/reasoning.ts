@@ -69,8 +69,8 @@ export class TurnReasoning {
   /** A detail that was told, and told again when its signature came, is one: the later holds. */
   add(detail: ReasoningDetail): void {
     const place = this.#places.get(detail.index)
-    const told = place === undefined ? undefined : this.details[place]
-    if (told && isSame(told, detail)) {
+    const earlier = place === undefined ? undefined : this.details[place]
+    if (earlier && isSame(earlier, detail)) {
       this.details[place!] = detail
       return
     }

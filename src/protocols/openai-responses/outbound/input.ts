@@ -127,13 +127,13 @@ function lowerResult(
   ids: CallIds,
   context: InputContext,
 ): JsonObject {
-  const told = apart
+  const content = apart
     ? message.content.filter((part) => part.kind === 'text' || part.kind === 'refusal')
     : message.content
   return {
     type: 'function_call_output',
     call_id: ids.answered(message.toolCallId),
-    output: lowerOutput(told, at, context),
+    output: lowerOutput(content, at, context),
   }
 }
 

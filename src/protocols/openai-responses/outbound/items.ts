@@ -8,25 +8,11 @@ import type { CallState } from '../../openai/calls.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { ItemCalls, mintedId } from './item-calls.ts'
 import { keyOf, objects, partIndex, urlCitation, wholeTextOf } from './parts.ts'
+import { ItemPositions, StreamedParts } from './streamed-parts.ts'
 import { type DetailPart, encryptedPart, summaryPart, textPart } from './reasoning.ts'
-
-/** What is known of one part of an item: a text, a summary, the arguments of a call. */
-interface PartState {
-  /** UTF-16 units of it that have been told. */
-  told: number
-  /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
-  readonly start: number
-  annotations: number
-  logprobs: boolean
-}
 
 /** A response has one answer. */
 export const choice = 0
-
-/** By how much the stream's number of a part may exceed the place that the finished item gives it. */
-const furthestSkip = 8
-
-const freshPart: Readonly<PartState> = { told: 0, start: 0, annotations: 0, logprobs: false }
 
 /** The output so far, and the events that what is taken of it makes. */
 export class Output {
@@ -35,17 +21,14 @@ export class Output {
   #seed: string = crypto.randomUUID()
   /** UTF-16 units of the text so far, over all messages and their parts. */
   #textLength = 0
-  readonly #parts = new Map<string, PartState>()
+  readonly #parts = new StreamedParts()
   readonly #calls = new ItemCalls()
-  /** The positions of items by their ids, for events that name no position. */
-  readonly #positions = new Map<string, number>()
-  /** The position after those of all items with an id. */
-  #nextPosition = 0
+  readonly #positions = new ItemPositions()
   /** The index of the next reasoning detail: messages and calls count as well (see upstream-reasoning.ts). */
   #nextIndex = 0
   /** Positions of messages and calls that have been counted. */
   readonly #counted = new Set<number>()
-  /** Positions of items whose end has been told. */
+  /** Positions of items that have ended. */
   readonly #finished = new Set<number>()
   #searches = 0
   #events: ChatEvent[] = []
@@ -80,14 +63,14 @@ export class Output {
   /** `response.output_item.added`: a call can be started, everything else waits for its parts. */
   itemAdded(event: JsonObject): void {
     const item = isObject(event.item) ? event.item : {}
-    const position = this.#position(event, item)
+    const position = this.#positions.of(event, item)
     // Reasoning is not read here: what is encrypted so far is not what must be sent back.
     if (item.type === 'function_call') this.#call(position, item)
     if (item.type === 'message') this.#count(position)
   }
 
   textDelta(event: JsonObject): void {
-    const position = this.#position(event)
+    const position = this.#positions.of(event)
     const key = keyOf('text', position, partIndex(event, 'content_index'))
     this.#text(key, position, event.delta)
     this.#logprobs(key, event.logprobs)
@@ -95,7 +78,7 @@ export class Output {
 
   /** `response.output_text.done`: some servers tell the log probabilities here only. */
   textDone(event: JsonObject): void {
-    this.#completeText(this.#partKey('text', event), this.#position(event), event.text, event.logprobs)
+    this.#completeText(this.#partKey('text', event), this.#positions.of(event), event.text, event.logprobs)
   }
 
   refusalDelta(event: JsonObject): void {
@@ -104,7 +87,7 @@ export class Output {
 
   refusalDone(event: JsonObject): void {
     const key = this.#partKey('refusal', event)
-    this.#refusal(key, this.#rest(key, event.refusal))
+    this.#refusal(key, this.#parts.rest(key, event.refusal))
   }
 
   annotationAdded(event: JsonObject): void {
@@ -114,14 +97,14 @@ export class Output {
   /** `response.reasoning_summary_text.delta` and `.done`, and `.reasoning_summary_part.done`. */
   summary(event: JsonObject): void {
     const key = this.#partKey('summary', event, 'summary_index')
-    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    const text = event.delta ?? this.#parts.rest(key, wholeTextOf(event))
     this.#reasoning(key, text, (words) => summaryPart(this.#format, nonEmpty(event.item_id), words))
   }
 
   /** `response.reasoning_text.delta` and `.done`. */
   reasoningText(event: JsonObject): void {
     const key = this.#partKey('reasoning', event)
-    const text = event.delta ?? this.#rest(key, wholeTextOf(event))
+    const text = event.delta ?? this.#parts.rest(key, wholeTextOf(event))
     this.#reasoning(key, text, (words) => textPart(this.#format, nonEmpty(event.item_id), words))
   }
 
@@ -129,43 +112,43 @@ export class Output {
   partDone(event: JsonObject): void {
     if (!isObject(event.part)) return
     if (event.part.type === 'reasoning_text') return this.reasoningText(event)
-    this.#messagePart(event.part, this.#position(event), partIndex(event, 'content_index'))
+    this.#messagePart(event.part, this.#positions.of(event), partIndex(event, 'content_index'))
   }
 
   argumentsDelta(event: JsonObject): void {
-    this.#call(this.#position(event), { arguments: event.delta ?? '' })
+    this.#call(this.#positions.of(event), { arguments: event.delta ?? '' })
   }
 
   /** `response.function_call_arguments.done`: what the deltas left out. It may name the function, but never the call. */
   argumentsDone(event: JsonObject): void {
-    this.#completeCall(this.#position(event), { arguments: event.arguments ?? '' })
+    this.#completeCall(this.#positions.of(event), { arguments: event.arguments ?? '' })
   }
 
   itemDone(event: JsonObject): void {
-    if (isObject(event.item)) this.item(event.item, this.#position(event, event.item))
+    if (isObject(event.item)) this.item(event.item, this.#positions.of(event, event.item))
   }
 
   // ---- whole items ----------------------------------------------------------------------------------------
 
   /**
    * The output that comes with the end of a response: the whole of it where nothing was streamed, else what no event
-   * brought. Servers that give their items other ids in the end must not have them told twice, so an unknown item
+   * brought. Servers that give their items other ids in the end must not have them sent twice, so an unknown item
    * counts only when there was none of its type.
    */
   output(items: Json | undefined): void {
-    const told = this.#typesTold()
+    const seen = this.#typesSeen()
     const free = this.#positionAfter()
-    const positions = new Map(this.#positions)
+    const positions = this.#positions.byId()
     for (const [at, item] of objects(items).entries()) {
       const known = positions.get(nonEmpty(item.id) ?? '')
       if (known !== undefined) this.item(item, known)
-      else if (!told.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
+      else if (!seen.has(nonEmpty(item.type) ?? '')) this.item(item, free + at)
     }
   }
 
-  /** A finished item: tells whatever has not been told of it. */
+  /** A finished item: brings whatever has not been streamed of it. */
   item(item: JsonObject, position: number): void {
-    this.#remember(item, position)
+    this.#positions.remember(item, position)
     if (this.#finished.has(position)) return
     this.#finished.add(position)
     switch (item.type) {
@@ -189,8 +172,8 @@ export class Output {
 
   #messageItem(item: JsonObject, position: number): void {
     const parts = objects(item.content)
-    const texts = this.#streamedAs('text', position, parts, (part) => part.type === 'output_text')
-    const refusals = this.#streamedAs('refusal', position, parts, (part) => part.type === 'refusal')
+    const texts = this.#parts.streamedAs('text', position, parts, (part) => part.type === 'output_text')
+    const refusals = this.#parts.streamedAs('refusal', position, parts, (part) => part.type === 'refusal')
     for (const [at, part] of parts.entries()) {
       this.#messagePart(part, position, (part.type === 'refusal' ? refusals : texts)(at))
     }
@@ -199,34 +182,34 @@ export class Output {
   #messagePart(part: JsonObject, position: number, at: number): void {
     if (part.type === 'refusal') {
       const key = keyOf('refusal', position, at)
-      return this.#refusal(key, this.#rest(key, part.refusal))
+      return this.#refusal(key, this.#parts.rest(key, part.refusal))
     }
     if (part.type !== 'output_text') return
     const key = keyOf('text', position, at)
     this.#completeText(key, position, part.text, part.logprobs)
-    const told = this.#part(key).annotations
-    for (const annotation of objects(part.annotations).slice(told)) this.#annotation(key, annotation)
+    const known = this.#parts.part(key).annotations
+    for (const annotation of objects(part.annotations).slice(known)) this.#annotation(key, annotation)
   }
 
   #reasoningItem(item: JsonObject, position: number): void {
     const id = nonEmpty(item.id)
     const [summaries, contents] = [objects(item.summary), objects(item.content)]
-    const summaryAt = this.#streamedAs('summary', position, summaries)
+    const summaryAt = this.#parts.streamedAs('summary', position, summaries)
     for (const [at, part] of summaries.entries()) {
       const key = keyOf('summary', position, summaryAt(at))
-      this.#reasoning(key, this.#rest(key, part.text), (text) => summaryPart(this.#format, id, text))
+      this.#reasoning(key, this.#parts.rest(key, part.text), (text) => summaryPart(this.#format, id, text))
     }
-    const contentAt = this.#streamedAs('reasoning', position, contents)
+    const contentAt = this.#parts.streamedAs('reasoning', position, contents)
     for (const [at, part] of contents.entries()) {
       const key = keyOf('reasoning', position, contentAt(at))
-      this.#reasoning(key, this.#rest(key, part.text), (text) => textPart(this.#format, id, text))
+      this.#reasoning(key, this.#parts.rest(key, part.text), (text) => textPart(this.#format, id, text))
     }
     this.#encrypted(item, position)
   }
 
   #encrypted(item: JsonObject, position: number): void {
     const key = keyOf('encrypted', position, 0)
-    const data = this.#part(key).told > 0 ? '' : item.encrypted_content
+    const data = this.#parts.part(key).streamed > 0 ? '' : item.encrypted_content
     this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))
   }
 
@@ -257,28 +240,28 @@ export class Output {
   #text(key: string, position: number, text: Json | undefined): void {
     if (typeof text !== 'string') return
     this.#count(position)
-    const part = this.#begunPart(key, this.#textLength)
-    part.told += text.length
+    const part = this.#parts.begun(key, this.#textLength)
+    part.streamed += text.length
     this.#textLength += text.length
     this.#events.push({ kind: 'text-delta', choice, text })
   }
 
   #completeText(key: string, position: number, text: Json | undefined, logprobs: Json | undefined): void {
-    const rest = this.#rest(key, text)
-    // An empty text is an answer too; told once.
+    const rest = this.#parts.rest(key, text)
+    // An empty text is an answer, too, once.
     if (rest !== '' || !this.#parts.has(key)) this.#text(key, position, rest)
-    if (!this.#part(key).logprobs) this.#logprobs(key, logprobs)
+    if (!this.#parts.part(key).logprobs) this.#logprobs(key, logprobs)
   }
 
   #refusal(key: string, text: Json | undefined): void {
     if (typeof text !== 'string' || text === '') return
-    this.#begunPart(key, 0).told += text.length
+    this.#parts.begun(key, 0).streamed += text.length
     this.#events.push({ kind: 'refusal-delta', choice, text })
   }
 
   /** Offsets are those of the part; the answer's text is all parts joined. */
   #annotation(key: string, raw: JsonObject): void {
-    const part = this.#begunPart(key, this.#textLength)
+    const part = this.#parts.begun(key, this.#textLength)
     part.annotations += 1
     const annotation = urlCitation(raw, part.start)
     if (annotation) this.#events.push({ kind: 'annotation', choice, annotation })
@@ -288,24 +271,27 @@ export class Output {
     if (!Array.isArray(raw) || raw.length === 0) return
     const content = objects(raw).map((entry) => ({ bytes: null, top_logprobs: [], ...entry }))
     if (content.length === 0) return
-    this.#begunPart(key, 0).logprobs = true
+    this.#parts.begun(key, 0).logprobs = true
     this.#events.push({ kind: 'logprobs', choice, content, refusal: [] })
   }
 
   #reasoning(key: string, text: Json | undefined, part: (text: string) => DetailPart): void {
     if (typeof text !== 'string' || text === '') return
     const isNew = !this.#parts.has(key)
-    const known = this.#begunPart(key, this.#nextIndex)
+    const known = this.#parts.begun(key, this.#nextIndex)
     if (isNew) this.#nextIndex += 1
-    known.told += text.length
+    known.streamed += text.length
     this.#events.push({ kind: 'reasoning-delta', choice, detail: { ...part(text), index: known.start } })
   }
 
   #completeCall(position: number, item: JsonObject): void {
     const known = this.#calls.at(position)
-    const told = known?.arguments ?? ''
+    const streamed = known?.arguments ?? ''
     const whole = typeof item.arguments === 'string' ? item.arguments : ''
-    this.#call(position, { ...item, arguments: whole.startsWith(told) ? whole.slice(told.length) : '' })
+    this.#call(position, {
+      ...item,
+      arguments: whole.startsWith(streamed) ? whole.slice(streamed.length) : '',
+    })
   }
 
   /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
@@ -322,67 +308,10 @@ export class Output {
     this.#events.push(...this.#calls.take(position, entry, { choice, mintId }))
   }
 
-  /**
-   * By which index the stream called a part of a finished item: its own, or, where nothing was streamed under that, the
-   * next that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
-   */
-  #streamedAs(
-    kind: string,
-    position: number,
-    parts: readonly JsonObject[],
-    isOfKind: (part: JsonObject) => boolean = () => true,
-  ): (at: number) => number {
-    const own = new Set(parts.flatMap((part, at) => (isOfKind(part) ? [at] : [])))
-    const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
-    const unknown = [...own].filter((at) => !isStreamed(at))
-    if (unknown.length === 0) return (at) => at
-    // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
-    const others = [...Array(parts.length + furthestSkip).keys()].filter(
-      (at) => !own.has(at) && isStreamed(at),
-    )
-    const names = new Map(unknown.map((at, rank) => [at, others[rank] ?? at]))
-    return (at) => names.get(at) ?? at
-  }
-
   // ---- bookkeeping ----------------------------------------------------------------------------------------
 
-  /** What of a whole text has not been told. */
-  #rest(key: string, whole: Json | undefined): string {
-    return typeof whole === 'string' ? whole.slice(this.#part(key).told) : ''
-  }
-
-  #part(key: string): Readonly<PartState> {
-    return this.#parts.get(key) ?? freshPart
-  }
-
-  /** The part, begun at `start` where nothing of it has been told. */
-  #begunPart(key: string, start: number): PartState {
-    const known = this.#parts.get(key)
-    if (known) return known
-    const part = { ...freshPart, start }
-    this.#parts.set(key, part)
-    return part
-  }
-
   #partKey(kind: string, event: JsonObject, index = 'content_index'): string {
-    return keyOf(kind, this.#position(event), partIndex(event, index))
-  }
-
-  /** The position of the item that an event is about. */
-  #position(event: JsonObject, item: JsonObject = {}): number {
-    const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
-    const known = id === undefined ? undefined : this.#positions.get(id)
-    const position =
-      typeof event.output_index === 'number' ? event.output_index : (known ?? this.#nextPosition)
-    if (known === undefined && id !== undefined) this.#remember({ id }, position)
-    return position
-  }
-
-  #remember(item: JsonObject, position: number): void {
-    const id = nonEmpty(item.id)
-    if (id === undefined || this.#positions.has(id)) return
-    this.#nextPosition = Math.max(this.#nextPosition, position + 1)
-    this.#positions.set(id, position)
+    return keyOf(kind, this.#positions.of(event), partIndex(event, index))
   }
 
   #count(position: number): void {
@@ -391,9 +320,9 @@ export class Output {
     this.#nextIndex += 1
   }
 
-  /** The types of items of which something has been told. */
-  #typesTold(): Set<string> {
-    const types = new Set(Array.from(this.#parts.keys(), (key) => typesOfParts[key.split('/')[0]!]!))
+  /** The types of items of which something has been streamed. */
+  #typesSeen(): Set<string> {
+    const types = new Set(this.#parts.types())
     if (this.#calls.all.length > 0) types.add('function_call')
     if (this.#searches > 0) types.add('web_search_call')
     return types
@@ -401,16 +330,8 @@ export class Output {
 
   /** The position after those of all items that are known. */
   #positionAfter(): number {
-    let next = this.#nextPosition
+    let next = this.#positions.next
     for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
     return next
   }
-}
-
-const typesOfParts: Readonly<Record<string, string>> = {
-  text: 'message',
-  refusal: 'message',
-  summary: 'reasoning',
-  reasoning: 'reasoning',
-  encrypted: 'reasoning',
 }

@@ -176,7 +176,7 @@ function lowerTool(tool: FunctionTool): JsonObject {
     ...(tool.description === undefined ? {} : { description: tool.description }),
     parameters: parametersOf(tool),
     // Here a function is strict unless it says otherwise, in chat completions it is not.
-    ...(tool.strictUnsaid === true ? {} : { strict: tool.strict ?? false }),
+    ...(tool.strictByDefault === true ? {} : { strict: tool.strict ?? false }),
   }
 }
 

@@ -144,20 +144,20 @@ class ResponseParser implements StreamParser {
   #conclude(response: JsonObject): readonly ChatEvent[] {
     const output = this.#output
     output.output(response.output)
-    const told = output.events()
+    const events = output.events()
     const usage = usageEvents(response, output.searches, this.#quirks)
     const failure = failureOf(response)
     // What the provider counted up to its failure is owed all the same.
-    if (failure) return [...told, ...usage, errorEvent(failure)]
+    if (failure) return [...events, ...usage, errorEvent(failure)]
     const calls: CallsState = { ...noCalls, calls: output.calls }
     if (hasNamelessCall(calls)) {
       const nameless = fault('broken', 'The provider sent a tool call without a name.')
-      return [...told, ...usage, errorEvent(nameless)]
+      return [...events, ...usage, errorEvent(nameless)]
     }
-    const { told: reason, native } = endingOf(response)
+    const { reason, native } = endingOf(response)
     const made = calls.calls.length === 0 ? 'none' : callsAreWhole(calls) ? 'whole' : 'partial'
     return [
-      ...told,
+      ...events,
       ...completeCalls(calls, choice),
       { kind: 'choice-finish', choice, reason: finishReasonOf(reason, made), native },
       ...usage,
@@ -180,14 +180,14 @@ function failureOf(response: JsonObject): Fault | undefined {
 }
 
 /** Why a response ended, in the words of the sibling protocol, and in the provider's own. */
-function endingOf(response: JsonObject): { readonly told: string; readonly native: string } {
+function endingOf(response: JsonObject): { readonly reason: string; readonly native: string } {
   const details = isObject(response.incomplete_details) ? response.incomplete_details : undefined
   const reason = nonEmpty(details?.reason)
   if (response.status !== 'incomplete' && reason === undefined) {
-    return { told: 'stop', native: nonEmpty(response.status) ?? 'completed' }
+    return { reason: 'stop', native: nonEmpty(response.status) ?? 'completed' }
   }
   // An answer that is not whole for a reason nobody here knows must not look finished.
-  return { told: reason === 'content_filter' ? reason : 'length', native: reason ?? 'incomplete' }
+  return { reason: reason === 'content_filter' ? reason : 'length', native: reason ?? 'incomplete' }
 }
 
 function usageEvents(response: JsonObject, searches: number, quirks: ResponsesQuirks): readonly ChatEvent[] {

@@ -7,8 +7,8 @@ import type { Warning } from '../../protocol.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { effortIn } from './read.ts'
 
-/** Fields that are told in other words, or that change nothing of the answer. */
-const unsaid: ReadonlySet<string> = new Set([
+/** Fields that the request says elsewhere, or that change nothing of the answer. */
+const droppedSilently: ReadonlySet<string> = new Set([
   'betas',
   'cache_control',
   'diagnostics',
@@ -23,12 +23,15 @@ const longestUser = 64
  * Every field of `rest` goes: other providers refuse a field that they do not know, or read it as another. Throws
  * GatewayError `unsupported_parameter` for a tool that only Anthropic's models know.
  */
-export function abroad(request: ChatRequest): { request: ChatRequest; warnings: readonly Warning[] } {
+export function forOtherProtocols(request: ChatRequest): {
+  request: ChatRequest
+  warnings: readonly Warning[]
+} {
   const warnings: Warning[] = []
   const warn = warnInto(warnings)
   const { tools, output_config: config, ...others } = request.rest
   for (const field of Object.keys(others)) {
-    if (!unsaid.has(field)) warn(field, 'Only Anthropic knows it; dropped.')
+    if (!droppedSilently.has(field)) warn(field, 'Only Anthropic knows it; dropped.')
   }
   dropTools(tools, warn)
   return {

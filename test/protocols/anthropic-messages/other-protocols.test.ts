@@ -7,8 +7,10 @@ import { inbound } from '../../../src/protocols/anthropic-messages/inbound/inbou
 
 const bare = { model: 'lab/m', max_tokens: 100, messages: [{ role: 'user', content: 'x' }] }
 
-function abroad(fields: JsonObject) {
-  const { request, warnings } = inbound.abroad!(inbound.parse({ ...bare, ...fields }).toChatRequest())
+function lowered(fields: JsonObject) {
+  const { request, warnings } = inbound.forOtherProtocols!(
+    inbound.parse({ ...bare, ...fields }).toChatRequest(),
+  )
   return { request, warned: warnings.map(({ param }) => param) }
 }
 
@@ -24,7 +26,7 @@ describe('a field that only Anthropic knows', () => {
     ['is not named where it changes no answer', { betas: ['a'], cache_control: { type: 'ephemeral' } }, []],
     ['is not named where it is told in other words', { thinking: { type: 'adaptive' } }, []],
   ])('%s', (_, fields, params) => {
-    const { request, warned } = abroad(fields)
+    const { request, warned } = lowered(fields)
     expect(warned).toEqual(params)
     expect(request.rest).toEqual({})
   })
@@ -42,7 +44,7 @@ describe('how hard to think', () => {
     [{ output_config: { effort: 'mighty' } }, undefined],
     [{}, undefined],
   ])('of %j', (fields, reasoning) => {
-    expect(abroad(fields).request.reasoning).toEqual(reasoning as object)
+    expect(lowered(fields).request.reasoning).toEqual(reasoning as object)
   })
 
   test('is left to Claude where a client gives an effort and asks for no thinking', () => {
@@ -55,7 +57,9 @@ describe('how hard to think', () => {
 const own = { name: 'lookup', input_schema: { type: 'object' } }
 
 test('the search among tools is left out by name, and those of the client stay', () => {
-  const { request, warned } = abroad({ tools: [{ type: 'tool_search_tool_regex_20251119', name: 'x' }, own] })
+  const { request, warned } = lowered({
+    tools: [{ type: 'tool_search_tool_regex_20251119', name: 'x' }, own],
+  })
   expect(request.tools.map(({ name }) => name)).toEqual(['lookup'])
   expect(warned).toEqual(['tools'])
 })
@@ -63,12 +67,12 @@ test('the search among tools is left out by name, and those of the client stay',
 test.each(['bash_20250124', 'computer_20250124'])(
   'a tool of type %s is refused: no other model knows it',
   (type) => {
-    expect(() => abroad({ tools: [{ type, name: 'x' }, own] })).toThrow(type)
+    expect(() => lowered({ tools: [{ type, name: 'x' }, own] })).toThrow(type)
   },
 )
 
 test('the name of a user is never longer than other providers take, and stays another for another user', () => {
-  const user = (user_id: string) => abroad({ metadata: { user_id } }).request.labels.user!
+  const user = (user_id: string) => lowered({ metadata: { user_id } }).request.labels.user!
   expect(user('ada')).toBe('ada')
   const [one, two] = [user(`user_${'0'.repeat(200)}`), user(`user_${'0'.repeat(199)}1`)]
   expect([one.length, two.length]).toEqual([64, 64])

@@ -1,0 +1,110 @@
+// What of each item and its parts has been streamed, so that the finished item brings only the rest.
+
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { nonEmpty } from '../../json.ts'
+import { keyOf } from './parts.ts'
+
+/** What is known of one part of an item: a text, a summary, the arguments of a call. */
+export interface PartState {
+  /** UTF-16 units of it that have been streamed. */
+  streamed: number
+  /** Where it starts in the text of the answer; or the index of its detail, for reasoning. */
+  readonly start: number
+  annotations: number
+  logprobs: boolean
+}
+
+/** By how much the stream's number of a part may exceed the place that the finished item gives it. */
+const furthestSkip = 8
+
+const freshPart: Readonly<PartState> = { streamed: 0, start: 0, annotations: 0, logprobs: false }
+
+const typesOfParts: Readonly<Record<string, string>> = {
+  text: 'message',
+  refusal: 'message',
+  summary: 'reasoning',
+  reasoning: 'reasoning',
+  encrypted: 'reasoning',
+}
+
+/** The parts of a response's items, by their keys, and how much of each has been streamed. */
+export class StreamedParts {
+  readonly #parts = new Map<string, PartState>()
+
+  has(key: string): boolean {
+    return this.#parts.has(key)
+  }
+
+  /** The types of the items that the parts belong to. */
+  types(): string[] {
+    return Array.from(this.#parts.keys(), (key) => typesOfParts[key.split('/')[0]!]!)
+  }
+
+  /** What of a whole text has not been streamed. */
+  rest(key: string, whole: Json | undefined): string {
+    return typeof whole === 'string' ? whole.slice(this.part(key).streamed) : ''
+  }
+
+  part(key: string): Readonly<PartState> {
+    return this.#parts.get(key) ?? freshPart
+  }
+
+  /** The part, begun at `start` where nothing of it has been streamed. */
+  begun(key: string, start: number): PartState {
+    const known = this.#parts.get(key)
+    if (known) return known
+    const part = { ...freshPart, start }
+    this.#parts.set(key, part)
+    return part
+  }
+
+  /**
+   * By which index the stream called a part of a finished item: its own, or, where nothing was streamed under that, the
+   * next that no other part of the item has. Amazon's Mantle numbers the deltas of an item's only part 1.
+   */
+  streamedAs(
+    kind: string,
+    position: number,
+    parts: readonly JsonObject[],
+    isOfKind: (part: JsonObject) => boolean = () => true,
+  ): (at: number) => number {
+    const own = new Set(parts.flatMap((part, at) => (isOfKind(part) ? [at] : [])))
+    const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
+    const unknown = [...own].filter((at) => !isStreamed(at))
+    if (unknown.length === 0) return (at) => at
+    // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
+    const others = [...Array(parts.length + furthestSkip).keys()].filter(
+      (at) => !own.has(at) && isStreamed(at),
+    )
+    const names = new Map(unknown.map((at, rank) => [at, others[rank] ?? at]))
+    return (at) => names.get(at) ?? at
+  }
+}
+
+/** The positions of items by their ids, for events that name no position. */
+export class ItemPositions {
+  readonly #positions = new Map<string, number>()
+  /** The position after those of all items with an id. */
+  next = 0
+
+  /** The position of the item that an event is about. */
+  of(event: JsonObject, item: JsonObject = {}): number {
+    const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
+    const known = id === undefined ? undefined : this.#positions.get(id)
+    const position = typeof event.output_index === 'number' ? event.output_index : (known ?? this.next)
+    if (known === undefined && id !== undefined) this.remember({ id }, position)
+    return position
+  }
+
+  remember(item: JsonObject, position: number): void {
+    const id = nonEmpty(item.id)
+    if (id === undefined || this.#positions.has(id)) return
+    this.next = Math.max(this.next, position + 1)
+    this.#positions.set(id, position)
+  }
+
+  /** What is known now. */
+  byId(): ReadonlyMap<string, number> {
+    return new Map(this.#positions)
+  }
+}
