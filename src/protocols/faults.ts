@@ -41,7 +41,7 @@ const longestSentence = 300
 
 /**
  * The sentence of a server that refuses a request (400 or 422) in plain text instead of its protocol's JSON; undefined
- * for a page or nothing at all, which tell of a box in between rather than of the request.
+ * for a page or nothing at all, which come from a proxy and say nothing of the request.
  */
 export function refusalInWords(status: number, body: string): string | undefined {
   if (status !== 400 && status !== 422) return undefined

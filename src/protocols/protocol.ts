@@ -46,8 +46,8 @@ export interface Target<Quirks = unknown> {
   /** Whether the catalog says that the model reasons. */
   readonly reasoning: boolean
   /**
-   * The efforts that the model takes, from clients' words to the provider's; empty where it cannot be told how hard to
-   * reason, absent where the catalog does not know.
+   * The efforts that the model takes, from clients' words to the provider's; empty where it takes none, absent where the
+   * catalog does not know.
    */
   readonly efforts?: Readonly<Record<string, string>> | undefined
   /** The thought signature remembered for a tool call whose client dropped it. */
@@ -245,7 +245,7 @@ export interface AnswerContext {
 export interface StreamEncoder {
   start(): readonly Frame[]
   event(event: ChatEvent): readonly Frame[]
-  /** After the charge is durable: what is left open is closed, the usage is told, the stream ends. */
+  /** After the charge is durable: what is left open is closed, the usage is written, the stream ends. */
   finish(usage: Usage, bill: Bill): readonly Frame[]
   /** The stream ends with an error the client library will throw, never with an invented finish. */
   fail(error: RenderedError): readonly Frame[]

@@ -34,7 +34,7 @@ const ownFields = new Set([
   'thinking',
 ])
 
-/** What may be told to a model beside Converse: how it samples and thinks. A bound by any other name is none of it. */
+/** What a model may be sent beside Converse's fields: how it samples and thinks, but no other bound of its output. */
 const modelFields = new Set([
   'anthropic_beta',
   'inferenceConfig',

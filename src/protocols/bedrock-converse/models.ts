@@ -4,9 +4,9 @@ import type { JsonObject } from '../../conversation/request.ts'
 import { threeEfforts } from '../lowering.ts'
 
 export interface Family {
-  /** How `top_k` is told, where it can be. */
+  /** How `top_k` is sent, where it can be. */
   readonly topK: ((k: number) => JsonObject) | undefined
-  /** How an effort is told (`undefined` is the model's own measure), where it can be; `none` turns thinking off. */
+  /** How an effort is sent (`undefined` is the model's own measure), where it can be; `none` turns thinking off. */
   readonly effort: ((effort: string | undefined) => JsonObject | undefined) | undefined
   /** Whether cache marks are understood. */
   readonly caches: boolean
@@ -21,7 +21,7 @@ const others: Family = { topK: undefined, effort: undefined, caches: false, forc
 
 const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }
 
-/** The first row whose pattern the model's id fits. Claude's thinking is told by its own rules. */
+/** The first row whose pattern the model's id fits. Claude's thinking follows its own rules. */
 const families: readonly (readonly [RegExp, Family])[] = [
   [/claude/i, { ...others, topK: (top_k) => ({ top_k }), caches: true }],
   [

@@ -1,7 +1,7 @@
 // Tools, the choice among them, and the shape of the answer, which without a word for it is a tool as well.
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
-import { closedSchema, warnOfTold } from '../claude/closed-schema.ts'
+import { closedSchema, warnOfDescribed } from '../claude/closed-schema.ts'
 import { traitsOf } from '../claude/models.ts'
 import { answerTool } from '../claude/names.ts'
 import { argumentsSchema } from '../claude/root-object.ts'
@@ -15,7 +15,7 @@ import { toolsCalled, type Turn } from './turns.ts'
 export interface Tooling {
   /** `toolConfig`; undefined where nothing is to be declared. */
   readonly config: JsonObject | undefined
-  /** `outputConfig`, where the model is told its answer's schema natively. */
+  /** `outputConfig`, where the model takes the schema of its answer as a parameter. */
   readonly output: JsonObject | undefined
   /** Whether the model has no choice but to call a tool. */
   readonly forced: boolean
@@ -117,7 +117,7 @@ function structuredFormat(
   // Bedrock asks the same of schemas for every model that it gives a native format.
   const closed = closedSchema(format.schema)
   if (closed === undefined) return undefined
-  warnOfTold(closed, 'response_format', warn)
+  warnOfDescribed(closed, 'response_format', warn)
   const { name, description } = format
   return {
     textFormat: {

@@ -7,7 +7,7 @@ import type { Warn } from '../lowering.ts'
 
 export interface ClosedSchema {
   readonly schema: JsonObject
-  /** Keywords that are told in words because they cannot be enforced, each once. */
+  /** Keywords that are put into descriptions because they cannot be enforced, each once. */
   readonly described: readonly string[]
 }
 
@@ -62,7 +62,7 @@ export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
 }
 
 /** Names to the client the keywords that the model hears of but is not held to. `param` is what holds the schema. */
-export function warnOfTold({ described }: ClosedSchema, param: string, warn: Warn): void {
+export function warnOfDescribed({ described }: ClosedSchema, param: string, warn: Warn): void {
   if (described.length > 0)
     warn(param, `The model is described of ${described.join(', ')}, but not held to it.`)
 }

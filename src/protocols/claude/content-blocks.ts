@@ -6,7 +6,7 @@ import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 export interface BlockState<Block extends { readonly kind: string }> {
   /** The blocks that have started and not stopped, by the provider's index. */
   readonly open: Readonly<Record<number, Block>>
-  /** UTF-16 length of the text so far: citations are told per block, annotations per answer. */
+  /** UTF-16 length of the text so far: citations count per block, annotations per answer. */
   readonly textLength: number
   /** How many tool calls have started. */
   readonly calls: number
@@ -32,13 +32,13 @@ export function addText<State extends { readonly textLength: number }>(
   return [{ ...state, textLength: state.textLength + text.length }, [{ kind: 'text-delta', choice: 0, text }]]
 }
 
-/** The reason a client is told, for the one that the provider's word stands for. */
+/** The finish reason for the client. */
 export function finishReasonOf(
   reason: FinishReason,
   { open, calls, brokenCall }: BlockState<{ readonly kind: string }>,
 ): FinishReason {
   if (calls === 0 || reason === 'content_filter') return reason
-  // A client that ran a call whose arguments were cut off would fail; one told of the limit knows why.
+  // A client that ran a call whose arguments were cut off would fail; one that sees the limit knows why.
   const cut = brokenCall || Object.values(open).some((block) => block.kind === 'call')
   return reason === 'length' && cut ? reason : 'tool_calls'
 }

@@ -7,7 +7,7 @@ import { targetOf } from './closed-schema.ts'
 
 export interface RootObject {
   readonly schema: JsonObject
-  /** Whether alternatives were laid together: the model is then not told which members exclude each other. */
+  /** Whether alternatives were laid together: the model then does not see which members exclude each other. */
   readonly merged: boolean
 }
 

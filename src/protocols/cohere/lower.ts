@@ -61,7 +61,7 @@ function toolsOf(request: ChatRequest, offer: Offer, warn: Warn): JsonObject {
   return {
     tools: tools.map(functionTool),
     ...(strict && !('strict_tools' in request.rest) ? { strict_tools: true } : {}),
-    // Cohere cannot be told which tool to call, but it can be shown no other.
+    // Cohere has no way to name the tool to call, but no other has to be declared.
     ...(choice === 'auto' ? {} : { tool_choice: choice === 'none' ? 'NONE' : 'REQUIRED' }),
   }
 }

@@ -103,7 +103,7 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** A tool call as its first event tells it; empty strings for what is missing. */
+/** A tool call as its first event carries it; empty strings for what is missing. */
 export interface CallStart {
   readonly id: string
   readonly name: string

@@ -124,7 +124,7 @@ const steps: Readonly<Record<string, (state: CohereState, event: JsonObject) => 
     const content = messageIn(event)?.content
     if (!isObject(content)) return undefined
     const index = indexOf(event)
-    // The words of a plan stand before the first block: citations are told per block.
+    // The words of a plan stand before the first block: citations count per block.
     const bases = { ...state.bases, [index]: state.text.length }
     return addContent({ ...state, bases }, index, content)
   },

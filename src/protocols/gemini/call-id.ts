@@ -10,7 +10,7 @@ export function mintCallId(answer: string, choice: number, call: number): string
   return prefix + digest.slice(0, 24)
 }
 
-/** Whether an id was minted here, so that Gemini has never heard of it. */
+/** Whether an id was minted here, so that Gemini does not know it. */
 export function isMinted(id: string): boolean {
   return /^weir_[0-9a-f]{24}$/.test(id)
 }

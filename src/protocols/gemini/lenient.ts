@@ -1,5 +1,5 @@
 // Reads JSON that a provider wrote by the fields that are known: a field of another type counts as absent, fields nobody
-// here has heard of are let through. What needs no mending is given back itself, which is nearly every frame of a stream,
+// here knows are let through. What needs no mending is given back itself, which is nearly every frame of a stream,
 // and is many times cheaper than making it again.
 
 import type { JsonObject } from '../../conversation/request.ts'

@@ -5,7 +5,7 @@ import { fault, foreignFault, kindOfStatus } from '../faults.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 import { retryAfterMs } from '../retry-after.ts'
 
-/** Only words tell errors apart. The missing model is recorded, the others are the server's known messages. */
+/** Errors are known by their messages alone. The missing model is recorded, the others are the server's known messages. */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [/not found|try pulling it/i, 'not-found'],
   [/context (length|window|size)|input length|prompt is too long|exceeds? .*context/i, 'context-length'],

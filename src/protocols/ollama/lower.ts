@@ -65,7 +65,7 @@ export function lower(request: ChatRequest, target: Target<OllamaQuirks>): Lower
 // ---- messages ---------------------------------------------------------------------------------------------
 
 function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
-  // Results are told apart by the name of their tool, which a client's result does not carry.
+  // Results are known by the name of their tool, which a client's result does not carry.
   const names = new Map<string, string>()
   return messages.map((message, index): JsonObject => {
     const param = `messages[${index}]`

@@ -1,5 +1,5 @@
 // Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint knows no context size and cuts long
-// conversations in silence; this one can be told not to.
+// conversations in silence; this one takes the context size as a parameter.
 
 import { embeddings } from '../openai/embeddings.ts'
 import type { Outbound } from '../protocol.ts'

@@ -66,7 +66,7 @@ export interface OtherCalls extends CallContext {
   readonly isTaken: (id: string) => boolean
 }
 
-/** A call after one more entry of its own, with the events to tell; the same call where the entry only repeats it. */
+/** A call after one more entry of its own, with the events it makes; the same call where the entry only repeats it. */
 export function continueCall(
   before: CallState | undefined,
   entry: JsonObject,
@@ -98,7 +98,7 @@ function startCall(known: CallState, others: OtherCalls): readonly [CallState, r
   const id = known.id === '' || others.isTaken(known.id) ? others.mintId(call) : known.id
   const { name, thoughtSignature } = known
   const start: ChatEvent = { kind: 'tool-call-start', choice, call, id, name, thoughtSignature }
-  // What came before the name was known is told now.
+  // What came before the name was known is sent now.
   const pending = known.arguments === '' ? [] : [argumentDelta(choice, call, known.arguments)]
   return [{ ...known, call, id }, [start, ...pending]]
 }

@@ -13,9 +13,9 @@ interface Envelope {
   readonly code: string | undefined
   readonly type: string | undefined
   readonly param: string | undefined
-  /** A status told inside the body: streams have no other. */
+  /** A status inside the body: streams have no other. */
   readonly status: number | undefined
-  /** A wait told inside the body, milliseconds. */
+  /** A wait inside the body, milliseconds. */
   readonly retryAfterMs: number | undefined
   /** All texts that may say what happened, for the rules that go by wording. */
   readonly wording: string
@@ -42,7 +42,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   return { ...found, retryAfterMs: retryAfterMs(headers) ?? found.retryAfterMs }
 }
 
-/** A 413 is told to the caller, so it says what is to be done. */
+/** A 413 reaches the caller, so it says what is to be done. */
 function wordsFor(status: number): string {
   return status === 413
     ? 'The request is too large for the provider.'
@@ -199,7 +199,7 @@ const contextWords = new RegExp(
 )
 
 /**
- * What an error is, told by its code or by its words, whatever its status: providers disagree about statuses
+ * What an error is, by its code or its message, whatever its status: providers disagree about statuses
  * (a full context is 400, 413 or 429; an empty account 400, 402, 403 or 429). The first rule that holds decides.
  */
 const rules: readonly { kind: FaultKind; codes: RegExp; words?: RegExp }[] = [

@@ -52,7 +52,7 @@ export function failureOf(native: string): FaultKind | undefined {
 }
 
 /**
- * The reason a client is told. Calls that are whole make it `tool_calls` whatever the provider said, and without
+ * The finish reason for the client. Calls that are whole make it `tool_calls` whatever the provider said, and without
  * calls it never is; an answer cut off in the middle of a call keeps the provider's reason.
  */
 export function finishReasonOf(native: string, calls: 'none' | 'whole' | 'partial'): FinishReason {

@@ -61,7 +61,7 @@ function unpriced(name: string, provider: string): Warning {
 }
 
 function leftOut(name: string, who: string): Warning {
-  // Some that have tiers are not told either, lest a call cost what nobody is charged.
+  // Providers with tiers do not get it either: a call would cost more than is charged.
   const why =
     name === 'service_tier' ? 'the prices here are those of the standard tier' : `${who} does not support it`
   return { param: name, message: `'${name}' was left out: ${why}.` }
@@ -125,7 +125,7 @@ function refusedByModel(
 
 // ---- tools --------------------------------------------------------------------------------------------------
 
-/** All tools; where a provider cannot be told which are allowed now, only those. */
+/** All tools; where a provider has no way to say which are allowed now, only those. */
 export function shownTools(
   { tools, toolChoice }: ChatRequest,
   { allowedTools }: Pick<MessageQuirks, 'allowedTools'>,

@@ -27,7 +27,7 @@ export type OptionalField =
   | 'prediction'
   | 'prompt_cache_retention'
 
-/** How a provider is told how hard to think. Several may be sent together. */
+/** How the effort of reasoning is sent. Several may be sent together. */
 export type EffortField =
   /** `reasoning_effort: "low"`. */
   | 'reasoning_effort'
@@ -88,6 +88,6 @@ export interface UsageQuirks {
   readonly reasoningTokens: 'inside' | 'beside' | 'inside-unless-larger'
   /** Which counter leaves something out that `total_tokens` has: it becomes the total less the other. */
   readonly totalCorrects: 'none' | 'prompt' | 'completion'
-  /** Where the provider tells what the call cost, if it does. */
+  /** Where the provider reports what the call cost, if it does. */
   readonly reportedCost: 'none' | 'usage.cost' | 'usage.cost_in_usd_ticks'
 }

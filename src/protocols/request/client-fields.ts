@@ -1,5 +1,5 @@
 // What errors and warnings call a field: providers' protocols are lowered from one request, and speak of it in the
-// words of chat completions; a client is told of the field that it wrote itself.
+// words of chat completions; errors name the field as the client wrote it.
 
 import type { Message } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'

@@ -44,7 +44,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   tool_calls: 'tool_use',
   content_filter: 'refusal',
 }
-/** Reasons that Anthropic tells more finely than we do; kept where it was Anthropic that told them. */
+/** Reasons that Anthropic divides more finely than we do; kept where they are Anthropic's own. */
 const finerReasons: Readonly<Record<string, FinishReason>> = {
   stop_sequence: 'stop',
   pause_turn: 'stop',
@@ -101,7 +101,7 @@ export function wireError({ error }: RenderedError): JsonObject {
   }
 }
 
-/** Anthropic's client runs a loop of tools on a thread, and goes on without one where it is told so in these words. */
+/** Anthropic's client runs a loop of tools on a thread, and goes on without one where the error has these words. */
 function detailsOf(code: string, param: string | null): JsonObject {
   return param === threadField
     ? { error_code: 'thread_unsupported_request', unsupported: [threadField] }

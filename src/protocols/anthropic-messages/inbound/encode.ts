@@ -38,7 +38,7 @@ export class EventEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      // Nobody has counted yet; the last event tells all of it, and what it cost.
+      // Nobody has counted yet; the last event carries all of it, and what it cost.
       usage: wireCounters(noUsage),
       ...this.#context.extra,
     }

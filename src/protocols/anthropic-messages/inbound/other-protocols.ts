@@ -45,7 +45,7 @@ export function forOtherProtocols(request: ChatRequest): {
   }
 }
 
-/** Tools without a schema of the client's: other models have never heard of them. */
+/** Tools without a schema of the client's: other models do not know them. */
 function dropTools(tools: Json | undefined, warn: Warn): void {
   for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
     if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
@@ -61,7 +61,7 @@ function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
   return known === undefined ? undefined : { effort: known }
 }
 
-/** A name that is too long for others becomes its digest, which tells users apart as well. */
+/** A name that is too long for others becomes its digest, which distinguishes users as well. */
 function shortened(labels: Labels): Labels {
   const { user } = labels
   if (user === undefined || user.length <= longestUser) return labels

@@ -17,7 +17,7 @@ const kindOfType: Readonly<Record<string, FaultKind>> = {
   overloaded_error: 'overloaded',
 }
 
-/** Words that tell more than status and type do. All but the first are documented or reported, not recorded. */
+/** Messages that say more than status and type do. All but the first are documented or reported, not recorded. */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [
     /prompt is too long|exceeds? (the )?context (limit|window)|input is too long|too many total text bytes/i,

@@ -12,7 +12,7 @@ export interface AnthropicQuirks {
   readonly version: string
   /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
   readonly versionIn: 'header' | 'body'
-  /** Whether a streamed answer is told by `stream: true`, or by its path alone. */
+  /** Whether a streamed answer is asked for by `stream: true`, or by its path alone. */
   readonly streamIn: 'body' | 'path'
   /** How streamed answers come; in Amazon's framing each event is wrapped once more. */
   readonly framing: 'sse' | 'aws-event-stream'

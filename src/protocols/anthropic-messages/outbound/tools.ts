@@ -5,7 +5,7 @@ import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../../conve
 import { GatewayError } from '../../../errors.ts'
 import { isObject, nonEmpty } from '../../json.ts'
 import type { Warn } from '../../lowering.ts'
-import { closedSchema, warnOfTold } from '../../claude/closed-schema.ts'
+import { closedSchema, warnOfDescribed } from '../../claude/closed-schema.ts'
 import type { ModelTraits } from '../../claude/models.ts'
 import { cacheControl } from './schema.ts'
 import { answerTool } from '../../claude/names.ts'
@@ -82,7 +82,7 @@ function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): Json
     warn('tools', `This model cannot be held to the schema of ${tool.name}: it is not strict.`)
     return undefined
   }
-  warnOfTold(closed, 'tools', warn)
+  warnOfDescribed(closed, 'tools', warn)
   return closed.schema
 }
 
@@ -154,7 +154,7 @@ function formatOf(request: ChatRequest, traits: ModelTraits, warn: Warn): JsonOb
   if (format?.kind !== 'json-schema' || traits.schema !== 'native') return undefined
   const closed = closedSchema(format.schema)
   if (closed === undefined) return undefined
-  warnOfTold(closed, 'response_format', warn)
+  warnOfDescribed(closed, 'response_format', warn)
   return { type: 'json_schema', schema: closed.schema }
 }
 

@@ -78,7 +78,7 @@ const emptyBuckets: Buckets = {
 function bucketsOf(wire: WireCounters): Buckets {
   const long = count(wire.cache_creation?.ephemeral_1h_input_tokens)
   const short = count(wire.cache_creation?.ephemeral_5m_input_tokens)
-  // The total may have grown after the split was told; what is new was written the way the rest was.
+  // The total may have grown after the split was sent; what is new was written the way the rest was.
   const written = Math.max(count(wire.cache_creation_input_tokens), long + short)
   const onlyLong = long > 0 && short === 0
   return {

@@ -22,7 +22,7 @@ export function forwardedMessage(message: JsonObject, bill: Bill, context: Answe
 /** The frames of one streamed answer on their way, and which of them wait until the charge is known. */
 export class MessageFrames {
   readonly #context: AnswerContext
-  /** The event that ends the answer and tells its usage. */
+  /** The event that ends the answer and carries its usage. */
   #last: JsonObject = {}
   /** What comes behind the end is no part of the answer: nobody counts it. */
   #ended = false

@@ -84,7 +84,7 @@ export function offersTools({ tools, toolChoice }: ChatRequest): boolean {
   return tools.length > 0 && toolChoice?.kind !== 'none'
 }
 
-/** What a model is told of the format that it cannot be held to; nothing where it can be, or where there is none. */
+/** The instruction for a format that the model cannot be held to; nothing where it can be, or where there is none. */
 export function formatInWords(request: ChatRequest, traits: Traits): string | undefined {
   const format = request.responseFormat
   if (traits.formatsBesideTools || !offersTools(request)) return undefined

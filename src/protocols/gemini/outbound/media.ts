@@ -79,7 +79,7 @@ const typesByEnding: Readonly<Record<string, string>> = {
   wav: 'audio/wav',
 }
 
-/** The type that an address's ending tells. A video without one is YouTube's: `video/mp4` is what Google expects. */
+/** The type by an address's ending. A video without one is YouTube's: `video/mp4` is what Google expects. */
 function typeOfAddress(url: string, kind: 'image' | 'file' | 'video'): string | undefined {
   const ending = /\.([a-z0-9]{2,5})(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? ''
   return typesByEnding[ending] ?? (kind === 'video' ? 'video/mp4' : undefined)

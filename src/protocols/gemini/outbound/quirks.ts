@@ -8,7 +8,7 @@ export interface GeminiQuirks {
   readonly modelsPath: string
   /** Whether tools and formats take JSON Schema, or only the older OpenAPI subset. */
   readonly schema: 'by-model' | 'json-schema' | 'subset'
-  /** How the model is told how hard to think. */
+  /** How the effort of thinking is sent. */
   readonly thinking: 'by-model' | 'level' | 'budget' | 'none'
   /** Whether a replayed function call without its thought signature is refused. */
   readonly signatures: 'by-model' | 'required' | 'optional'

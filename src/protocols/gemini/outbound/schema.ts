@@ -1,5 +1,5 @@
 // What Gemini and Vertex answer, read leniently: a field that has the wrong type counts as absent, and fields
-// nobody here has heard of are let through. Google's JSON leaves out zeros, false and empty strings.
+// nobody here knows are let through. Google's JSON leaves out zeros, false and empty strings.
 
 import { anyObject, anything, flag, list, number, object, position, text, type Told } from '../lenient.ts'
 

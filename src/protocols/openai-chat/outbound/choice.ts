@@ -25,7 +25,7 @@ export interface ChoiceState {
   readonly thinking: ThinkState
   readonly reasoningKeys: ReasoningKeys
   readonly calls: CallsState
-  /** The provider's finish reason. Told at the end: some providers still send content, or the reason again. */
+  /** The provider's finish reason. Sent at the end: some providers still send content, or the reason again. */
   readonly finish: string | undefined
 }
 
@@ -227,7 +227,7 @@ class Taking {
     for (const detail of details) this.events.push({ kind: 'reasoning-delta', choice: this.#choice, detail })
   }
 
-  /** Images come as data URLs; an address could not be kept, so it is told as text rather than lost. */
+  /** Images come as data URLs; an address could not be kept, so it is sent as text rather than lost. */
   #image(part: JsonObject): void {
     const url = isObject(part.image_url) ? part.image_url.url : part.image_url
     if (typeof url !== 'string') return

@@ -219,7 +219,7 @@ function textPart(text: string): JsonObject {
   return { type: 'text', text }
 }
 
-/** A cache mark for the providers that know it. Five minutes is the default and is left unsaid. */
+/** A cache mark for the providers that know it. Five minutes is the default and is left out. */
 export function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObject {
   if (mark === undefined || !quirks.cacheControl) return {}
   return { cache_control: { type: 'ephemeral', ...(mark.ttl === '5m' ? {} : { ttl: mark.ttl }) } }

@@ -36,7 +36,7 @@ export function reasoningOf(
   return [known, details]
 }
 
-/** Reasoning told in words alone, under the index that plain reasoning has in this choice. */
+/** Reasoning that is text alone, under the index that plain reasoning has in this choice. */
 export function plainReasoningDetail(
   text: string,
   keys: ReasoningKeys,

@@ -44,7 +44,7 @@ export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly C
   if (!isObject(body) || !Array.isArray(body.choices) || body.choices.length === 0) {
     return [errorEvent(fault('broken', 'The answer of the provider has no choices.'))]
   }
-  // OpenRouter tells what broke an answer off beside the part of it that there is.
+  // OpenRouter reports what broke an answer off beside the part of it that there is.
   const broken = body.choices.find((choice) => isObject(choice) && isObject(choice.error))
   if (broken) return [...usageEvents(body, quirks), errorEvent(faultInside(broken)!)]
   let state: StreamState = { ...fresh(), sources: sourcesIn(body) ?? [] }

@@ -6,7 +6,7 @@ export interface ThinkState {
   readonly held: string
 }
 
-/** A piece of the answer, told apart. */
+/** A piece of the answer: text or reasoning. */
 export interface ThinkSplit {
   readonly reasoning: string
   readonly text: string

@@ -156,7 +156,7 @@ function isAnother(last: Call, name: string, text: string): boolean {
   return text !== '' && whole.endsWith('}') && !text.startsWith(whole) && isObject(parseJson(whole))
 }
 
-/** The earliest call of an id that can be meant: an index that either side lacks tells no calls apart. */
+/** The earliest call of an id that can be meant: an index that either side lacks distinguishes nothing. */
 function firstOf(same: SameId | undefined, theirs: number | undefined): Call | undefined {
   if (same === undefined || theirs === undefined) return same?.first
   const { unnumbered } = same

@@ -85,7 +85,7 @@ function repairMessage(
   }
 }
 
-/** Two calls of one id could not be told apart by their results: the second one gets an id of ours. */
+/** Two calls of one id could not be matched with their results: the second one gets an id of ours. */
 function repairCalls(calls: readonly JsonObject[], mintId: (call: number) => string): JsonObject[] {
   const taken = new Set<Json>()
   return calls.map((call, at) => {

@@ -1,4 +1,4 @@
-// The response object: what the request asked for, told back, and what became of it.
+// The response object: what the request asked for, and what became of it.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'

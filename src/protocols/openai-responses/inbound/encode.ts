@@ -1,5 +1,5 @@
 // Writes one answer as the events of the Responses protocol: items one after the other, numbered without gaps, and one
-// terminal event. A whole answer is the response that the terminal event of its stream would tell.
+// terminal event. A whole answer is the response that the terminal event of its stream would carry.
 
 import {
   type Annotation,
@@ -19,7 +19,7 @@ import { readableText, ReasoningItem } from './output-reasoning.ts'
 import type { Place, Tell } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
 
-/** What an answer is told beside its events. */
+/** What an answer is made from beside its events. */
 export interface AnswerHooks {
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -238,7 +238,7 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#asked.encrypted ? item : withoutEncrypted(item)
   }
 
-  /** How items tell their events. */
+  /** How items write their events. */
   readonly #tellOfItem: Tell = (type, fields) => {
     const { item } = fields
     const shown = item === undefined ? fields : { ...fields, item: this.#shown(item as JsonObject) }
@@ -271,7 +271,7 @@ function asksForSummary({ reasoning }: ResponsesRequest): boolean {
   return summary != null && summary !== 'none'
 }
 
-/** An item without what only clients that keep everything themselves are told. */
+/** An item without what only clients that keep everything themselves are sent. */
 export function withoutEncrypted(item: JsonObject): JsonObject {
   const { encrypted_content: _encrypted, ...shown } = item
   return shown

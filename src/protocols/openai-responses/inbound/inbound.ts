@@ -1,4 +1,4 @@
-// Clients speak the Responses protocol to us. Its answers tell back what was asked, and may be kept: so each request has
+// Clients speak the Responses protocol to us. Its answers repeat what was asked, and may be kept: so each request has
 // an inbound of its own.
 
 import type { ChatResult } from '../../../conversation/event.ts'
@@ -32,7 +32,7 @@ export interface ResponsesCall {
 }
 
 /**
- * A checked request, with what it refers to, as a call. `hooks` are told of its answer. Throws GatewayError
+ * A checked request, with what it refers to, as a call. `hooks` are called with its answer. Throws GatewayError
  * `invalid_request` for what contradicts itself, and `unsupported_parameter` where the request is strict.
  */
 export function responsesCall(

@@ -84,7 +84,7 @@ export class ReasoningItem extends OutputItem {
     this.about(type, { ...this.#where(part), delta })
   }
 
-  /** Makers that speak this protocol tell summaries from the reasoning itself; the others only show what may be shown. */
+  /** Makers that speak this protocol distinguish summaries from the reasoning itself; the others only show what may be shown. */
   #kindOf({ type, format }: ReasoningDetail): ReasoningPart['kind'] {
     if (type === 'reasoning.summary') return 'summary'
     return this.#summarised && !format?.includes('responses') ? 'summary' : 'text'

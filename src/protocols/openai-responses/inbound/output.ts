@@ -40,7 +40,7 @@ export class MessageItem extends OutputItem {
     this.about('response.refusal.delta', { content_index: this.#at, delta })
   }
 
-  /** A source of the text, which is told when the text has ended; false where no text is open. */
+  /** A source of the text, which is written when the text has ended; false where no text is open. */
   annotation({ url, title, start, end }: Annotation): boolean {
     const part = this.#parts.at(-1)
     if (part?.kind !== 'text') return false

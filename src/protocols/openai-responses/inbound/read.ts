@@ -98,7 +98,7 @@ function readSampling(request: ResponsesRequest): Sampling {
     presencePenalty: request.presence_penalty,
     frequencyPenalty: request.frequency_penalty,
     logprobs: logprobs ? true : null,
-    // Alone it asks for nothing: without the `include` no probability is told.
+    // Alone it asks for nothing: without the `include` no probability is sent.
     topLogprobs: logprobs ? request.top_logprobs : null,
   })
 }
@@ -133,7 +133,7 @@ function readFormat({ text }: ResponsesRequest): ResponseFormat | undefined {
   }
 }
 
-/** `metadata` and `store` are about the response, which is ours: no provider is told. */
+/** `metadata` and `store` are about the response, which is ours: no provider gets them. */
 function readLabels(request: ResponsesRequest): Labels {
   return present<Labels>({
     user: request.user,

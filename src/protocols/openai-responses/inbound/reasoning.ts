@@ -41,7 +41,7 @@ function unseal(content: string): ReasoningDetail[] | undefined {
 }
 
 /**
- * The details that a client's reasoning item stands for; `next` is the index of the first where the item tells none.
+ * The details that a client's reasoning item stands for; `next` is the index of the first where the item has none.
  * Encrypted content that is not ours is OpenAI's: its clients bring histories along. Text without it is of unknown
  * origin.
  */
@@ -66,7 +66,7 @@ export class TurnReasoning {
   /** Where the last detail of each index stands. */
   readonly #places = new Map<number, number>()
 
-  /** A detail that was told, and told again when its signature came, is one: the later holds. */
+  /** A detail that was sent, and sent again with its signature, is one: the later holds. */
   add(detail: ReasoningDetail): void {
     const place = this.#places.get(detail.index)
     const earlier = place === undefined ? undefined : this.details[place]

@@ -11,7 +11,7 @@ const name = z.string().min(1).max(256)
 const json = z.looseObject({})
 const countFrom = (least: number) => z.int().min(least)
 
-/** Any other name. It ends the check: of a union, what is wrong with the kind that was meant is to be told. */
+/** Any other name. It ends the check: of a union, what is wrong with the kind that was meant is reported. */
 function otherThan(names: readonly string[], error: string) {
   return text.min(1).refine((type) => !names.includes(type), { error, abort: true })
 }

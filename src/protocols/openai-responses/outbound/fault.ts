@@ -14,7 +14,7 @@ const kinds: readonly (readonly [RegExp, FaultKind])[] = [
   [/^vector_store_timeout$/, 'timeout'],
 ]
 
-/** `invalid_prompt` is mostly a refusal on grounds of policy, told in words. */
+/** `invalid_prompt` is mostly a refusal on grounds of policy, said in its message. */
 const policyWords = /usage polic(y|ies)|flagged/i
 
 /** The fault that an answer with an error status means. `body` may be JSON of any shape, HTML, or empty. */

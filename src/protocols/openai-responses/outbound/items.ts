@@ -76,7 +76,7 @@ export class Output {
     this.#logprobs(key, event.logprobs)
   }
 
-  /** `response.output_text.done`: some servers tell the log probabilities here only. */
+  /** `response.output_text.done`: some servers send the log probabilities only here. */
   textDone(event: JsonObject): void {
     this.#completeText(this.#partKey('text', event), this.#positions.of(event), event.text, event.logprobs)
   }
@@ -294,7 +294,7 @@ export class Output {
     })
   }
 
-  /** Takes what an event says of a call: the position tells calls apart, whatever their ids are. */
+  /** Takes what an event says of a call: calls are known by their position, whatever their ids are. */
   #call(position: number, item: JsonObject): void {
     this.#count(position)
     const known = this.#calls.at(position)

@@ -67,7 +67,7 @@ export function carriedItems(
   return { items, complete }
 }
 
-/** Ids tell compactions from reasoning: a detail has no other place for the type of its item. */
+/** Compactions are known by their ids: a detail has no other place for the type of its item. */
 const compactionId = /^cmp_/
 
 function itemOf(group: readonly ReasoningDetail[]): JsonObject | undefined {
