@@ -16,7 +16,8 @@ import {
   post,
   restingCredits,
 } from '../support/call-gateway.ts'
-import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import type { ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 import { failures, leak, refuses } from '../support/failing-provider.ts'
 import {
   chunk,
@@ -59,7 +60,7 @@ let resumed = Promise.withResolvers<void>()
 
 let provider: ScriptedProvider
 let forbidden: ScriptedProvider
-let weir: RunningWeir
+let weir: ServedWeir
 /** Keys by what is the matter with them. */
 let keys: Readonly<
   Record<
@@ -75,7 +76,7 @@ beforeAll(async () => {
     (name) =>
       `  - { id: lab/${name}, price: { input: "1", output: "2" }, max_output_tokens: 1000, premium: ${name === 'premium'} }`,
   )
-  weir = await startWeir({
+  weir = await serveWeir({
     config: `
 local_servers: { discover: false }
 server: { max_body_bytes: 200000, max_header_bytes: 2048 }

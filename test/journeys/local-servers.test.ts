@@ -3,7 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { accountWith, eventually, expectAudited, post, receiptOf } from '../support/call-gateway.ts'
-import { freePort, type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { freePort, type ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 
 interface Listed {
   readonly id: string
@@ -11,7 +12,7 @@ interface Listed {
   readonly architecture: { readonly output_modalities: readonly string[] }
 }
 
-let weir: RunningWeir
+let weir: ServedWeir
 let key: string
 let port: number
 let server: ReturnType<typeof startOllama> | undefined
@@ -63,7 +64,7 @@ const call = (model: string) => post(weir, { model, messages: [{ role: 'user', c
 
 beforeAll(async () => {
   port = await freePort()
-  weir = await startWeir({
+  weir = await serveWeir({
     config: JSON.stringify({
       local_servers: { discover: false, every_ms: 100 },
       providers: { ollama: { base_url: `http://127.0.0.1:${port}` } },

@@ -18,7 +18,8 @@ import {
   restingCredits,
 } from '../support/call-gateway.ts'
 import { failures, leak } from '../support/failing-provider.ts'
-import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import type { ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 import {
   chunk,
   lastChunk,
@@ -61,7 +62,7 @@ const scripts: Readonly<Record<string, Script>> = {
 }
 
 let provider: ScriptedProvider
-let weir: RunningWeir
+let weir: ServedWeir
 let keys: Readonly<
   Record<'spender' | 'penniless' | 'nearlyBroke' | 'narrow' | 'capped' | 'revoked' | 'suspended', string>
 >
@@ -72,7 +73,7 @@ beforeAll(async () => {
     (name) =>
       `  - { id: lab/${name}, price: { input: "1", output: "2" }, max_output_tokens: 1000, premium: ${name === 'premium'} }`,
   )
-  weir = await startWeir({
+  weir = await serveWeir({
     config: `
 local_servers: { discover: false }
 server: { max_body_bytes: 200000, max_header_bytes: 2048 }

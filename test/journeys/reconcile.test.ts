@@ -3,15 +3,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { usualColumns } from '../../src/cli/commands/usage-export.ts'
-import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import type { ServedWeir } from '../support/run-weir.ts'
+import { serveWeir } from '../support/serve-weir.ts'
 import { tempDir } from '../support/tmp.ts'
 
 const dir = tempDir('weir-reconcile-')
-let weir: RunningWeir
+let weir: ServedWeir
 const receipts: { upstream_id: string; charged: string }[] = []
 
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await serveWeir()
   for (const content of ['one', 'two', 'three']) receipts.push(await ask(content))
 }, 30_000)
 afterAll(async () => {

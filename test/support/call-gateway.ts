@@ -2,7 +2,7 @@
 
 import { expect } from 'bun:test'
 import type { Receipt } from '../../src/credits/receipt.ts'
-import type { RunningWeir } from './run-weir.ts'
+import type { ServedWeir } from './run-weir.ts'
 
 /** One answer, whole. */
 export interface Answer {
@@ -57,7 +57,7 @@ export interface CallOptions {
 }
 
 /** Posts a chat request (an object, or the text of a body) and reads the answer to its end. */
-export async function post(weir: RunningWeir, body: unknown, options: CallOptions = {}): Promise<Answer> {
+export async function post(weir: ServedWeir, body: unknown, options: CallOptions = {}): Promise<Answer> {
   const {
     key = weir.key,
     headers = {},
@@ -107,7 +107,7 @@ function readingOf(response: Response, text: string) {
   }
 }
 
-export async function creditsOf(weir: RunningWeir, key = weir.key): Promise<Credits> {
+export async function creditsOf(weir: ServedWeir, key = weir.key): Promise<Credits> {
   const response = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${key}` } })
   expect(response.status).toBe(200)
   return ((await response.json()) as { data: Credits }).data
@@ -128,7 +128,7 @@ export async function eventually<T>(
 }
 
 /** The credits once no call holds any. */
-export function restingCredits(weir: RunningWeir, key = weir.key): Promise<Credits> {
+export function restingCredits(weir: ServedWeir, key = weir.key): Promise<Credits> {
   return eventually(
     () => creditsOf(weir, key),
     ({ held }) => held === '0',
@@ -136,7 +136,7 @@ export function restingCredits(weir: RunningWeir, key = weir.key): Promise<Credi
 }
 
 /** The receipt of a call; undefined where there is none. */
-export async function receiptOf(weir: RunningWeir, id: string, key = weir.key): Promise<Receipt | undefined> {
+export async function receiptOf(weir: ServedWeir, id: string, key = weir.key): Promise<Receipt | undefined> {
   const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
     headers: { authorization: `Bearer ${key}` },
   })
@@ -146,7 +146,7 @@ export async function receiptOf(weir: RunningWeir, id: string, key = weir.key): 
 
 /** An account with what is granted to it and a key with these rights, made on the command line beside the gateway. */
 export async function accountWith(
-  weir: RunningWeir,
+  weir: ServedWeir,
   email: string,
   grants: Readonly<Record<string, string>>,
   ...rights: string[]
@@ -160,7 +160,7 @@ export async function accountWith(
 }
 
 export async function keyFor(
-  weir: RunningWeir,
+  weir: ServedWeir,
   email: string,
   ...rights: string[]
 ): Promise<{ key: string; keyId: string }> {
@@ -171,7 +171,7 @@ export async function keyFor(
 }
 
 /** The ledger proves itself; on a failure the assertion shows what it said. */
-export async function expectAudited(weir: RunningWeir): Promise<void> {
+export async function expectAudited(weir: ServedWeir): Promise<void> {
   const audit = await weir.command('ledger', 'audit', '--json')
   expect({ code: audit.code, said: audit.code === 0 ? '' : audit.stdout + audit.stderr }).toEqual({
     code: 0,

@@ -24,29 +24,33 @@ export interface WeirOptions {
   readonly prefix?: readonly string[]
 }
 
-export interface RunningWeir {
+/** A gateway that is served, wherever it runs. */
+export interface ServedWeir {
   /** `http://127.0.0.1:<port>/v1`. */
   readonly baseUrl: string
   /** `http://127.0.0.1:<port>`. */
   readonly origin: string
   readonly port: number
-  readonly pid: number
   readonly dataDir: string
-  /** From the start of the process to its first answer, in milliseconds. */
-  readonly startMs: number
   /** The key that the first run printed; empty when the data directory was not new. */
   readonly key: string
   /** All it has printed so far, on both streams. */
   output(): string
   /** Runs another subcommand on the same data directory and configuration. */
   command(...args: string[]): Promise<CommandResult>
-  /** Asks it to stop (SIGTERM), waits, and gives its exit code; kills it after ten seconds. */
+  /** Asks it to stop, waits, and gives its exit code. A process gets SIGTERM, and is killed after ten seconds. */
   stop(): Promise<number>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+export interface RunningWeir extends ServedWeir {
+  readonly pid: number
+  /** From the start of the process to its first answer, in milliseconds. */
+  readonly startMs: number
   /** SIGKILL: what a power cut looks like. Resolves when the process is gone. */
   kill(): Promise<void>
   /** Resolves when the process is gone, whoever ended it, and all it has printed is there. */
   readonly exited: Promise<void>
-  [Symbol.asyncDispose](): Promise<void>
 }
 
 export interface CommandResult {

@@ -1,0 +1,102 @@
+// A gateway without a process: it listens nowhere, and its time is what it is told.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { issueKey } from '../../src/accounts/issue-key.ts'
+import { loadConfig } from '../../src/config.ts'
+import { usd } from '../../src/credits/money.ts'
+import { createGateway, type Gateway } from '../../src/serve/gateway.ts'
+import { liveOf } from '../../src/serve/live.ts'
+import { openStore, type Store } from '../../src/store/open.ts'
+import { tempDir } from '../support/tmp.ts'
+
+const home = tempDir('weir-gateway-')
+const started = Date.UTC(2026, 10, 22, 12)
+let now = started
+let store: Store
+let gateway: Gateway
+let key: string
+let account: string
+
+beforeAll(async () => {
+  const loaded = loadConfig({
+    flags: { data_dir: home.path },
+    env: {},
+    cwd: home.path,
+    readFile: () => undefined,
+  })
+  if (loaded.kind === 'faulty') throw new Error('the default configuration is faulty')
+  const { config } = loaded
+  const quiet = () => undefined
+  store = await openStore(home.path, {
+    clock: () => now,
+    clockBackMs: 0,
+    notice: quiet,
+    serveAs: 'gateway_test',
+  })
+  account = (await store.accounts.createAccount('someone@example.org', { role: 'user' })).id
+  await store.ledger.grant({
+    source: 'test',
+    account,
+    pool: 'purchased',
+    amount: usd('1'),
+    expiresAt: 'never',
+    from: 'grant',
+  })
+  const rights = {
+    account,
+    name: 'short',
+    mode: 'live',
+    expiresAt: started + 60_000,
+    spendLimit: null,
+    limitWindow: 'total',
+    allowedModels: null,
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
+  } as const
+  key = (await issueKey(store.accounts, rights, now)).text
+  gateway = createGateway({
+    config,
+    store,
+    live: liveOf(config, []),
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    clock: () => now,
+    owner: 'gateway_test',
+    server: () => undefined,
+  })
+})
+
+afterAll(async () => {
+  await store?.close()
+  home.remove()
+})
+
+const ask = () =>
+  gateway.fetch(
+    new Request('http://weir.example/v1/chat/completions', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', host: 'weir.example' },
+      body: JSON.stringify({ model: 'sim/echo', messages: [{ role: 'user', content: 'over the river' }] }),
+    }),
+  )
+
+test('a call is answered and charged, though nothing listens', async () => {
+  const response = await ask()
+  expect(await response.json()).toMatchObject({ choices: [{ message: { content: 'over the river' } }] })
+  const id = response.headers.get('x-request-id') ?? ''
+  expect(await store.ledger.call(account, id)).toMatchObject({ state: 'settled' })
+})
+
+test('a key expires by the clock of the gateway', async () => {
+  now = started + 60_001
+  const response = await ask()
+  expect(response.status).toBe(401)
+  expect(await response.json()).toMatchObject({ error: { code: 'api_key_expired' } })
+  now = started
+})
+
+test('a gateway that drains takes no new call', async () => {
+  gateway.drain()
+  expect((await ask()).status).toBe(503)
+  expect(gateway.inFlight.size).toBe(0)
+})

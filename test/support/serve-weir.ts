@@ -1,0 +1,74 @@
+// A gateway served inside the test's process, with its commands: for journeys that are not about processes.
+
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { runCli } from '../../src/cli/program.ts'
+import { loadConfig, readTextFile, renderFaults, secretsOf } from '../../src/config.ts'
+import { createLog } from '../../src/observe/log.ts'
+import { startGateway } from '../../src/serve/start.ts'
+import type { CommandResult, ServedWeir, WeirOptions } from './run-weir.ts'
+import { tempDir } from './tmp.ts'
+
+/** Serves a gateway on a free port. Takes what `startWeir` takes, but for what only a process has. */
+export async function serveWeir({
+  config: yaml = '',
+  dataDir: existing,
+  env = {},
+}: Pick<WeirOptions, 'config' | 'dataDir' | 'env'> = {}): Promise<ServedWeir> {
+  const home = tempDir('weir-serve-')
+  const dataDir = existing ?? home.join('data')
+  const file = home.join('weir.yaml')
+  mkdirSync(dataDir, { recursive: true })
+  const isNew = readdirSync(dataDir).length === 0
+  writeFileSync(file, yaml)
+  const loaded = loadConfig({
+    flags: { config: file, data_dir: dataDir, 'server.host': '127.0.0.1', 'server.port': '0' },
+    env,
+    cwd: home.path,
+    readFile: readTextFile,
+  })
+  if (loaded.kind === 'faulty') throw new Error(`bad configuration:\n${renderFaults(loaded.faults)}`)
+  const { config } = loaded
+  let printed = ''
+  const log = createLog(config.log, {
+    sink: { terminal: false, write: (lines) => void (printed += lines), waiting: () => 0 },
+    clock: Date.now,
+    secrets: secretsOf(config),
+  })
+  const gateway = await startGateway(config, log)
+  const { baseUrl, owner } = gateway.facts
+  const stop = async () => {
+    await gateway.stop()
+    home.remove()
+    return 0
+  }
+  return {
+    baseUrl,
+    origin: new URL(baseUrl).origin,
+    port: Number(new URL(baseUrl).port),
+    dataDir,
+    key: isNew ? (owner?.key ?? '') : '',
+    output: () => printed,
+    command: (...args) => commandIn(home.path, env, [...args, '--data-dir', dataDir, '--config', file]),
+    stop,
+    [Symbol.asyncDispose]: async () => {
+      await stop()
+    },
+  }
+}
+
+async function commandIn(
+  cwd: string,
+  env: Readonly<Record<string, string>>,
+  args: readonly string[],
+): Promise<CommandResult> {
+  const ran = { stdout: '', stderr: '' }
+  const code = await runCli(args, {
+    out: (text) => void (ran.stdout += text),
+    err: (text) => void (ran.stderr += text),
+    cwd,
+    clock: Date.now,
+    environment: () => Promise.resolve(env),
+    input: () => Promise.resolve(''),
+  })
+  return { code, ...ran }
+}
