@@ -8,6 +8,7 @@ import { Shell } from './shell.tsx'
 import { Failure, Loading } from './ui/basics.tsx'
 
 const Chat = lazy(() => import('./chat/chat.tsx'))
+const OperatorPages = lazy(() => import('./operator/pages.tsx'))
 const Pages = lazy(() => import('./pages/pages.tsx'))
 
 export function App() {
@@ -34,6 +35,7 @@ export function App() {
             <Redirect to="/" replace />
           </Route>
           <Route path="/chat/:id?" component={Chat} />
+          {session.role === 'operator' && <Route path="/operator/*?" component={OperatorPages} />}
           <Route component={Pages} />
         </Switch>
       </Suspense>

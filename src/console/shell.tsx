@@ -38,13 +38,53 @@ const places: readonly Place[] = [
   },
 ]
 
+/** What only operators see. */
+const operatorPlaces: readonly Place[] = [
+  { path: '/operator', name: 'Installation', key: 'i', icon: 'M3 3h10v4H3zM3 9h10v4H3zM5 5h.01M5 11h.01' },
+  {
+    path: '/operator/accounts',
+    name: 'Accounts',
+    key: 'a',
+    icon: 'M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M3.5 13.5c.4-2.6 2.2-3.9 4.5-3.9s4.1 1.3 4.5 3.9',
+  },
+  {
+    path: '/operator/providers',
+    name: 'Providers',
+    key: 'p',
+    icon: 'M4.5 12h7a2.5 2.5 0 0 0 .3-5 4 4 0 0 0-7.7-.6A2.9 2.9 0 0 0 4.5 12',
+  },
+  {
+    path: '/operator/ledger',
+    name: 'Ledger',
+    key: 'l',
+    icon: 'M4 2.5h8.5v11H4zM6.5 5.5h3.5M6.5 8h3.5M4 2.5v11',
+  },
+  {
+    path: '/operator/acts',
+    name: 'Acts',
+    key: 'x',
+    icon: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 5v3.2l2 1.3',
+  },
+]
+
+function placesFor({ role }: SessionView): readonly Place[] {
+  return role === 'operator' ? [...places, ...operatorPlaces] : places
+}
+
+/** The page that an address belongs to: the one with the longest path. */
+function placeOf(path: string): Place | undefined {
+  return [...places, ...operatorPlaces]
+    .filter((place) => path === place.path || (place.path !== '/' && path.startsWith(`${place.path}/`)))
+    .toSorted((a, b) => b.path.length - a.path.length)[0]
+}
+
 export function Shell({ session, children }: { session: SessionView; children: ReactNode }) {
   const [path, navigate] = useLocation()
   const [help, setHelp] = useState(false)
   const main = useRef<HTMLElement>(null)
   const menu = useId()
-  const here = places.find((place) => (place.path === '/' ? path === '/' : path.startsWith(place.path)))
-  useJumps(navigate, () => setHelp(true))
+  const here = placeOf(path)
+  useJumps(placesFor(session), navigate, () => setHelp(true))
   useEffect(() => {
     document.title = here ? `${t(here.name)} · Weir` : 'Weir'
     document.getElementById(menu)?.hidePopover()
@@ -97,7 +137,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
         )}
       </main>
       <ElevationDialog />
-      {help && <Shortcuts onClose={() => setHelp(false)} />}
+      {help && <Shortcuts all={placesFor(session)} onClose={() => setHelp(false)} />}
     </div>
   )
 }
@@ -107,34 +147,13 @@ function Navigation({ path, session, onHelp }: { path: string; session: SessionV
   return (
     <>
       <nav aria-label={t('Console')} className="flex-1 overflow-y-auto">
-        <ul className="grid gap-0.5">
-          {places.map((place) => {
-            const current = place.path === '/' ? path === '/' : path.startsWith(place.path)
-            return (
-              <li key={place.path}>
-                <Link
-                  href={place.path}
-                  aria-current={current ? 'page' : undefined}
-                  className={`flex h-8 items-center gap-2.5 rounded-md px-2 ${
-                    current ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
-                  }`}
-                >
-                  <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" className="shrink-0">
-                    <path
-                      d={place.icon}
-                      fill="none"
-                      stroke="currentColor"
-                      strokeWidth="1.35"
-                      strokeLinecap="round"
-                      strokeLinejoin="round"
-                    />
-                  </svg>
-                  {t(place.name)}
-                </Link>
-              </li>
-            )
-          })}
-        </ul>
+        <PlaceList of={places} here={placeOf(path)} />
+        {session.role === 'operator' && (
+          <>
+            <p className="mt-5 mb-1 px-2 text-[12px] font-medium text-muted">{t('Operator')}</p>
+            <PlaceList of={operatorPlaces} here={placeOf(path)} />
+          </>
+        )}
       </nav>
       <div className="border-t border-line px-2 pt-3">
         {credits && (
@@ -167,11 +186,41 @@ function Navigation({ path, session, onHelp }: { path: string; session: SessionV
   )
 }
 
-function Shortcuts({ onClose }: { onClose: () => void }) {
+function PlaceList({ of, here }: { of: readonly Place[]; here: Place | undefined }) {
+  return (
+    <ul className="grid gap-0.5">
+      {of.map((place) => (
+        <li key={place.path}>
+          <Link
+            href={place.path}
+            aria-current={place === here ? 'page' : undefined}
+            className={`flex h-8 items-center gap-2.5 rounded-md px-2 ${
+              place === here ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
+            }`}
+          >
+            <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" className="shrink-0">
+              <path
+                d={place.icon}
+                fill="none"
+                stroke="currentColor"
+                strokeWidth="1.35"
+                strokeLinecap="round"
+                strokeLinejoin="round"
+              />
+            </svg>
+            {t(place.name)}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Shortcuts({ all, onClose }: { all: readonly Place[]; onClose: () => void }) {
   return (
     <Dialog title={t('By keyboard')} onClose={onClose}>
       <dl className="grid grid-cols-[1fr_auto] gap-y-1.5">
-        {places.map(({ path, name, key }) => (
+        {all.map(({ path, name, key }) => (
           <div key={path} className="contents">
             <dt>{t(name)}</dt>
             <dd className="font-mono">g {key}</dd>
@@ -189,7 +238,7 @@ function Shortcuts({ onClose }: { onClose: () => void }) {
 const jumpWithinMs = 1_200
 
 /** `g` and a letter lead to a page, `/` to its search, `?` to the list of all of these. */
-function useJumps(navigate: (path: string) => void, onHelp: () => void): void {
+function useJumps(all: readonly Place[], navigate: (path: string) => void, onHelp: () => void): void {
   const since = useRef(0)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -199,7 +248,7 @@ function useJumps(navigate: (path: string) => void, onHelp: () => void): void {
       const jumping = event.timeStamp - since.current < jumpWithinMs
       since.current = event.key === 'g' ? event.timeStamp : 0
       if (jumping) {
-        const place = places.find(({ key }) => key === event.key)
+        const place = all.find(({ key }) => key === event.key)
         if (place) navigate(place.path)
         return
       }

@@ -1,0 +1,181 @@
+// One account, as an operator sees it and changes it.
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { Link, useParams } from 'wouter'
+import { call } from '../api/call.ts'
+import { poolNames } from '../pages/credits/pools.ts'
+import { useAct } from '../session/signed-out.tsx'
+import { moment, usd } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { elevated } from '../ui/elevate.tsx'
+import { Choice, textOf, TextField } from '../ui/form.tsx'
+import { AccountState, ShownLink } from './accounts.tsx'
+import type { AccountWhole, SignInLink } from './wire.ts'
+
+export function AccountPage() {
+  const { id } = useParams<{ id: string }>()
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'account', id],
+    queryFn: async () =>
+      (await call<{ data: AccountWhole }>('GET', `admin/accounts/${encodeURIComponent(id)}`)).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/operator/accounts" className="text-accent underline">
+          {t('Accounts')}
+        </Link>
+      </p>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <PageHead title={t('Account')} />
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Whole account={data} />}
+    </>
+  )
+}
+
+function Whole({ account }: { account: AccountWhole }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [link, setLink] = useState<SignInLink | null>(null)
+  const path = `admin/accounts/${encodeURIComponent(account.id)}`
+  const change = (verb: string, body: object) =>
+    act(async () => {
+      await elevated(() => call('POST', `${path}/${verb}`, body))
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  const makeLink = () =>
+    act(async () => setLink(await elevated(() => call<SignInLink>('POST', `${path}/link`, {}))))
+  const other = account.role === 'operator' ? 'user' : 'operator'
+  return (
+    <>
+      <PageHead title={account.email}>
+        <AccountState account={account} />
+      </PageHead>
+      <dl className="card grid grid-cols-2 gap-3 p-4 sm:grid-cols-4">
+        <Fact name={t('Id')}>
+          <span className="font-mono text-[12.5px]">{account.id}</span>
+        </Fact>
+        <Fact name={t('Role')}>{t(account.role)}</Fact>
+        <Fact name={t('Opened')}>{moment(account.created_at)}</Fact>
+        <Fact name={t('Used in all')}>{usd(account.credits.total_used)}</Fact>
+        {account.credits.pools.map(({ type, remaining }) => (
+          <Fact key={type} name={t(poolNames[type])}>
+            <span className="tabular-nums">{usd(remaining)}</span>
+          </Fact>
+        ))}
+      </dl>
+      {error !== null && (
+        <div className="mt-4">
+          <Failure error={error} />
+        </div>
+      )}
+      <div className="mt-4 flex flex-wrap gap-2">
+        {account.suspended ? (
+          <Button busy={busy} onClick={() => void change('resume', {})}>
+            {t('Serve its calls again')}
+          </Button>
+        ) : (
+          <Button look="danger" busy={busy} onClick={() => void change('suspend', {})}>
+            {t('Suspend')}
+          </Button>
+        )}
+        <Button busy={busy} onClick={() => void change('role', { role: other })}>
+          {other === 'operator' ? t('Make it an operator') : t('Make it a user')}
+        </Button>
+        <Button busy={busy} onClick={() => void makeLink()}>
+          {t('Make a sign-in link')}
+        </Button>
+      </div>
+      <Grant path={path} />
+      {link && (
+        <Dialog
+          title={t('A link for {email}', { email: account.email })}
+          onClose={() => setLink(null)}
+          firm
+          wide
+        >
+          <ShownLink link={link} onClose={() => setLink(null)} />
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Grant({ path }: { path: string }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  // The same grant, sent again after an answer that was lost, is booked once.
+  const [id, setId] = useState(() => crypto.randomUUID())
+  const [granted, setGranted] = useState('')
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = event.currentTarget
+    const given = new FormData(form)
+    const until = textOf(given, 'expires_at')
+    const note = textOf(given, 'note')
+    const amount = textOf(given, 'usd') ?? ''
+    const body = {
+      pool: textOf(given, 'pool'),
+      usd: amount,
+      id,
+      ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
+      ...(note === undefined ? {} : { note }),
+    }
+    void act(async () => {
+      await elevated(() => call('POST', `${path}/grant`, body))
+      setGranted(amount)
+      setId(crypto.randomUUID())
+      form.reset()
+      await client.invalidateQueries({ queryKey: ['admin'] })
+    })
+  }
+  return (
+    <Section title={t('Grant credit')}>
+      <form onSubmit={submit} className="card grid gap-3.5 p-4 sm:grid-cols-2 lg:grid-cols-4">
+        <TextField
+          label={t('US dollars')}
+          name="usd"
+          inputMode="decimal"
+          pattern="\d{1,7}(\.\d{1,12})?"
+          required
+        />
+        <Choice
+          label={t('Pool')}
+          name="pool"
+          options={(['purchased', 'welcome', 'subscription'] as const).map((pool) => [
+            pool,
+            t(poolNames[pool]),
+          ])}
+        />
+        <TextField
+          label={t('Expires')}
+          name="expires_at"
+          type="date"
+          hint={t('Empty: as long as its pool lasts.')}
+        />
+        <TextField label={t('Note')} name="note" maxLength={500} />
+        <div className="grid gap-2 sm:col-span-2 lg:col-span-4">
+          {error !== null && <Failure error={error} />}
+          {granted !== '' && error === null && (
+            <Note tone="good" role="status">
+              {t('{amount} granted.', { amount: usd(granted) })}
+            </Note>
+          )}
+          <div>
+            <Button type="submit" busy={busy}>
+              {t('Grant')}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Section>
+  )
+}

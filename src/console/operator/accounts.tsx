@@ -1,0 +1,162 @@
+// All accounts, and the invitation of new ones.
+
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { Link, useSearchParams } from 'wouter'
+import { call } from '../api/call.ts'
+import type { Page } from '../api/wire.ts'
+import { useAct } from '../session/signed-out.tsx'
+import { moment } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Badge, Button, Code, Empty, Failure, Loading, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { elevated } from '../ui/elevate.tsx'
+import { Choice, textOf, TextField } from '../ui/form.tsx'
+import type { AccountRow, SignInLink } from './wire.ts'
+
+export function Accounts() {
+  const [query, setQuery] = useSearchParams()
+  const [inviting, setInviting] = useState(false)
+  const q = query.get('q') ?? ''
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'accounts', q],
+    queryFn: ({ pageParam }) => {
+      const asked = new URLSearchParams(q === '' ? {} : { q })
+      if (pageParam !== null) asked.set('cursor', pageParam)
+      return call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap((page) => page.data) ?? []
+  return (
+    <>
+      <PageHead title={t('Accounts')}>
+        <Button look="primary" onClick={() => setInviting(true)}>
+          {t('Invite')}
+        </Button>
+      </PageHead>
+      <input
+        type="search"
+        aria-label={t('Search accounts')}
+        placeholder={t('Address or id')}
+        value={q}
+        onChange={(event) =>
+          setQuery(event.target.value === '' ? {} : { q: event.target.value }, { replace: true })
+        }
+        className="control mb-4 max-w-md"
+      />
+      {list.error && <Failure error={list.error} retry={() => void list.refetch()} />}
+      {list.isPending && <Loading />}
+      {list.data && rows.length === 0 && <Empty title={t('No account is like that.')} />}
+      {rows.length > 0 && (
+        <Table
+          label={t('Accounts')}
+          head={
+            <tr>
+              <th scope="col">{t('E-mail')}</th>
+              <th scope="col">{t('Role')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col">{t('Opened')}</th>
+            </tr>
+          }
+        >
+          {rows.map((account) => (
+            <tr key={account.id}>
+              <td>
+                <Link href={`/operator/accounts/${account.id}`} className="text-accent underline">
+                  {account.email}
+                </Link>
+              </td>
+              <td>{t(account.role)}</td>
+              <td>
+                <AccountState account={account} />
+              </td>
+              <td>
+                <Time at={account.created_at} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {list.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {t('More')}
+          </Button>
+        </p>
+      )}
+      {inviting && (
+        <Invite
+          onClose={() => {
+            setInviting(false)
+            void list.refetch()
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+export function AccountState({ account }: { account: AccountRow }) {
+  if (account.suspended) return <Badge tone="bad">{t('suspended')}</Badge>
+  return account.email_verified ? (
+    <Badge tone="good">{t('active')}</Badge>
+  ) : (
+    <Badge tone="warn">{t('not verified')}</Badge>
+  )
+}
+
+function Invite({ onClose }: { onClose: () => void }) {
+  const { error, busy, act } = useAct()
+  const [link, setLink] = useState<SignInLink | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const body = { email: textOf(form, 'email'), role: textOf(form, 'role') }
+    void act(async () => setLink(await elevated(() => call<SignInLink>('POST', 'admin/invitations', body))))
+  }
+  return (
+    <Dialog title={t('Invite somebody')} onClose={onClose} firm={link !== null} wide={link !== null}>
+      {link === null ? (
+        <form onSubmit={submit} className="grid gap-3.5">
+          <TextField label={t('E-mail')} name="email" type="email" required autoFocus />
+          <Choice
+            label={t('Role')}
+            name="role"
+            defaultValue="user"
+            options={[
+              ['user', t('user')],
+              ['operator', t('operator')],
+            ]}
+          />
+          {error !== null && <Failure error={error} />}
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Make the link')}
+          </Button>
+        </form>
+      ) : (
+        <ShownLink link={link} onClose={onClose} />
+      )}
+    </Dialog>
+  )
+}
+
+/** The link, the one time that it can be seen. */
+export function ShownLink({ link, onClose }: { link: SignInLink; onClose: () => void }) {
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
+      <p>
+        {t('Hand it to whom it is for. It signs in once, until {time}, and is not shown again.', {
+          time: moment(link.expires_at),
+        })}
+      </p>
+      <Code label={t('The link')} text={link.url} />
+      <div className="flex justify-end">
+        <Button look="primary" onClick={onClose}>
+          {t('Done')}
+        </Button>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,241 @@
+// The installation as a whole: how it is, its providers, its books, and what operators did.
+
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { call } from '../api/call.ts'
+import type { Page } from '../api/wire.ts'
+import { useAct } from '../session/signed-out.tsx'
+import { count, milliseconds, usd, usdShort } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Badge, Button, Empty, Failure, Loading, Note, PageHead, Table, Time } from '../ui/basics.tsx'
+import type { Act, Audit, Installation, ProviderRow } from './wire.ts'
+
+export function Overview() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'overview'],
+    queryFn: () => call<Installation>('GET', 'admin/overview'),
+    refetchInterval: 10_000,
+  })
+  return (
+    <>
+      <PageHead title={t('Installation')} />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data && (
+        <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
+          <Figure name={t('Accounts')} value={count(data.accounts)}>
+            {t('{count} suspended', { count: data.suspended })}
+          </Figure>
+          <Figure name={t('Calls in flight')} value={count(data.calls_in_flight)}>
+            {t('the database is {state}', { state: data.store })}
+          </Figure>
+          <Figure name={t('Calls today')} value={count(data.today.calls)}>
+            {t('{count} failed', { count: count(data.today.errors) })}
+          </Figure>
+          <Figure name={t('Charged today')} value={usdShort(data.today.charged)}>
+            {t('{amount} billed by providers', { amount: usd(data.today.cost) })}
+          </Figure>
+          <Figure name={t('Models')} value={count(data.catalog.models)}>
+            {t('{count} callable; prices of {date}', {
+              count: count(data.catalog.callable),
+              date: data.catalog.date,
+            })}
+          </Figure>
+          <Figure name={t('Providers')} value={count(data.providers)}>
+            {t('configured or found')}
+          </Figure>
+        </dl>
+      )}
+    </>
+  )
+}
+
+function Figure({ name, value, children }: { name: string; value: string; children: string }) {
+  return (
+    <div className="card p-4">
+      <dt className="text-[13px] text-muted">{name}</dt>
+      <dd className="mt-1 text-2xl font-semibold tracking-tight tabular-nums">
+        {value}
+        <span className="mt-0.5 block text-[12.5px] font-normal tracking-normal text-muted">{children}</span>
+      </dd>
+    </div>
+  )
+}
+
+export function Providers() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'providers'],
+    queryFn: async () => (await call<{ data: readonly ProviderRow[] }>('GET', 'admin/providers')).data,
+    refetchInterval: 10_000,
+  })
+  return (
+    <>
+      <PageHead title={t('Providers')} about={t('As this process has seen them since it started.')} />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data && (
+        <Table
+          label={t('Providers')}
+          head={
+            <tr>
+              <th scope="col">{t('Provider')}</th>
+              <th scope="col">{t('Protocol')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col" className="num">
+                {t('Answers')}
+              </th>
+              <th scope="col" className="num">
+                {t('Succeeded')}
+              </th>
+              <th scope="col" className="num">
+                {t('Median time')}
+              </th>
+              <th scope="col">{t('Last error')}</th>
+            </tr>
+          }
+        >
+          {data.map((provider) => (
+            <tr key={provider.id}>
+              <td className="whitespace-nowrap">
+                <span className="font-medium">{provider.name}</span>{' '}
+                <span className="font-mono text-[12px] text-muted">{provider.id}</span>
+              </td>
+              <td className="font-mono text-[12.5px]">{provider.protocol}</td>
+              <td className="whitespace-nowrap">
+                <Badge tone={provider.last_error && provider.success_rate === 0 ? 'bad' : 'plain'}>
+                  {provider.state}
+                </Badge>
+              </td>
+              <td className="num">{count(provider.answers)}</td>
+              <td className="num">
+                {provider.success_rate === null ? '–' : `${(provider.success_rate * 100).toFixed(1)} %`}
+              </td>
+              <td className="num">
+                {provider.p50_latency_ms === null ? '–' : milliseconds(provider.p50_latency_ms)}
+              </td>
+              <td className="min-w-40">
+                {provider.last_error === null ? (
+                  '–'
+                ) : (
+                  <>
+                    <span className="font-mono text-[12.5px]">{provider.last_error.code}</span>{' '}
+                    <Time at={provider.last_error.at} />
+                    <span className="block text-[12.5px] text-muted">{provider.last_error.reason}</span>
+                  </>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </>
+  )
+}
+
+export function Ledger() {
+  const { error, busy, act } = useAct()
+  const [audit, setAudit] = useState<Audit | null>(null)
+  const run = () => act(async () => setAudit((await call<{ data: Audit }>('POST', 'admin/audit', {})).data))
+  return (
+    <>
+      <PageHead
+        title={t('Ledger')}
+        about={t('Every entry is replayed and every invariant checked, beside the calls.')}
+      >
+        <Button look="primary" busy={busy} onClick={() => void run()}>
+          {t('Prove the books')}
+        </Button>
+      </PageHead>
+      {error !== null && <Failure error={error} />}
+      {audit && (
+        <div className="grid gap-4">
+          <Note tone={audit.ok ? 'good' : 'bad'} role="status">
+            {audit.ok
+              ? t('The books are proven: {count} entries.', { count: count(audit.journal_entries) })
+              : t('The books do not hold: see below.')}
+          </Note>
+          <Table
+            label={t('Checks')}
+            head={
+              <tr>
+                <th scope="col">{t('Check')}</th>
+                <th scope="col">{t('Result')}</th>
+              </tr>
+            }
+          >
+            {audit.checks.map(({ name, ok, detail }) => (
+              <tr key={name}>
+                <td>
+                  {name}
+                  {detail !== null && <span className="block text-[12.5px] text-muted">{detail}</span>}
+                </td>
+                <td>
+                  <Badge tone={ok ? 'good' : 'bad'}>{ok ? t('holds') : t('broken')}</Badge>
+                </td>
+              </tr>
+            ))}
+          </Table>
+          <p className="font-mono text-[12px] break-all text-muted">{audit.head_hash}</p>
+        </div>
+      )}
+    </>
+  )
+}
+
+export function Acts() {
+  const acts = useInfiniteQuery({
+    queryKey: ['admin', 'acts'],
+    queryFn: ({ pageParam }) =>
+      call<Page<Act>>('GET', `admin/acts${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = acts.data?.pages.flatMap((page) => page.data) ?? []
+  return (
+    <>
+      <PageHead title={t('Acts')} about={t('What operators did. Rows are only ever added.')} />
+      {acts.error && <Failure error={acts.error} retry={() => void acts.refetch()} />}
+      {acts.isPending && <Loading />}
+      {acts.data && rows.length === 0 && <Empty title={t('Nothing yet.')} />}
+      {rows.length > 0 && (
+        <Table
+          label={t('Acts')}
+          head={
+            <tr>
+              <th scope="col">{t('When')}</th>
+              <th scope="col">{t('Who')}</th>
+              <th scope="col">{t('What')}</th>
+              <th scope="col">{t('Of')}</th>
+              <th scope="col">{t('Before')}</th>
+              <th scope="col">{t('After')}</th>
+            </tr>
+          }
+        >
+          {rows.map((row) => (
+            <tr key={row.id} className="align-top">
+              <td>
+                <Time at={row.at} />
+              </td>
+              <td className="font-mono text-[12px]">{row.operator}</td>
+              <td className="font-medium whitespace-nowrap">{row.what}</td>
+              <td className="font-mono text-[12px]">{row.subject}</td>
+              <td className="max-w-60 font-mono text-[12px] break-words">{stateText(row.before)}</td>
+              <td className="max-w-60 font-mono text-[12px] break-words">{stateText(row.after)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {acts.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={acts.isFetchingNextPage} onClick={() => void acts.fetchNextPage()}>
+            {t('Older')}
+          </Button>
+        </p>
+      )}
+    </>
+  )
+}
+
+function stateText(state: unknown): string {
+  return state === null || state === undefined ? '–' : JSON.stringify(state)
+}

@@ -1,0 +1,24 @@
+// The pages of operators by their addresses.
+
+import { Route, Switch } from 'wouter'
+import { t } from '../strings/text.ts'
+import { Empty } from '../ui/basics.tsx'
+import { AccountPage } from './account.tsx'
+import { Accounts } from './accounts.tsx'
+import { Acts, Ledger, Overview, Providers } from './installation.tsx'
+
+export default function OperatorPages() {
+  return (
+    <Switch>
+      <Route path="/operator" component={Overview} />
+      <Route path="/operator/accounts" component={Accounts} />
+      <Route path="/operator/accounts/:id" component={AccountPage} />
+      <Route path="/operator/providers" component={Providers} />
+      <Route path="/operator/ledger" component={Ledger} />
+      <Route path="/operator/acts" component={Acts} />
+      <Route>
+        <Empty title={t('There is no such page.')} />
+      </Route>
+    </Switch>
+  )
+}

@@ -1,0 +1,70 @@
+// What the API for operators sends: as in ../api/wire.ts, and for all accounts.
+
+import type { Credits } from '../api/wire.ts'
+
+export interface AccountRow {
+  readonly id: string
+  readonly email: string
+  readonly role: 'user' | 'operator'
+  readonly created_at: string
+  readonly suspended: boolean
+  readonly email_verified: boolean
+}
+
+export type AccountWhole = AccountRow & { readonly credits: Credits }
+
+export interface Installation {
+  readonly accounts: number
+  readonly suspended: number
+  readonly calls_in_flight: number
+  readonly today: {
+    readonly calls: number
+    readonly errors: number
+    readonly cost: string
+    readonly charged: string
+  }
+  readonly catalog: { readonly date: string; readonly models: number; readonly callable: number }
+  readonly providers: number
+  readonly store: string
+}
+
+export interface ProviderRow {
+  readonly id: string
+  readonly name: string
+  readonly protocol: string
+  readonly state: string
+  readonly success_rate: number | null
+  readonly p50_latency_ms: number | null
+  readonly answers: number
+  readonly cool_down_until: string | null
+  readonly last_error: {
+    readonly at: string
+    readonly model: string | null
+    readonly code: string
+    readonly status: number | null
+    readonly reason: string | null
+  } | null
+}
+
+export interface Act {
+  readonly id: number
+  readonly at: string
+  readonly operator: string
+  readonly what: string
+  readonly subject: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+export interface Audit {
+  readonly ok: boolean
+  readonly journal_entries: number
+  readonly head_hash: string | null
+  readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
+}
+
+/** A link that signs in once: shown, and kept nowhere. */
+export interface SignInLink {
+  readonly url: string
+  readonly expires_at: string
+}
