@@ -3,6 +3,7 @@
 import type { AccountStore } from '../accounts/account.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
 import type { Turns } from '../chat/streaming/turns.ts'
@@ -27,6 +28,7 @@ export interface Service extends IdempotencyParts {
   readonly site: Site
   readonly identities: Identities
   readonly identityStore: IdentityStore
+  readonly passkeys: Passkeys
   readonly acts: ActLog
   readonly catalog: Catalog
   /** The providers that can answer now, by id: configured with a key, or found running. */

@@ -3,6 +3,7 @@
 import { Attempts } from '../accounts/identity/attempts.ts'
 import { Identities } from '../accounts/identity/identities.ts'
 import { SmtpMailer } from '../accounts/identity/mail.ts'
+import { Passkeys } from '../accounts/identity/passkeys.ts'
 import { Passwords } from '../accounts/identity/password.ts'
 import { type Config, signUpPolicy } from '../config.ts'
 import { Allowances } from '../credits/allowance.ts'
@@ -23,7 +24,7 @@ export function identityParts({
   server,
 }: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): Pick<
   Service,
-  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'acts'
+  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'passkeys' | 'acts'
 > {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
@@ -52,7 +53,14 @@ export function identityParts({
     },
     failed: (message, error) => log.warn(message, { error }),
   })
-  return { freeCredit, site, identities, identityStore: store.identities, acts: store.acts }
+  const passkeys = new Passkeys({
+    accounts: store.accounts,
+    identities: store.identities,
+    now: clock,
+    url: site.url,
+    origins: site.origins,
+  })
+  return { freeCredit, site, identities, identityStore: store.identities, passkeys, acts: store.acts }
 }
 
 function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {

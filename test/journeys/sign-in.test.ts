@@ -55,7 +55,7 @@ describe('a fresh installation', () => {
         account: null,
         role: null,
         elevated_until: null,
-        methods: ['password'],
+        methods: ['password', 'passkey'],
         sign_up: 'open',
         mail: false,
       },

@@ -93,6 +93,8 @@ export interface AttemptLimits {
 }
 
 const minute = 60_000
+/** In ten minutes. */
+const challengesPerNetwork = 100
 
 /** All limits of signing in and up. Each throws `rate_limit_exceeded` with the time to wait. */
 export class Attempts {
@@ -101,12 +103,14 @@ export class Attempts {
   readonly #signUpsPerNetwork: WindowLimit
   readonly #signUps: WindowLimit
   readonly #mails: WindowLimit
+  readonly #challenges: WindowLimit
 
   constructor(limits: AttemptLimits, clock: () => number) {
     this.#failures = new Failures(limits.signInFailures, clock)
     this.#perNetwork = new WindowLimit(limits.signInFailuresPerNetwork, failureWindowMs, clock)
     this.#signUpsPerNetwork = new WindowLimit(limits.signUpsPerNetwork, 60 * minute, clock)
     this.#signUps = new WindowLimit(limits.signUps, 10 * minute, clock)
+    this.#challenges = new WindowLimit(challengesPerNetwork, 10 * minute, clock)
     this.#mails = new WindowLimit(limits.mailsPerAddress, 60 * minute, clock)
   }
 
@@ -136,6 +140,11 @@ export class Attempts {
     const wait = this.#signUps.take('')
     if (wait > 0) this.#signUpsPerNetwork.giveBack(network)
     refuseFor(wait, 'Too many accounts are being opened at this moment.')
+  }
+
+  /** A challenge is about to be kept for somebody who need not be anybody. */
+  challenge(network: string): void {
+    refuseFor(this.#challenges.take(network), 'Too many sign-ins were begun from this network.')
   }
 
   /** Whether a mail to an address may be sent now. */

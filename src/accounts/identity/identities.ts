@@ -261,6 +261,11 @@ export class Identities {
     return link
   }
 
+  /** Throws `rate_limit_exceeded` when a network asks for challenge after challenge. */
+  allowChallenge({ network }: Visitor): void {
+    this.#parts.attempts.challenge(network)
+  }
+
   /** Ends a session of the account. Throws `not_found` for one that is not there, or is another's. */
   async endSession(account: Account, id: string): Promise<void> {
     const { accounts, now } = this.#parts

@@ -3,6 +3,12 @@
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
 import type { ConsoleRoute } from './route.ts'
+import { passkeyRoutes } from './passkeys.ts'
 import { sessionRoutes } from './session.ts'
 
-export const routes: readonly ConsoleRoute[] = [...sessionRoutes, ...keyRoutes, ...invitationRoutes]
+export const routes: readonly ConsoleRoute[] = [
+  ...sessionRoutes,
+  ...passkeyRoutes,
+  ...keyRoutes,
+  ...invitationRoutes,
+]

@@ -146,8 +146,12 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       body: elevateBody,
     },
     async ({ service, account, session, body, visitor }) => {
-      if (!('password' in body)) throw new GatewayError('wrong_credentials')
-      await service.identities.elevate(account, session, body.password, visitor)
+      if ('password' in body) await service.identities.elevate(account, session, body.password, visitor)
+      else {
+        const proven = await service.passkeys.prove(body.passkey)
+        if (proven.id !== account.id) throw new GatewayError('wrong_credentials')
+        await service.identities.elevated(session)
+      }
       return sessionView(service, await current(service, session.id))
     },
   ),
@@ -212,11 +216,11 @@ async function current({ accounts }: Service, id: string): Promise<SignedInAccou
 }
 
 export async function sessionView(
-  { identities, identityStore }: Service,
+  { identities, identityStore, passkeys: webauthn }: Service,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
-    methods: ['password'],
+    methods: ['password', ...(webauthn.available ? ['passkey'] : [])],
     sign_up: identities.signUpPolicy,
     mail: identities.mails,
   }

@@ -21,6 +21,16 @@ const credential = z.record(z.string(), z.unknown())
 
 export const elevateBody = z.union([z.strictObject({ password }), z.strictObject({ passkey: credential })])
 
+const passkeyName = z
+  .string()
+  .trim()
+  .min(1)
+  .max(100)
+  .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters')
+export const passkeyBody = z.strictObject({ response: credential, name: passkeyName.optional() })
+export const provePasskeyBody = z.strictObject({ response: credential })
+export const renamePasskeyBody = z.strictObject({ name: passkeyName })
+
 const time = z.iso.datetime({ offset: true })
 const amount = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
 const perMinute = z.int().min(1).max(1_000_000_000)
@@ -95,6 +105,15 @@ export interface OpenSessionView {
   readonly seen_at: string | null
   readonly expires_at: string
   readonly user_agent: string | null
+}
+
+export interface PasskeyView {
+  readonly id: string
+  readonly name: string
+  readonly created_at: string
+  readonly last_used_at: string | null
+  /** Whether it is kept in more places than one device. */
+  readonly backed_up: boolean
 }
 
 export interface KeyView {
