@@ -179,6 +179,13 @@ export const rows = {
     means: 'The account is suspended.',
     remedy: 'Ask the operator of this gateway.',
   },
+  network_not_allowed: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'This API key may not be used from the address that the request came from.',
+    remedy: 'Call from one of the networks of the key, or change them in the console.',
+  },
   sign_up_closed: {
     status: 403,
     type: 'permission_error',

@@ -1,7 +1,7 @@
 // Passkeys: registered by whoever is signed in, and then a way in without a name or a password. The library that reads
 // what authenticators say is loaded with the first of them.
 
-import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import type {
   AuthenticationResponseJSON,
   PublicKeyCredentialCreationOptionsJSON,
@@ -38,7 +38,7 @@ export class Passkeys {
 
   /** Browsers know no passkeys of an address, only of a name. */
   get available(): boolean {
-    return isIP(this.#host().replace(/^\[|\]$/g, '')) === 0
+    return !ipaddr.isValid(this.#host().replace(/^\[|\]$/g, ''))
   }
 
   #host(): string {

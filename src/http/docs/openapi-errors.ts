@@ -22,6 +22,7 @@ export const ofCaller = [
   'invalid_api_key',
   'api_key_revoked',
   'api_key_expired',
+  'network_not_allowed',
   'store_unavailable',
 ] as const satisfies readonly ErrorCode[]
 

@@ -1,6 +1,7 @@
 // From a request to its answer: the guard, the route's handler, and any failure as an error of the contract.
 
 import type { Caller } from '../../accounts/caller.ts'
+import { isWithin } from '../../accounts/identity/network.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Route } from '../route.ts'
 import type { Service } from '../service.ts'
@@ -21,8 +22,7 @@ export async function answered(
     request,
     requestId,
     params,
-    caller: () =>
-      identify === undefined ? authenticate(request.headers, service) : identify(service, request),
+    caller: () => callerOf(service, request, identify),
   }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
@@ -40,6 +40,17 @@ export async function answered(
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId)
   }
+}
+
+/** Throws `network_not_allowed` for a key that is used from outside of its networks, and as `identify` does. */
+async function callerOf(service: Service, request: Request, identify: Route['identify']): Promise<Caller> {
+  const caller = await (identify === undefined
+    ? authenticate(request.headers, service)
+    : identify(service, request))
+  const networks = caller.key?.networks
+  if (networks && !isWithin(service.site.addressOf(request), networks))
+    throw new GatewayError('network_not_allowed')
+  return caller
 }
 
 /** A handler that tells its caller something, as JSON. */

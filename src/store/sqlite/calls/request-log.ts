@@ -12,6 +12,7 @@ const latestMs = 250
 
 export class SqliteRequestLog implements RequestLog, Rider {
   readonly #insert: Statement
+  readonly #used: Statement
   readonly #usage: UsageDays
   /** The model that a refusal counts for. Refusals are in no book but this. */
   readonly #refusals = new WeakMap<RequestLogRow, string>()
@@ -26,6 +27,7 @@ export class SqliteRequestLog implements RequestLog, Rider {
   constructor(database: Database, flush: () => void) {
     this.#flush = flush
     this.#usage = new UsageDays(database)
+    this.#used = database.prepare('UPDATE api_key SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?')
     this.#insert = database.prepare(
       `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
        prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms,
@@ -65,7 +67,11 @@ export class SqliteRequestLog implements RequestLog, Rider {
 
   write(): void {
     this.#writing = Math.min(this.#rows.length, rowsPerCommit)
-    for (const row of this.#rows.slice(0, this.#writing)) this.#write(row)
+    const rows = this.#rows.slice(0, this.#writing)
+    for (const row of rows) this.#write(row)
+    // Once for each key, however many calls were made with it.
+    const used = new Map(rows.flatMap(({ key, at }) => (key === null ? [] : [[key, at] as const])))
+    for (const [key, at] of used) this.#used.run(at, key)
   }
 
   committed(): void {

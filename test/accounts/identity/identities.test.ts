@@ -1,0 +1,226 @@
+// Signing in as time passes: proofs go stale, links and sessions end, tries become scarce, passwords cost time.
+
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { Account } from '../../../src/accounts/account.ts'
+import { personOf } from '../../../src/accounts/identity/address.ts'
+import { Attempts, WindowLimit } from '../../../src/accounts/identity/attempts.ts'
+import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
+import { isWithin, networkOf } from '../../../src/accounts/identity/network.ts'
+import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
+import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { noon } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const password = 'a river runs through it'
+const visitor = { network: '203.0.113.0/24', userAgent: null }
+const minute = 60_000
+
+let dir: TempDir
+let store: Store
+let now = noon
+let identities: Identities
+
+beforeEach(async () => {
+  dir = tempDir('weir-sign-in-')
+  now = noon
+  store = await openStore(dir.path, { clock: () => now })
+  identities = new Identities({
+    accounts: store.accounts,
+    identities: store.identities,
+    passwords: new Passwords(),
+    attempts: new Attempts(
+      {
+        signInFailures: 5,
+        signInFailuresPerNetwork: 50,
+        signUpsPerNetwork: 5,
+        signUps: 50,
+        mailsPerAddress: 3,
+      },
+      () => now,
+    ),
+    mailer: undefined,
+    signUp: 'open',
+    sessionIdleMs: 60 * minute,
+    now: () => now,
+    consoleUrl: () => 'http://localhost/console',
+    admitted: () => undefined,
+    failed: (message, error) => {
+      throw new Error(message, { cause: error })
+    },
+  })
+})
+
+afterEach(async () => {
+  await store.close()
+  dir.remove()
+})
+
+async function member(email = 'anna@example.org'): Promise<Account> {
+  await identities.signUp(email, password, visitor)
+  return (await store.accounts.findAccount(email))!
+}
+
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'done',
+    (error: { code: string }) => error.code,
+  )
+
+test('a proof of identity is fresh for ten minutes, and can be given again', async () => {
+  const account = await member()
+  const { session } = await identities.signIn(account.email, password, visitor)
+  expect(isElevated(session, now + elevationMs - 1)).toBe(true)
+  now += elevationMs
+  expect(isElevated(session, now)).toBe(false)
+  expect(await codeOf(identities.elevate(account, session, 'not the password', visitor))).toBe(
+    'wrong_credentials',
+  )
+  await identities.elevate(account, session, password, visitor)
+  expect(isElevated((await store.accounts.findSession(session.id))!, now)).toBe(true)
+})
+
+test.each(['link', 'invitation'] as const)('a %s is of no use once its time is over', async (kind) => {
+  const account = await member()
+  const [early, late] = [await identities.linkFor(kind, account), undefined]
+  expect(late).toBeUndefined()
+  const token = new URL(early.url).hash.slice(1)
+  expect(early.expiresAt).toBe(noon + ticketLife[kind])
+  now += ticketLife[kind]
+  expect(await codeOf(identities.follow(token, visitor))).toBe('invalid_ticket')
+  const again = await identities.linkFor(kind, account)
+  now += ticketLife[kind] - 1
+  expect(await codeOf(identities.follow(new URL(again.url).hash.slice(1), visitor))).toBe('done')
+})
+
+test('S26 a mistyped token is known by its checksum alone, without a look into the database', async () => {
+  const { text } = mintTicket('link', null, noon)
+  const last = text.slice(-1) === 'a' ? 'b' : 'a'
+  expect(ticketIdOf(text)).toHaveLength(12)
+  expect(ticketIdOf(text.slice(0, -1) + last)).toBeUndefined()
+  expect(text.split('-').at(-1)!.length).toBe(33 + 6)
+})
+
+describe('S24 tries', () => {
+  test('of one address from one network are ten in fifteen minutes, and each waits longer than the last', async () => {
+    await member()
+    let wrong = 0
+    for (; now < noon + 15 * minute; now += 1_000)
+      if (
+        (await codeOf(identities.signIn('anna@example.org', 'not the password', visitor))) ===
+        'wrong_credentials'
+      )
+        wrong++
+    expect(wrong).toBe(10)
+    const elsewhere = { ...visitor, network: '198.51.100.0/24' }
+    expect(await codeOf(identities.signIn('anna@example.org', password, elsewhere))).toBe('done')
+    now += 15 * minute
+    expect(await codeOf(identities.signIn('anna@example.org', password, visitor))).toBe('done')
+  }, 30_000)
+
+  test('of many addresses from one network are limited, too', async () => {
+    const codes = new Map<string, number>()
+    for (let n = 0; n < 60; n++) {
+      const code = await codeOf(identities.signIn(`nobody-${n}@example.org`, 'not the password', visitor))
+      codes.set(code, (codes.get(code) ?? 0) + 1)
+    }
+    expect(Object.fromEntries(codes)).toEqual({ wrong_credentials: 50, rate_limit_exceeded: 10 })
+  }, 30_000)
+
+  test('to open accounts are five an hour from one network', async () => {
+    for (let n = 0; n < 5; n++) await member(`a${n}@example.org`)
+    expect(await codeOf(identities.signUp('b@example.org', password, visitor))).toBe('rate_limit_exceeded')
+    now += 60 * minute
+    expect(await codeOf(identities.signUp('b@example.org', password, visitor))).toBe('done')
+  })
+})
+
+test('at most two passwords are hashed at one time, and at most 64 wait', async () => {
+  const passwords = new Passwords()
+  const answers = await Promise.all(Array.from({ length: 80 }, () => codeOf(passwords.matches('x', null))))
+  expect(answers.filter((code) => code === 'rate_limit_exceeded')).toHaveLength(80 - 66)
+  expect(answers.filter((code) => code === 'done')).toHaveLength(66)
+  expect(await passwords.matches('river', await passwords.hash('river'))).toBe(true)
+  // The same letters, put together in another way.
+  expect(await passwords.matches('ri\u0301ver', await passwords.hash('r\u00edver'))).toBe(true)
+}, 30_000)
+
+test('S25 an unknown address takes as long as a known one', async () => {
+  await member()
+  const times = { known: [] as number[], unknown: [] as number[] }
+  for (let n = 0; n < 20; n++) {
+    for (const [name, email] of [
+      ['known', 'anna@example.org'],
+      ['unknown', `nobody-${n}@example.org`],
+    ] as const) {
+      now += 60 * minute
+      const began = performance.now()
+      await codeOf(identities.signIn(email, 'not the password', visitor))
+      times[name].push(performance.now() - began)
+    }
+  }
+  const median = (all: number[]) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)]!
+  // A hash takes most of it; without one an unknown address would be answered in less than a millisecond.
+  expect(median(times.unknown)).toBeGreaterThan(median(times.known) / 2)
+}, 30_000)
+
+test('a window lets so many through, and as many again when it is over', () => {
+  const limit = new WindowLimit(2, minute, () => now)
+  expect([limit.take('a'), limit.take('a'), limit.take('a'), limit.take('b')]).toEqual([0, 0, minute, 0])
+  limit.giveBack('a')
+  expect(limit.take('a')).toBe(0)
+  now += minute
+  expect(limit.take('a')).toBe(0)
+})
+
+test.each([
+  ['anna@example.org', 'Anna@Example.org ', true],
+  ['anna+weir@example.org', 'anna@example.org', true],
+  ['an.na@gmail.com', 'anna+x@googlemail.com', true],
+  ['an.na@example.org', 'anna@example.org', false],
+  ['+anna@example.org', '+berta@example.org', false],
+])('%p and %p are one person: %p', (one, other, same) => {
+  expect(personOf(one) === personOf(other)).toBe(same)
+})
+
+test.each([
+  ['203.0.113.77', '203.0.113.0/24'],
+  ['::ffff:203.0.113.77', '203.0.113.0/24'],
+  ['2001:db8:1:2ff:3::4', '2001:db8:1:200::/56'],
+  ['', 'unknown'],
+  ['localhost', 'unknown'],
+])('%p is of the network %p', (address, network) => {
+  expect(networkOf(address)).toBe(network)
+})
+
+test.each([
+  ['10.1.2.3', ['10.0.0.0/8'], true],
+  ['::ffff:10.1.2.3', ['10.0.0.0/8'], true],
+  ['11.1.2.3', ['10.0.0.0/8', '11.1.2.3'], true],
+  ['11.1.2.4', ['10.0.0.0/8', '11.1.2.3'], false],
+  ['2001:db8::1', ['2001:db8::/32'], true],
+  ['', ['0.0.0.0/0'], false],
+])('%p is within %p: %p', (address, ranges, within) => {
+  expect(isWithin(address, ranges)).toBe(within)
+})
+
+test.each([
+  ['too short', 'ünwahr-1', 'at least 10'],
+  ['too long', 'x1-'.repeat(50), 'at most 128'],
+  ['one of the commonest', 'Basketball', 'guess'],
+  ['the address', 'anna.maria@example.org', 'address'],
+  ['a name of the address', 'ANNA.MARIA', 'address'],
+  ['of three letters', 'abcabcabcabc', 'guess'],
+])('a password that is %s is refused: %p', async (_what, text, reason) => {
+  expect(await passwordFault(text, 'anna.maria@example.org')).toContain(reason)
+})
+
+test('a long phrase in any script is a password', async () => {
+  for (const text of [
+    'a river runs through',
+    'नदी बहती रहती है यहाँ',
+    '川が流れている長い夜に',
+    '🌊🏞️🐟🚣🌧️🪨🌲🦆🛶🌅',
+  ])
+    expect(await passwordFault(text, 'anna@example.org')).toBeUndefined()
+})

@@ -1,0 +1,84 @@
+// What a request says of where it comes from, and what of it is believed.
+
+import { describe, expect, test } from 'bun:test'
+import {
+  clientAddress,
+  cookieName,
+  cookieOf,
+  requireOwnOrigin,
+  setSessionCookie,
+  type Site,
+} from '../../src/http/intake/site.ts'
+
+const site = (secure: boolean): Site => ({
+  url: () => (secure ? 'https://models.example.org' : 'http://localhost:8787'),
+  origins: () => new Set([secure ? 'https://models.example.org' : 'http://localhost:8787']),
+  secure,
+  addressOf: () => '',
+})
+
+describe('the address of a client', () => {
+  const trusted = ['10.0.0.0/8', '::1']
+  test.each([
+    // peer       X-Forwarded-For              client
+    ['192.0.2.1', '203.0.113.7', '192.0.2.1'],
+    ['10.0.0.1', null, '10.0.0.1'],
+    ['10.0.0.1', '203.0.113.7', '203.0.113.7'],
+    ['10.0.0.1', '6.6.6.6, 203.0.113.7', '203.0.113.7'],
+    ['10.0.0.1', '6.6.6.6, 203.0.113.7, 10.0.0.2', '203.0.113.7'],
+    ['::ffff:10.0.0.1', '203.0.113.7:4711', '203.0.113.7'],
+    ['::1', '[2001:db8::1]:443', '2001:db8::1'],
+    ['10.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
+    ['10.0.0.1', ' , ', '10.0.0.1'],
+    ['10.0.0.1', 'localhost', 'localhost'],
+  ])('peer %p that forwards for %p: %p', (peer, forwarded, client) => {
+    expect(clientAddress(peer, forwarded, trusted)).toBe(client)
+  })
+
+  test('is the peer’s where no proxy is trusted, whatever it says', () => {
+    expect(clientAddress('127.0.0.1', '6.6.6.6', [])).toBe('127.0.0.1')
+  })
+})
+
+describe('the session cookie', () => {
+  test('behind https belongs to this host alone, and goes over https alone', () => {
+    expect(setSessionCookie(site(true), 'token', 60_000)).toBe(
+      '__Host-weir=token; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure',
+    )
+    expect(cookieName(site(false))).toBe('weir_session')
+    expect(setSessionCookie(site(false), '', 0)).toBe(
+      'weir_session=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0',
+    )
+  })
+
+  test.each([
+    ['weir_session=a', 'a'],
+    ['x=1; weir_session=a; y=2', 'a'],
+    ['__proto__=1; weir_session=a', 'a'],
+    ['xweir_session=a', undefined],
+    ['weir_session', undefined],
+    ['', undefined],
+  ])('is read from %p as %p', (cookie, text) => {
+    expect(cookieOf(new Headers({ cookie }), 'weir_session')).toBe(text)
+  })
+})
+
+test.each([
+  // method  headers                                                            may
+  ['GET', { origin: 'https://evil.example', cookie: 'weir_session=a' }, true],
+  ['POST', { origin: 'http://localhost:8787', cookie: 'weir_session=a' }, true],
+  ['POST', {}, true],
+  ['POST', { cookie: 'weir_session=a' }, false],
+  ['POST', { cookie: 'other=a' }, true],
+  ['POST', { origin: 'http://localhost:8788' }, false],
+  ['POST', { origin: 'https://localhost:8787' }, false],
+  ['POST', { origin: 'null' }, false],
+  ['DELETE', { cookie: 'weir_session=a', 'sec-fetch-site': 'same-origin' }, false],
+  ['POST', { origin: 'http://localhost:8787', 'sec-fetch-site': 'same-origin' }, true],
+  ['POST', { origin: 'http://localhost:8787', 'sec-fetch-site': 'cross-site' }, false],
+] as const)('%s with %p may change something: %p', (method, headers, may) => {
+  const request = new Request('http://localhost:8787/console/api/keys', { method, headers: { ...headers } })
+  const ask = () => requireOwnOrigin(request, site(false))
+  if (may) expect(ask).not.toThrow()
+  else expect(ask).toThrow(expect.objectContaining({ code: 'origin_not_allowed' }))
+})
