@@ -160,6 +160,23 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
+  test('no file needs, by whatever way, a file that needs it', () => {
+    const needed = (typesToo: boolean, within: (file: string) => boolean) =>
+      new Map(
+        files
+          .filter(within)
+          .map((file) => [
+            file,
+            imports
+              .filter(({ from, to, typeOnly }) => from === file && within(to) && (typesToo || !typeOnly))
+              .map(({ to }) => to),
+          ]),
+      )
+    expect(circlesIn(needed(false, isOwn))).toEqual([])
+    const rooms = new Set(['serve', 'responses', 'cli', 'store', 'accounts', 'credits'])
+    expect(circlesIn(needed(true, (file) => rooms.has(roomOf(file))))).toEqual([])
+  })
+
   test('serve takes nothing from the command line', () => {
     const wrong = imports.filter(({ from, to }) => roomOf(from) === 'serve' && roomOf(to) === 'cli')
     expect(wrong).toEqual([])
@@ -310,3 +327,15 @@ describe('the house', () => {
     expect(readFileSync(join(root, 'bun.lock'), 'utf8').includes('://')).toBe(false)
   })
 })
+
+/** Files that need each other: what is left when those that need none of the rest have been taken away, again and again. */
+function circlesIn(needed: ReadonlyMap<string, readonly string[]>): string[] {
+  const left = new Map(needed)
+  for (let before = -1; before !== left.size;) {
+    before = left.size
+    for (const [file, needs] of left) if (!needs.some((need) => left.has(need))) left.delete(file)
+    const asked = new Set([...left.values()].flat())
+    for (const file of left.keys()) if (!asked.has(file)) left.delete(file)
+  }
+  return [...left.keys()]
+}

@@ -12,7 +12,8 @@ import { Turns } from '../chat/streaming/turns.ts'
 import { Watchdog } from '../chat/streaming/watchdog.ts'
 import { baseUrlOf } from './banner.ts'
 import { identityParts } from './identity.ts'
-import { answering, type Live, liveCatalog } from './live.ts'
+import type { GatewayParts } from './gateway-parts.ts'
+import { answering, liveCatalog } from './live.ts'
 import { type Config, secretsOf } from '../config.ts'
 import { Limiter, type RequestLimits } from '../http/intake/limits.ts'
 import { formatUsd } from '../credits/money.ts'
@@ -21,25 +22,8 @@ import { createRoutes } from '../http/routes.ts'
 import type { Service } from '../http/service.ts'
 import { callEnded } from '../observe/call-ended.ts'
 import { CallLog } from '../observe/call-log.ts'
-import type { Log } from '../observe/log.ts'
 import { secretFilter } from '../observe/secret-filter.ts'
 import { outbounds } from '../protocols/registry.ts'
-import type { Store } from '../store/open.ts'
-
-export interface GatewayParts {
-  readonly config: Config
-  readonly store: Store
-  readonly live: Live
-  readonly log: Log
-  /** Milliseconds since 1970. */
-  readonly clock: () => number
-  /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
-  readonly owner: string
-  /** What listens for this gateway; undefined before it does, and where nothing does. */
-  readonly server: () => ListeningServer | undefined
-}
-
-export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>
 
 export interface Gateway {
   fetch(request: Request): Response | Promise<Response>

@@ -13,7 +13,7 @@ import { FreeCredit } from '../http/app/free-credit.ts'
 import { clientAddress, type Site } from '../http/intake/site.ts'
 import type { Service } from '../http/service.ts'
 import { baseUrlOf, consoleOrigin } from './banner.ts'
-import type { GatewayParts } from './gateway.ts'
+import type { GatewayParts } from './gateway-parts.ts'
 
 /** What the routes need to know people. */
 export function identityParts({

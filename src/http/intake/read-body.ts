@@ -2,12 +2,19 @@
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Service } from '../service.ts'
+import type { Turns } from '../../chat/streaming/turns.ts'
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
   readonly maxHeaderBytes: number
   readonly maxDepth: number
+}
+
+/** What reading a body takes. */
+export interface BodyParts {
+  readonly body: BodyLimits
+  /** Shares the event loop among all requests. */
+  readonly turns: Pick<Turns, 'run'>
 }
 
 export interface ReadBody {
@@ -22,7 +29,7 @@ export interface ReadBody {
  */
 export async function readJson(
   request: Request,
-  { body: limits, turns }: Pick<Service, 'body' | 'turns'>,
+  { body: limits, turns }: BodyParts,
   maxCommas = conversationCommas,
 ): Promise<ReadBody> {
   let bytes: Uint8Array
