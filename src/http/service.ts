@@ -13,6 +13,7 @@ import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
+import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
 import type { Limiter } from './intake/limits.ts'
@@ -34,6 +35,7 @@ export interface Service extends IdempotencyParts {
   /** The providers that can answer now, by id: configured with a key, or found running. */
   readonly answering: () => ReadonlySet<string>
   readonly responses: ResponseStore
+  readonly conversations: ConversationStore
   readonly responseLimits: ResponseLimits
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */

@@ -108,6 +108,7 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     ledger: store.ledger,
     idempotency: store.idempotency,
     responses: store.responses,
+    conversations: store.conversations,
     responseLimits: {
       retentionMs: config.responses.retention_ms,
       storedBytes: config.responses.stored_bytes,

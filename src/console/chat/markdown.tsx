@@ -48,8 +48,11 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   node.setAttribute('rel', 'noreferrer nofollow')
 })
 
-/** An answer, which may still be growing. */
-export function Markdown({ text }: { text: string }) {
+/** A block that grows beyond this many characters is shown as plain text until it is finished. */
+const longestOpen = 12_000
+
+/** An answer; while it is growing, its last block is parsed again for each frame. */
+export function Markdown({ text, growing = false }: { text: string; growing?: boolean }) {
   const blocks = useRef(noBlocks)
   // Another text than the one that was cut so far begins anew.
   const before = useRef('')
@@ -62,7 +65,11 @@ export function Markdown({ text }: { text: string }) {
       {done.map((block, index) => (
         <Block key={index} text={block} />
       ))}
-      <Block text={text.slice(start)} />
+      {growing && text.length - start > longestOpen ? (
+        <p className="whitespace-pre-wrap">{text.slice(start)}</p>
+      ) : (
+        <Block text={text.slice(start)} />
+      )}
     </div>
   )
 }

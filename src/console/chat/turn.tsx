@@ -49,7 +49,7 @@ export const TurnView = memo(
         {answer.tools.map((tool) => (
           <Tool key={tool.id} tool={tool} />
         ))}
-        <Markdown text={answer.text} />
+        <Markdown text={answer.text} growing={answer.state === 'running'} />
         {answer.state === 'running' && (
           <span className="mt-1 inline-block h-4 w-2 animate-pulse bg-accent" aria-hidden="true" />
         )}

@@ -1,5 +1,7 @@
 // Every route of the console's API.
 
+import { connectRoutes } from './connect.ts'
+import { conversationRoutes } from './conversations.ts'
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
 import type { ConsoleRoute } from './route.ts'
@@ -11,4 +13,6 @@ export const routes: readonly ConsoleRoute[] = [
   ...passkeyRoutes,
   ...keyRoutes,
   ...invitationRoutes,
+  ...conversationRoutes,
+  ...connectRoutes,
 ]

@@ -1,0 +1,268 @@
+// How each client program and library is pointed at a gateway: what the console's Connect page shows, as data.
+
+/** A text to run, or to write into a file. `{{key}}` and `{{model}}` stand for a key and the id of a model. */
+export interface ClientText {
+  /** Where it belongs, as its users write it; null for what is run or called from anywhere. */
+  readonly path: string | null
+  readonly language: 'sh' | 'python' | 'typescript' | 'json' | 'toml' | 'yaml'
+  readonly text: string
+}
+
+export interface ConnectedClient {
+  readonly id: string
+  readonly name: string
+  readonly about: string
+  readonly files: readonly ClientText[]
+}
+
+/** Every client, for a gateway at `origin`, an address without a slash at its end and without a version. */
+export function connectedClients(origin: string): readonly ConnectedClient[] {
+  const base = `${origin}/v1`
+  return [...libraries(origin, base), ...programs(origin, base)]
+}
+
+function libraries(origin: string, base: string): readonly ConnectedClient[] {
+  return [
+    {
+      id: 'curl',
+      name: 'curl',
+      about: 'One request, streamed.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `curl -N ${base}/chat/completions \\
+  -H "Authorization: Bearer {{key}}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"model": "{{model}}", "stream": true, "messages": [{"role": "user", "content": "Hello"}]}'`,
+        },
+      ],
+    },
+    {
+      id: 'openai-python',
+      name: 'OpenAI, Python',
+      about: 'The official library. It also reads OPENAI_BASE_URL and OPENAI_API_KEY from the environment.',
+      files: [
+        {
+          path: null,
+          language: 'python',
+          text: `from openai import OpenAI
+
+client = OpenAI(base_url="${base}", api_key="{{key}}")
+answer = client.chat.completions.create(
+    model="{{model}}",
+    messages=[{"role": "user", "content": "Hello"}],
+)
+print(answer.choices[0].message.content)`,
+        },
+      ],
+    },
+    {
+      id: 'openai-js',
+      name: 'OpenAI, JavaScript',
+      about: 'The official library. It also reads OPENAI_BASE_URL and OPENAI_API_KEY from the environment.',
+      files: [
+        {
+          path: null,
+          language: 'typescript',
+          text: `import OpenAI from 'openai'
+
+const client = new OpenAI({ baseURL: '${base}', apiKey: '{{key}}' })
+const answer = await client.responses.create({ model: '{{model}}', input: 'Hello' })
+console.log(answer.output_text)`,
+        },
+      ],
+    },
+    {
+      id: 'anthropic-python',
+      name: 'Anthropic, Python',
+      about: 'The Messages protocol, with every model. The base URL is without a version here.',
+      files: [
+        {
+          path: null,
+          language: 'python',
+          text: `from anthropic import Anthropic
+
+client = Anthropic(base_url="${origin}", api_key="{{key}}")
+message = client.messages.create(
+    model="{{model}}",
+    max_tokens=1024,
+    messages=[{"role": "user", "content": "Hello"}],
+)
+print(message.content[0].text)`,
+        },
+      ],
+    },
+    {
+      id: 'google-genai',
+      name: 'Google Gen AI',
+      about: 'Gemini’s protocol, with every model. The base URL is without a version here.',
+      files: [
+        {
+          path: null,
+          language: 'typescript',
+          text: `import { GoogleGenAI } from '@google/genai'
+
+const google = new GoogleGenAI({ apiKey: '{{key}}', httpOptions: { baseUrl: '${origin}' } })
+const answer = await google.models.generateContent({ model: '{{model}}', contents: 'Hello' })
+console.log(answer.text)`,
+        },
+      ],
+    },
+    {
+      id: 'ai-sdk',
+      name: 'Vercel AI SDK',
+      about: 'By its provider for compatible servers.',
+      files: [
+        {
+          path: null,
+          language: 'typescript',
+          text: `import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText } from 'ai'
+
+const weir = createOpenAICompatible({ name: 'weir', baseURL: '${base}', apiKey: '{{key}}' })
+const { text } = await generateText({ model: weir('{{model}}'), prompt: 'Hello' })
+console.log(text)`,
+        },
+      ],
+    },
+    {
+      id: 'langchain',
+      name: 'LangChain',
+      about: 'By its integration for OpenAI.',
+      files: [
+        {
+          path: null,
+          language: 'python',
+          text: `from langchain_openai import ChatOpenAI
+
+model = ChatOpenAI(base_url="${base}", api_key="{{key}}", model="{{model}}")
+print(model.invoke("Hello").content)`,
+        },
+      ],
+    },
+  ]
+}
+
+function programs(origin: string, base: string): readonly ConnectedClient[] {
+  return [
+    {
+      id: 'claude-code',
+      name: 'Claude Code',
+      about: 'Two variables of its environment. Models of Anthropic may be named without a provider.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `export ANTHROPIC_BASE_URL=${origin}
+export ANTHROPIC_AUTH_TOKEN={{key}}
+claude --model {{model}}`,
+        },
+      ],
+    },
+    {
+      id: 'codex',
+      name: 'Codex',
+      about: 'A provider of its own in the configuration; the key comes from the environment.',
+      files: [
+        {
+          path: '~/.codex/config.toml',
+          language: 'toml',
+          text: `model = "{{model}}"
+model_provider = "weir"
+
+[model_providers.weir]
+name = "Weir"
+base_url = "${base}"
+env_key = "WEIR_API_KEY"
+wire_api = "responses"`,
+        },
+        { path: null, language: 'sh', text: 'export WEIR_API_KEY={{key}}\ncodex' },
+      ],
+    },
+    {
+      id: 'gemini-cli',
+      name: 'Gemini CLI',
+      about: 'Two variables of its environment.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `export GOOGLE_GEMINI_BASE_URL=${origin}
+export GEMINI_API_KEY={{key}}
+gemini --model {{model}}`,
+        },
+      ],
+    },
+    {
+      id: 'opencode',
+      name: 'opencode',
+      about: 'A provider of its own in the configuration.',
+      files: [
+        {
+          path: '~/.config/opencode/opencode.json',
+          language: 'json',
+          text: JSON.stringify(
+            {
+              provider: {
+                weir: {
+                  npm: '@ai-sdk/openai-compatible',
+                  options: { baseURL: base, apiKey: '{{key}}' },
+                  models: { '{{model}}': {} },
+                },
+              },
+            },
+            null,
+            2,
+          ),
+        },
+      ],
+    },
+    {
+      id: 'aider',
+      name: 'aider',
+      about: 'The id of the model has openai/ in front of it, by which aider knows the protocol.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `export OPENAI_API_BASE=${base}
+export OPENAI_API_KEY={{key}}
+aider --model openai/{{model}}`,
+        },
+      ],
+    },
+    {
+      id: 'continue',
+      name: 'Continue',
+      about: 'A model in the configuration.',
+      files: [
+        {
+          path: '~/.continue/config.yaml',
+          language: 'yaml',
+          text: `models:
+  - name: Weir
+    provider: openai
+    model: {{model}}
+    apiBase: ${base}
+    apiKey: {{key}}`,
+        },
+      ],
+    },
+    {
+      id: 'open-webui',
+      name: 'Open WebUI',
+      about: 'Two variables of its environment; it lists every model by itself.',
+      files: [
+        {
+          path: null,
+          language: 'sh',
+          text: `docker run -p 3000:8080 \\
+  -e OPENAI_API_BASE_URL=${base} \\
+  -e OPENAI_API_KEY={{key}} \\
+  ghcr.io/open-webui/open-webui:main`,
+        },
+      ],
+    },
+  ]
+}

@@ -1,0 +1,143 @@
+// The conversations of the chat: a list, and each with its turns, which are the stored responses that it is made of.
+
+import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+import { GatewayError } from '../../errors.ts'
+import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
+import type { ConversationChanges, ConversationRecord } from '../../responses/conversation-store.ts'
+import type { StoredResponse } from '../../responses/response-store.ts'
+import type { Service } from '../service.ts'
+import { outputOf } from '../../responses/recall.ts'
+import { type ConsoleRoute, iso, ownRoute } from './route.ts'
+
+/** The latest of an account; older ones than the list has are forgotten. */
+const mostConversations = 500
+
+const title = z.string().trim().min(1).max(200)
+const model = z.string().min(1).max(200)
+const responseId = z.string().min(1).max(200)
+
+const newConversation = z.strictObject({ title, model: model.optional() })
+const changes = z.strictObject({
+  title: title.optional(),
+  model: model.optional(),
+  last_response: responseId.optional(),
+})
+
+export const conversationRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'conversations', summary: 'The conversations of the chat, the latest first' },
+    async ({ service, account }) => {
+      const all = await service.conversations.list(account.id, mostConversations)
+      return { data: all.map(conversationObject) }
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'conversations',
+      summary: 'Begin a conversation',
+      status: 201,
+      body: newConversation,
+    },
+    async ({ service, account, body }) => {
+      const at = service.now()
+      const conversation: ConversationRecord = {
+        id: `conv_${Bun.randomUUIDv7().replaceAll('-', '')}`,
+        account: account.id,
+        title: body.title,
+        model: body.model ?? null,
+        lastResponse: null,
+        createdAt: at,
+        updatedAt: at,
+      }
+      await service.conversations.add(conversation, mostConversations)
+      return conversationObject(conversation)
+    },
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'conversations/:id',
+      summary: 'One conversation with its turns',
+      errors: ['not_found'],
+    },
+    async ({ service, account, params }) => {
+      const conversation = await service.conversations.find(account.id, params['id']!)
+      if (!conversation) throw noSuchConversation()
+      const responses = await chainOf(service, account.id, conversation.lastResponse)
+      return { ...conversationObject(conversation), turns: responses.map(turnObject) }
+    },
+  ),
+  ownRoute(
+    {
+      method: 'PATCH',
+      path: 'conversations/:id',
+      summary: 'Change its title, or note where it stands',
+      errors: ['not_found'],
+      body: changes,
+    },
+    async ({ service, account, params, body }) => {
+      const { last_response: lastResponse, ...rest } = body
+      if (lastResponse !== undefined && !(await service.responses.find(account.id, lastResponse))) {
+        const message = 'This account has no stored response with that id.'
+        throw new GatewayError('invalid_request', { message, param: 'last_response' })
+      }
+      const change: ConversationChanges = { ...rest, ...(lastResponse === undefined ? {} : { lastResponse }) }
+      const changed = await service.conversations.change(account.id, params['id']!, change, service.now())
+      if (!changed) throw noSuchConversation()
+      return conversationObject(changed)
+    },
+  ),
+  ownRoute(
+    {
+      method: 'DELETE',
+      path: 'conversations/:id',
+      summary: 'Delete a conversation with its stored responses',
+      errors: ['not_found'],
+    },
+    async ({ service, account, params }) => {
+      const conversation = await service.conversations.find(account.id, params['id']!)
+      if (!conversation) throw noSuchConversation()
+      const responses = await chainOf(service, account.id, conversation.lastResponse)
+      await service.conversations.remove(account.id, conversation.id)
+      // The latest first: whatever stops this leaves a chain that still has its beginning.
+      for (const { id } of responses.toReversed()) await service.responses.delete(account.id, id)
+      return { id: conversation.id, deleted: true }
+    },
+  ),
+]
+
+/** The responses of a conversation, oldest first; none where its answers have expired. */
+async function chainOf(
+  { responses, body }: Pick<Service, 'responses' | 'body'>,
+  account: string,
+  last: string | null,
+): Promise<readonly StoredResponse[]> {
+  if (last === null) return []
+  const chain = await responses.conversation(account, last, body.maxBodyBytes)
+  return chain.kind === 'whole' ? chain.responses : []
+}
+
+function conversationObject(conversation: ConversationRecord) {
+  const { id, title, model, lastResponse, createdAt, updatedAt } = conversation
+  return {
+    id,
+    title,
+    model,
+    last_response: lastResponse,
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+  }
+}
+
+function turnObject(stored: StoredResponse): { response: JsonObject; input: readonly JsonObject[] } {
+  return {
+    response: { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) },
+    input: stored.input.map(withoutEncrypted),
+  }
+}
+
+function noSuchConversation(): GatewayError {
+  return new GatewayError('not_found', { message: 'This account has no conversation with that id.' })
+}
