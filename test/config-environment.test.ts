@@ -27,6 +27,14 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'test.failpoint': ['hold-durable:17', 'hold-durable:17'],
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
     'server.public_url': ['https://weir.example', 'https://weir.example'],
+    'server.trusted_proxies': ['10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+    'accounts.sign_up': ['closed', 'closed'],
+    'accounts.unverified': ['allow', 'allow'],
+    'accounts.oidc.issuer': ['https://id.example', 'https://id.example'],
+    'accounts.oidc.allowed_domains': ['a.example, b.example', ['a.example', 'b.example']],
+    'accounts.oidc.operator_claim': ['groups=weir', 'groups=weir'],
+    'mail.smtp_url': ['smtp://mail.example', 'smtp://mail.example'],
+    'credits.welcome_daily_cap_usd': ['7.5', '7.5'],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }
   const found = special[path.join('.')]
@@ -38,16 +46,20 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
 
 const every = settings().map((setting) => [setting.path.join('.'), setting] as const)
 
+/** What a setting cannot be without. */
+const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  // A lease must be three checkpoints long.
+  'stream.checkpoint_ms': { WEIR_LEDGER_LEASE_MS: '60000' },
+  'accounts.oidc.issuer': { WEIR_ACCOUNTS_OIDC_CLIENT_ID: 'weir' },
+  'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
+}
+
 describe('derived names', () => {
   test.each(every)('%s can be set from the environment', (_, setting) => {
     const [text, value] = sample(setting)
     const path = setting.path.map((part) => (part === '*' ? 'openai' : part))
     const name = `WEIR_${path.join('_').toUpperCase()}`
-    // A lease must be three checkpoints long.
-    const env =
-      setting.path.join('.') === 'stream.checkpoint_ms'
-        ? { [name]: text, WEIR_LEDGER_LEASE_MS: '60000' }
-        : { [name]: text }
+    const env = { [name]: text, ...companions[setting.path.join('.')] }
     const found = loaded({ env })
     const at = path.reduce<unknown>(
       (tree, key) => (Object(tree) as Record<string, unknown>)[key],
@@ -166,12 +178,14 @@ describe('*_FILE', () => {
   )('the secret %s is read from the file its variable names', (_, path) => {
     const real = path.map((part) => (part === '*' ? 'openai' : part))
     const env = { [`WEIR_${real.join('_').toUpperCase()}_FILE`]: 'secrets/k' }
-    const found = loaded({ env, files: { '/home/me/secrets/k': 'from-file\n' } })
+    const [text] = path.join('.') === 'mail.smtp_url' ? ['smtp://mail.example'] : ['from-file']
+    const files = { '/home/me/secrets/k': `${text}\n` }
+    const found = loaded({ env: { ...env, ...companions[path.join('.')] }, files })
     const value = real.reduce<unknown>(
       (tree, key) => (Object(tree) as Record<string, unknown>)[key],
       found.config,
     )
-    expect([value].flat()).toEqual(['from-file'])
+    expect([value].flat()).toEqual([text])
   })
 
   test.each([

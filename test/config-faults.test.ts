@@ -93,6 +93,23 @@ search: { backend: tavily }
       'ledger: { lease_ms: 4000 }',
       'ledger.lease_ms: must be at least three times stream.checkpoint_ms (6000)',
     ],
+    [
+      'server: { host: 0.0.0.0 }\naccounts: { sign_up: open }',
+      'accounts.sign_up: is open, and nothing proves an address: set mail.smtp_url or accounts.oidc, or say accounts.unverified: allow, which gives free credit to whoever asks',
+    ],
+    [
+      'accounts: { oidc: { issuer: "https://id.example" } }',
+      'accounts.oidc.client_id: is missing: the issuer knows this gateway by it',
+    ],
+    [
+      'accounts: { oidc: { issuer: "http://id.example", client_id: weir } }',
+      'accounts.oidc.issuer: must begin with https://, but for one on this machine',
+    ],
+    ['mail: { smtp_url: "smtp://mail.example" }', 'mail.from: is missing: mails need a sender'],
+    [
+      'server: { trusted_proxies: [everybody] }',
+      'server.trusted_proxies[0]: must be an address or a range such as 10.0.0.0/8, not "everybody"',
+    ],
     ['search: { backend: searxng }', 'search.base_url: is missing: searxng has no public address'],
     [
       'egress: { allow_hosts: ["http://a"] }',

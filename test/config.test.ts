@@ -1,7 +1,7 @@
 // The configuration contract: which source wins, what the documented example means, how origins are told.
 
 import { describe, expect, test } from 'bun:test'
-import { renderSettings, settings, shownSettings } from '../src/config.ts'
+import { renderSettings, signUpPolicy, settings, shownSettings } from '../src/config.ts'
 import { exampleYaml, faultsOf, load, loaded, settingsOf } from './config-inputs.ts'
 
 describe('which source wins', () => {
@@ -65,6 +65,21 @@ describe('a setting that had another name', () => {
     ])
   })
 })
+
+test.each([
+  // configuration                                                      sign-up, unverified addresses
+  ['', 'open', 'allow'],
+  ['server: { host: localhost }', 'open', 'allow'],
+  ['server: { host: 0.0.0.0 }', 'invite', 'deny'],
+  ['server: { public_url: "https://models.example" }', 'invite', 'deny'],
+  ['accounts: { sign_up: closed, unverified: deny }', 'closed', 'deny'],
+  ['server: { host: 0.0.0.0 }\naccounts: { sign_up: open, unverified: allow }', 'open', 'allow'],
+] as const)(
+  'with %p accounts are %s to open, and free credit is to %s unproven ones',
+  (yaml, signUp, unverified) => {
+    expect(signUpPolicy(loaded({ yaml }).config)).toEqual({ signUp, unverified })
+  },
+)
 
 describe('the configuration file', () => {
   test('without any source there is a complete configuration', () => {
