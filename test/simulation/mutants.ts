@@ -325,6 +325,7 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/accounts',
     'src/observe',
     'src/errors.ts',
+    'src/error-table.ts',
   ])
     cpSync(join(root, part), join(copy, part), { recursive: true })
   cpSync(join(root, 'drizzle'), join(copy, 'drizzle'), { recursive: true })
