@@ -20,6 +20,8 @@ async function build(outfile: string, files: readonly string[], target?: Target)
   const startedAt = performance.now()
   const result = await Bun.build({
     entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/counting/count-worker.ts`, ...files],
+    // The counter finds its worker by its place below this folder, wherever the console's files lie.
+    root: import.meta.dir,
     naming: { asset: '[name].[ext]' },
     minify: true,
     bytecode: true,
