@@ -2,6 +2,7 @@
 // ratio of mending (client and provider both speak chat completions), memory of an open stream, and whether time grows with the input and no faster.
 // `bun bench/translate.ts [--quick]`. All are measured in turns, so that whatever else the machine does strikes all.
 
+import { atOnce } from '../src/json/steps.ts'
 import { heapStats } from 'bun:jsc'
 import { parseArgs } from 'node:util'
 import { frameDecoder } from '../src/protocols/framing/decoder.ts'
@@ -84,7 +85,7 @@ function run(way: Way, pieces: readonly Uint8Array[], least: number): number {
   const channel = channelOf(way)
   const began = performance.now()
   let bytes = 0
-  for (const piece of pieces) for (const out of channel.push(piece)) bytes += out.length
+  for (const piece of pieces) for (const out of atOnce(channel.push(piece))) bytes += out.length
   for (const out of channel.end()) bytes += out.length
   const { finished, fault, usage } = channel.progress
   for (const out of channel.finish(usage ?? noUsage, bill, undefined)) bytes += out.length

@@ -73,11 +73,12 @@ function reachableFrom(file: string, next: ReadonlyMap<string, readonly Import[]
 /** Which rooms each room may import from; a room may always import from itself. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   conversation: [],
+  json: [],
   'error-table.ts': [],
   'errors.ts': ['error-table.ts'],
   'awaitable.ts': [],
   'version.ts': [],
-  protocols: ['conversation', 'errors.ts'],
+  protocols: ['conversation', 'errors.ts', 'json'],
   providers: ['protocols', 'conversation', 'errors.ts'],
   credits: ['awaitable.ts', 'conversation', 'errors.ts'],
   catalog: ['credits', 'errors.ts', 'conversation'],
@@ -87,7 +88,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   tools: ['egress', 'conversation', 'errors.ts'],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   limits: ['accounts', 'awaitable.ts', 'errors.ts'],
-  responses: ['awaitable.ts', 'conversation', 'errors.ts'],
+  responses: ['awaitable.ts', 'conversation', 'errors.ts', 'json'],
   observe: ['awaitable.ts'],
   chat: [
     'accounts',
@@ -97,6 +98,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'credits',
     'egress',
     'errors.ts',
+    'json',
     'observe',
     'protocols',
     'providers',
@@ -121,6 +123,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'conversation',
     'credits',
     'errors.ts',
+    'json',
     'limits',
     'observe',
     'payments',

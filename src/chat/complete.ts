@@ -26,7 +26,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
     const headers = answerHeaders(call, candidate, answer.warnings)
     return answer.kind === 'stream'
       ? streamResponse(parts, call, hold, answer, headers)
-      : jsonResponse(call, hold, answer, headers)
+      : jsonResponse(parts, call, hold, answer, headers)
   })
 }
 

@@ -33,6 +33,7 @@ export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<
     )
     const all = [...warnings, ...answer.warnings]
     return jsonResponse(
+      parts,
       call,
       hold,
       wholeOf(call, candidate, answer.answer, all),

@@ -2,6 +2,7 @@
 
 import { Delivered } from './delivered.ts'
 import type { ChatEvent, Fault } from './event.ts'
+import { inPieces, pieceCharacters, sizeOf } from './pieces.ts'
 import type { Usage } from './usage.ts'
 
 export interface Progress {
@@ -36,10 +37,21 @@ export class EventProgress implements Progress {
     return this.finished || this.fault !== undefined
   }
 
-  /** Takes the events of one frame, in their order, and calls `onContent` for each that is content. */
-  take(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): void {
+  /**
+   * Takes the events of one frame, in their order and large ones in pieces, and calls `onContent` for each that is
+   * content. Pauses wherever that has been a good deal.
+   */
+  *take(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Generator<void, void, void> {
     const { usage } = this
-    for (const event of events) if (!this.ended) this.#take(event, onContent)
+    let taken = 0
+    for (const event of inPieces(events)) {
+      if (this.ended) break
+      this.#take(event, onContent)
+      taken += sizeOf(event)
+      if (taken < pieceCharacters) continue
+      taken = 0
+      yield
+    }
     // A count that comes with some text covers it, whichever of them its frame names first.
     if (this.usage !== undefined && this.usage !== usage) this.delivered.count(this.usage)
   }

@@ -47,6 +47,11 @@ function kindOf(character: string): number {
   return /\s/.test(character) ? space : sign
 }
 
+/** A text of at most so many characters is read as a whole. */
+const readWhole = 1024 ** 2
+/** Characters of a stretch of a longer one. */
+const stretch = 4_096
+
 export class RunningTokens {
   #tokens = 0
   #last = space
@@ -59,6 +64,20 @@ export class RunningTokens {
   }
 
   add(text: string): void {
+    if (text.length <= readWhole) return this.#read(text)
+    // Of a longer text, which comes in one piece from nobody but a provider of megabytes, so many stretches stand for all.
+    const before = this.#tokens
+    const stride = stretch * Math.ceil(text.length / readWhole)
+    let read = 0
+    for (let at = 0; at < text.length; at += stride) {
+      const some = text.slice(at, at + stretch)
+      this.#read(some)
+      read += some.length
+    }
+    this.#tokens = before + ((this.#tokens - before) * text.length) / read
+  }
+
+  #read(text: string): void {
     let tokens = this.#tokens
     let last = this.#last
     let letters = this.#letters

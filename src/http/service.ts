@@ -6,7 +6,6 @@ import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
-import type { Turns } from '../chat/streaming/turns.ts'
 import type { LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
@@ -38,8 +37,6 @@ export interface Service extends IdempotencyParts {
   readonly conversations: ConversationStore
   readonly responseLimits: ResponseLimits
   readonly body: BodyLimits
-  /** Shares the event loop among all requests. */
-  readonly turns: Turns
   readonly limiter: Limiter
   readonly calls: CallLog
   readonly requests: RequestReader

@@ -1,6 +1,7 @@
 // Keeps answers for clients that come back for them.
 
 import type { JsonObject } from '../conversation/request.ts'
+import { leastLength } from '../json/stringify.ts'
 import type { ResponseStore } from './response-store.ts'
 
 export interface ResponseLimits {
@@ -37,6 +38,7 @@ export function keepResponse(
   call: AnsweredCall,
 ): boolean {
   const { account, requestId } = call
+  if (leastLength([call.input, call.answer]) > responseLimits.storedBytes) return false
   const input = JSON.stringify(call.input)
   const answer = JSON.stringify(call.answer)
   const size = Buffer.byteLength(input) + Buffer.byteLength(answer)

@@ -103,7 +103,9 @@ describe('a hold', () => {
     await using lab = await held(rich, { max_tokens: 100 })
     const hold = await lab.open()
     const seen: unknown[] = []
-    await hold.settle(whole, ({ bill, usage: shown }) => seen.push(bill.cost, shown.output))
+    await hold.settle(whole, ({ bill, usage: shown }) => {
+      seen.push(bill.cost, shown.output)
+    })
     expect(seen).toEqual(['0.00002', 5])
     expect([await lab.state(), await lab.left(), await lab.pinned()]).toEqual([
       'settled',

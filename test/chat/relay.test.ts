@@ -31,9 +31,15 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
   }
   const channel: StreamChannel = {
     progress,
-    push: (bytes) => [bytes],
+    *push(bytes) {
+      yield
+      return [bytes]
+    },
     end: () => [],
-    take: () => [],
+    *take() {
+      yield
+      return []
+    },
     finish: () => [new Uint8Array(1)],
     fail: () => [new Uint8Array(2)],
   }

@@ -1,6 +1,7 @@
 // Rounds of one call follow each other inside one hold and make one answer.
 
 import { expect, test } from 'bun:test'
+import { atOnce } from '../../src/json/steps.ts'
 import { Hold } from '../../src/chat/billing/hold.ts'
 import { finished } from '../../src/chat/outcome.ts'
 import { playRound } from '../../src/chat/round.ts'
@@ -83,7 +84,7 @@ async function inOneHold(body: object) {
 async function readToEnd({ channel, reader, ended, abort, read }: OpenedStream) {
   for (let over = ended; !over;) {
     const { done: isDone, value } = await reader.readMany()
-    for (const bytes of value ?? []) expect(channel.push(bytes)).toEqual([])
+    for (const bytes of value ?? []) expect(atOnce(channel.push(bytes))).toEqual([])
     if (isDone) {
       read()
       channel.end()

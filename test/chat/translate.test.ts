@@ -2,6 +2,7 @@
 // otherwise.
 
 import { describe, expect, test } from 'bun:test'
+import { atOnce } from '../../src/json/steps.ts'
 import { AnswerSink } from '../../src/chat/streaming/sink.ts'
 import { AnswerSource } from '../../src/chat/streaming/source.ts'
 import { EventChannel, TranslateChannel } from '../../src/chat/streaming/translate.ts'
@@ -56,7 +57,7 @@ describe('a translated stream', () => {
       const one = channel()
       let text = ''
       for (let at = 0; at < wholeStream.length; at += size)
-        text += textOf(one.push(Buffer.from(wholeStream.slice(at, at + size))))
+        text += textOf(atOnce(one.push(Buffer.from(wholeStream.slice(at, at + size)))))
       text += textOf(one.end())
       expect(one.progress).toMatchObject({ finished: true, usage: { input: 12, output: 4 } })
       return text + textOf(one.finish(usage, bill, undefined))
@@ -67,7 +68,7 @@ describe('a translated stream', () => {
 
   test('that breaks off is a fault, and nothing is invented', () => {
     const one = channel()
-    const text = textOf(one.push(Buffer.from(manners.start + manners.words))) + textOf(one.end())
+    const text = textOf(atOnce(one.push(Buffer.from(manners.start + manners.words)))) + textOf(one.end())
     expect(one.progress).toMatchObject({ started: true, finished: false, fault: { kind: 'cut' } })
     expect(finishes(text)).toEqual([])
     const error = renderError(new GatewayError('upstream_error'), 'req_1')
@@ -76,19 +77,21 @@ describe('a translated stream', () => {
 
   test('that cannot be read is a fault, and what came before it is kept', () => {
     const one = channel()
-    expect(textOf(one.push(Buffer.from(manners.start + manners.words)))).toContain('The river')
-    one.push(Buffer.from(`data: ${'x'.repeat(20_000)}`))
+    expect(textOf(atOnce(one.push(Buffer.from(manners.start + manners.words))))).toContain('The river')
+    atOnce(one.push(Buffer.from(`data: ${'x'.repeat(20_000)}`)))
     expect(one.progress.fault).toMatchObject({ kind: 'broken' })
     expect(one.progress.delivered.any).toBe(true)
   })
 
   test('that the gateway stops ends each open choice for its length, and says what stopped it', () => {
     const one = channel()
-    one.take([
-      { kind: 'text-delta', choice: 0, text: 'a' },
-      { kind: 'text-delta', choice: 1, text: 'b' },
-      { kind: 'choice-finish', choice: 1, reason: 'stop', native: 'stop' },
-    ])
+    atOnce(
+      one.take([
+        { kind: 'text-delta', choice: 0, text: 'a' },
+        { kind: 'text-delta', choice: 1, text: 'b' },
+        { kind: 'choice-finish', choice: 1, reason: 'stop', native: 'stop' },
+      ]),
+    )
     const text = textOf(one.finish(usage, bill, 'max_cost'))
     expect(finishes(text)).toEqual(['length', 'stop'])
     expect(text).toContain('"stopped_by":"max_cost"')
@@ -99,7 +102,7 @@ describe('a source', () => {
   test('gives the content in its order, and takes nothing after the end', () => {
     const events: ContentEvent[] = []
     const source = new AnswerSource(sourceParts(), (one) => events.push(one))
-    source.push(Buffer.from(wholeStream + manners.words))
+    atOnce(source.push(Buffer.from(wholeStream + manners.words)))
     source.end()
     expect(events.flatMap((one) => (one.kind === 'text-delta' ? one.text : []))).toEqual([
       'The river ',
@@ -118,14 +121,14 @@ describe('a source', () => {
       function: { name: 'look', arguments: '{}' },
       extra_content: { google: { thought_signature: 'sig' } },
     }
-    new AnswerSource(parts, () => undefined).push(Buffer.from(delta({ tool_calls: [call] })))
+    atOnce(new AnswerSource(parts, () => undefined).push(Buffer.from(delta({ tool_calls: [call] }))))
     expect(parts.signatures).toEqual(['call_a sig'])
   })
 
   test('in a channel of its own leaves the writing to whoever takes the events', () => {
     const sink = new AnswerSink(inbound.encoder(context()), {})
     const one = new EventChannel(sourceParts(), (content) => sink.event(content))
-    expect([...one.push(Buffer.from(wholeStream)), ...one.end(), ...one.finish()]).toEqual([])
+    expect([...atOnce(one.push(Buffer.from(wholeStream))), ...one.end(), ...one.finish()]).toEqual([])
     expect(one.progress.finished).toBe(true)
     expect(textOf(sink.written())).toContain('The river')
     expect(sink.written()).toEqual([])
@@ -134,8 +137,7 @@ describe('a source', () => {
 
 test('an error inside a stream ends it', () => {
   const one = channel()
-  one.push(
-    Buffer.from(manners.start + event({ error: { message: 'no more', code: 'rate_limit_exceeded' } }) + done),
-  )
+  const error = event({ error: { message: 'no more', code: 'rate_limit_exceeded' } })
+  atOnce(one.push(Buffer.from(manners.start + error + done)))
   expect(one.progress).toMatchObject({ finished: false, fault: { kind: 'rate-limited' } })
 })

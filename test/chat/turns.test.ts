@@ -25,6 +25,25 @@ describe('work in steps', () => {
     expect(done).toEqual(['the loop has turned', 'second'])
   })
 
+  test('goes through what pauses by itself, some of it in each turn', async () => {
+    const turns = new Turns()
+    function* steps(pauses: number): Generator<void, string, void> {
+      for (let at = 0; at < pauses; at++) {
+        work(1)
+        yield
+      }
+      return 'done'
+    }
+    expect(turns.through(steps(0))).toBe('done')
+    let turned = 0
+    const count = setInterval(() => (turned += 1), 0)
+    const made = turns.through(steps(60))
+    expect(made).toBeInstanceOf(Promise)
+    expect(await made).toBe('done')
+    clearInterval(count)
+    expect(turned).toBeGreaterThanOrEqual(4)
+  })
+
   test('lets connections have their turn between any two long steps', async () => {
     const turns = new Turns()
     const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('alive') })

@@ -1,5 +1,6 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
+import { promptOf } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { expect, test } from 'bun:test'
 import { type BillingParts, Hold } from '../../src/chat/billing/hold.ts'
 import type { PaidCall } from '../../src/chat/call.ts'
@@ -62,7 +63,7 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   } as unknown as BillingParts
   const call = {
     caller: { account: { id: 'anna' }, key: null, channel: 'api', mode: 'live' },
-    request: { envelope, body: { messages: [] } },
+    request: { envelope, body: { messages: [] }, promptParts: promptOf({ messages: [] }) },
     bodyBytes: 10,
     requestId: 'call_1',
     signal: new AbortController().signal,
@@ -71,7 +72,7 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   const hold = await Hold.open(parts, call, [candidateOf('a')], await store.ledger.balance('anna'), [
     'purchased',
   ])
-  const response = jsonResponse(call, hold, { outcome, body }, {})
+  const response = jsonResponse(parts, call, hold, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })
   else expect(await response.catch((error: unknown) => error)).toBeInstanceOf(Error)

@@ -1,4 +1,4 @@
-// What hostile providers send in streams holds nobody else up: a short slice of `bun run hostile`.
+// What hostile providers and clients send holds nobody else up: a short slice of `bun run hostile`.
 
 import { expect, test } from 'bun:test'
 import { besiege, findingsOf } from './hostile.ts'
@@ -12,12 +12,17 @@ const chosen = [
   'stream: tiny-calls',
   'stream: many-calls',
   'stream: blank-lines',
+  'stream: long-event',
+  'whole answer: wide-whole',
+  'whole answer: long-whole',
+  'whole answer: calls-whole',
+  'prompts: 2,048 texts to be embedded',
 ]
 
 /** The long run asserts the figures themselves, on a machine that has nothing else to do. */
 const slack = 4
 
-test('no hostile stream holds the loop, or a steady stream, up (item 23)', async () => {
+test('no hostile stream, answer or body holds the loop, or a steady stream, up (item 23)', async () => {
   const rows: string[] = []
   const report = await besiege({
     seconds: 1,

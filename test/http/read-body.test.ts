@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { shapeOf, parseJson, readJson, refuseByHeaders } from '../../src/http/intake/read-body.ts'
+import { atOnce } from '../../src/json/steps.ts'
+import { parseJson, readJson, refuseByHeaders, shapeSteps } from '../../src/http/intake/read-body.ts'
 
 const turns = new Turns()
 const limits = { maxBodyBytes: 1000, maxHeaderBytes: 4096, maxDepth: 8 }
@@ -122,7 +123,7 @@ describe('a body', () => {
     )
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'[]{}":,\\eE+-.0129 a') }), (text) => {
-        const shape = shapeOf(text, 3)
+        const shape = atOnce(shapeSteps(text, 3))
         expect('fault' in shape ? shape.fault.length : shape.colons).toBeGreaterThanOrEqual(0)
       }),
       { seed: 20, numRuns: 1_000 },

@@ -159,12 +159,12 @@ export class Hold {
    * given the figures right before their command is queued: it makes the answer, which nobody may see before. A whole
    * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
    */
-  async settle(outcome: Outcome, make: (figures: FinalFigures) => void): Promise<void> {
+  async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
     const charge = await this.#charge(outcome)
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
     let made = false
     try {
-      make({
+      await make({
         usage: charge.usage,
         bill: billOf(charge.cost, this.need.maxCost),
         stoppedBy: this.#boundBy(outcome),

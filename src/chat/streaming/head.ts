@@ -36,7 +36,7 @@ export async function readHead(
     const steps = (value ?? []).flatMap((bytes) => [...stepsOf(bytes)])
     for (const [at, piece] of steps.entries()) {
       received.push(piece)
-      const made = turns.run(() => channel.push(piece), isSmall(piece) ? 'soon' : 'later')
+      const made = turns.through(channel.push(piece), isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))
       // What has come beyond the first content waits for the client like all the rest.
       if (hasBegun() && at + 1 < steps.length)
@@ -48,7 +48,7 @@ export async function readHead(
     }
     if (!done) continue
     const document = parseJson(Buffer.concat(received).toString('utf8'))
-    head.push(...(isObject(document) ? channel.take(whole(document)) : channel.end()))
+    head.push(...(isObject(document) ? await turns.through(channel.take(whole(document))) : channel.end()))
     return { reader, head, ended: true }
   }
 }

@@ -4,6 +4,7 @@ import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
+import type { Steps } from '../../json/steps.ts'
 import type { AnswerContext, Bill, PassthroughStream, StreamEncoder } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
 import type { StreamChannel } from './channel.ts'
@@ -30,7 +31,7 @@ export class PassthroughChannel implements StreamChannel {
     return this.#whole?.progress ?? this.#stream.progress
   }
 
-  push(bytes: Uint8Array): readonly Uint8Array[] {
+  push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     return this.#stream.push(bytes)
   }
 
@@ -38,7 +39,7 @@ export class PassthroughChannel implements StreamChannel {
     return this.#stream.end()
   }
 
-  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
+  take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
     this.#whole ??= wholeChannel(this.#encoder(this.#context), this.#context)
     return this.#whole.take(events)
   }

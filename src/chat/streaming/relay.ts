@@ -189,7 +189,7 @@ class Relay {
     const { channel } = this.#open
     const urgency = isSmall(bytes) ? 'soon' : 'begun'
     for (const piece of stepsOf(bytes)) {
-      const made = this.#options.turns.run(() => channel.push(piece), urgency)
+      const made = this.#options.turns.through(channel.push(piece), urgency)
       for (const out of made instanceof Promise ? await made : made) this.#enqueue(out)
       if (!this.#hasRoom) await this.#roomForMore()
       // The gateway has ended the stream meanwhile: what else has come is of no use.

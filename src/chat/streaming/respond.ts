@@ -1,6 +1,8 @@
 // The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
 
 import type { Fault } from '../../conversation/event.ts'
+import { stepCharacters } from '../../json/steps.ts'
+import { stringifySteps } from '../../json/stringify.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { OpenedStream } from '../upstream/open-stream.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
@@ -57,20 +59,40 @@ function headerText(text: string): string {
 
 /** A whole answer, shown when its charge is durable. */
 export async function jsonResponse(
+  { turns }: Pick<StreamingParts, 'turns'>,
   { keeper }: Pick<PaidCall, 'keeper'>,
   hold: Hold,
   answer: Pick<WholeAnswer, 'outcome' | 'body'>,
   headers: Record<string, string>,
 ): Promise<Response> {
   const allHeaders = { 'content-type': 'application/json;charset=utf-8', ...headers }
-  let text = ''
-  await hold.settle(answer.outcome, (figures) => {
-    text = JSON.stringify(answer.body(figures))
+  let pieces: readonly string[] = []
+  await hold.settle(answer.outcome, async (figures) => {
+    const body = await turns.run(() => answer.body(figures))
+    pieces = await turns.through(stringifySteps(body))
     keeper?.begin(allHeaders)
-    keeper?.add(Buffer.from(text))
+    for (const piece of keeper ? pieces : []) keeper?.add(Buffer.from(piece))
     keeper?.keep()
   })
-  return new Response(text, { headers: allHeaders })
+  return new Response(bodyOf(pieces), { headers: allHeaders })
+}
+
+/** Larger bodies are encoded piece by piece, as they are sent. */
+const wholeCharacters = 1024 ** 2
+
+function bodyOf(pieces: readonly string[]): string | ReadableStream<Uint8Array> {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  if (length <= wholeCharacters) return pieces.join('')
+  const utf8 = new TextEncoder()
+  let next = 0
+  return new ReadableStream<Uint8Array>({
+    pull(controller) {
+      let text = ''
+      while (next < pieces.length && text.length < stepCharacters) text += pieces[next++]
+      controller.enqueue(utf8.encode(text))
+      if (next === pieces.length) controller.close()
+    },
+  })
 }
 
 export function streamResponse(

@@ -1,5 +1,6 @@
 // Events become the bytes of one streamed answer in the client's protocol.
 
+import { pieceCharacters } from '../../conversation/pieces.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
@@ -13,7 +14,8 @@ export class AnswerSink {
   readonly #encoder: StreamEncoder
   readonly #extra: JsonObject
   readonly #utf8 = new TextEncoder()
-  /** What is written and not yet handed on. */
+  /** What is written and not yet handed on: as bytes, and behind them as text. */
+  #bytes: Uint8Array[] = []
   #text = ''
   #opened = false
   readonly #choices = new Set<number>()
@@ -52,11 +54,12 @@ export class AnswerSink {
     this.#write(this.#encoder.fail(error))
   }
 
-  /** The bytes of what was written since the last time, in one piece. */
+  /** The bytes of what was written since the last time. */
   written(): readonly Uint8Array[] {
-    const text = this.#text
-    this.#text = ''
-    return text === '' ? [] : [this.#utf8.encode(text)]
+    this.#encode()
+    const bytes = this.#bytes
+    this.#bytes = []
+    return bytes
   }
 
   #open(): void {
@@ -67,5 +70,11 @@ export class AnswerSink {
 
   #write(frames: readonly Frame[]): void {
     for (const frame of frames) this.#text += encodeFrame(frame)
+    if (this.#text.length > pieceCharacters) this.#encode()
+  }
+
+  #encode(): void {
+    if (this.#text !== '') this.#bytes.push(this.#utf8.encode(this.#text))
+    this.#text = ''
   }
 }

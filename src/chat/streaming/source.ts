@@ -2,6 +2,8 @@
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
+import { pieceCharacters } from '../../conversation/pieces.ts'
+import { atOnce, type Steps } from '../../json/steps.ts'
 import type { FrameDecoder } from '../../protocols/framing/decoder.ts'
 import type { Frame } from '../../protocols/framing/sse.ts'
 import type { StreamParser } from '../../protocols/protocol.ts'
@@ -30,9 +32,12 @@ export class AnswerSource {
   }
 
   /** Bytes of the provider's body, cut anywhere. What cannot be read becomes a fault. */
-  push(bytes: Uint8Array): void {
+  *push(bytes: Uint8Array): Steps<void> {
     try {
-      for (const frame of this.#parts.decoder.push(bytes)) this.#step(frame)
+      for (const frame of this.#parts.decoder.push(bytes)) {
+        if (frame.data.length > pieceCharacters) yield
+        yield* this.#step(frame)
+      }
     } catch (error) {
       this.#breakOff(error)
     }
@@ -41,21 +46,20 @@ export class AnswerSource {
   /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
   end(): void {
     try {
-      for (const frame of this.#parts.decoder.end()) this.#step(frame)
-      if (!this.#progress.ended) this.take(this.#parts.parser.end())
+      for (const frame of this.#parts.decoder.end()) atOnce(this.#step(frame))
+      if (!this.#progress.ended) atOnce(this.take(this.#parts.parser.end()))
     } catch (error) {
       this.#breakOff(error)
     }
   }
 
   /** Events of an answer that came whole, or of one of its frames. */
-  take(events: readonly ChatEvent[]): void {
-    this.#progress.take(events, this.#onContent)
+  take(events: readonly ChatEvent[]): Steps<void> {
+    return this.#progress.take(events, this.#onContent)
   }
 
-  #step(frame: Frame): void {
-    if (this.#progress.ended) return
-    this.take(this.#parts.parser.push(frame))
+  *#step(frame: Frame): Steps<void> {
+    if (!this.#progress.ended) yield* this.take(this.#parts.parser.push(frame))
   }
 
   readonly #onContent = (event: ContentEvent): void => {

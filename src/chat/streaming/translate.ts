@@ -5,6 +5,7 @@ import type { ContentEvent, Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
+import type { Steps } from '../../json/steps.ts'
 import { SseDecoder } from '../../protocols/framing/sse.ts'
 import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
@@ -32,8 +33,8 @@ export class TranslateChannel implements StreamChannel {
     return this.#source.progress
   }
 
-  push(bytes: Uint8Array): readonly Uint8Array[] {
-    this.#source.push(bytes)
+  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
+    yield* this.#source.push(bytes)
     return this.#sink.written()
   }
 
@@ -42,8 +43,8 @@ export class TranslateChannel implements StreamChannel {
     return this.#sink.written()
   }
 
-  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#source.take(events)
+  *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
+    yield* this.#source.take(events)
     return this.#sink.written()
   }
 
@@ -70,8 +71,8 @@ export class EventChannel implements StreamChannel {
     return this.#source.progress
   }
 
-  push(bytes: Uint8Array): readonly Uint8Array[] {
-    this.#source.push(bytes)
+  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
+    yield* this.#source.push(bytes)
     return []
   }
 
@@ -80,8 +81,8 @@ export class EventChannel implements StreamChannel {
     return []
   }
 
-  take(events: readonly ChatEvent[]): readonly Uint8Array[] {
-    this.#source.take(events)
+  *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
+    yield* this.#source.take(events)
     return []
   }
 

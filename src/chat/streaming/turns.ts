@@ -1,6 +1,8 @@
 // Shares the event loop among all calls: what takes long is cut into steps, and between two of them every other call,
 // and every connection, has its turn.
 
+import type { Steps } from '../../json/steps.ts'
+
 /** How long steps run, one after the other, before the loop looks after its connections again, milliseconds. */
 const turnMs = 8
 
@@ -40,6 +42,19 @@ export class Turns {
       }
     })
     return promise
+  }
+
+  /** Does work that pauses by itself: as many of its steps in one turn as take a few milliseconds. */
+  through<T>(steps: Steps<T>, urgency: Urgency = 'later'): T | Promise<T> {
+    const first = this.run(() => someOf(steps), urgency)
+    if (first instanceof Promise) return this.#rest(steps, first, urgency)
+    return first.done ? first.value : this.#rest(steps, first, urgency)
+  }
+
+  async #rest<T>(steps: Steps<T>, first: Some<T> | Promise<Some<T>>, urgency: Urgency): Promise<T> {
+    let made = await first
+    while (!made.done) made = await this.run(() => someOf(steps), urgency)
+    return made.value
   }
 
   /** Whether nothing waits that comes before a step of this urgency. */
@@ -83,6 +98,18 @@ export class Turns {
       if (queue.size > 0) this.#arm()
     }
   }
+}
+
+/** How long the steps of one piece of work run in one turn, milliseconds. */
+const runMs = 4
+
+type Some<T> = IteratorResult<void, T>
+
+function someOf<T>(steps: Steps<T>): Some<T> {
+  const begun = performance.now()
+  let made = steps.next()
+  while (!made.done && performance.now() - begun < runMs) made = steps.next()
+  return made
 }
 
 type Step = () => void

@@ -1,7 +1,9 @@
 // The body of a provider's answer: read within bounds, and parsed.
 
 import type { Fault } from '../../conversation/event.ts'
-import { shapeFault } from '../../protocols/json.ts'
+import { decodeSteps } from '../../json/decode.ts'
+import { parseSteps } from '../../json/parse.ts'
+import { shapeFaultSteps } from '../../json/shape.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { Turns } from '../streaming/turns.ts'
@@ -12,14 +14,19 @@ const mostValues = 2_000_000
 const smallBodyBytes = 65_536
 
 /**
- * The JSON of an answer. Throws AttemptFailed where it is none, and where it nests too deep to be given to anybody:
+ * The JSON of an answer. Rejects with AttemptFailed where it is none, and where it nests too deep to be given to anybody:
  * that attempt has failed as any other, and is charged to nobody. `most` bounds its objects, arrays and items.
  */
-export function parsedAnswer(response: Response, text: string, most = mostValues): unknown {
-  const fault = shapeFault(text, most)
+export async function parsedAnswer(
+  response: Response,
+  text: string,
+  turns: Turns,
+  most = mostValues,
+): Promise<unknown> {
+  const fault = await turns.through(shapeFaultSteps(text, most))
   if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
   try {
-    return JSON.parse(text)
+    return await turns.through(parseSteps(text))
   } catch {
     const type = response.headers.get('content-type') ?? 'no content type'
     const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
@@ -56,8 +63,7 @@ export async function boundedText(
       throw new AttemptFailed(fault)
     }
     if (done) {
-      const whole = await turns.run(() => Buffer.concat(chunks))
-      return await turns.run(() => whole.toString('utf8'))
+      return turns.through(decodeSteps(chunks))
     }
   }
 }

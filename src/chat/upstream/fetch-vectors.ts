@@ -5,6 +5,7 @@ import {
   type EmbeddingOutbound,
   defaultEmbeddingQuirks,
 } from '../../protocols/embeddings/embeddings.ts'
+import { stringifySteps } from '../../json/stringify.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Target, Warning } from '../../protocols/protocol.ts'
 import type { EmbeddingCall } from '../call.ts'
@@ -54,15 +55,15 @@ export async function fetchVectors(
   }
   const wanted = call.embedding.inputs.length
   try {
-    const sent = { ...lowered, body: JSON.stringify(lowered.body) }
+    const { turns } = parts
+    const sent = { ...lowered, body: (await turns.through(stringifySteps(lowered.body))).join('') }
     const response = await request.send(candidate, sent, limits.connectMs)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
     // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
-    const { turns } = parts
     const text = await boundedText(response, most, () => request.extend(limits.gapMs), turns)
     request.read()
-    const parsed = await turns.run(() => parsedAnswer(response, text, Number.POSITIVE_INFINITY))
+    const parsed = await parsedAnswer(response, text, turns, Number.POSITIVE_INFINITY)
     const answer = await turns.run(() => readWhole(() => embedder.read(parsed)))
     if (answer.kind === 'fault') throw new AttemptFailed(answer.fault)
     const got = answer.vectors.length

@@ -52,7 +52,7 @@ export async function fetchWhole(
     request.read()
     pass('answer-read', call.requestId)
     const { turns } = parts
-    const parsed = await turns.run(() => parsedAnswer(response, text))
+    const parsed = await parsedAnswer(response, text, turns)
     return await turns.run(() => wholeAnswer(parts, call, candidate, prepared, parsed))
   } catch (error) {
     throw request.verdict(error)

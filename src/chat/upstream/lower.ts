@@ -1,6 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
-import type { ChatRequest } from '../../conversation/request.ts'
+import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
+import { stringifySteps } from '../../json/stringify.ts'
 import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
@@ -67,7 +68,7 @@ async function lower(
   const mayPass = answer === 'passes' && call.inbound.id === outbound.id
   const forwarded =
     isPrivate || !mayPass ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
-  if (forwarded) return { ...forwarded, body: JSON.stringify(forwarded.body), passthrough: true }
+  if (forwarded) return { ...forwarded, body: await written(parts, forwarded.body), passthrough: true }
   const common = await parts.turns.run(() => requestFor(call, outbound))
   const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
   const { request: asked, warnings: unpriced } = withPricedOutput(
@@ -88,11 +89,15 @@ async function lower(
   return {
     path,
     headers,
-    body: await turns.run(() => JSON.stringify(body)),
+    body: await written(parts, body),
     warnings: [...common.warnings, ...heeded.warnings, ...unpriced, ...lost],
     ...(toolNames && { toolNames }),
     passthrough: mayPass && answersPass(outbound),
   }
+}
+
+async function written({ turns }: { readonly turns: Turns }, body: JsonObject): Promise<string> {
+  return (await turns.through(stringifySteps(body))).join('')
 }
 
 /** Whether every answer passes, although requests are translated. */

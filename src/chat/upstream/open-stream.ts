@@ -108,12 +108,12 @@ async function wholeAsStream(
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {
-      const made = turns.run(() => channel.push(piece))
+      const made = turns.through(channel.push(piece))
       head.push(...(made instanceof Promise ? await made : made))
     }
     return { reader, head: [...head, ...channel.end()], ended: true }
   }
-  const parsed = await turns.run(() => parsedAnswer(response, text))
+  const parsed = await parsedAnswer(response, text, turns)
   const events = await turns.run(() => readWhole(() => outbound.whole(parsed, target)))
-  return { reader, head: [...(await turns.run(() => channel.take(events)))], ended: true }
+  return { reader, head: [...(await turns.through(channel.take(events)))], ended: true }
 }

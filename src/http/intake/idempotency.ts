@@ -2,10 +2,12 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import type { AnswerKeeper } from '../../chat/call.ts'
+import type { Turns } from '../../chat/streaming/turns.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { pass } from '../../credits/failpoint.ts'
 import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../../credits/idempotency.ts'
 import { GatewayError } from '../../errors.ts'
+import { stringifySteps } from '../../json/stringify.ts'
 import type { Log } from '../../observe/log.ts'
 
 export interface IdempotencyLimits {
@@ -18,6 +20,7 @@ export interface IdempotencyLimits {
 export interface IdempotencyParts {
   readonly idempotency: IdempotencyStore
   readonly idempotencyLimits: IdempotencyLimits
+  readonly turns: Turns
   readonly now: () => number
   readonly log: Log
 }
@@ -58,7 +61,7 @@ async function onceForKey(
   key: string,
   run: Run,
 ): Promise<Response> {
-  const command = commandOf(parts, keyed, key)
+  const command = await commandOf(parts, keyed, key)
   const claim = await parts.idempotency.claim(command)
   switch (claim.kind) {
     case 'fresh':
@@ -76,11 +79,11 @@ async function onceForKey(
   }
 }
 
-function commandOf(
-  { now, idempotencyLimits }: IdempotencyParts,
+async function commandOf(
+  { now, turns, idempotencyLimits }: IdempotencyParts,
   keyed: KeyedRequest,
   key: string,
-): ClaimCommand {
+): Promise<ClaimCommand> {
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
     throw new GatewayError('invalid_request', {
       message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
@@ -89,9 +92,11 @@ function commandOf(
   }
   const { caller, json, requestId, request } = keyed
   const { pathname } = new URL(request.url)
-  const bodyHash = new Uint8Array(32)
   // Of the parsed body, so that a retry which is indented differently is the same request.
-  Bun.SHA256.hash(JSON.stringify([pathname, caller.mode, json]), bodyHash)
+  const hash = new Bun.SHA256()
+  for (const piece of await turns.through(stringifySteps([pathname, caller.mode, json]))) hash.update(piece)
+  const bodyHash = new Uint8Array(32)
+  hash.digest(bodyHash)
   return {
     account: caller.account.id,
     key,

@@ -3,6 +3,10 @@
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Turns } from '../../chat/streaming/turns.ts'
+import { decodeSteps } from '../../json/decode.ts'
+import { parseSteps } from '../../json/parse.ts'
+import { plainStringEnd, stringEnd, stringEndSteps } from '../../json/shape.ts'
+import { atOnce, type Steps, stepCharacters } from '../../json/steps.ts'
 
 export interface BodyLimits {
   readonly maxBodyBytes: number
@@ -14,7 +18,7 @@ export interface BodyLimits {
 export interface BodyParts {
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */
-  readonly turns: Pick<Turns, 'run'>
+  readonly turns: Pick<Turns, 'run' | 'through'>
 }
 
 export interface ReadBody {
@@ -45,9 +49,9 @@ export async function readJson(
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
   // Ten megabytes take a while in each of these: between two of them others have their turn.
-  const text = await turns.run(() => decodeUtf8(bytes))
-  const colons = await turns.run(() => checkedShape(text, limits.maxDepth, maxCommas))
-  const parsed = await turns.run(() => parsedObject(text))
+  const text = await turns.through(decodeUtf8(bytes))
+  const colons = await turns.through(checkedShape(text, limits.maxDepth, maxCommas))
+  const parsed = await turns.through(parsedObject(text))
   refuseLongLists(parsed)
   return { json: await turns.run(() => checkedKeys(parsed, text, colons)), bytes: bytes.length }
 }
@@ -82,11 +86,9 @@ function tooLarge(limits: BodyLimits): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-function decodeUtf8(bytes: Uint8Array): string {
+function* decodeUtf8(bytes: Uint8Array): Steps<string> {
   try {
-    return utf8.decode(bytes)
+    return yield* decodeSteps([bytes], { fatal: true })
   } catch (cause) {
     throw new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })
   }
@@ -120,22 +122,22 @@ const conversationCommas = 2 * maxParts
  * takes the first and another the last. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
-  const colons = checkedShape(text, maxDepth, maxCommas)
-  return checkedKeys(parsedObject(text), text, colons)
+  const colons = atOnce(checkedShape(text, maxDepth, maxCommas))
+  return checkedKeys(atOnce(parsedObject(text)), text, colons)
 }
 
 /** How many colons stand outside of strings, in a text whose shape is within the bounds. */
-function checkedShape(text: string, maxDepth: number, maxCommas: number): number {
+function* checkedShape(text: string, maxDepth: number, maxCommas: number): Steps<number> {
   // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
-  const shape = shapeOf(text, maxDepth, maxCommas)
+  const shape = yield* shapeSteps(text, maxDepth, maxCommas)
   if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
   return shape.colons
 }
 
-function parsedObject(text: string): JsonObject {
+function* parsedObject(text: string): Steps<JsonObject> {
   let parsed: unknown
   try {
-    parsed = JSON.parse(text)
+    parsed = yield* parseSteps(text)
   } catch (cause) {
     throw new GatewayError('invalid_request', {
       message: text.trim() === '' ? 'The body is empty.' : 'The body is not valid JSON.',
@@ -158,7 +160,6 @@ function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObje
 }
 
 const quote = 0x22
-const backslash = 0x5c
 
 /** What is wrong with the shape of a text, or how many colons stand outside of its strings. */
 type Shape = { readonly fault: string } | { readonly colons: number }
@@ -171,16 +172,20 @@ const anyBlanks = /[ \t\r\n]+/y
  * `maxDepth`, too many parts, more than `maxCommas`, and a number that no double can hold. Reads the text once, without
  * recursion; whether it is JSON is for the parser to say.
  */
-export function shapeOf(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): Shape {
+export function* shapeSteps(
+  text: string,
+  maxDepth: number,
+  maxCommas = Number.POSITIVE_INFINITY,
+): Steps<Shape> {
   let depth = 0
   let opened = 0
   let colons = 0
   let commas = 0
   let exponents = 0
-  for (let at = 0; at < text.length; at++) {
+  for (let at = 0, pause = stepCharacters; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote:
-        at = endOfString(text, at)
+        at = plainStringEnd(text, at + 1) ?? (yield* stringEndSteps(text, at + 1))
         if (at < 0) return { colons }
         break
       case 0x5b: // [
@@ -211,6 +216,10 @@ export function shapeOf(text: string, maxDepth: number, maxCommas = Number.POSIT
         // A value has one `e` at the most, and stands behind a comma, a colon or a bracket: more of them are no JSON.
         if (++exponents > commas + colons + opened + 1) return { colons }
         break
+    }
+    if (at >= pause) {
+      pause = at + stepCharacters
+      yield
     }
   }
   return { colons }
@@ -246,7 +255,7 @@ function repeatedKey(text: string): GatewayError {
     const position = way[depth]
     switch (text[at]) {
       case '"': {
-        const end = endOfString(text, at)
+        const end = stringEnd(text, at + 1)
         written = text.slice(at, end + 1)
         at = end
         break
@@ -309,14 +318,4 @@ function pollutes(value: unknown): boolean {
 
 function hasPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
-}
-
-/** The position of the quote that closes the string opened at `from`; -1 where it is never closed. */
-function endOfString(text: string, from: number): number {
-  for (let at = text.indexOf('"', from + 1); at >= 0; at = text.indexOf('"', at + 1)) {
-    let slashes = 0
-    while (text.charCodeAt(at - 1 - slashes) === backslash) slashes++
-    if (slashes % 2 === 0) return at
-  }
-  return -1
 }

@@ -1,7 +1,7 @@
 // Bytes ⇄ server-sent event frames.
 
 import { createParser } from 'eventsource-parser'
-import { shapeFault } from '../json.ts'
+import { shapeFault } from '../../json/shape.ts'
 
 /** One event of a stream: its name, where it had one, and its data, joined by newlines. */
 export interface Frame {

@@ -1,6 +1,7 @@
 // Frames of Anthropic's on their way to a client of its protocol: when the answer has begun, and what waits for its charge.
 
 import { describe, expect, test } from 'bun:test'
+import { atOnce } from '../../../src/json/steps.ts'
 import { MessagesStream } from '../../../src/protocols/anthropic-messages/passthrough/stream.ts'
 import type { AnswerContext } from '../../../src/protocols/protocol.ts'
 
@@ -27,7 +28,7 @@ const block = (type: string) =>
 
 function channelAfter(text: string) {
   const channel = new MessagesStream(context, 1_000_000)
-  const out = Buffer.concat([...channel.push(Buffer.from(text))]).toString()
+  const out = Buffer.concat([...atOnce(channel.push(Buffer.from(text)))]).toString()
   return { channel, out }
 }
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { atOnce } from '../../../src/json/steps.ts'
 import { passthrough } from '../../../src/protocols/openai-chat/passthrough/passthrough.ts'
 import { FrameRepair } from '../../../src/protocols/openai-chat/passthrough/repair.ts'
 import type { OpenAIChatQuirks } from '../../../src/protocols/openai-chat/outbound/quirks.ts'
@@ -22,7 +23,7 @@ const utf8 = new TextEncoder()
 /** The text that a channel makes of the pieces, and what it says of them afterwards. */
 function relayed(pieces: readonly Uint8Array[], quirks: OpenAIChatQuirks) {
   const channel = passthrough.stream(contextOf(), { choices: 1, maxEventBytes: 1_000_000 }, targetOf(quirks))
-  const bytes = [...pieces.flatMap((piece) => [...channel.push(piece)]), ...channel.end()]
+  const bytes = [...pieces.flatMap((piece) => [...atOnce(channel.push(piece))]), ...channel.end()]
   return { text: Buffer.concat(bytes).toString('utf8'), progress: channel.progress }
 }
 

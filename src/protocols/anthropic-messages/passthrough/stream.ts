@@ -5,6 +5,7 @@ import { EventProgress, type Progress } from '../../../conversation/progress.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
+import { atOnce, type Steps } from '../../../json/steps.ts'
 import { fault } from '../../faults.ts'
 import { bytesOf, type Frame, SseDecoder } from '../../framing/sse.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
@@ -35,13 +36,13 @@ export class MessagesStream implements PassthroughStream {
     return this.#progress
   }
 
-  push(bytes: Uint8Array): readonly Uint8Array[] {
+  push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     return this.#forwarded(() => this.#decoder.push(bytes))
   }
 
   end(): readonly Uint8Array[] {
-    const last = this.#forwarded(() => this.#decoder.end())
-    if (!this.#progress.ended) this.#progress.take(this.#parser.end(), ignore)
+    const last = atOnce(this.#forwarded(() => this.#decoder.end()))
+    if (!this.#progress.ended) atOnce(this.#progress.take(this.#parser.end(), ignore))
     return last
   }
 
@@ -54,13 +55,13 @@ export class MessagesStream implements PassthroughStream {
     return bytesOf(new EventEncoder(this.#context).fail(error))
   }
 
-  #forwarded(decode: () => readonly Frame[]): readonly Uint8Array[] {
+  *#forwarded(decode: () => readonly Frame[]): Steps<readonly Uint8Array[]> {
     const passed: Frame[] = []
     try {
       const frames = decode()
       for (const frame of frames) passed.push(...this.#frames.pass(frame))
       for (const frame of frames) {
-        if (!this.#progress.ended) this.#progress.take(this.#parser.push(frame), ignore)
+        if (!this.#progress.ended) yield* this.#progress.take(this.#parser.push(frame), ignore)
       }
     } catch (error) {
       if (!this.#progress.ended)

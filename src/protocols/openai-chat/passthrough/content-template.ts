@@ -1,7 +1,7 @@
 // Most frames of a stream differ from the one before in nothing but their text. Once such a frame has been mended by
 // parsing it, the next are mended by exchanging the text alone.
 
-import { stringEnd } from '../../json.ts'
+import { stringEnd } from '../../../json/shape.ts'
 
 const member = '"content":"'
 /** What no JSON string may hold as it is: the parser refuses a frame with it, and so must who does not parse it. */

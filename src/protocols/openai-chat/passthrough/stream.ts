@@ -5,11 +5,13 @@ import type { Progress } from '../../../conversation/progress.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
+import type { Steps } from '../../../json/steps.ts'
 import { fault } from '../../faults.ts'
 import { bytesOf, encodeFrame, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
+import { framesOf } from './large-chunk.ts'
 import { FrameRepair } from './repair.ts'
 
 const utf8 = new TextEncoder()
@@ -49,9 +51,9 @@ export class RepairStream implements PassthroughStream {
     }
   }
 
-  push(bytes: Uint8Array): readonly Uint8Array[] {
+  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     try {
-      const events = this.#mended(this.#decoder.decode(bytes))
+      const events = yield* this.#mended(this.#decoder.decode(bytes))
       return events === '' ? [] : [utf8.encode(events)]
     } catch (error) {
       return this.#unreadable(error)
@@ -81,7 +83,7 @@ export class RepairStream implements PassthroughStream {
   }
 
   /** Events that differ from those before in their text alone go on without having been frames at all. */
-  #mended(received: string): string {
+  *#mended(received: string): Steps<string> {
     let events = ''
     for (let at = 0; at < received.length;) {
       const run = this.#decoder.between ? this.#repair.run(received, at) : undefined
@@ -93,7 +95,10 @@ export class RepairStream implements PassthroughStream {
       const end = endOfEvent(received, at)
       const next = end - at === received.length ? received : received.slice(at, end)
       for (const frame of this.#decoder.feed(next)) {
-        for (const mended of this.#repair.push(frame)) events += encodeFrame(mended)
+        for (const piece of yield* framesOf(frame)) {
+          for (const mended of this.#repair.push(piece)) events += encodeFrame(mended)
+          if (piece !== frame) yield
+        }
       }
       at = end
     }

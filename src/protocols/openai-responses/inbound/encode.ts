@@ -55,11 +55,14 @@ export class ResponseEncoder implements StreamEncoder {
   /** Sources that came before the text they are about. */
   #sources: Annotation[] = []
   #textLength = 0
+  readonly #whole: boolean
   #reason: FinishReason | undefined
 
-  constructor(asked: Asked, context: AnswerContext) {
+  /** Of a whole answer nobody reads the events. */
+  constructor(asked: Asked, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
     this.#asked = asked
     this.#context = context
+    this.#whole = answer === 'whole'
   }
 
   start(): readonly Frame[] {
@@ -246,6 +249,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #tell(type: string, fields: JsonObject): void {
+    if (this.#whole) return
     const data = JSON.stringify({ type, sequence_number: this.#sequence++, ...fields })
     this.#frames.push({ event: type, data })
   }

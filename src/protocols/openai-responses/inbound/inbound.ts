@@ -82,7 +82,7 @@ function wholeResponse(
   if (choice?.finish === undefined) {
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
-  const encoder = new ResponseEncoder(asked, context)
+  const encoder = new ResponseEncoder(asked, context, 'whole')
   for (const event of eventsOf(choice)) encoder.event(event)
   return encoder.conclude(usage, bill)
 }

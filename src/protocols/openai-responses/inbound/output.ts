@@ -53,7 +53,8 @@ export class MessageItem extends OutputItem {
   logprobs(entries: readonly Json[]): void {
     const part = this.#parts.at(-1)
     if (part?.kind !== 'text' || entries.length === 0) return
-    part.logprobs.push(...entries)
+    // One by one: there may be more than a call can have arguments.
+    for (const entry of entries) part.logprobs.push(entry)
     // They come behind the text they are about, so they ride on a delta without any.
     this.#delta('', entries)
   }

@@ -1,0 +1,61 @@
+// A chunk that holds megabytes of text, as several: each is then mended, measured and sent on by itself.
+
+import { pieceCharacters, textPieces } from '../../../conversation/pieces.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { parseSteps } from '../../../json/parse.ts'
+import type { Steps } from '../../../json/steps.ts'
+import type { Frame } from '../../framing/sse.ts'
+import { isObject } from '../../json.ts'
+
+/** The texts of a delta that go on where the one before ended. */
+const textFields = ['content', 'reasoning_content', 'reasoning'] as const
+
+/**
+ * The frames that say the same as one, each with a part of its text. The frame itself where it is not large, or what is
+ * large in it is no text.
+ */
+export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
+  if (frame.data.length <= pieceCharacters) return [frame]
+  yield
+  try {
+    const chunk = yield* parseSteps(frame.data)
+    const chunks = isObject(chunk) ? piecesOf(chunk) : undefined
+    return chunks?.map((piece) => ({ event: frame.event, data: JSON.stringify(piece) })) ?? [frame]
+  } catch {
+    // It is no JSON; whoever reads the frame says so.
+    return [frame]
+  }
+}
+
+/** The pieces of a chunk with one choice and one long text. */
+function piecesOf(chunk: JsonObject): JsonObject[] | undefined {
+  const { choices } = chunk
+  const choice = Array.isArray(choices) && choices.length === 1 ? choices[0] : undefined
+  if (!isObject(choice) || !isObject(choice.delta)) return undefined
+  const { delta } = choice
+  const field = textFields.find((name) => isLong(delta[name]))
+  if (field === undefined) return undefined
+  const [first, ...others] = textPieces(String(delta[field]))
+  const { usage, ...opening } = chunk
+  const { finish_reason = null, ...begun } = choice
+  const pieceOf = (more: JsonObject, ending: JsonObject = {}): JsonObject => ({
+    ...envelopeOf(chunk),
+    choices: [{ ...('index' in choice ? { index: choice.index! } : {}), delta: more, ...ending }],
+  })
+  return [
+    { ...opening, choices: [{ ...begun, delta: { ...delta, [field]: first! } }] },
+    ...others.map((text) => pieceOf({ [field]: text })),
+    ...(finish_reason === null && usage == null
+      ? []
+      : [{ ...pieceOf({}, { finish_reason }), ...(usage == null ? {} : { usage }) }]),
+  ]
+}
+
+function isLong(value: Json | undefined): boolean {
+  return typeof value === 'string' && value.length > pieceCharacters
+}
+
+function envelopeOf({ id, object, created, model }: JsonObject): JsonObject {
+  const fields = { id, object, created, model }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject
+}
