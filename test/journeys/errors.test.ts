@@ -16,6 +16,7 @@ import {
   post,
   restingCredits,
 } from '../support/call-gateway.ts'
+import { consoleErrors } from '../support/console-errors.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 import { failures, leak, refuses } from '../support/failing-provider.ts'
@@ -33,6 +34,7 @@ import {
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
+  ...consoleErrors,
   internal_error: 'a fault of our own; whoever finds one has found a bug',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
 }

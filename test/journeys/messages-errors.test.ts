@@ -17,6 +17,7 @@ import {
   post,
   restingCredits,
 } from '../support/call-gateway.ts'
+import { consoleErrors } from '../support/console-errors.ts'
 import { failures, leak } from '../support/failing-provider.ts'
 import type { ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
@@ -32,6 +33,7 @@ import {
 
 /** Codes that this table cannot bring about, and why. */
 const unreachable: Partial<Record<ErrorCode, string>> = {
+  ...consoleErrors,
   internal_error: 'a fault of our own; whoever finds one has found a bug',
   idempotency_answer_lost: 'needs a gateway that dies in the middle: idempotency.test.ts',
   invalid_model_id: 'a name without a provider is one of Anthropic here',

@@ -1,0 +1,14 @@
+// Errors that only the console and its accounts give, each with where it is produced: no call to a model meets them.
+
+import type { ErrorCode } from '../../src/errors.ts'
+
+export const consoleErrors: Partial<Record<ErrorCode, string>> = {
+  elevation_required: 'an act that wants a fresh proof: admin.test.ts',
+  invalid_ticket: 'a link that was used or is too old: sign-in.test.ts',
+  key_replaced: 'two tabs that rotate one key: console-keys.test.ts',
+  not_signed_in: 'no session: sign-in.test.ts',
+  operator_required: 'an account that is no operator: console-keys.test.ts',
+  origin_not_allowed: 'another site that uses the cookie: sign-in.test.ts',
+  sign_up_closed: 'accounts.sign_up says so: sign-in.test.ts',
+  wrong_credentials: 'a wrong password: sign-in.test.ts',
+}
