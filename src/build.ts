@@ -15,12 +15,15 @@ const targets = [
 
 type Target = (typeof targets)[number]
 
+/** The program, and what runs in threads of its own. */
+const programs = ['main.ts', 'chat/counting/count-worker.ts', 'store/audit-worker.ts']
+
 /** Compiles the executable for one platform; for this one without a target. */
 async function build(outfile: string, files: readonly string[], target?: Target): Promise<void> {
   const startedAt = performance.now()
   const result = await Bun.build({
-    entrypoints: [`${import.meta.dir}/main.ts`, `${import.meta.dir}/chat/counting/count-worker.ts`, ...files],
-    // The counter finds its worker by its place below this folder, wherever the console's files lie.
+    entrypoints: [...programs.map((name) => `${import.meta.dir}/${name}`), ...files],
+    // Workers are found by their place below src, wherever the console's files lie.
     root: import.meta.dir,
     naming: { asset: '[name].[ext]' },
     minify: true,

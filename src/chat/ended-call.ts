@@ -51,10 +51,11 @@ export function refusedCall(
   call: Omit<PaidCall, 'bodyBytes' | 'signal'>,
   error: GatewayError,
   at: number,
+  figures: Readonly<Record<string, unknown>> = {},
 ): EndedCall {
   const { status, code } = error
   const nothing = { charge: noCharge, ending: null, attempts: [], firstByteMs: null }
-  return endedCall(call, { ...nothing, at, status, code, error })
+  return { ...endedCall(call, { ...nothing, at, status, code, error }), detail: detailOf(error, figures) }
 }
 
 const longestMessage = 300
@@ -64,13 +65,16 @@ const longestDetail = 2_000
  * What an error says beside its code, as JSON: the figures of a refusal, the field at fault. What is wrong with a body
  * goes to its sender alone: the message may quote it. Attempts are in the receipt.
  */
-export function detailOf({ code, message, details }: GatewayError): string {
+export function detailOf(
+  { code, message, details }: GatewayError,
+  figures: Readonly<Record<string, unknown>> = {},
+): string {
   const { attempts: _, ...metadata } = details.metadata ?? {}
   const said =
     code === 'invalid_request' && details.source !== 'provider'
       ? {}
       : { message: message.slice(0, longestMessage) }
   const param = details.param === undefined ? {} : { param: details.param.slice(0, longestMessage) }
-  const whole = JSON.stringify({ ...said, ...param, ...metadata })
+  const whole = JSON.stringify({ ...said, ...param, ...metadata, ...figures })
   return whole.length <= longestDetail ? whole : JSON.stringify({ ...said, ...param })
 }

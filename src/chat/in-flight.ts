@@ -1,31 +1,81 @@
-// The calls in flight: counted for the limits, awaited when the gateway stops.
+// The calls in flight: counted for the limits, awaited when the gateway stops, and shown to the account they are of.
+
+/** What may be shown of a call that runs: no contents. */
+export interface LiveCall {
+  readonly id: string
+  readonly account: string
+  /** `admitted` until its credit is held, then `waiting` for the provider's first byte. */
+  phase: 'admitted' | 'waiting' | 'streaming'
+  /** As it was asked for; empty until it is known. */
+  model: string
+  key: string | null
+  channel: 'api' | 'app'
+  /** Milliseconds since 1970. */
+  startedAt: number
+  firstByteMs: number | null
+  outputTokens: number | null
+  /** What is held for it, picodollars. */
+  hold: bigint
+}
+
+type LiveFacts = Partial<Omit<LiveCall, 'id' | 'account'>>
+
+const nothing: Omit<LiveCall, 'id' | 'account' | 'startedAt'> = {
+  phase: 'admitted',
+  model: '',
+  key: null,
+  channel: 'api',
+  firstByteMs: null,
+  outputTokens: null,
+  hold: 0n,
+}
 
 /** Calls by the id of their request. Entering twice and leaving twice do no harm. */
 export class InFlight {
-  readonly #accounts = new Map<string, string>()
-  readonly #perAccount = new Map<string, number>()
+  readonly #calls = new Map<string, LiveCall>()
+  readonly #perAccount = new Map<string, Set<LiveCall>>()
+  readonly #clock: () => number
+
+  /** `clock` gives milliseconds since 1970. */
+  constructor(clock: () => number = Date.now) {
+    this.#clock = clock
+  }
 
   get size(): number {
-    return this.#accounts.size
+    return this.#calls.size
   }
 
   /** How many of them an account has. */
   of(account: string): number {
-    return this.#perAccount.get(account) ?? 0
+    return this.#perAccount.get(account)?.size ?? 0
+  }
+
+  /** Those of an account, in the order they came. They go on changing. */
+  callsOf(account: string): readonly Readonly<LiveCall>[] {
+    return [...(this.#perAccount.get(account) ?? [])]
   }
 
   enter(requestId: string, account: string): void {
-    if (this.#accounts.has(requestId)) return
-    this.#accounts.set(requestId, account)
-    this.#perAccount.set(account, this.of(account) + 1)
+    if (this.#calls.has(requestId)) return
+    const call: LiveCall = { id: requestId, account, startedAt: this.#clock(), ...nothing }
+    this.#calls.set(requestId, call)
+    const others = this.#perAccount.get(account)
+    if (others) others.add(call)
+    else this.#perAccount.set(account, new Set([call]))
+  }
+
+  /** What has become known of a call in flight. */
+  note(requestId: string, facts: LiveFacts): void {
+    const call = this.#calls.get(requestId)
+    if (call) Object.assign(call, facts)
   }
 
   leave(requestId: string): void {
-    const account = this.#accounts.get(requestId)
-    if (account === undefined) return
-    this.#accounts.delete(requestId)
-    const left = this.of(account) - 1
-    if (left > 0) this.#perAccount.set(account, left)
-    else this.#perAccount.delete(account)
+    const call = this.#calls.get(requestId)
+    if (!call) return
+    this.#calls.delete(requestId)
+    const others = this.#perAccount.get(call.account)
+    others?.delete(call)
+    if (others?.size === 0) this.#perAccount.delete(call.account)
   }
 }

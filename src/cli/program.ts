@@ -122,23 +122,29 @@ function sessions(group: Command, io: Io): void {
 }
 
 function keys(weir: Command, io: Io): void {
-  const group = weir.command('keys').description('create, list, revoke and rotate API keys')
+  const group = weir.command('keys').description('create, list, limit, revoke and rotate API keys')
   const create = group
     .command('create')
     .description('create an API key; it is shown this once')
     .requiredOption('--account <account>', 'id or e-mail address of the account it spends from')
     .option('--name <name>', 'what to call it')
     .option('--test', 'a key of the test mode: it costs nothing and reaches the simulator only')
-    .option('--expires <date>', 'when it ends, such as 2027-01-31')
-    .option('--limit-usd <amount>', 'the most it may spend in one window')
-    .option('--limit-window <window>', 'day, week, month or total')
-    .option('--models <list>', 'the models it may use, with commas: ids or provider/*')
+    .option('--management', 'a key of the admin API, for an operator: it administers, and makes no calls')
+  limitOptions(create)
   ready(create, io, async (...given) => (await import('./commands/keys.ts')).createKey(...given))
   const list = group
     .command('list')
     .description('list API keys')
     .option('--account <account>', 'only those of this account')
+    .option('--management', 'those of the admin API')
   ready(list, io, async (...given) => (await import('./commands/keys.ts')).listKeys(...given))
+  const limit = group
+    .command('limit')
+    .description('change the limits of an API key; `none` lifts one, what is not named stays')
+    .argument('<id>', 'the id of the key')
+    .option('--name <name>', 'what to call it')
+  limitOptions(limit)
+  ready(limit, io, async (...given) => (await import('./commands/keys.ts')).limitKey(...given))
   const revoke = group
     .command('revoke')
     .description('revoke a key at once')
@@ -150,6 +156,17 @@ function keys(weir: Command, io: Io): void {
     .argument('<id>', 'the id of the key')
     .option('--overlap <time>', 'how long both work, such as 24h, 30m or 7d', '0')
   ready(rotate, io, async (...given) => (await import('./commands/keys.ts')).rotateKey(...given))
+}
+
+function limitOptions(command: Command): void {
+  command
+    .option('--expires <date>', 'when it ends, such as 2027-01-31')
+    .option('--limit-usd <amount>', 'the most it may spend in one window')
+    .option('--limit-window <window>', 'day, week, month or total')
+    .option('--models <list>', 'the models it may use, with commas: ids or provider/*')
+    .option('--requests-per-minute <number>', 'the most requests it may make in a minute')
+    .option('--tokens-per-minute <number>', 'the most tokens it may use in a minute')
+    .option('--networks <list>', 'the addresses it may be used from, with commas: such as 10.0.0.0/8')
 }
 
 function credits(weir: Command, io: Io): void {

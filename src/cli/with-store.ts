@@ -2,6 +2,7 @@
 
 import type { Account, AccountStore } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
+import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { LedgerBooks } from '../credits/books.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import { GatewayError } from '../errors.ts'
@@ -15,6 +16,7 @@ export interface CommandStore {
   readonly accounts: AccountStore
   readonly identities: Store['identities']
   readonly acts: ActLog
+  readonly managementKeys: ManagementKeyStore
 }
 
 export interface ReadableStore extends CommandStore {

@@ -24,6 +24,20 @@ export interface HistoryEntry {
   readonly source: string | null
 }
 
+export type StatementEntry = Omit<HistoryEntry, 'balance'>
+
+export interface StatementPage {
+  /** Newest first; fewer than asked for, or none, also where more may follow. */
+  readonly entries: readonly StatementEntry[]
+  /** Go on with what is before this transaction; null at the beginning of the journal. */
+  readonly next: number | null
+}
+
+/** Reads statements beside calls that are served: no page takes the event loop for long. */
+export interface StatementReader {
+  page(account: string, limit: number, before?: number): Promise<StatementPage>
+}
+
 export interface Debt {
   readonly account: string
   readonly debt: Pico

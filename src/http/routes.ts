@@ -66,9 +66,12 @@ const consolePage: Route['handle'] = async (service, { request }) =>
   (await import('./console/pages.ts')).consolePage(request, service.publicUrl())
 const consoleApi: Route['handle'] = async (service, { request, requestId }) =>
   (await import('./console/api.ts')).consoleApi(service, request, requestId)
+const adminApi: Route['handle'] = async (service, { request, requestId }) =>
+  (await import('./admin/api.ts')).adminApi(service, request, requestId)
 const documentation: Route['handle'] = async (_, { request }) => {
   const { consoleRoutes } = await import('./docs/openapi-console.ts')
-  return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes])
+  const { adminOperations } = await import('./docs/openapi-admin.ts')
+  return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
 }
 
 /** What people open in a browser. */
@@ -79,6 +82,7 @@ const pages: readonly Route[] = [
   // It has routes of its own. The page's GET would go before what takes every method.
   { method: 'GET', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/console/api/*', handle: consoleApi },
+  { method: 'ALL', path: '/admin/v1/*', handle: adminApi },
   { method: 'GET', path: '/docs', handle: documentation },
   { method: 'GET', path: '/docs/*', handle: documentation },
 ]

@@ -1,12 +1,14 @@
 // What the routes are given.
 
+import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
-import type { LedgerStore } from '../credits/ledger.ts'
+import type { StatementReader } from '../credits/books.ts'
+import type { AuditReport, DayAudit, LedgerStore } from '../credits/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
@@ -30,6 +32,9 @@ export interface Service extends IdempotencyParts {
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
   readonly acts: ActLog
+  readonly managementKeys: ManagementKeyStore
+  /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
+  readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
   readonly catalog: Catalog
   /** The providers that can answer now, by id: configured with a key, or found running. */
   readonly answering: () => ReadonlySet<string>
@@ -41,6 +46,7 @@ export interface Service extends IdempotencyParts {
   readonly calls: CallLog
   readonly requests: RequestReader
   readonly usage: UsageReader
+  readonly statements: StatementReader
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number

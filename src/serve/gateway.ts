@@ -24,6 +24,7 @@ import { callEnded } from '../observe/call-ended.ts'
 import { CallLog } from '../observe/call-log.ts'
 import { secretFilter } from '../observe/secret-filter.ts'
 import { outbounds } from '../protocols/registry.ts'
+import { auditing } from '../store/audit-beside.ts'
 
 export interface Gateway {
   fetch(request: Request): Response | Promise<Response>
@@ -125,6 +126,9 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     calls,
     requests: store.requests,
     usage: store.usage,
+    statements: store.statements,
+    managementKeys: store.managementKeys,
+    audit: auditing(store.path),
     body: {
       maxBodyBytes: config.server.max_body_bytes,
       maxHeaderBytes: config.server.max_header_bytes,

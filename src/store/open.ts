@@ -15,6 +15,7 @@ import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { register } from './sqlite/ledger/recovery.ts'
+import { SqliteManagementKeys } from './sqlite/accounts/management-keys.ts'
 import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
@@ -22,6 +23,7 @@ import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { defaultRetention, Retention } from './sqlite/calls/retention.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
+import { SqliteStatements } from './sqlite/audit/statements.ts'
 import { SqliteUsage } from './sqlite/calls/usage-days.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
@@ -138,8 +140,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     ledger,
     accounts,
     identities: new SqliteIdentities(database, () => accounts.forget()),
+    managementKeys: new SqliteManagementKeys(database),
     acts: new SqliteActs(database),
     books: new SqliteBooks(path),
+    statements: new SqliteStatements(database),
     idempotency: new SqliteIdempotency({
       database,
       group: ledger,

@@ -3,7 +3,8 @@
 import type { Awaitable } from '../awaitable.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
-import type { LedgerBooks } from '../credits/books.ts'
+import type { ManagementKeyStore } from '../accounts/management-key.ts'
+import type { LedgerBooks, StatementReader } from '../credits/books.ts'
 import type { IdempotencyStore } from '../credits/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
@@ -16,8 +17,10 @@ export interface Store {
   readonly ledger: LedgerStore & LedgerUpkeep
   readonly accounts: AccountStore
   readonly identities: IdentityStore & WelcomeRegister & Sweepable
+  readonly managementKeys: ManagementKeyStore
   readonly acts: ActLog
   readonly books: LedgerBooks
+  readonly statements: StatementReader
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly conversations: ConversationStore

@@ -6,6 +6,7 @@ import { Validator } from '@cfworker/json-schema'
 import type { z } from 'zod'
 import { modelListSchema, modelObjectSchema } from '../../src/catalog/wire.ts'
 import { errorTable } from '../../src/errors.ts'
+import { adminOperations } from '../../src/http/docs/openapi-admin.ts'
 import { consoleRoutes } from '../../src/http/docs/openapi-console.ts'
 import { errorSchema } from '../../src/http/docs/openapi-errors.ts'
 import { openApiDocument } from '../../src/http/docs/openapi.ts'
@@ -49,7 +50,7 @@ interface OperationObject {
   readonly responses: Readonly<Record<string, Response>>
 }
 
-const document = await openApiDocument([...api, ...consoleRoutes])
+const document = await openApiDocument([...api, ...consoleRoutes, ...adminOperations])
 // What a reader of the document gets: plain JSON.
 const plain = JSON.parse(JSON.stringify(document)) as typeof document
 
@@ -69,9 +70,9 @@ describe('the document', () => {
       .map(({ method, path }) => `${method} ${path}`)
     const pages = ['/', '/console', '/console/*', '/docs', '/docs/*'].map((path) => `GET ${path}`)
     const listed = api.map(({ method, path }) => `${method} ${path}`)
-    const console = ['GET', 'ALL'].map((method) => `${method} /console/api/*`)
-    expect(registered.toSorted()).toEqual([...listed, ...pages, ...console].toSorted())
-    expect(described).toHaveLength(api.length + consoleRoutes.length)
+    const tables = ['GET /console/api/*', 'ALL /console/api/*', 'ALL /admin/v1/*']
+    expect(registered.toSorted()).toEqual([...listed, ...pages, ...tables].toSorted())
+    expect(described).toHaveLength(api.length + consoleRoutes.length + adminOperations.length)
   })
 
   test('says which version of OpenAPI it is written in, and names what it describes', () => {

@@ -109,6 +109,13 @@ export class Hold {
     if (result.kind === 'refused') throw refusedHold(result, need, call, now)
     pass('hold-durable', call.requestId)
     parts.inFlight.enter(call.requestId, caller.account.id)
+    parts.inFlight.note(call.requestId, {
+      phase: 'waiting',
+      model: call.request.envelope.model,
+      key: caller.key?.id ?? null,
+      channel: caller.channel,
+      hold: result.amount,
+    })
     return new Hold(parts, call, need, result.amount, free - result.amount, candidates[0]!)
   }
 
@@ -142,6 +149,8 @@ export class Hold {
     this.#candidate = candidate
     this.#attempts = attempts
     this.#firstByteMs = Math.round(performance.now() - this.#call.arrivedAt)
+    const begun = { phase: 'streaming', firstByteMs: this.#firstByteMs } as const
+    this.#parts.inFlight.note(this.#call.requestId, begun)
     const { price } = candidate.offer
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
   }

@@ -19,7 +19,7 @@ const extendAt = 0.75
 const leastExtension = 16n
 
 export class StreamWatch {
-  readonly #parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now'>
+  readonly #parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now' | 'inFlight'>
   readonly #call: PaidCall
   readonly #hold: Hold
   #extending = false
@@ -30,7 +30,7 @@ export class StreamWatch {
   #checkpointTokens = 0
 
   constructor(
-    parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now'>,
+    parts: Pick<BillingParts, 'ledger' | 'owner' | 'limits' | 'log' | 'now' | 'inFlight'>,
     call: PaidCall,
     hold: Hold,
   ) {
@@ -48,6 +48,7 @@ export class StreamWatch {
     const usage = this.#credible(progress.usage)
     const { output, reasoning } = roughOutput({ ...progress, usage })
     const tokens = output + reasoning
+    this.#parts.inFlight.note(this.#call.requestId, { outputTokens: tokens, hold: amount })
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
     // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.

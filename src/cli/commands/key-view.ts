@@ -20,6 +20,9 @@ export function keyView(key: ApiKey, now: number) {
     limit_usd: key.spendLimit === null ? null : formatUsd(key.spendLimit),
     limit_window: key.limitWindow,
     models: key.allowedModels,
+    requests_per_minute: key.requestsPerMinute,
+    tokens_per_minute: key.tokensPerMinute,
+    networks: key.networks,
   }
 }
 

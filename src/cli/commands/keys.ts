@@ -1,33 +1,23 @@
-// `weir keys create|list|revoke|rotate`
+// `weir keys create|list|limit|revoke|rotate`
 
-import { type ApiKey, keyState, type KeyMode, type LimitWindow } from '../../accounts/api-key.ts'
-import { CommandFailure, type Context, type Invocation, isoTime, print, usageFault } from '../context.ts'
+import { type ApiKey, keyState, type KeyMode } from '../../accounts/api-key.ts'
+import { CommandFailure, type Context, type Invocation, isoTime, print } from '../context.ts'
 import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../accounts/issue-key.ts'
 import { keyView, renderKeys } from './key-view.ts'
-import { amountOfUsd, futureDate, lengthOfTime, oneOf } from '../values.ts'
+import { limitsOf, unlimited } from '../key-limits.ts'
+import { lengthOfTime } from '../values.ts'
 import { accountOf, type CommandStore, withStore } from '../with-store.ts'
-
-const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
 
 /** Creates a key and prints it, this once. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management'))
+    return (await import('./management-keys.ts')).createManagementKey(context, invocation)
   const now = context.io.clock()
-  const expires = invocation.option('expires')
-  const limit = invocation.option('limitUsd')
-  const window = invocation.option('limitWindow')
-  const models = invocation.option('models')
   const mode: KeyMode = invocation.flag('test') ? 'test' : 'live'
-  if (window !== undefined && limit === undefined) throw usageFault('--limit-window needs --limit-usd')
   const rights: Omit<KeyRights, 'account'> = {
     mode,
     name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
-    expiresAt: expires === undefined ? null : futureDate('--expires', expires, now),
-    spendLimit: limit === undefined ? null : amountOfUsd('--limit-usd', limit),
-    limitWindow: window === undefined ? 'total' : oneOf('--limit-window', window, windows),
-    allowedModels: models === undefined ? null : modelList(models),
-    requestsPerMinute: null,
-    tokensPerMinute: null,
-    networks: null,
+    ...limitsOf(invocation, unlimited, now),
   }
   const minted = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
@@ -36,21 +26,25 @@ export async function createKey(context: Context, invocation: Invocation): Promi
   printMinted(context, minted, {})
 }
 
-function modelList(text: string): string[] {
-  const models = text
-    .split(',')
-    .map((item) => item.trim())
-    .filter(Boolean)
-  const wrong = models.find((id) => id !== '*' && !/^[^/\s]+\/\S+$/.test(id))
-  if (wrong !== undefined || models.length === 0) {
-    throw usageFault(
-      `--models takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`,
-    )
-  }
-  return models
+/** Changes the name or the limits of a key; what no option names stays as it is. */
+export async function limitKey(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    const before = await keyOf(store, invocation.args[0] ?? '')
+    const state = keyState(before, now)
+    if (state !== 'active') throw new CommandFailure(`the key ${before.id} is ${state}: create a new one`)
+    const name = invocation.option('name') ?? before.name
+    const after = { ...before, name, ...limitsOf(invocation, before, now) }
+    await store.accounts.changeKey(after)
+    return after
+  })
+  const view = keyView(key, now)
+  print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
 }
 
 export async function listKeys(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management'))
+    return (await import('./management-keys.ts')).listManagementKeys(context, invocation)
   const named = invocation.option('account')
   const now = context.io.clock()
   const keys = await withStore(context, async (store) => {
@@ -65,6 +59,8 @@ export async function listKeys(context: Context, invocation: Invocation): Promis
 /** Revokes a key at once. Revoking a revoked key changes nothing and succeeds. */
 export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
+  const { revokeManagementKey } = await import('./management-keys.ts')
+  if (await revokeManagementKey(context, id)) return
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {
     const found = await keyOf(store, id)

@@ -1,5 +1,6 @@
 // The keys of an account in the console: made and shown once, changed, replaced, revoked.
 
+import type { Account } from '../../accounts/account.ts'
 import { type ApiKey, keyState } from '../../accounts/api-key.ts'
 import { isNetwork } from '../../accounts/identity/network.ts'
 import { issueKey, type IssuedKey, issueSuccessor } from '../../accounts/issue-key.ts'
@@ -9,11 +10,28 @@ import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Service } from '../service.ts'
-import { type AskedBy, type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
+import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
 import { changeKeyBody, createKeyBody, type KeyView, type NewKeyView, rotateKeyBody } from './wire.ts'
 
-export const keyRoutes: readonly ConsoleRoute[] = [
-  ownRoute(
+interface KeyAsked<Body> extends Pick<Asked<Body>, 'service' | 'params' | 'body'> {
+  /** Whose keys they are. */
+  readonly account: Account
+}
+
+/** What can be done with the keys of an account: by its owner in the console, and by operators. */
+interface KeyAct extends RouteSpec<unknown> {
+  readonly handle: (asked: KeyAsked<unknown>) => object | Promise<object>
+}
+
+function keyAct<Body = undefined>(
+  spec: RouteSpec<Body>,
+  handle: (asked: KeyAsked<Body>) => object | Promise<object>,
+): KeyAct {
+  return { ...spec, handle: (asked) => handle(asked as KeyAsked<Body>) }
+}
+
+export const keyActs: readonly KeyAct[] = [
+  keyAct(
     { method: 'GET', path: 'keys', summary: 'The keys of the account' },
     async ({ service, account }) => {
       const keys = await service.accounts.listKeys(account.id)
@@ -21,7 +39,7 @@ export const keyRoutes: readonly ConsoleRoute[] = [
       return { data: await Promise.all(keys.map((key) => keyView(service, key, free))) }
     },
   ),
-  ownRoute(
+  keyAct(
     {
       method: 'POST',
       path: 'keys',
@@ -42,7 +60,7 @@ export const keyRoutes: readonly ConsoleRoute[] = [
       return shownOnce(service, issued, {})
     },
   ),
-  ownRoute(
+  keyAct(
     {
       method: 'PATCH',
       path: 'keys/:id',
@@ -59,13 +77,13 @@ export const keyRoutes: readonly ConsoleRoute[] = [
       return keyView(service, limited)
     },
   ),
-  ownRoute({ method: 'DELETE', path: 'keys/:id', summary: 'Revoke a key, at once' }, async (asked) => {
+  keyAct({ method: 'DELETE', path: 'keys/:id', summary: 'Revoke a key, at once' }, async (asked) => {
     const { service } = asked
     const { id } = await ownKey(asked)
     await service.accounts.revokeKey(id, service.now())
     return keyView(service, (await service.accounts.findKey(id))!)
   }),
-  ownRoute(
+  keyAct(
     {
       method: 'POST',
       path: 'keys/:id/rotate',
@@ -89,6 +107,8 @@ export const keyRoutes: readonly ConsoleRoute[] = [
     },
   ),
 ]
+
+export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(({ handle, ...spec }) => ownRoute(spec, handle))
 
 /** Keys that work at one time; what is revoked or expired does not count. */
 const mostKeys = 500
@@ -159,13 +179,13 @@ function lengthOf(text: string): number {
   return ms
 }
 
-async function ownKey({ service, account, params }: AskedBy<unknown>): Promise<ApiKey> {
+async function ownKey({ service, account, params }: KeyAsked<unknown>): Promise<ApiKey> {
   const key = await service.accounts.findKey(params['id']!)
   if (key?.account !== account.id) throw new GatewayError('not_found')
   return key
 }
 
-async function activeKey(asked: AskedBy<unknown>): Promise<ApiKey> {
+async function activeKey(asked: KeyAsked<unknown>): Promise<ApiKey> {
   const key = await ownKey(asked)
   const state = keyState(key, asked.service.now())
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)

@@ -33,7 +33,7 @@ export type AskedBy<Body> = Asked<Body> & SignedInAccount
 export type Answer = Response | object
 
 /** What a route has beside its handler. */
-interface RouteSpec<Body> {
+export interface RouteSpec<Body> {
   readonly method: Method
   /** Below `/console/api/`, such as `keys/:id`. */
   readonly path: string

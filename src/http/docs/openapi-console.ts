@@ -58,11 +58,11 @@ function operationOf(route: ConsoleRoute): Operation {
   }
 }
 
-function inPath(name: string): Parameter {
+export function inPath(name: string): Parameter {
   return { name, in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } }
 }
 
-function bodySchema(body: z.ZodType): object {
+export function bodySchema(body: z.ZodType): object {
   const { $schema: _dialect, ...schema } = z.toJSONSchema(body, { io: 'input' })
   return schema
 }

@@ -164,6 +164,11 @@ const securitySchemes = {
     name: 'weir_session',
     description: 'The session of the console, `__Host-weir` where it is reached by https.',
   },
+  management: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A management key, `mk-weir-…`, of an operator: `weir keys create --management`.',
+  },
   session: {
     type: 'http',
     scheme: 'bearer',

@@ -24,7 +24,7 @@ export interface Operation {
   readonly summary: string
   readonly description: string
   /** `cookie`: that of the console. `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
-  readonly security: 'key' | 'either' | 'google' | 'session' | 'cookie' | 'none'
+  readonly security: 'key' | 'either' | 'google' | 'session' | 'cookie' | 'management' | 'none'
   readonly parameters?: readonly Parameter[]
   readonly body?: Content
   /** The answers that are no errors of the contract, by status. */
@@ -50,6 +50,8 @@ export const tags = {
   App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
   Console:
     'What the console’s pages call. Its bodies are closed, and what changes something must come from its own origin.',
+  Admin:
+    'What operators do, for programs: with a management key (`weir keys create --management`) as the bearer, which makes no calls, as API keys administer nothing. Bodies and parameters are closed; every change is recorded.',
   Service: 'The gateway itself.',
 } as const
 

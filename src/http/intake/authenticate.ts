@@ -75,7 +75,7 @@ export async function authenticateSession(
   return { caller: { account, key: null, channel: 'app', mode: 'live' }, session }
 }
 
-function bearerOf(headers: Headers): string {
+export function bearerOf(headers: Headers): string {
   const authorization = headers.get('authorization')
   const other = headers.get('x-api-key')
   if (authorization === null) {

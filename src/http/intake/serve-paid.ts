@@ -11,6 +11,7 @@ import type { Envelope, Inbound, InboundRequest, Warning } from '../../protocols
 import { errorResponse, type Refuse } from './error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 import type { Service } from '../service.ts'
+import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
 import { withinLimits } from './within-limits.ts'
 
 /** The HTTP request, and the call it makes; `bodyBytes` measures what the call's body was read from. */
@@ -72,10 +73,23 @@ export async function servePaid(
     if (!service.ready()) throw shuttingDown()
     service.keepOpen(request)
     return await idempotent(service, paid, (signal, keeper) =>
-      withinLimits(service, caller, requestId, () => run(signal, keeper), noted),
+      withinLimits(service, caller, requestId, () => explained(service, paid, run(signal, keeper)), noted),
     )
   } catch (thrown) {
     note(service, paid, thrown)
+    throw thrown
+  }
+}
+
+/** The answer of a call; where it is refused for want of credit, the log gets the figures that it was refused by. */
+async function explained(service: Service, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
+  try {
+    return await answer
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && isWantOfCredit(thrown.code)) {
+      const figures = await creditFigures(service.ledger, paid.caller, service.now()).catch(() => ({}))
+      note(service, paid, thrown, figures)
+    }
     throw thrown
   }
 }
@@ -85,8 +99,9 @@ function note(
   { calls, now }: Service,
   { caller, requestId, arrivedAt, call }: PaidRequest,
   thrown: unknown,
+  figures: Readonly<Record<string, unknown>> = {},
 ): void {
   if (!(thrown instanceof GatewayError)) return
   const asked = { caller, requestId, arrivedAt, request: call.request, keeper: undefined }
-  calls.refused(refusedCall(asked, thrown, now()), thrown)
+  calls.refused(refusedCall(asked, thrown, now(), figures), thrown)
 }

@@ -15,7 +15,7 @@ export const listProviders: Route<Pick<Service, 'gateway'>> = {
 }
 
 /** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
-function describeProviders(
+export function describeProviders(
   { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
   caller: Caller,
 ): object {

@@ -1,0 +1,54 @@
+// Keys of the admin API: `mk-weir-<id>-<secret><checksum>`, shown once, stored as a hash. They make no calls.
+
+import type { Awaitable } from '../awaitable.ts'
+import { hashOfKey } from './api-key.ts'
+import { mintSecret, readSecret, secretForm } from './secret-text.ts'
+
+export interface ManagementKey {
+  /** 12 characters, part of the key itself: the lookup goes by it, the comparison by hash. */
+  readonly id: string
+  /** The operator it acts for. */
+  readonly account: string
+  readonly name: string
+  /** SHA-256 of the whole key, hex. */
+  readonly hash: string
+  readonly lastFour: string
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+  /** Address ranges (CIDR) it may be used from; null for any. */
+  readonly networks: readonly string[] | null
+}
+
+export interface ManagementKeyStore {
+  insert(key: ManagementKey): Awaitable<void>
+  find(id: string): Awaitable<ManagementKey | undefined>
+  /** Of one account, or all. */
+  list(account?: string): Awaitable<readonly ManagementKey[]>
+  /** Effective at once, in every process. False when there is no such key. */
+  revoke(id: string, at: number): Awaitable<boolean>
+}
+
+const form = secretForm('mk-weir', [])
+
+export type WantedManagementKey = Pick<ManagementKey, 'account' | 'name' | 'expiresAt' | 'networks'>
+
+/** Stores a new key and gives its text, which is nowhere else; `now` in milliseconds since 1970. */
+export async function issueManagementKey(
+  store: Pick<ManagementKeyStore, 'insert'>,
+  wanted: WantedManagementKey,
+  now: number,
+): Promise<{ readonly key: ManagementKey; readonly text: string }> {
+  const { account, name, expiresAt, networks } = wanted
+  const { id, text } = mintSecret(form)
+  const made = { id, hash: hashOfKey(text), lastFour: text.slice(-4), createdAt: now, revokedAt: null }
+  const key: ManagementKey = { ...made, account, name, expiresAt, networks }
+  await store.insert(key)
+  return { key, text }
+}
+
+/** The id inside a presented key; undefined for what is no key of the admin API, or mistyped. */
+export function managementKeyIdOf(text: string): string | undefined {
+  const read = readSecret(form, text)
+  return typeof read === 'string' ? undefined : read.id
+}

@@ -1,0 +1,82 @@
+// The limits of a key as options: `none` lifts one, what is not named stays as it is.
+
+import type { ApiKey, LimitWindow } from '../accounts/api-key.ts'
+import { isNetwork } from '../accounts/identity/network.ts'
+import { type Invocation, usageFault } from './context.ts'
+import { amountOfUsd, futureDate, oneOf } from './values.ts'
+
+type Limits = Pick<
+  ApiKey,
+  | 'expiresAt'
+  | 'spendLimit'
+  | 'limitWindow'
+  | 'allowedModels'
+  | 'requestsPerMinute'
+  | 'tokensPerMinute'
+  | 'networks'
+>
+
+const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
+
+/** The limits of a new key whose options name none. */
+export const unlimited: Limits = {
+  expiresAt: null,
+  spendLimit: null,
+  limitWindow: 'total',
+  allowedModels: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  networks: null,
+}
+
+/** `before`, with what the options name changed. Throws CommandFailure with the option that is wrong. */
+export function limitsOf(invocation: Invocation, before: Limits, now: number): Limits {
+  const given = <T>(name: string, flag: string, read: (flag: string, text: string) => T, kept: T | null) => {
+    const text = invocation.option(name)
+    if (text === undefined) return kept
+    return text === 'none' ? null : read(flag, text)
+  }
+  const spendLimit = given('limitUsd', '--limit-usd', amountOfUsd, before.spendLimit)
+  const window = invocation.option('limitWindow')
+  if (window !== undefined && spendLimit === null) throw usageFault('--limit-window needs --limit-usd')
+  const kept = spendLimit === null ? 'total' : before.limitWindow
+  const date = (flag: string, text: string) => futureDate(flag, text, now)
+  return {
+    expiresAt: given('expires', '--expires', date, before.expiresAt),
+    spendLimit,
+    limitWindow: window === undefined ? kept : oneOf('--limit-window', window, windows),
+    allowedModels: given('models', '--models', modelList, before.allowedModels),
+    requestsPerMinute: given('requestsPerMinute', '--requests-per-minute', rate, before.requestsPerMinute),
+    tokensPerMinute: given('tokensPerMinute', '--tokens-per-minute', rate, before.tokensPerMinute),
+    networks: given('networks', '--networks', networkList, before.networks),
+  }
+}
+
+function rate(flag: string, text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  throw usageFault(`${flag} takes a whole number from 1 to 999999999, or none, not ${JSON.stringify(text)}`)
+}
+
+function modelList(flag: string, text: string): readonly string[] {
+  const models = listed(text)
+  const wrong = models.find((id) => id !== '*' && !/^[^/\s]+\/\S+$/.test(id))
+  if (wrong === undefined && models.length > 0) return models
+  throw usageFault(`${flag} takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`)
+}
+
+/** Addresses and ranges, with commas. Throws CommandFailure for what is none. */
+export function networkList(flag: string, text: string): readonly string[] {
+  const networks = listed(text)
+  const wrong = networks.find((network) => !isNetwork(network))
+  if (wrong === undefined && networks.length > 0) return networks
+  throw usageFault(
+    `${flag} takes addresses or ranges such as 10.0.0.0/8, not ${JSON.stringify(wrong ?? text)}`,
+  )
+}
+
+function listed(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
+}

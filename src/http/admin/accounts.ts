@@ -1,0 +1,299 @@
+// The accounts of an installation, for operators: looked up, opened, given credit, suspended, signed in to by a link.
+
+import { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
+import { invitedAccount } from '../../accounts/identity/identities.ts'
+import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
+import { pools } from '../../credits/pool.ts'
+import { GatewayError } from '../../errors.ts'
+import { creditView } from '../console/credits.ts'
+import { iso, isoOrNull } from '../console/route.ts'
+import { inviteBody, type LinkView } from '../console/wire.ts'
+import { queryOf } from '../intake/query.ts'
+import type { Service } from '../service.ts'
+import { type AdminAsked, type AdminRoute, adminRoute, recordAct } from './route.ts'
+
+const role = z.enum(['user', 'operator'])
+const nothing = z.strictObject({})
+
+const listParameters = z.strictObject({
+  q: z.string().max(256).optional().describe('Only accounts whose address or id holds this text.'),
+  cursor: z.string().max(256).optional().describe('The `next_cursor` of the page before.'),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(200))
+    .default(50),
+})
+
+const grantBody = z.strictObject({
+  pool: z.enum(pools),
+  usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
+  /** The same id never grants twice. */
+  id: z.string().min(1).max(128).optional(),
+  /** A time, or `never`; without one its pool gives it its life. */
+  expires_at: z.union([z.literal('never'), z.iso.datetime({ offset: true })]).optional(),
+  note: z.string().max(500).optional(),
+})
+
+export const accountRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'accounts',
+      id: 'listAccounts',
+      summary: 'List accounts',
+      description: 'In the order they were opened. Deleted accounts are not among them.',
+      query: listParameters,
+    },
+    async ({ service, request }) => {
+      const { q, cursor, limit } = queryOf(listParameters, request)
+      const { accounts, next } = await pageOf(service, q?.toLowerCase(), cursor, limit)
+      return { data: accounts.map(accountView), has_more: next !== null, next_cursor: next }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts',
+      id: 'createAccount',
+      summary: 'Open an account',
+      description:
+        'Whoever opens it vouches for its address. It has no password: its owner gets in by a link.',
+      status: 201,
+      body: inviteBody,
+    },
+    async (asked) => {
+      const { service, body } = asked
+      const account = await service.accounts.createAccount(requireAddress(body.email), {
+        role: body.role ?? 'user',
+      })
+      await recordAct(asked, 'account.create', account.id, null, accountView(account))
+      await service.freeCredit.ensure(account)
+      return accountView(account)
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'accounts/:account',
+      id: 'getAccount',
+      summary: 'Get an account with its credit',
+    },
+    async (asked) => {
+      const account = await accountNamed(asked)
+      return { data: { ...accountView(account), credits: await creditView(asked.service, account.id) } }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/grant',
+      id: 'grantCredit',
+      summary: 'Grant credit',
+      description:
+        'With an `id` of yours the same grant can be sent again: it is booked once, and another amount, pool or account under that id is 409 `idempotency_conflict`.',
+      elevated: true,
+      body: grantBody,
+    },
+    grantCredit,
+  ),
+  changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (service, id) =>
+    service.accounts.suspend(id),
+  ),
+  changing('resume', 'resumeAccount', 'Serve the calls of a suspended account again', (service, id) =>
+    service.accounts.resume(id),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/role',
+      id: 'setRole',
+      summary: 'Make an account an operator, or a user again',
+      elevated: true,
+      body: z.strictObject({ role }),
+    },
+    async (asked) => {
+      const { service, body } = asked
+      const before = await accountNamed(asked)
+      await service.identityStore.setRole(before.id, body.role)
+      await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
+      return accountView(await accountNamed(asked))
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/link',
+      id: 'createSignInLink',
+      summary: 'Make a link that signs in to an account, once, within 15 minutes',
+      description: 'Any older link of the account is void.',
+      status: 201,
+      elevated: true,
+      body: nothing,
+    },
+    async (asked) => {
+      const account = await accountNamed(asked)
+      await recordAct(asked, 'account.link', account.id, null, null)
+      return linkView(await asked.service.identities.linkFor('link', account))
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'accounts/:account/sessions',
+      id: 'listSessions',
+      summary: 'List the open sessions of an account',
+    },
+    async (asked) => {
+      const { id } = await accountNamed(asked)
+      const sessions = await asked.service.identityStore.openSessions(id, asked.service.now())
+      return {
+        data: sessions.map((session) => ({
+          id: session.id,
+          created_at: iso(session.createdAt),
+          seen_at: isoOrNull(session.seenAt),
+          expires_at: iso(session.expiresAt),
+          user_agent: session.userAgent,
+        })),
+      }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'DELETE',
+      path: 'accounts/:account/sessions/:session',
+      id: 'endSession',
+      summary: 'End a session, at once',
+    },
+    async (asked) => {
+      const { service, params } = asked
+      const account = await accountNamed(asked)
+      const session = await service.accounts.findSession(params['session'] ?? '')
+      if (session?.account !== account.id) throw new GatewayError('not_found')
+      await service.accounts.revokeSession(session.id, service.now())
+      await recordAct(asked, 'session.end', account.id, { session: session.id }, null)
+      return { id: session.id, ended: true }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'invitations',
+      id: 'invite',
+      summary: 'Open an account for an address and make the link that signs in to it for the first time',
+      status: 201,
+      elevated: true,
+      body: inviteBody,
+    },
+    async (asked) => {
+      const { service, body } = asked
+      const invited = { email: body.email, role: body.role ?? 'user' }
+      const account = await invitedAccount(service.accounts, invited.email, invited.role)
+      await recordAct(asked, 'account.invite', account.id, null, { ...invited, email: account.email })
+      return linkView(await service.identities.linkFor('invitation', account))
+    },
+  ),
+]
+
+async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<object> {
+  const { service, body } = asked
+  const account = await accountNamed(asked)
+  const amount = amountOf(body.usd)
+  const expiresAt = expiryOf(body, service.now())
+  const source = `operator:${body.id ?? crypto.randomUUID()}`
+  const grant = { source, account: account.id, pool: body.pool, amount, expiresAt, from: 'grant' }
+  const result = await service.ledger.grant(grant)
+  if (result.granted) {
+    const { pool, note = null } = body
+    const after = { pool, usd: formatUsd(amount), lot: result.lot, source, note }
+    await recordAct(asked, 'credits.grant', account.id, null, after)
+  }
+  const credits = await creditView(service, account.id)
+  return { lot: result.lot, granted: result.granted, pool: body.pool, usd: formatUsd(amount), credits }
+}
+
+function amountOf(usd: string): Pico {
+  const amount = parseUsd(usd)
+  if (amount !== undefined && amount > 0n && amount <= largestLot) return amount
+  const message = 'usd takes US dollars such as "10" or "0.50", above 0 and at most 1000000.'
+  throw new GatewayError('invalid_request', { message, param: 'usd' })
+}
+
+function expiryOf({ pool, expires_at: text }: z.infer<typeof grantBody>, now: number) {
+  const at = text === undefined || text === 'never' ? undefined : Date.parse(text)
+  const wrong = (message: string) => new GatewayError('invalid_request', { message, param: 'expires_at' })
+  if (at !== undefined && !(at > now)) throw wrong('expires_at has passed.')
+  if (pool === 'subscription' && at === undefined)
+    throw wrong('Subscription credit needs expires_at: the end of its period.')
+  return at ?? (text === 'never' ? ('never' as const) : null)
+}
+
+function changing(
+  verb: 'suspend' | 'resume',
+  id: string,
+  summary: string,
+  change: (service: Service, account: string) => unknown,
+): AdminRoute {
+  return adminRoute(
+    { method: 'POST', path: `accounts/:account/${verb}`, id, summary, body: nothing },
+    async (asked) => {
+      const before = await accountNamed(asked)
+      if (before.id === asked.operator.id)
+        throw new GatewayError('invalid_request', { message: 'Operators do not suspend themselves.' })
+      await change(asked.service, before.id)
+      const after = await accountNamed(asked)
+      const states = [before, after].map(({ suspended }) => ({ suspended }))
+      await recordAct(asked, `account.${verb}`, before.id, states[0], states[1])
+      return accountView(after)
+    },
+  )
+}
+
+function linkView({ url, expiresAt }: { readonly url: string; readonly expiresAt: number }): LinkView {
+  return { url, expires_at: iso(expiresAt) }
+}
+
+/** The account of the path. Throws `not_found`. */
+export async function accountNamed({
+  service,
+  params,
+}: Pick<AdminAsked<unknown>, 'service' | 'params'>): Promise<Account> {
+  const id = params['account'] ?? ''
+  const account = await service.accounts.findAccount(id)
+  if (account?.id !== id) throw new GatewayError('not_found')
+  return account
+}
+
+async function pageOf(service: Service, q: string | undefined, cursor: string | undefined, limit: number) {
+  const all = await service.accounts.listAccounts()
+  const found = all.filter(
+    ({ id, email: address }) => q === undefined || address.includes(q) || id.includes(q),
+  )
+  const from = cursor === undefined ? 0 : found.findIndex(({ id }) => id === cursor) + 1
+  if (cursor !== undefined && from === 0)
+    throw new GatewayError('invalid_request', {
+      message: 'cursor takes the next_cursor of the page before.',
+      param: 'cursor',
+    })
+  const accounts = found.slice(from, from + limit)
+  return { accounts, next: from + limit < found.length ? accounts.at(-1)!.id : null }
+}
+
+export function accountView(account: Account) {
+  return {
+    id: account.id,
+    email: account.email,
+    role: account.role,
+    created_at: iso(account.createdAt),
+    suspended: account.suspended,
+    email_verified: account.verifiedAt !== null,
+  }
+}
+
+function requireAddress(text: string): string {
+  const address = text.trim()
+  if (/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(address)) return address
+  throw new GatewayError('invalid_request', { message: 'This is no e-mail address.', param: 'email' })
+}

@@ -1,0 +1,53 @@
+// The admin API: the operators' routes for programs, with a management key. Loaded with its first request.
+
+import type { Account } from '../../accounts/account.ts'
+import { isWithin } from '../../accounts/identity/network.ts'
+import { matches } from '../../accounts/api-key.ts'
+import { managementKeyIdOf } from '../../accounts/management-key.ts'
+import { GatewayError } from '../../errors.ts'
+import { bodyOf, routeIn } from '../console/table.ts'
+import { bearerOf } from '../intake/authenticate.ts'
+import type { Service } from '../service.ts'
+import { adminRoutes } from './routes.ts'
+
+const prefix = '/admin/v1/'
+
+/** Answers a request below `/admin/v1/`. Throws every refusal as a GatewayError. */
+export async function adminApi(service: Service, request: Request, requestId: string): Promise<Response> {
+  // Whose key it is comes first: strangers are told nothing of the routes.
+  const operator = await operatorOf(service, request)
+  const { route, params } = routeIn(adminRoutes, prefix, request, service)
+  const body = await bodyOf(service, request, route)
+  const answer = await route.handle({ service, request, requestId, params, body, operator })
+  const response =
+    answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
+  if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')
+  return response
+}
+
+/**
+ * The operator behind the management key of `Authorization: Bearer`. Throws as `authenticate` does;
+ * `network_not_allowed` for a key used from elsewhere, and `operator_required` when its account is none any more.
+ */
+async function operatorOf(service: Service, request: Request): Promise<Account> {
+  const { managementKeys, accounts, site, now } = service
+  const text = bearerOf(request.headers)
+  const id = managementKeyIdOf(text)
+  const key = id === undefined ? undefined : await managementKeys.find(id)
+  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key', { message: unknownKey(text) })
+  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+  if (key.networks !== null && !isWithin(site.addressOf(request), key.networks))
+    throw new GatewayError('network_not_allowed')
+  const account = await accounts.findAccount(key.account)
+  if (!account) throw new GatewayError('invalid_api_key')
+  if (account.suspended) throw new GatewayError('account_suspended')
+  if (account.role !== 'operator') throw new GatewayError('operator_required')
+  return account
+}
+
+function unknownKey(text: string): string {
+  return text.startsWith('sk-weir-') || text.startsWith('ws-weir-')
+    ? 'The admin API takes a management key (weir keys create --management): API keys and sessions administer nothing.'
+    : 'This is no management key that is valid here.'
+}

@@ -1,0 +1,190 @@
+// What operators look at: calls and usage of everybody, providers, the catalog, what operators did, the proof of the books.
+
+import { z } from 'zod'
+import type { AuditReport, DayAudit } from '../../credits/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { iso } from '../console/route.ts'
+import { requestDetail, requestPage, requestParameters } from '../console/requests.ts'
+import { queryOf } from '../intake/query.ts'
+import type { Service } from '../service.ts'
+import { describeProviders } from '../service/providers.ts'
+import {
+  adminUsageParameters,
+  csvResponse,
+  labelIn,
+  usageCsv,
+  usageQuery,
+  usageView,
+} from '../v1/account/usage.ts'
+import { type AdminRoute, adminRoute } from './route.ts'
+
+const text = z.string().max(200)
+const logParameters = requestParameters.extend({ account: text.optional() })
+const actParameters = z.strictObject({
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/, 'It takes the next_cursor of the page before.')
+    .transform(Number)
+    .optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(200))
+    .default(50),
+})
+
+export const insightRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'overview',
+      id: 'getOverview',
+      summary: 'Get how the installation is: accounts, calls, debts, the ledger’s head',
+    },
+    ({ service }) => overview(service),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'requests',
+      id: 'listAllRequests',
+      summary: 'List the calls of all accounts',
+      description: 'The newest first. A page may be short, or empty, before the last.',
+      query: logParameters,
+    },
+    ({ service, request }) => requestPage(service, queryOf(logParameters, request)),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'requests/:id',
+      id: 'getAnyRequest',
+      summary: 'Get one call with its receipt, or why it was refused',
+    },
+    async ({ service, params }) => ({ data: await requestDetail(service, params['id'] ?? '') }),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'usage',
+      id: 'getAllUsage',
+      summary: 'Get what the calls of all accounts came to, by day',
+      query: adminUsageParameters,
+    },
+    ({ service, request }) => allUsage(service, request),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'usage.csv',
+      id: 'getAllUsageCsv',
+      summary: 'Get the same as CSV',
+      query: adminUsageParameters,
+    },
+    async ({ service, request }) => {
+      const view = await allUsage(service, request)
+      return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'providers',
+      id: 'listAllProviders',
+      summary: 'List the providers, and how each has been doing',
+    },
+    ({ service, operator }) =>
+      describeProviders(service.gateway, { account: operator, key: null, channel: 'app', mode: 'live' }),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'catalog',
+      id: 'getCatalogState',
+      summary: 'Get the date of the catalog, its size, and what is not sold for want of a price',
+    },
+    ({ service: { catalog, answering } }) => ({
+      date: catalog.date,
+      models: catalog.count(),
+      callable: catalog.count(answering()),
+      unpriced: [...catalog.unpriced],
+    }),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'acts',
+      id: 'listActs',
+      summary: 'List what operators did, the newest first',
+      query: actParameters,
+    },
+    async ({ service, request }) => {
+      const { cursor, limit } = queryOf(actParameters, request)
+      const acts = await service.acts.page(limit, cursor)
+      const next = acts.length === limit ? acts.at(-1)!.seq : null
+      const data = acts.map(({ seq, at, ...act }) => ({ id: seq, at: iso(at), ...act }))
+      return { data, has_more: next !== null, next_cursor: next === null ? null : String(next) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'audit',
+      id: 'auditLedger',
+      summary: 'Replay the ledger and check every invariant',
+      description:
+        'Runs beside the calls, in a thread of its own. It takes a second for each 100,000 calls or so; who asks while one runs gets its result. With `day` only what was booked on that UTC day is checked.',
+      body: z.strictObject({ day: z.iso.date().optional() }),
+    },
+    async ({ service, body }) => {
+      const day = body.day === undefined ? undefined : Date.parse(body.day)
+      if (day !== undefined && day > service.now())
+        throw new GatewayError('invalid_request', { message: 'day has not begun.', param: 'day' })
+      return { data: auditView(await service.audit(day)) }
+    },
+  ),
+]
+
+function auditView(report: AuditReport | DayAudit) {
+  const day = 'notChecked' in report ? report : undefined
+  return {
+    ok: report.ok,
+    journal_entries: report.journalEntries,
+    head_hash: 'headHash' in report ? report.headHash : (report.journal?.headHash ?? null),
+    checks: report.checks,
+    ...(day ? { calls: day.calls, not_checked: day.notChecked } : {}),
+    ...('replaced' in report ? { replaced: report.replaced } : {}),
+  }
+}
+
+async function allUsage(service: Service, request: Request) {
+  const query = usageQuery(queryOf(adminUsageParameters, request), service.now())
+  return usageView(service.usage, query, (by, group) => labelIn(service.accounts, by, group))
+}
+
+async function overview(service: Service) {
+  const { accounts, ledger, gateway, catalog, answering, usage, now } = service
+  const all = await accounts.listAccounts()
+  const today = await usage.usage(usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now()))
+  const [sum] = today
+  return {
+    accounts: all.length,
+    suspended: all.filter(({ suspended }) => suspended).length,
+    calls_in_flight: gateway.inFlight.size,
+    today: {
+      calls: sum?.calls ?? 0,
+      errors: sum?.errors ?? 0,
+      cost: formatUsd(sum?.cost ?? 0n),
+      charged: formatUsd(sum?.charged ?? 0n),
+    },
+    catalog: { date: catalog.date, models: catalog.count(), callable: catalog.count(answering()) },
+    providers: gateway.providers.size,
+    store: (await ledger.writable()) ? 'writable' : 'unavailable',
+  }
+}
+
+function isoDay(at: number): string {
+  return new Date(at).toISOString().slice(0, 10)
+}

@@ -1,0 +1,33 @@
+// The keys of any account, for operators: what its owner may do in the console, and each change is an act.
+
+import { keyActs } from '../console/keys.ts'
+import { accountNamed } from './accounts.ts'
+import { type AdminRoute, adminRoute, recordAct } from './route.ts'
+
+const ids: Readonly<Record<string, string>> = {
+  'GET keys': 'listAccountKeys',
+  'POST keys': 'createAccountKey',
+  'PATCH keys/:id': 'changeAccountKey',
+  'DELETE keys/:id': 'revokeAccountKey',
+  'POST keys/:id/rotate': 'rotateAccountKey',
+}
+
+export const keyRoutes: readonly AdminRoute[] = keyActs.map(({ handle, ...spec }) =>
+  adminRoute<unknown>(
+    { ...spec, path: `accounts/:account/${spec.path}`, id: ids[`${spec.method} ${spec.path}`]! },
+    async (asked) => {
+      const { method, path } = spec
+      const { service, params, body: given } = asked
+      const account = await accountNamed(asked)
+      const before = params['id'] === undefined ? undefined : await service.accounts.findKey(params['id'])
+      const answer = await handle({ service, account, params, body: given })
+      if (method === 'GET') return answer
+      const verb = path.endsWith('rotate')
+        ? 'rotate'
+        : { POST: 'create', PATCH: 'change', DELETE: 'revoke' }[method]
+      const state = before?.account === account.id ? { key: before.id, name: before.name } : null
+      await recordAct(asked, `key.${verb}`, account.id, state, given ?? null)
+      return answer
+    },
+  ),
+)

@@ -1,0 +1,46 @@
+// A route for operators: the console has it under /console/api/admin, programs under /admin/v1 with a management key.
+
+import type { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
+import type { Answer, RouteSpec } from '../console/route.ts'
+import type { Service } from '../service.ts'
+
+export interface AdminAsked<Body> {
+  readonly service: Service
+  readonly request: Request
+  readonly requestId: string
+  readonly params: Readonly<Record<string, string>>
+  readonly body: Body
+  /** Who acts. */
+  readonly operator: Account
+}
+
+interface AdminSpec<Body> extends RouteSpec<Body> {
+  /** The name of the operation in the documentation. */
+  readonly id: string
+  readonly description?: string
+  /** The parameters of the address, for the documentation; the handler reads them. */
+  readonly query?: z.ZodObject
+}
+
+export interface AdminRoute extends AdminSpec<unknown> {
+  readonly handle: (asked: AdminAsked<unknown>) => Answer | Promise<Answer>
+}
+
+export function adminRoute<Body = undefined>(
+  spec: AdminSpec<Body>,
+  handle: (asked: AdminAsked<Body>) => Answer | Promise<Answer>,
+): AdminRoute {
+  return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
+}
+
+/** Records what an operator did. */
+export async function recordAct(
+  { service, operator }: Pick<AdminAsked<unknown>, 'service' | 'operator'>,
+  what: string,
+  subject: string,
+  before: unknown,
+  after: unknown,
+): Promise<void> {
+  await service.acts.record({ at: service.now(), operator: operator.id, what, subject, before, after })
+}

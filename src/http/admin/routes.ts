@@ -1,0 +1,14 @@
+// Every route of the admin API, and the same in the console of an operator.
+
+import { type ConsoleRoute, operatorRoute } from '../console/route.ts'
+import { accountRoutes } from './accounts.ts'
+import { insightRoutes } from './insight.ts'
+import { keyRoutes } from './keys.ts'
+import type { AdminRoute } from './route.ts'
+
+export const adminRoutes: readonly AdminRoute[] = [...insightRoutes, ...accountRoutes, ...keyRoutes]
+
+/** Under `/console/api/admin`, for operators who are signed in. */
+export const operatorRoutes: readonly ConsoleRoute[] = adminRoutes.map(({ handle, path, ...spec }) =>
+  operatorRoute({ ...spec, path: `admin/${path}` }, (asked) => handle({ ...asked, operator: asked.account })),
+)

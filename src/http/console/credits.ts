@@ -1,0 +1,123 @@
+// The credit of an account in the console: what there is, what it can pay for now, and how it came and went.
+
+import { z } from 'zod'
+import type { StatementEntry } from '../../credits/books.ts'
+import { freeIn } from '../../credits/balance.ts'
+import { dayMs, startOfDay } from '../../credits/calendar.ts'
+import type { LotBalance } from '../../credits/ledger.ts'
+import { formatUsd, type Pico } from '../../credits/money.ts'
+import { fundingOf, pools } from '../../credits/pool.ts'
+import { queryOf } from '../intake/query.ts'
+import type { Service } from '../service.ts'
+import { csvOf, csvResponse } from '../v1/account/usage.ts'
+import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
+
+export const creditRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'credits', summary: 'The credit of the account, by pool and lot' },
+    async ({ service, account }) => {
+      await service.freeCredit.ensure(account)
+      return { data: await creditView(service, account.id) }
+    },
+  ),
+  ownRoute(
+    { method: 'GET', path: 'credits/history', summary: 'How its credit came and went, the newest first' },
+    async ({ service, account, request }) => {
+      const { cursor, limit } = queryOf(pageParameters, request)
+      const page = await service.statements.page(account.id, limit, cursor)
+      return {
+        data: page.entries.map(entryView),
+        has_more: page.next !== null,
+        next_cursor: page.next === null ? null : String(page.next),
+      }
+    },
+  ),
+  ownRoute(
+    { method: 'GET', path: 'credits/history.csv', summary: 'The same as a file, all of it' },
+    async ({ service, account, request }) => {
+      queryOf(z.strictObject({}), request)
+      return csvResponse(await historyCsv(service, account.id), 'credits.csv')
+    },
+  ),
+]
+
+const whole = (most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, 'It takes a whole number.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(most))
+
+const pageParameters = z.strictObject({
+  cursor: whole(Number.MAX_SAFE_INTEGER).optional(),
+  limit: whole(200).default(50),
+})
+
+/** The credit of an account now. Amounts are decimal strings of US dollars. */
+export async function creditView({ ledger, now }: Pick<Service, 'ledger' | 'now'>, account: string) {
+  const at = now()
+  const [balance, totals] = [await ledger.balance(account), await ledger.totals(account)]
+  const living = balance.lots.filter(({ expiresAt }) => expiresAt === null || expiresAt > at)
+  return {
+    currency: 'USD',
+    held: formatUsd(sum(balance.lots, 'pinned')),
+    debt: formatUsd(balance.debt),
+    spendable: {
+      api: formatUsd(freeIn(balance, fundingOf('api', true), at)),
+      app: formatUsd(freeIn(balance, fundingOf('app', true), at)),
+    },
+    pools: pools.map((type) => {
+      const lots = living.filter(({ pool }) => pool === type)
+      return {
+        type,
+        remaining: formatUsd(sum(lots, 'remaining')),
+        held: formatUsd(sum(lots, 'pinned')),
+        api_spendable: type === 'purchased',
+        resets_at: type === 'daily' ? iso(startOfDay(at) + dayMs) : null,
+      }
+    }),
+    lots: living.map((lot) => ({
+      id: lot.id,
+      pool: lot.pool,
+      amount: formatUsd(lot.granted),
+      remaining: formatUsd(lot.remaining),
+      held: formatUsd(lot.pinned),
+      granted_at: iso(lot.grantedAt),
+      expires_at: isoOrNull(lot.expiresAt),
+    })),
+    total_purchased: formatUsd(totals.purchased),
+    total_used: formatUsd(totals.used),
+  }
+}
+
+function sum(lots: readonly LotBalance[], part: 'remaining' | 'pinned'): Pico {
+  return lots.reduce((total, lot) => total + lot[part], 0n)
+}
+
+function entryView(entry: StatementEntry) {
+  return {
+    at: iso(entry.at),
+    kind: entry.kind,
+    pool: entry.pool,
+    amount: formatUsd(entry.amount),
+    lot: entry.lot,
+    call: entry.call,
+    model: entry.model,
+    note: entry.source,
+  }
+}
+
+const columns = ['at', 'kind', 'pool', 'amount', 'lot', 'call', 'model', 'note'] as const
+/** A file larger than this is for `weir credits history`. */
+const mostLines = 100_000
+
+async function historyCsv({ statements }: Pick<Service, 'statements'>, account: string): Promise<string> {
+  const lines: ReturnType<typeof entryView>[] = []
+  let before: number | undefined
+  do {
+    const page = await statements.page(account, 1_000, before)
+    for (const entry of page.entries) lines.push(entryView(entry))
+    before = page.next ?? undefined
+  } while (before !== undefined && lines.length < mostLines)
+  return csvOf(columns, lines)
+}

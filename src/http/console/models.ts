@@ -1,0 +1,118 @@
+// The models in the console: the columns it lists, and whether the account can call each of them now, or why not.
+
+import { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
+import { etagMatches, etagOf } from '../../catalog/wire.ts'
+import type { Model } from '../../catalog/model.ts'
+import { costsOf, refusal } from '../../chat/admission.ts'
+import type { Balance } from '../../credits/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { fundingOf } from '../../credits/pool.ts'
+import { compressible } from '../intake/compressed.ts'
+import { queryOf } from '../intake/query.ts'
+import type { Service } from '../service.ts'
+import { type ConsoleRoute, ownRoute } from './route.ts'
+
+export const modelRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'models', summary: 'The models, and whether the account can call them' },
+    async ({ service, account, request }) => {
+      await service.freeCredit.ensure(account)
+      const { fields } = queryOf(modelParameters, request)
+      const rows = await modelRows(service, account)
+      const data = fields === undefined ? rows : rows.map((row) => chosen(row, fields))
+      return tagged(request, JSON.stringify({ data }))
+    },
+  ),
+]
+
+const columns = [
+  'id',
+  'name',
+  'provider',
+  'context_length',
+  'max_output_tokens',
+  'input',
+  'output',
+  'cache_read',
+  'access',
+  'flash_class',
+  'pools',
+  'reasoning',
+  'images',
+  'files',
+  'kind',
+  'callable',
+] as const
+type Column = (typeof columns)[number]
+
+const modelParameters = z.strictObject({
+  fields: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(columns, `It takes some of ${columns.join(', ')}, with commas.`)))
+    .optional(),
+})
+
+type Row = ReturnType<typeof modelRow>
+
+function chosen(row: Row, fields: readonly Column[]): Partial<Row> {
+  return Object.fromEntries(fields.map((field) => [field, row[field]])) as Partial<Row>
+}
+
+/** The whole list for one account. */
+async function modelRows(service: Service, account: Account): Promise<readonly Row[]> {
+  const { catalog, ledger, now } = service
+  const balance = await ledger.balance(account.id)
+  const answering = service.answering()
+  return catalog.list({}).map((model) => modelRow(service, account, model, balance, answering, now()))
+}
+
+const millionTokens = 1_000_000n
+
+function modelRow(
+  { gateway }: Pick<Service, 'gateway'>,
+  account: Account,
+  model: Model,
+  balance: Balance,
+  answering: ReadonlySet<string>,
+  now: number,
+) {
+  const { rates } = model.offers[0]!.price
+  const perMillion = (rate: bigint) => formatUsd(rate * millionTokens)
+  const served = model.offers.some(({ provider }) => answering.has(provider))
+  const chats = !model.outputModalities.includes('embeddings')
+  const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
+  const reason = (channel: 'api' | 'app') => {
+    if (!served) return 'no_provider'
+    if (channel === 'app' && !chats) return 'not_chat'
+    return refusal({ account, key: null, channel, mode: 'live' }, model, balance, now, costs) ?? null
+  }
+  return {
+    id: model.id,
+    name: model.name,
+    provider: model.id.slice(0, model.id.indexOf('/')),
+    context_length: model.contextLength ?? null,
+    max_output_tokens: model.maxOutputTokens ?? null,
+    input: perMillion(rates.input),
+    output: perMillion(rates.output),
+    cache_read: perMillion(rates.cacheRead),
+    access: model.premium ? ('premium' as const) : ('open' as const),
+    flash_class: model.flashClass,
+    pools: fundingOf('app', model.flashClass),
+    reasoning: model.reasoning,
+    images: model.inputModalities.includes('image'),
+    files: model.inputModalities.includes('file'),
+    kind: chats ? ('chat' as const) : ('embeddings' as const),
+    callable: { api: reason('api'), app: reason('app') },
+  }
+}
+
+async function tagged(request: Request, body: string): Promise<Response> {
+  const etag = etagOf(body)
+  const headers = { 'cache-control': 'private, no-cache', 'content-type': 'application/json' }
+  if (!etagMatches(request.headers.get('if-none-match'), etag))
+    return compressible(request, body, etag, headers)
+  const { 'cache-control': cache } = headers
+  return new Response(null, { status: 304, headers: { etag, 'cache-control': cache } })
+}
