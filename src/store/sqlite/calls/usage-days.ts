@@ -76,27 +76,59 @@ const names: Readonly<Record<UsageGroup, string>> = {
   account: 'account',
 }
 
-/** How long days are read in one go, before others have their turn. */
+/** How long the loop is held in one go, before others have their turn. */
 const turnMs = 4
+/** Rows of all accounts in one step: a day of many accounts is long. */
+const rowsPerStep = 200
+
+interface DayRow extends Omit<SumRow, 'name'> {
+  readonly account: string
+  readonly key: string
+  readonly model: string
+}
 
 export class SqliteUsage implements UsageReader {
   readonly #database: Database
   readonly #statements = new Map<string, Statement<SumRow, (string | number)[]>>()
+  readonly #ofAll: Statement<DayRow, [number, string, string, string, number]>
 
   constructor(database: Database) {
     this.#database = database
+    this.#ofAll = database.prepare(
+      `SELECT account, key, model, calls, errors, input_tokens, output_tokens, cost, charged FROM usage_day
+       WHERE day = ? AND (account, key, model) > (?, ?, ?) ORDER BY account, key, model LIMIT ?`,
+    )
   }
 
   async usage(query: UsageQuery): Promise<readonly UsageSum[]> {
     const sums: UsageSum[] = []
-    let turn = performance.now()
+    const turn = new Turn()
     for (let day = startOfDay(query.from); day < query.until; day += dayMs) {
-      for (const sum of this.#day(query, day)) sums.push(sum)
-      if (performance.now() - turn < turnMs) continue
-      await new Promise((resolve) => setImmediate(resolve))
-      turn = performance.now()
+      const ofDay =
+        query.account === undefined ? await this.#dayOfAll(query, day, turn) : this.#day(query, day)
+      for (const sum of ofDay) sums.push(sum)
+      await turn.over()
     }
     return sums
+  }
+
+  /** A day of all accounts, added up here in short steps. */
+  async #dayOfAll(query: UsageQuery, day: number, turn: Turn): Promise<UsageSum[]> {
+    const sums = new Map<string, UsageSum>()
+    let last: Pick<DayRow, 'account' | 'key' | 'model'> | undefined = { account: '', key: '', model: '' }
+    while (last) {
+      const { account, key, model }: Pick<DayRow, 'account' | 'key' | 'model'> = last
+      const rows: readonly DayRow[] = reading(() => this.#ofAll.all(day, account, key, model, rowsPerStep))
+      for (const row of rows) {
+        if (query.key !== undefined && row.key !== query.key) continue
+        if (query.model !== undefined && row.model !== query.model) continue
+        const group = groupOf(row, query.by)
+        sums.set(group, added(sums.get(group), row, day, group))
+      }
+      last = rows.length === rowsPerStep ? rows.at(-1) : undefined
+      await turn.over()
+    }
+    return [...sums.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1))
   }
 
   #day({ account, key, model, by }: UsageQuery, day: number): UsageSum[] {
@@ -132,5 +164,46 @@ export class SqliteUsage implements UsageReader {
     const made = this.#database.prepare<SumRow, (string | number)[]>(sql)
     this.#statements.set(sql, made)
     return made
+  }
+}
+
+/** Leaves the event loop to others when its time is over. */
+class Turn {
+  #since = performance.now()
+
+  async over(): Promise<void> {
+    if (performance.now() - this.#since < turnMs) return
+    await new Promise((resolve) => setImmediate(resolve))
+    this.#since = performance.now()
+  }
+}
+
+function groupOf({ account, key, model }: DayRow, by: UsageGroup): string {
+  switch (by) {
+    case 'day':
+      return ''
+    case 'model':
+      return model
+    case 'key':
+      return key
+    case 'channel':
+      return key === '' ? 'app' : 'api'
+    case 'account':
+      return account
+    default:
+      return by satisfies never
+  }
+}
+
+function added(sum: UsageSum | undefined, row: DayRow, day: number, group: string): UsageSum {
+  return {
+    day,
+    group,
+    calls: (sum?.calls ?? 0) + Number(row.calls),
+    errors: (sum?.errors ?? 0) + Number(row.errors),
+    inputTokens: (sum?.inputTokens ?? 0) + Number(row.input_tokens),
+    outputTokens: (sum?.outputTokens ?? 0) + Number(row.output_tokens),
+    cost: (sum?.cost ?? 0n) + row.cost,
+    charged: (sum?.charged ?? 0n) + row.charged,
   }
 }
