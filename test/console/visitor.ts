@@ -1,0 +1,90 @@
+// A visitor of the console in a real browser that reaches nothing but this machine. What pages ask of other hosts, and
+// what they complain of, is noted.
+
+import axe from 'axe-core'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+
+export const browserPath =
+  Bun.which('chromium') ?? Bun.which('chromium-browser') ?? Bun.which('google-chrome')
+
+export function launchBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: browserPath!,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost',
+    ],
+  })
+}
+
+export interface Visitor {
+  readonly context: BrowserContext
+  readonly page: Page
+  /** Requests to other hosts. */
+  readonly foreign: readonly string[]
+  /** Broken policies, uncaught errors. */
+  readonly complaints: readonly string[]
+}
+
+export interface VisitorOptions {
+  readonly theme?: 'light' | 'dark'
+  readonly width?: number
+}
+
+/** A context of its own: no cookie of another visitor. `origin` is the gateway's, by the name localhost. */
+export async function visitor(
+  browser: Browser,
+  origin: string,
+  { theme = 'light', width = 1280 }: VisitorOptions = {},
+): Promise<Visitor> {
+  const context = await browser.newContext({
+    baseURL: origin,
+    colorScheme: theme,
+    viewport: { width, height: 860 },
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  // Less than a test has: one that waits in vain must not take the browser away from the next.
+  context.setDefaultTimeout(10_000)
+  const foreign: string[] = []
+  const complaints: string[] = []
+  const page = await context.newPage()
+  page.on('request', (request) => {
+    const url = new URL(request.url())
+    if (url.origin !== origin && url.protocol !== 'data:' && url.protocol !== 'blob:')
+      foreign.push(request.url())
+  })
+  page.on('console', (message) => {
+    // An answer of 4xx is noted by the browser; the page shows it to its reader.
+    const isAnswer = message.text().startsWith('Failed to load resource')
+    if (message.type() === 'error' && !isAnswer) complaints.push(message.text())
+  })
+  page.on('pageerror', (error) => complaints.push(String(error)))
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) => {
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)
+    })
+  })
+  return { context, page, foreign, complaints }
+}
+
+interface AxeResult {
+  readonly violations: readonly {
+    readonly id: string
+    readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
+  }[]
+}
+
+/** What a page does wrong by those who hear it or use it without a mouse; one line each. */
+export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source)
+  const result = (await page.evaluate('axe.run()')) as AxeResult
+  return result.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 120)}: ${failureSummary.slice(0, 200)}`),
+  )
+}
