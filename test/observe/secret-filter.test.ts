@@ -52,8 +52,10 @@ test('a long text is read in no time', () => {
     unit.repeat(8192 / unit.length),
   )
   for (const text of rows) {
-    const began = performance.now()
+    // Processor time: what else runs on the machine does not count.
+    const before = process.cpuUsage()
     filter(text)
-    expect([text.slice(0, 8), performance.now() - began < 100]).toEqual([text.slice(0, 8), true])
+    const { user } = process.cpuUsage(before)
+    expect([text.slice(0, 8), user < 100_000]).toEqual([text.slice(0, 8), true])
   }
 })

@@ -1,4 +1,4 @@
-// Errors that only the console and its accounts give, each with where it is produced: no call to a model meets them.
+// Errors of accounts, of the console and of what is set there, each with where it is produced.
 
 import type { ErrorCode } from '../../src/errors.ts'
 
@@ -6,6 +6,7 @@ export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   elevation_required: 'an act that wants a fresh proof: admin.test.ts',
   invalid_ticket: 'a link that was used or is too old: sign-in.test.ts',
   key_replaced: 'two tabs that rotate one key: console-keys.test.ts',
+  network_not_allowed: 'a key that works from its networks alone: console-keys.test.ts',
   not_signed_in: 'no session: sign-in.test.ts',
   operator_required: 'an account that is no operator: console-keys.test.ts',
   origin_not_allowed: 'another site that uses the cookie: sign-in.test.ts',
