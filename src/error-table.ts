@@ -179,6 +179,13 @@ export const rows = {
     means: 'The account is suspended.',
     remedy: 'Ask the operator of this gateway.',
   },
+  identity_not_linked: {
+    status: 403,
+    type: 'permission_error',
+    retryable: false,
+    means: 'There is an account with this address, and the single sign-on has not been linked to it.',
+    remedy: 'Sign in to the account, then link the single sign-on in its settings.',
+  },
   network_not_allowed: {
     status: 403,
     type: 'permission_error',

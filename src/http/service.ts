@@ -4,6 +4,7 @@ import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { Oidc } from '../accounts/identity/oidc.ts'
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
@@ -31,6 +32,8 @@ export interface Service extends IdempotencyParts {
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
+  /** undefined where no issuer is set. */
+  readonly oidc: Oidc | undefined
   readonly acts: ActLog
   readonly managementKeys: ManagementKeyStore
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */

@@ -3,6 +3,7 @@
 import { Attempts } from '../accounts/identity/attempts.ts'
 import { Identities } from '../accounts/identity/identities.ts'
 import { SmtpMailer } from '../accounts/identity/mail.ts'
+import { Oidc, type OidcParts } from '../accounts/identity/oidc.ts'
 import { Passkeys } from '../accounts/identity/passkeys.ts'
 import { Passwords } from '../accounts/identity/password.ts'
 import { type Config, signUpPolicy } from '../config.ts'
@@ -24,7 +25,7 @@ export function identityParts({
   server,
 }: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): Pick<
   Service,
-  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'passkeys' | 'acts'
+  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'passkeys' | 'oidc' | 'acts'
 > {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
@@ -60,7 +61,27 @@ export function identityParts({
     url: site.url,
     origins: site.origins,
   })
-  return { freeCredit, site, identities, identityStore: store.identities, passkeys, acts: store.acts }
+  const { identities: identityStore, acts } = store
+  const oidc = oidcOf(config, {
+    accounts: store.accounts,
+    identities: identityStore,
+    acts,
+    now: clock,
+    redirectUri: () => `${site.url()}/console/api/oidc/callback`,
+  })
+  return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
+}
+
+function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {
+  const { issuer, client_id: clientId, client_secret: clientSecret, label } = accounts.oidc
+  const {
+    allowed_domains: allowedDomains,
+    auto_create: autoCreate,
+    operator_claim: operatorClaim,
+  } = accounts.oidc
+  if (issuer === undefined || clientId === undefined) return undefined
+  const settings = { issuer, clientId, clientSecret, label, allowedDomains, autoCreate, operatorClaim }
+  return new Oidc({ ...parts, settings })
 }
 
 function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {

@@ -7,6 +7,7 @@ import { creditRoutes } from './credits.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './live.ts'
 import { modelRoutes } from './models.ts'
+import { oidcRoutes } from './oidc.ts'
 import { passkeyRoutes } from './passkeys.ts'
 import { requestRoutes } from './requests.ts'
 import type { ConsoleRoute } from './route.ts'
@@ -15,6 +16,7 @@ import { sessionRoutes } from './session.ts'
 export const routes: readonly ConsoleRoute[] = [
   ...sessionRoutes,
   ...passkeyRoutes,
+  ...oidcRoutes,
   ...keyRoutes,
   ...creditRoutes,
   ...requestRoutes,

@@ -216,11 +216,15 @@ async function current({ accounts }: Service, id: string): Promise<SignedInAccou
 }
 
 export async function sessionView(
-  { identities, identityStore, passkeys: webauthn }: Service,
+  { identities, identityStore, passkeys: webauthn, oidc }: Service,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
-    methods: ['password', ...(webauthn.available ? ['passkey'] : [])],
+    methods: [
+      'password',
+      ...(webauthn.available ? ['passkey'] : []),
+      ...(oidc ? [`oidc:${oidc.label}`] : []),
+    ],
     sign_up: identities.signUpPolicy,
     mail: identities.mails,
   }

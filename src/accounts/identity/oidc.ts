@@ -1,0 +1,181 @@
+// Single sign-on by OpenID Connect: a browser is sent to the issuer and comes back with a code, which is exchanged for
+// who it is. The library is loaded, and the issuer asked, with the first sign-in: a dead issuer stops no start.
+
+import type { Configuration, IDToken } from 'openid-client'
+import { GatewayError } from '../../errors.ts'
+import type { Account, AccountStore, Role } from '../account.ts'
+import { accountAddress, isAddress } from './address.ts'
+import { useTicket } from './identities.ts'
+import type { ActLog, Identity, IdentityStore } from './identity-store.ts'
+import { mintTicket } from './ticket.ts'
+
+export interface OidcSettings {
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: string | undefined
+  readonly label: string
+  /** Only verified addresses of these domains may open an account; an empty list is all. */
+  readonly allowedDomains: readonly string[]
+  readonly autoCreate: boolean
+  /** `claim=value`; undefined where operators are made here. */
+  readonly operatorClaim: string | undefined
+}
+
+export interface OidcParts {
+  readonly settings: OidcSettings
+  readonly accounts: AccountStore
+  readonly identities: IdentityStore
+  readonly acts: ActLog
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** Where the issuer sends browsers back to: exactly this address. */
+  readonly redirectUri: () => string
+}
+
+/** Seconds for each request to the issuer. */
+const timeoutSeconds = 10
+
+export class Oidc {
+  readonly #parts: OidcParts
+  #issuer: Promise<Configuration> | undefined
+
+  constructor(parts: OidcParts) {
+    this.#parts = parts
+  }
+
+  get label(): string {
+    return this.#parts.settings.label
+  }
+
+  /**
+   * Where to send a browser, and the state it must bring back. `linkTo` is the account that the identity is to be linked
+   * to; without one it signs in. Throws `overloaded` when the issuer cannot be reached.
+   */
+  async begin(linkTo: string | null): Promise<{ readonly url: string; readonly state: string }> {
+    const { identities, now, redirectUri } = this.#parts
+    const client = await import('openid-client')
+    const issuer = await this.#discovered()
+    const [verifier, nonce] = [client.randomPKCECodeVerifier(), client.randomNonce()]
+    const { ticket, text: state } = mintTicket('oidc', linkTo, now(), { verifier, nonce })
+    await identities.insertTicket(ticket)
+    const url = client.buildAuthorizationUrl(issuer, {
+      redirect_uri: redirectUri(),
+      scope: 'openid email profile',
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      nonce,
+    })
+    return { url: url.href, state }
+  }
+
+  /**
+   * Who has come back with this query. `state` is what the browser kept, `signedIn` whose session it has. Throws
+   * `invalid_ticket` for a state that is not ours, used or too old, `wrong_credentials` for a code that the issuer does
+   * not vouch for, `identity_not_linked` and `sign_up_closed`.
+   */
+  async finish(
+    query: URLSearchParams,
+    state: string | undefined,
+    signedIn: Account | undefined,
+  ): Promise<Account> {
+    const ticket =
+      state === undefined || query.get('state') !== state
+        ? undefined
+        : await useTicket(this.#parts, state, 'oidc')
+    if (!ticket || (ticket.account !== null && ticket.account !== signedIn?.id))
+      throw new GatewayError('invalid_ticket')
+    const claims = await this.#exchanged(query, state!, ticket.data)
+    const identity = { issuer: claims.iss, subject: claims.sub }
+    const account =
+      ticket.account === null
+        ? ((await this.#parts.identities.findIdentity(identity)) ?? (await this.#opened(identity, claims)))
+        : await this.#linked(identity, signedIn!)
+    return this.#withRole(account, claims)
+  }
+
+  async #exchanged(
+    query: URLSearchParams,
+    expectedState: string,
+    { verifier, nonce }: Readonly<Record<string, string>>,
+  ): Promise<IDToken> {
+    const client = await import('openid-client')
+    const issuer = await this.#discovered()
+    const back = new URL(this.#parts.redirectUri())
+    back.search = query.toString()
+    const checks = {
+      pkceCodeVerifier: verifier!,
+      expectedNonce: nonce!,
+      expectedState,
+      idTokenExpected: true,
+    }
+    try {
+      const claims = (await client.authorizationCodeGrant(issuer, back, checks)).claims()
+      if (claims) return claims
+    } catch (cause) {
+      throw new GatewayError('wrong_credentials', { cause })
+    }
+    throw new GatewayError('wrong_credentials')
+  }
+
+  /** An account that is signed in to proves that it is its owner's; an address of the issuer's proves nothing of it. */
+  async #linked(identity: Identity, account: Account): Promise<Account> {
+    const { identities, now } = this.#parts
+    if (await identities.linkIdentity(identity, account.id, now())) return account
+    if ((await identities.findIdentity(identity))?.id === account.id) return account
+    throw new GatewayError('invalid_request', { message: 'This identity belongs to another account.' })
+  }
+
+  async #opened(identity: Identity, claims: IDToken): Promise<Account> {
+    const { accounts, identities, now, settings } = this.#parts
+    const email = typeof claims['email'] === 'string' ? accountAddress(claims['email']) : ''
+    const domain = email.slice(email.lastIndexOf('@') + 1)
+    const allowed = settings.allowedDomains.length === 0 || settings.allowedDomains.includes(domain)
+    if (!settings.autoCreate || claims['email_verified'] !== true || !isAddress(email) || !allowed)
+      throw new GatewayError('sign_up_closed')
+    if (await accounts.findAccount(email)) throw new GatewayError('identity_not_linked')
+    const account = await accounts.createAccount(email)
+    await identities.linkIdentity(identity, account.id, now())
+    return account
+  }
+
+  /** The issuer makes operators; it takes effect when they sign in, and is taken away by an operator's act. */
+  async #withRole(account: Account, claims: IDToken): Promise<Account> {
+    const { accounts, acts, identities, now, settings } = this.#parts
+    if (account.role === 'operator' || !hasClaim(claims, settings.operatorClaim)) return account
+    const [before, after] = ['user', 'operator'].map((role) => ({ role: role as Role }))
+    const act = { at: now(), operator: `oidc:${settings.issuer}`, what: 'account.role', subject: account.id }
+    await acts.record({ ...act, before, after })
+    await identities.setRole(account.id, 'operator')
+    return (await accounts.findAccount(account.id))!
+  }
+
+  async #discovered(): Promise<Configuration> {
+    this.#issuer ??= this.#discover()
+    try {
+      return await this.#issuer
+    } catch (cause) {
+      this.#issuer = undefined
+      const message = 'The single sign-on cannot be reached.'
+      throw new GatewayError('overloaded', { message, cause, retryAfterMs: 5_000 })
+    }
+  }
+
+  async #discover(): Promise<Configuration> {
+    const { issuer, clientId, clientSecret } = this.#parts.settings
+    const { allowInsecureRequests, discovery, None } = await import('openid-client')
+    const url = new URL(issuer)
+    // The configuration takes http: only for an issuer on this machine.
+    const execute = url.protocol === 'http:' ? [allowInsecureRequests] : []
+    const authentication = clientSecret === undefined ? None() : undefined
+    return discovery(url, clientId, clientSecret, authentication, { execute, timeout: timeoutSeconds })
+  }
+}
+
+function hasClaim(claims: IDToken, wanted: string | undefined): boolean {
+  if (wanted === undefined) return false
+  const at = wanted.indexOf('=')
+  const [name, value] = [wanted.slice(0, at), wanted.slice(at + 1)]
+  const claim: unknown = claims[name]
+  return Array.isArray(claim) ? claim.includes(value) : claim === value
+}
