@@ -1,40 +1,55 @@
 // What a balance can pay for. A debt comes first: purchased credit that it stands against pays for nothing else.
 
-import type { Balance, LotBalance } from './ledger.ts'
+import type { LotBalance } from './ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 
+type Lot = Pick<LotBalance, 'pool' | 'remaining' | 'pinned' | 'expiresAt'>
+
+/** An account's lots and what it owes: a balance, or the wallet that the ledger decides on. */
+interface Credit {
+  readonly lots: readonly Lot[]
+  readonly debt: Pico
+}
+
 /** What is left in a pool at `now`, holds included and debt deducted, in picodollars. */
-export function remainingIn(balance: Balance, pool: Pool, now: number): Pico {
+export function remainingIn(credit: Credit, pool: Pool, now: number): Pico {
   return lessDebt(
-    balance,
+    credit,
     pool,
-    sumIn(balance, pool, now, (lot) => lot.remaining),
+    sumIn(credit, pool, now, (lot) => lot.remaining),
   )
 }
 
 /** What may still be held in these pools at `now`: left, unexpired, not pinned and not owed, in picodollars. */
-export function freeIn(balance: Balance, funding: readonly Pool[], now: number): Pico {
+export function freeIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
   let free = 0n
   for (const pool of funding) {
     free += lessDebt(
-      balance,
+      credit,
       pool,
-      sumIn(balance, pool, now, (lot) => lot.remaining - lot.pinned),
+      sumIn(credit, pool, now, (lot) => lot.remaining - lot.pinned),
     )
   }
   return free
 }
 
-function sumIn(balance: Balance, pool: Pool, now: number, part: (lot: LotBalance) => Pico): Pico {
+/** What calls in flight have set aside of these pools, unexpired, in picodollars. */
+export function pinnedIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
+  let pinned = 0n
+  for (const pool of funding) pinned += sumIn(credit, pool, now, (lot) => lot.pinned)
+  return pinned
+}
+
+function sumIn(credit: Credit, pool: Pool, now: number, part: (lot: Lot) => Pico): Pico {
   let sum = 0n
-  for (const lot of balance.lots) {
+  for (const lot of credit.lots) {
     if (lot.pool === pool && (lot.expiresAt === null || lot.expiresAt > now)) sum += part(lot)
   }
   return sum
 }
 
-function lessDebt({ debt }: Balance, pool: Pool, amount: Pico): Pico {
+function lessDebt({ debt }: Credit, pool: Pool, amount: Pico): Pico {
   if (pool !== 'purchased') return amount
   return amount > debt ? amount - debt : 0n
 }

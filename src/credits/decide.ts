@@ -2,22 +2,14 @@
 // A store loads the wallet, asks here, and writes the change whole; the rules live in no other place.
 
 import { GatewayError } from '../errors.ts'
+import { freeIn, pinnedIn, remainingIn } from './balance.ts'
 import { withRepayment } from './debt.ts'
 import { decideAdjust, decideExpiry, decideGrant, decideRefund } from './decide-credit.ts'
 import type { Command, Results, Decision, CommandOf } from './decision.ts'
 import type { HoldResult, SettleResult } from './ledger.ts'
 import { larger, largestLot, smaller, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
-import {
-  freeOf,
-  isExpired,
-  noChange,
-  type Leg,
-  type LotChange,
-  type OpenCall,
-  type Pin,
-  type Wallet,
-} from './wallet.ts'
+import { freeOf, noChange, type Leg, type LotChange, type OpenCall, type Pin, type Wallet } from './wallet.ts'
 
 /**
  * Decides one command. Refusals that callers expect are results; a command that breaks a bound (a lot or a balance
@@ -257,23 +249,9 @@ interface Credit {
 }
 
 function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): Credit {
-  let free = 0n
-  let held = 0n
-  for (const lot of wallet.lots) {
-    if (!funding.includes(lot.pool) || isExpired(lot, now)) continue
-    free += lot.remaining - lot.pinned
-    held += lot.pinned
-  }
-  if (wallet.debt === 0n || !funding.includes('purchased')) return { free, held, freeLater: free + held }
-  let freePurchased = 0n
-  let purchased = 0n
-  for (const lot of wallet.lots) {
-    if (lot.pool !== 'purchased' || isExpired(lot, now)) continue
-    freePurchased += lot.remaining - lot.pinned
-    purchased += lot.remaining
-  }
-  const freeLater = free + held - smaller(wallet.debt, purchased)
-  return { free: free - smaller(wallet.debt, freePurchased), held, freeLater }
+  let freeLater = 0n
+  for (const pool of funding) freeLater += remainingIn(wallet, pool, now)
+  return { free: freeIn(wallet, funding, now), held: pinnedIn(wallet, funding, now), freeLater }
 }
 
 /** Picks `amount` of free credit: pool by pool in the order of funding, in each soonest expiry first, then oldest. */

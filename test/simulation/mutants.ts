@@ -13,6 +13,7 @@ export interface Mutant {
 
 const decide = 'src/credits/decide.ts'
 const decideCredit = 'src/credits/decide-credit.ts'
+const balance = 'src/credits/balance.ts'
 const wallet = 'src/credits/wallet.ts'
 const store = 'src/store/sqlite/ledger/ledger-store.ts'
 const wallets = 'src/store/sqlite/ledger/wallets.ts'
@@ -60,9 +61,9 @@ export const mutants: readonly Mutant[] = [
         'return now < 0 ? 0n : lot.remaining - lot.pinned',
       ],
       [
-        decide,
-        'if (!funding.includes(lot.pool) || isExpired(lot, now)) continue',
-        'if (!funding.includes(lot.pool)) continue',
+        balance,
+        'lot.pool === pool && (lot.expiresAt === null || lot.expiresAt > now)',
+        'lot.pool === pool && now > 0',
       ],
     ],
   },
@@ -119,7 +120,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a hold does not see what other calls have pinned',
-    patches: [[decide, 'free += lot.remaining - lot.pinned', 'free += lot.remaining']],
+    patches: [[balance, '(lot) => lot.remaining - lot.pinned', '(lot) => lot.remaining']],
   },
   {
     name: 'a cost above the hold is charged although others have pinned the credit',
