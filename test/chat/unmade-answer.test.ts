@@ -1,22 +1,18 @@
 // A whole answer that cannot be written down was delivered to nobody: its call is not charged.
 
-import { promptOf } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { expect, test } from 'bun:test'
-import { type BillingParts, Hold } from '../../src/chat/billing/hold.ts'
-import type { PaidCall } from '../../src/chat/call.ts'
-import { InFlight } from '../../src/chat/in-flight.ts'
+import { Hold } from '../../src/chat/billing/hold.ts'
 import type { Outcome } from '../../src/chat/outcome.ts'
 import { jsonResponse } from '../../src/chat/streaming/respond.ts'
-import { Turns } from '../../src/chat/streaming/turns.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { Delivered } from '../../src/conversation/delivered.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { usd } from '../../src/credits/money.ts'
-import type { RequestLogRow } from '../../src/observe/request-log.ts'
 import { openStore } from '../../src/store/open.ts'
 import { grantOf } from '../credits/support.ts'
 import { tempDir } from '../support/tmp.ts'
-import { candidateOf, envelope } from './support.ts'
+import { callOf, partsOf } from './parts.ts'
+import { candidateOf } from './support.ts'
 
 const usage = { ...noUsage, input: 12, output: 4 }
 const outcome: Outcome = {
@@ -50,35 +46,18 @@ test.each<[string, () => JsonObject, 'voided' | 'settled']>([
   using dir = tempDir()
   const store = await openStore(dir.path, { clock: () => Date.now() })
   await store.ledger.grant(grantOf('g', usd(10)))
-  const rows: RequestLogRow[] = []
-  const limits = { totalMs: 1, drainMs: 1, leaseMs: 60_000, holdOutputTokens: 100 }
-  const parts = {
-    ledger: store.ledger,
-    onCallEnded: (row: RequestLogRow) => void rows.push(row),
-    inFlight: new InFlight(),
-    turns: new Turns(),
-    limits,
-    owner: 'me',
-    now: Date.now,
-  } as unknown as BillingParts
-  const call = {
-    caller: { account: { id: 'anna' }, key: null, channel: 'api', mode: 'live' },
-    request: { envelope, body: { messages: [] }, promptParts: promptOf({ messages: [] }) },
-    bodyBytes: 10,
-    requestId: 'call_1',
-    signal: new AbortController().signal,
-    arrivedAt: performance.now(),
-  } as unknown as PaidCall
-  const hold = await Hold.open(parts, call, [candidateOf('a')], await store.ledger.balance('anna'), [
-    'purchased',
-  ])
+  const candidate = candidateOf('a')
+  const parts = partsOf(store, [candidate.provider])
+  const call = callOf({ model: 'a/m' })
+  const balance = await store.ledger.balance('anna')
+  const hold = await Hold.open(parts, call, [candidate], balance, ['purchased'])
   const response = jsonResponse(parts, call, hold, { outcome, body }, {})
 
   if (state === 'settled') expect(await (await response).json()).toEqual({ id: 'a' })
   else expect(await response.catch((error: unknown) => error)).toBeInstanceOf(Error)
   expect(await store.ledger.call('anna', 'call_1')).toMatchObject({ state })
   expect((await store.ledger.balance('anna')).lots.map(({ pinned }) => pinned)).toEqual([0n])
-  expect(rows).toHaveLength(1)
+  expect(parts.ended).toHaveLength(1)
   expect(parts.inFlight.size).toBe(0)
   await store.close()
 })
