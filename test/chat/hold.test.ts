@@ -91,7 +91,8 @@ describe('a hold', () => {
     expect(lab.parts.inFlight.size).toBe(0)
     // Whoever refuses a call logs it: it has not begun, and so it has not ended.
     expect(lab.parts.ended).toEqual([])
-  })
+    // The prompt is counted, so the vocabulary is loaded first.
+  }, 30_000)
 
   test('of an account that cannot pay for all of it bounds the answer and says so', async () => {
     await using lab = await held(output(1_000), { max_tokens: 4_000 })

@@ -32,7 +32,7 @@ describe('text', () => {
       }),
       { numRuns: 150 },
     )
-  })
+  }, 60_000)
 
   test('more of it is never bounded lower', async () => {
     await fc.assert(

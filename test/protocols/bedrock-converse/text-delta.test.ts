@@ -63,7 +63,7 @@ test('so does any delta, whatever else it holds', () => {
     }),
     { numRuns: 500 },
   )
-})
+}, 30_000)
 
 test.each([
   ['reasoning', { reasoningContent: { text: 'y' } }, ['reasoning-delta']],
