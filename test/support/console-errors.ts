@@ -4,6 +4,7 @@ import type { ErrorCode } from '../../src/errors.ts'
 
 export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   elevation_required: 'an act that wants a fresh proof: admin.test.ts',
+  identity_not_linked: 'single sign-on of somebody unknown: single-sign-on.test.ts',
   invalid_ticket: 'a link that was used or is too old: sign-in.test.ts',
   key_replaced: 'two tabs that rotate one key: console-keys.test.ts',
   network_not_allowed: 'a key that works from its networks alone: console-keys.test.ts',
