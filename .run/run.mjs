@@ -23,13 +23,13 @@ const isFirst = !existsSync(join(root, 'node_modules'))
 if (task === 'start') {
   const bun = foundBun()
   // What runs it, not what checks it: bun leaves development dependencies alone where they are installed already.
-  install(bun, ['--production', '--omit=peer'], 'the libraries it runs on (135 MB on disk)')
+  install(bun, ['--production', '--omit=peer'], 'the libraries it runs on (170 MB on disk)')
   compileConsole(bun)
   if (isFirst) say(`installed in ${Math.round((Date.now() - startedAt) / 1000)} s, starting`)
   handOver(bun, ['src/main.ts', 'serve', ...given])
 } else if (task === 'test') {
   const bun = foundBun()
-  install(bun, [], 'the libraries and what tests them (400 MB on disk)')
+  install(bun, [], 'the libraries and what tests them (480 MB on disk)')
   handOver(bun, ['test/run.ts', ...given])
 } else if (task === 'bun') {
   handOver(foundBun(), given)
