@@ -9,14 +9,13 @@ export interface Question {
   readonly model: string
   readonly previous: string | null
   readonly input: readonly object[]
-  readonly search: boolean
   /** Whether the model reasons: its summary is asked for. */
   readonly reasons: boolean
 }
 
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 export async function* ask(
-  { model, previous, input, search, reasons }: Question,
+  { model, previous, input, reasons }: Question,
   signal: AbortSignal,
   begun: (requestId: string | null) => void,
 ): AsyncGenerator<StreamEvent> {
@@ -27,7 +26,6 @@ export async function* ask(
     store: true,
     ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
     ...(previous === null ? {} : { previous_response_id: previous }),
-    ...(search ? { tools: [{ type: 'web_search' }] } : {}),
   }
   const response = await send('/app/v1/responses', {
     method: 'POST',

@@ -23,12 +23,11 @@ export default function Chat() {
   const { turns, title, loading, error, send, stop } = useThread(id)
   const { data: models } = useModels()
   const [picked, pick] = usePickedModel(models)
-  const [search, setSearch] = useState(false)
   const [draft, setDraft] = useState<Draft | null>(null)
   const list = useId()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
-  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning, search })
+  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning })
   const ask = (keep: number, text: string, attachments: readonly Attachment[]) => {
     if (picked === undefined) return
     setDraft(null)
@@ -100,8 +99,6 @@ export default function Chat() {
               draft={draft}
               busy={busy}
               ready={picked !== undefined}
-              search={search}
-              onSearch={setSearch}
               onCancel={() => setDraft(null)}
               onStop={stop}
               onSend={(text, attachments) => ask(draft?.keep ?? turns.length, text, attachments)}

@@ -11,14 +11,12 @@ interface ComposerProps {
   readonly draft: { readonly text: string; readonly attachments: readonly Attachment[] } | null
   readonly busy: boolean
   readonly ready: boolean
-  readonly search: boolean
-  readonly onSearch: (search: boolean) => void
   readonly onSend: (text: string, attachments: readonly Attachment[]) => void
   readonly onStop: () => void
   readonly onCancel: () => void
 }
 
-export function Composer({ draft, busy, ready, search, onSearch, onSend, onStop, onCancel }: ComposerProps) {
+export function Composer({ draft, busy, ready, onSend, onStop, onCancel }: ComposerProps) {
   const [text, setText] = useState(draft?.text ?? '')
   const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
   const [refused, setRefused] = useState('')
@@ -121,10 +119,6 @@ export function Composer({ draft, busy, ready, search, onSearch, onSend, onStop,
               event.target.value = ''
             }}
           />
-        </label>
-        <label className="inline-flex items-center gap-1.5 text-[13px]">
-          <input type="checkbox" checked={search} onChange={(event) => onSearch(event.target.checked)} />
-          {t('Search the web')}
         </label>
         <span className="flex-1" />
         {draft !== null && (

@@ -11,12 +11,20 @@ const item = 'weir.model'
 /** More matches than that are not looked through: another word finds sooner. */
 const most = 80
 
-/** The model that was used last on this browser, else the first that the daily credit pays for. */
+/** Where there is nothing but the simulator: its other models misbehave, or take their time. */
+const echo = 'sim/echo'
+
+/** The model that was used last on this browser, else the first real one that the daily credit pays for. */
 export function usePickedModel(models: readonly ModelRow[] | undefined) {
   const [id, setId] = useState(() => localStorage.getItem(item) ?? '')
   const callable = models?.filter(({ callable, kind }) => callable.app === null && kind === 'chat') ?? []
+  const real = callable.filter((model) => !model.id.startsWith('sim/'))
   const picked =
-    callable.find((model) => model.id === id) ?? callable.find((model) => model.flash_class) ?? callable[0]
+    callable.find((model) => model.id === id) ??
+    real.find((model) => model.flash_class) ??
+    real[0] ??
+    callable.find((model) => model.id === echo) ??
+    callable[0]
   const pick = (model: ModelRow) => {
     localStorage.setItem(item, model.id)
     setId(model.id)

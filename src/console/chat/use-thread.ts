@@ -25,7 +25,6 @@ interface KeptConversation extends Conversation {
 export interface Asking {
   readonly model: string
   readonly reasons: boolean
-  readonly search: boolean
 }
 
 const longestTitle = 60
