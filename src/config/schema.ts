@@ -191,6 +191,7 @@ export const configSchema = z.strictObject({
       first_byte_ms: milliseconds("A provider's first byte", 60_000),
       first_byte_reasoning_ms: milliseconds('The first byte of a model that reasons', 600_000),
       gap_ms: milliseconds("Silence within a provider's answer", 60_000),
+      tool_ms: milliseconds('One call of a tool that the gateway runs for a model', 30_000),
       total_ms: milliseconds('A whole call', 1_800_000),
       client_stall_ms: milliseconds('A client that takes no byte of its answer', 60_000),
       drain_ms: milliseconds('Reading a stream on for its exact usage after the client has left', 60_000),
@@ -243,6 +244,12 @@ export const configSchema = z.strictObject({
         1_000_000,
       ),
       attempts: whole('Tries of one call, over all providers, before the first byte', 3, 1, 20),
+      tool_calls: whole(
+        'Calls of tools that the gateway runs for one request, where it names no `max_tool_calls`; a request may name up to 30',
+        10,
+        1,
+        30,
+      ),
       json_depth: whole('How deep the JSON of a request may nest', 64, 4, 1_000),
       // An image that a model made comes in one event, as base64: a megabyte would cut such answers off. What matters is
       // that a bomb ends with an error, having taken no more memory than this for each stream that is open.

@@ -1,0 +1,104 @@
+// Tools that the gateway itself runs for a model: what a request declares of them, and what becomes of their calls.
+
+import type { Json, JsonObject } from './request.ts'
+
+/** What runs a call: shown to the client with the call, and what tells two tools of the same name apart. */
+export type ToolOrigin =
+  | { readonly kind: 'web-search' }
+  | { readonly kind: 'open-page' }
+  | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool: string }
+
+/** `web_search` of a request, by whatever name the client's protocol has for it. */
+export interface WebSearchDeclaration {
+  readonly kind: 'web-search'
+  /** The field of the client's body that declares it, for errors. */
+  readonly param: string
+  /** `auto`: the provider's own search where it has one, else the backend; or `native`, or a backend by its name. */
+  readonly engine: string
+  readonly contextSize: 'low' | 'medium' | 'high'
+  readonly location: SearchLocation | undefined
+  /** Domains, their subdomains included; empty allows every domain. */
+  readonly allowedDomains: readonly string[]
+  readonly blockedDomains: readonly string[]
+  /** The most searches of one request; undefined where the client sets no bound of its own. */
+  readonly maxUses: number | undefined
+  /** Fields of the declaration that are not named here, as the client wrote them. */
+  readonly rest: JsonObject
+}
+
+export interface SearchLocation {
+  readonly city?: string
+  readonly region?: string
+  /** Two letters, ISO 3166-1. */
+  readonly country?: string
+  /** IANA name. */
+  readonly timezone?: string
+}
+
+/** A server of tools, as the client wrote it: `declaration` is checked by whoever opens it. */
+export interface McpDeclaration {
+  readonly kind: 'mcp'
+  readonly param: string
+  readonly serverLabel: string
+  readonly declaration: JsonObject
+}
+
+export type ToolDeclaration = WebSearchDeclaration | McpDeclaration
+
+/** What of a request is for tools of the gateway. */
+export interface DeclaredTools {
+  readonly declarations: readonly ToolDeclaration[]
+  /** The most calls of gateway tools; undefined for the operator's default. */
+  readonly maxCalls: number | undefined
+  /** Calls of the history that the caller has approved: they run before the model is asked again. */
+  readonly approved: readonly ApprovedCall[]
+  /** Items of the history that only the tool's own source can read (`mcp_list_tools`), as the client sent them. */
+  readonly history: readonly JsonObject[]
+}
+
+/** The answer to an approval request. Its call stands in the messages, under the request's id, without a result. */
+export interface ApprovedCall {
+  readonly requestId: string
+  readonly serverLabel: string
+  readonly tool: string
+  /** JSON text. */
+  readonly arguments: string
+}
+
+/** Where a search found something, for citations. */
+export interface Source {
+  readonly url: string
+  readonly title: string
+  readonly snippet?: string
+  /** ISO 8601. */
+  readonly publishedAt?: string
+}
+
+/** What a call of a tool came to. One that failed has cost nothing and still has a text for the model. */
+export interface ToolResult {
+  /** What the model is given; never empty. */
+  readonly text: string
+  readonly images?: readonly ToolImage[]
+  readonly failure?: ToolFailure
+  /** Picodollars; 0 for a call that failed. */
+  readonly cost: bigint
+  /** Web searches that were executed; 0 for a call that failed. */
+  readonly searches: number
+  readonly sources?: readonly Source[]
+  /** What the tool did, in the words of `web_search_call.action`. */
+  readonly action?: JsonObject
+  /** Structured content, for the item of the call. */
+  readonly structured?: Json
+}
+
+export interface ToolImage {
+  readonly mediaType: string
+  /** Base64. */
+  readonly data: string
+}
+
+export interface ToolFailure {
+  /** snake_case. */
+  readonly code: string
+  readonly message: string
+}

@@ -1,0 +1,87 @@
+// A tool that the gateway itself runs within a call, whatever model asks for it, and where such tools come from.
+
+import type {
+  ApprovedCall,
+  DeclaredTools,
+  McpDeclaration,
+  ToolOrigin,
+  ToolResult,
+  WebSearchDeclaration,
+} from '../conversation/gateway-tools.ts'
+import type { JsonObject } from '../conversation/request.ts'
+
+export interface GatewayTool {
+  /** The name to offer to the model; the loop makes it unique among all tools of the request. */
+  readonly preferredName: string
+  readonly description: string
+  /** JSON Schema of the arguments. */
+  readonly parameters: JsonObject
+  readonly origin: ToolOrigin
+  /**
+   * The most one call may cost, picodollars: it is held before the call runs, and a result that costs more is charged
+   * at this.
+   */
+  readonly mostCost: bigint
+  /** Whether the caller must approve a call before it runs. `approval` is given when the call has been approved once. */
+  needsApproval?(argumentsText: string, approval?: ApprovedCall): boolean
+  /**
+   * Runs a call. `argumentsText` is what the model wrote: it may be no JSON. A fault of the tool is a result with
+   * `failure`; rejects only when `context.signal` aborts.
+   */
+  run(argumentsText: string, context: ToolContext): Promise<ToolResult>
+}
+
+export interface ToolContext {
+  /** Aborts when the call's own deadline has passed, when the client disconnects and when the gateway stops. */
+  readonly signal: AbortSignal
+  /** When the call's deadline passes, on the clock of performance.now(). */
+  readonly deadlineAt: number
+  readonly progress?: (progress: ToolProgress) => void
+}
+
+export interface ToolProgress {
+  readonly message?: string
+  readonly done?: number
+  readonly total?: number
+}
+
+/** The tools of one declaration. Opened for one call and closed when that ends, however it ends. */
+export interface ToolSource {
+  /**
+   * What the model is to be offered. Rejects with GatewayError for a declaration that is wrong or cannot be served
+   * here; a server that does not answer is an item with an error, and offers nothing.
+   */
+  open(): Promise<OpenedTools>
+  /** Also while `open` still runs. Never rejects. */
+  close(): Promise<void>
+}
+
+export interface OpenedTools {
+  readonly tools: readonly GatewayTool[]
+  /** Items that the answer begins with, in the wire shape of the Responses protocol without `id` (`mcp_list_tools`). */
+  readonly items: readonly JsonObject[]
+}
+
+/** Whose call it is that declares tools. */
+export interface ToolCaller {
+  /** The account's id. */
+  readonly account: string
+  readonly mode: 'live' | 'test'
+  readonly requestId: string
+  /** Aborts when the call ends before its answer does. */
+  readonly signal: AbortSignal
+  /** When opening must be done, on the clock of performance.now(). */
+  readonly deadlineAt: number
+}
+
+type Opener<Declaration> = (
+  declaration: Declaration,
+  declared: DeclaredTools,
+  caller: ToolCaller,
+) => ToolSource
+
+/** Who serves which kind of declaration. Throws GatewayError for what this gateway cannot serve at all. */
+export interface ToolSources {
+  readonly webSearch: Opener<WebSearchDeclaration>
+  readonly mcp: Opener<McpDeclaration>
+}
