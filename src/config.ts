@@ -1,16 +1,16 @@
 // Every setting: this is the entrance.
 
 import { readFileSync } from 'node:fs'
-import type { KnownProvider } from './config/environment.ts'
+import type { KnownProvider } from './config/read/environment.ts'
 import { type ConfigInputs, type LoadedConfig, loadFrom } from './config/load.ts'
 import { providers } from './providers/registry.ts'
 
 export { signUpPolicy } from './config/accounts.ts'
-export { printedOrigin } from './config/draft.ts'
-export { type Environment, type KnownProvider } from './config/environment.ts'
-export { renderFaults } from './config/faults.ts'
+export { printedOrigin } from './config/read/draft.ts'
+export { type Environment, type KnownProvider } from './config/read/environment.ts'
+export { renderFaults } from './config/check/faults.ts'
 export type { ConfigInputs, LoadedConfig } from './config/load.ts'
-export { reasonOf } from './config/secrets.ts'
+export { reasonOf } from './config/read/secrets.ts'
 export type { Config } from './config/schema.ts'
 export { type Setting, settings } from './config/settings.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'

@@ -1,6 +1,6 @@
 // Models that a server on this machine or in the next rack lists, in the shape of catalog rows.
 
-import { freePrice, type PriceSpec } from './price-spec.ts'
+import { freePrice, type PriceSpec } from './prices/price-spec.ts'
 import type { CatalogRow } from './row.ts'
 
 /** A model as its server lists it. */

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { effortWords } from './efforts.ts'
-import { freePrice, priceSpecSchema, type PriceSpec } from './price-spec.ts'
+import { freePrice, priceSpecSchema, type PriceSpec } from './prices/price-spec.ts'
 import { modalities, type CatalogRow } from './row.ts'
 
 const shorthand = priceSpecSchema.shape.cache_read

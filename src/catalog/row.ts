@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { effortWords } from './efforts.ts'
-import { priceSpecSchema } from './price-spec.ts'
+import { priceSpecSchema } from './prices/price-spec.ts'
 
 export const modalities = ['text', 'image', 'audio', 'video', 'file', 'embeddings'] as const
 

@@ -1,7 +1,7 @@
 // A call that has ended, as its log line and its row in the request log show it.
 
 import { completionTokens, promptTokens } from '../conversation/usage.ts'
-import type { Attempt } from '../credits/ledger.ts'
+import type { Attempt } from '../credits/ledger/ledger.ts'
 import type { GatewayError } from '../errors.ts'
 import type { EndedCall } from '../observe/request-log.ts'
 import { noCharge, type Charge } from './billing/charge.ts'

@@ -3,7 +3,7 @@
 import type { Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
-import type { Ending } from '../credits/ledger.ts'
+import type { Ending } from '../credits/ledger/ledger.ts'
 import type { Bill } from '../protocols/protocol.ts'
 
 /** How an answer ended, and what it delivered. */

@@ -1,6 +1,6 @@
 // The skeleton of every call that is paid for: credit is held, a provider is asked, and the hold is ended.
 
-import type { Balance } from '../credits/ledger.ts'
+import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
 import { asGatewayError } from '../errors.ts'
 import { Hold } from './billing/hold.ts'

@@ -1,22 +1,22 @@
 // From flags, environment, weir.yaml and defaults to one checked configuration, or to every fault at once.
 
 import { basename, resolve } from 'node:path'
-import { checkTogether } from './checks.ts'
-import { type ConfigFault, type ConfigWarning, Draft, type Origin } from './draft.ts'
+import { checkTogether } from './check/checks.ts'
+import { type ConfigFault, type ConfigWarning, Draft, type Origin } from './read/draft.ts'
 import {
   type Environment,
   type KnownProvider,
   readProviderKeys,
   readRegions,
   readVariables,
-} from './environment.ts'
-import { noteIssues } from './faults.ts'
-import { takeOldNames } from './renamed.ts'
+} from './read/environment.ts'
+import { noteIssues } from './check/faults.ts'
+import { takeOldNames } from './read/renamed.ts'
 import { type Config, configSchema } from './schema.ts'
-import { type ReadFile, reasonOf, resolveSecrets } from './secrets.ts'
+import { type ReadFile, reasonOf, resolveSecrets } from './read/secrets.ts'
 import { settingAt } from './settings.ts'
-import { coerced } from './text-value.ts'
-import { readYaml } from './yaml-file.ts'
+import { coerced } from './read/text-value.ts'
+import { readYaml } from './read/yaml-file.ts'
 
 export interface ConfigInputs {
   /** By the path of the setting, as typed; `config` names the file. Undefined where the flag was not given. */

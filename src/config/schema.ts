@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import { modelOverrideSchema } from '../catalog/overrides.ts'
 import { premiumOutputRate } from '../catalog/model.ts'
-import { failpoints, parseFailpoint } from '../credits/failpoint.ts'
+import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'

@@ -1,9 +1,9 @@
 // The configuration as people and scripts read it: every setting, its value with secrets masked, its origin.
 
-import { printed, printedOrigin } from './draft.ts'
+import { printed, printedOrigin } from './read/draft.ts'
 import type { LoadedConfig } from './load.ts'
 import type { Config } from './schema.ts'
-import { masked } from './secrets.ts'
+import { masked } from './read/secrets.ts'
 import { environmentName, type Setting, settings } from './settings.ts'
 
 export interface ShownSetting {

@@ -1,7 +1,7 @@
 // The daily allowance is granted when a signed-in account first comes by on a UTC day, and not before.
 
 import { allowanceGrant, startOfDay } from './calendar.ts'
-import type { LedgerCommands } from './ledger.ts'
+import type { LedgerCommands } from './ledger/ledger.ts'
 
 /** Accounts whose grant of the day is known here; beyond it the ledger is asked again, which grants nothing twice. */
 const rememberedAccounts = 100_000

@@ -1,6 +1,6 @@
 // What a balance can pay for. A debt comes first: purchased credit that it stands against pays for nothing else.
 
-import type { LotBalance } from './ledger.ts'
+import type { LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 

@@ -1,6 +1,6 @@
 // The calendar of credit, in UTC: allowance days and the lives of lots.
 
-import type { GrantCommand } from './ledger.ts'
+import type { GrantCommand } from './ledger/ledger.ts'
 import { usd, type Pico } from './money.ts'
 
 export const dayMs = 86_400_000

@@ -3,7 +3,7 @@
 import { GatewayError } from '../errors.ts'
 import { isAllowance, isWelcome, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
 import type { Command, Decision, PriorGrant } from './decision.ts'
-import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger.ts'
+import type { AdjustResult, GrantCommand, GrantResult, RefundResult } from './ledger/ledger.ts'
 import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './money.ts'
 import {
   freeOf,

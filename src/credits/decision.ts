@@ -13,7 +13,7 @@ import type {
   ReleaseCommand,
   SettleCommand,
   SettleResult,
-} from './ledger.ts'
+} from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import type { Change } from './wallet.ts'

@@ -1,7 +1,7 @@
 // One account's credit as decide() sees it, and the one function that changes it. The same for every database.
 
 import type { Usage } from '../conversation/usage.ts'
-import type { Balance, KeyLimit } from './ledger.ts'
+import type { Balance, KeyLimit } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 

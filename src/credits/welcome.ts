@@ -1,7 +1,7 @@
 // The welcome credit reaches each person once: it is claimed by address, capped for each day, and then granted.
 
 import { startOfDay, welcomeCredit, welcomeGrant } from './calendar.ts'
-import type { LedgerCommands } from './ledger.ts'
+import type { LedgerCommands } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 
 export interface WelcomeClaim {

@@ -1,10 +1,10 @@
 // Every provider this gateway knows by name. A provider is a row of data; how to talk to it is its protocol's matter.
 
-import { keyHeader } from './openai-compatible.ts'
+import { keyHeader } from './rows/openai-compatible.ts'
 import type { Provider } from './provider.ts'
-import { cloudProviders } from './rows-cloud.ts'
-import { hostedProviders } from './rows-hosted.ts'
-import { localProviders } from './rows-local.ts'
+import { cloudProviders } from './rows/cloud.ts'
+import { hostedProviders } from './rows/hosted.ts'
+import { localProviders } from './rows/local.ts'
 
 const anthropic: Provider = {
   id: 'anthropic',

@@ -3,11 +3,11 @@
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
 import { GatewayError } from '../errors.ts'
-import { awsHeaders } from './aws-signature.ts'
+import { awsHeaders } from './credentials/aws-signature.ts'
 import { lacksDescriptors } from './descriptors.ts'
-import { googleToken } from './google-token.ts'
+import { googleToken } from './credentials/google-token.ts'
 import type { ConfiguredProvider } from './provider.ts'
-import { simulate } from './simulator.ts'
+import { simulate } from './simulator/simulator.ts'
 
 export interface SendRequest {
   readonly provider: ConfiguredProvider

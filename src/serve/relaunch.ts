@@ -1,7 +1,7 @@
 // Bun reads the number of requests that fetch may have under way when the process starts, and never again: 256, the
 // rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment.
 
-import type { Environment } from '../config/environment.ts'
+import type { Environment } from '../config/read/environment.ts'
 
 const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 

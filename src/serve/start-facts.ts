@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { providers as rows } from '../providers/registry.ts'
 import { version } from '../version.ts'
 import { baseUrlOf, consoleOrigin, type OwnerKey, type ProviderFact, type StartFacts } from './banner.ts'
-import { answering, type Live } from './live.ts'
+import { answering, type Live } from './gateway/live.ts'
 
 /** The facts of a start; `port` is the one that is really listened on. */
 export function startFacts(

@@ -3,7 +3,7 @@
 import type { Config } from '../config.ts'
 import type { Log } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
-import type { Gateway } from './gateway.ts'
+import type { Gateway } from './gateway/gateway.ts'
 
 export interface Serving {
   readonly config: Pick<Config, 'timeouts'>

@@ -2,7 +2,7 @@
 
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config.ts'
-import type { ConfigWarning } from '../config/draft.ts'
+import type { ConfigWarning } from '../config/read/draft.ts'
 import { GatewayError } from '../errors.ts'
 
 /** A warning for each entry that is not sold: it has no price, or nobody of that name serves it. */

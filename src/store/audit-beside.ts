@@ -2,7 +2,7 @@
 // every call.
 
 import { GatewayError } from '../errors.ts'
-import type { AuditReport, DayAudit } from '../credits/ledger.ts'
+import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 
 export type AuditBeside = (day?: number) => Promise<AuditReport | DayAudit>
 

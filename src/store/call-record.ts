@@ -1,7 +1,7 @@
 // A call as the database keeps it, and as receipts and recovery read it.
 
 import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
-import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger.ts'
+import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger/ledger.ts'
 import type { CostLine } from '../credits/price.ts'
 import { pools, type Pool } from '../credits/pool.ts'
 import type { OpenCall, Pin, Progress } from '../credits/wallet.ts'

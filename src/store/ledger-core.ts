@@ -19,7 +19,7 @@ import type {
   ReleaseCommand,
   SettleCommand,
   SettleResult,
-} from '../credits/ledger.ts'
+} from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
 import type { CallChange, Change, Leg, OpenCall, TransactionKind, Wallet } from '../credits/wallet.ts'
 import { GatewayError } from '../errors.ts'

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { findProvider } from '@pydantic/genai-prices'
-import { bundledCatalog, bundledRows } from '../../src/catalog/bundled.ts'
+import { bundledCatalog, bundledRows } from '../../src/catalog/bundled/bundled.ts'
 import { buildCatalog } from '../../src/catalog/catalog.ts'
-import { canonicalPrice } from '../../src/catalog/price-spec.ts'
+import { canonicalPrice } from '../../src/catalog/prices/price-spec.ts'
 import { catalogFileSchema, rowSchema } from '../../src/catalog/row.ts'
-import { simModels } from '../../src/catalog/sim-models.ts'
-import { acknowledgementsSchema } from '../../src/catalog/sources/merge.ts'
-import { coveredProviders } from '../../src/catalog/sources/providers.ts'
+import { simModels } from '../../src/catalog/bundled/sim-models.ts'
+import { acknowledgementsSchema } from '../../src/catalog/generate/sources/merge.ts'
+import { coveredProviders } from '../../src/catalog/generate/sources/providers.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { formatUsd } from '../../src/credits/money.ts'
 import { ceilingOf, costOf } from '../../src/credits/price.ts'
@@ -88,7 +88,7 @@ describe('the committed catalog', () => {
 
   test('has a reason for every disagreement that somebody decided', async () => {
     const decided = acknowledgementsSchema.parse(
-      await Bun.file(`${import.meta.dir}/../../src/catalog/acknowledged.json`).json(),
+      await Bun.file(`${import.meta.dir}/../../src/catalog/generate/acknowledged.json`).json(),
     )
     const sold = new Set(file.models.map((model) => model.id))
     for (const entry of decided) {

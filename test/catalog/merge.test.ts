@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { genaiPrices } from '../../src/catalog/sources/genai-prices.ts'
-import { mergeProvider, type Acknowledged } from '../../src/catalog/sources/merge.ts'
-import { coveredProviders, type CoveredProvider } from '../../src/catalog/sources/providers.ts'
-import type { Source, SourceModel } from '../../src/catalog/sources/source.ts'
+import { genaiPrices } from '../../src/catalog/generate/sources/genai-prices.ts'
+import { mergeProvider, type Acknowledged } from '../../src/catalog/generate/sources/merge.ts'
+import { coveredProviders, type CoveredProvider } from '../../src/catalog/generate/sources/providers.ts'
+import type { Source, SourceModel } from '../../src/catalog/generate/sources/source.ts'
 
 const provider: CoveredProvider = {
   ...coveredProviders.find(({ id }) => id === 'groq')!,

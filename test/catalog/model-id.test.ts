@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { bundledCatalog } from '../../src/catalog/bundled.ts'
+import { bundledCatalog } from '../../src/catalog/bundled/bundled.ts'
 import { nearestIds, parseModelId } from '../../src/catalog/model-id.ts'
 import { asGatewayError } from '../../src/errors.ts'
 

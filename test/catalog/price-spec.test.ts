@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { decimalOf, shiftDecimal } from '../../src/catalog/decimal.ts'
-import { buildPrice, PriceRefused, priceSpecSchema, specOf } from '../../src/catalog/price-spec.ts'
+import { decimalOf, shiftDecimal } from '../../src/catalog/prices/decimal.ts'
+import { buildPrice, PriceRefused, priceSpecSchema, specOf } from '../../src/catalog/prices/price-spec.ts'
 import { formatUsdPerMillion } from '../../src/credits/money.ts'
 
 describe('decimals out of floats', () => {

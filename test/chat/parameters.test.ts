@@ -2,7 +2,7 @@
 // or the call is refused. A new parameter or provider without an answer fails here.
 
 import { describe, expect, test } from 'bun:test'
-import { simModels } from '../../src/catalog/sim-models.ts'
+import { simModels } from '../../src/catalog/bundled/sim-models.ts'
 import type { Model } from '../../src/catalog/model.ts'
 import { parametersOf } from '../../src/catalog/parameters.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
@@ -12,8 +12,8 @@ import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { chatCompletionRequest } from '../../src/protocols/openai-chat/inbound/schema.ts'
 import { gatewayFields } from '../../src/protocols/request/gateway-fields.ts'
 import { ignorableParameters } from '../../src/protocols/parameters.ts'
-import { simulatorReads } from '../../src/providers/simulator-request.ts'
-import { catalogInUse } from '../../src/serve/catalog-in-use.ts'
+import { simulatorReads } from '../../src/providers/simulator/request.ts'
+import { catalogInUse } from '../../src/serve/gateway/catalog-in-use.ts'
 import { loaded } from '../config-inputs.ts'
 import { everyRoute, lowered as loweredOn, type Route, routeTo } from './routes.ts'
 

@@ -1,7 +1,7 @@
 // Media that a price has no rate for are refused before a provider is asked.
 
 import { describe, expect, test } from 'bun:test'
-import { buildPrice } from '../../src/catalog/price-spec.ts'
+import { buildPrice } from '../../src/catalog/prices/price-spec.ts'
 import { refuseUnpricedMedia } from '../../src/chat/billing/unpriced-media.ts'
 import type { ChatRequest, ContentPart, MediaSource } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, startOfDay, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger.ts'
+import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 import { day, grantOf, holdOf, minute, noon, servedBySim, settleOf } from '../credits/support.ts'
 

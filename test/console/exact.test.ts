@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { addUp } from '../../src/console/pages/requests/add-up.ts'
 import { decimal, exact, plus, sumOf, times } from '../../src/console/strings/exact.ts'
-import type { Receipt } from '../../src/credits/receipt.ts'
+import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 
 const receipt = {
   lines: [

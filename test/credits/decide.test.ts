@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
 import { decide } from '../../src/credits/decide.ts'
-import type { HoldCommand } from '../../src/credits/ledger.ts'
+import type { HoldCommand } from '../../src/credits/ledger/ledger.ts'
 import { largestLot, usd } from '../../src/credits/money.ts'
 import type { Pool } from '../../src/credits/pool.ts'
 import { addLot, apply, emptyWallet, type Lot, type Wallet } from '../../src/credits/wallet.ts'

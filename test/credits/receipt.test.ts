@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test'
 import { noUsage } from '../../src/conversation/usage.ts'
-import type { CallRecord } from '../../src/credits/ledger.ts'
+import type { CallRecord } from '../../src/credits/ledger/ledger.ts'
 import { parseUsd } from '../../src/credits/money.ts'
-import { receiptOf } from '../../src/credits/receipt.ts'
+import { receiptOf } from '../../src/credits/ledger/receipt.ts'
 import { noon, servedBySim } from './support.ts'
 
 const record: CallRecord = {

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { ProviderCall } from '../../src/credits/books.ts'
-import { reconcile } from '../../src/credits/reconcile.ts'
+import type { ProviderCall } from '../../src/credits/ledger/statements.ts'
+import { reconcile } from '../../src/credits/ledger/reconcile.ts'
 import { noon } from './support.ts'
 
 function call(upstreamId: string, charged: bigint, wanted: Partial<ProviderCall> = {}): ProviderCall {

@@ -1,7 +1,7 @@
 // Wallets and commands for tests of the ledger, in the shortest words.
 
 import { noUsage } from '../../src/conversation/usage.ts'
-import type { GrantCommand, HoldCommand, Served, SettleCommand } from '../../src/credits/ledger.ts'
+import type { GrantCommand, HoldCommand, Served, SettleCommand } from '../../src/credits/ledger/ledger.ts'
 import { usd } from '../../src/credits/money.ts'
 
 /** A Saturday noon, UTC. */

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { ApiKey } from '../../src/accounts/api-key.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
 import { InFlight } from '../../src/chat/in-flight.ts'
-import { Limiter, type RequestLimits } from '../../src/http/intake/limits.ts'
+import { Limiter, type RequestLimits } from '../../src/http/intake/paid/limits.ts'
 import { codeIn, startLab } from '../chat/lab.ts'
 import { stillClock } from '../chat/support.ts'
 

@@ -4,7 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseUsd } from '../../src/credits/money.ts'
-import type { Receipt } from '../../src/credits/receipt.ts'
+import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 import {
   type Answer,
   creditsOf,

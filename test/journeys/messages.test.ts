@@ -4,7 +4,7 @@
 import Anthropic, { type ClientOptions } from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseUsd } from '../../src/credits/money.ts'
-import type { Receipt } from '../../src/credits/receipt.ts'
+import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 import { accountWith, creditsOf, expectAudited, receiptOf, restingCredits } from '../support/call-gateway.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 

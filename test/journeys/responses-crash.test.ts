@@ -1,8 +1,8 @@
 // The gateway is killed while a response is being charged: afterwards it is there exactly when it was paid for.
 
 import { expect, test } from 'bun:test'
-import type { Failpoint } from '../../src/credits/failpoint.ts'
-import type { Receipt } from '../../src/credits/receipt.ts'
+import type { Failpoint } from '../../src/credits/ledger/failpoint.ts'
+import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 import { expectAudited, receiptOf } from '../support/call-gateway.ts'
 import { startWeir } from '../support/run-weir.ts'
 import { tempDir } from '../support/tmp.ts'

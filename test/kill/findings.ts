@@ -1,7 +1,7 @@
 // What the clients noted, what the ledger says and what the provider bills, held against each other.
 
 import { parseUsd } from '../../src/credits/money.ts'
-import type { Failpoint } from '../../src/credits/failpoint.ts'
+import type { Failpoint } from '../../src/credits/ledger/failpoint.ts'
 import { billOf, type BillingProvider } from './billing-provider.ts'
 import type { Noted } from './load.ts'
 import { trials, type Fate } from './trials.ts'

@@ -1,6 +1,6 @@
 // The trials: what becomes of a call whose process dies at each named failpoint, and how often calls pass it first.
 
-import { failpoints, type Failpoint } from '../../src/credits/failpoint.ts'
+import { failpoints, type Failpoint } from '../../src/credits/ledger/failpoint.ts'
 
 /** What the ledger says in the end about the call that passed the point when its process died. */
 export type Fate =

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
-import { simulate } from '../../src/providers/simulator.ts'
+import { simulate } from '../../src/providers/simulator/simulator.ts'
 
 const client = new OpenAI({
   apiKey: 'none',

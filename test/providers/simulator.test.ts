@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { SseDecoder } from '../../src/protocols/framing/sse.ts'
-import { simulate } from '../../src/providers/simulator.ts'
+import { simulate } from '../../src/providers/simulator/simulator.ts'
 
 interface Call {
   index?: number

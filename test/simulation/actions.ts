@@ -2,7 +2,7 @@
 
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger.ts'
+import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
 import { pools } from '../../src/credits/pool.ts'
 import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
 import { holdOf as heldBy, type Carried } from './oracle.ts'

@@ -9,7 +9,7 @@ import type {
   RefundCommand,
   ReleaseCommand,
   SettleCommand,
-} from '../../src/credits/ledger.ts'
+} from '../../src/credits/ledger/ledger.ts'
 
 const dayMs = 86_400_000
 const largestLot = 10n ** 18n

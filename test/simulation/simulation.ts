@@ -1,7 +1,7 @@
 // One history of the ledger, told by a seed: three processes on one file, clients that repeat themselves, crashes at
 // any write, locks, full disks and a clock that jumps. After every commit the file is compared with the oracle.
 
-import type { GrantResult, SettleResult } from '../../src/credits/ledger.ts'
+import type { GrantResult, SettleResult } from '../../src/credits/ledger/ledger.ts'
 import { minute, noon } from '../credits/support.ts'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
 import { Actions } from './actions.ts'

@@ -1,7 +1,7 @@
 // Calls a running gateway as a client without a library does, and reads all of what came back.
 
 import { expect } from 'bun:test'
-import type { Receipt } from '../../src/credits/receipt.ts'
+import type { Receipt } from '../../src/credits/ledger/receipt.ts'
 import type { ServedWeir } from './run-weir.ts'
 
 /** One answer, whole. */

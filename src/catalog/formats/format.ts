@@ -1,7 +1,7 @@
 // Catalogs in files: what every format reads into and writes from.
 
 import { z } from 'zod'
-import { specOf } from '../price-spec.ts'
+import { specOf } from '../prices/price-spec.ts'
 import type { Model } from '../model.ts'
 import type { CatalogRow, UnpricedModel } from '../row.ts'
 

@@ -3,7 +3,7 @@
 // The floats are read by their shortest digits (1.5e-07 is exactly 0.00000015), never multiplied.
 
 import { z } from 'zod'
-import { decimalOf, shiftDecimal } from '../decimal.ts'
+import { decimalOf, shiftDecimal } from '../prices/decimal.ts'
 import type { Model } from '../model.ts'
 import {
   buildPrice,
@@ -12,7 +12,7 @@ import {
   type PriceSpec,
   type RateField,
   type RateSpec,
-} from '../price-spec.ts'
+} from '../prices/price-spec.ts'
 import type { CatalogRow, UnpricedModel } from '../row.ts'
 import { parseFile, type Exported, type Imported } from './format.ts'
 

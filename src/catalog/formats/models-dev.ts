@@ -1,9 +1,9 @@
 // The `api.json` format of models.dev: providers with their models, prices in USD per million tokens as JSON numbers.
 
 import { z } from 'zod'
-import { decimalOf } from '../decimal.ts'
+import { decimalOf } from '../prices/decimal.ts'
 import type { Model } from '../model.ts'
-import { buildPrice, PriceRefused, specOf, type PriceSpec } from '../price-spec.ts'
+import { buildPrice, PriceRefused, specOf, type PriceSpec } from '../prices/price-spec.ts'
 import { modalities, type CatalogRow, type UnpricedModel } from '../row.ts'
 import { parseFile, type Exported, type Imported } from './format.ts'
 

@@ -1,6 +1,6 @@
 // Which pools may pay for a chat call: the daily allowance only where it is flash class at whatever may serve it.
 
-import { isFlash } from '../../catalog/flash.ts'
+import { isFlash } from '../../catalog/prices/flash.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
 import type { TokenBucket } from '../../conversation/usage.ts'
 import { fundingOf, type Pool } from '../../credits/pool.ts'

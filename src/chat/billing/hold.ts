@@ -1,8 +1,8 @@
 // The credit that is set aside for one call, and the one settle or release that ends it.
 
 import { freeIn } from '../../credits/balance.ts'
-import { pass } from '../../credits/failpoint.ts'
-import type { Attempt, Balance, LedgerStore } from '../../credits/ledger.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
+import type { Attempt, Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
 import { smaller, type Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { errorTable, GatewayError } from '../../errors.ts'

@@ -2,7 +2,7 @@
 
 import type { ApiKey } from '../../accounts/api-key.ts'
 import { windowStart } from '../../accounts/spend-window.ts'
-import type { KeyLimit, LedgerStore } from '../../credits/ledger.ts'
+import type { KeyLimit, LedgerStore } from '../../credits/ledger/ledger.ts'
 import { larger, type Pico } from '../../credits/money.ts'
 
 /** The limit in the window that is open at `now`; null for a key without one. */

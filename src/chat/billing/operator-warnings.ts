@@ -1,7 +1,7 @@
 // What the operator is warned of when a call is charged: the provider's bill may differ from the charge.
 
 import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
-import type { SettleResult } from '../../credits/ledger.ts'
+import type { SettleResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import type { Log, LogFields } from '../../observe/log.ts'
 import type { PaidCall } from '../call.ts'

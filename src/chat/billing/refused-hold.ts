@@ -1,7 +1,7 @@
 // The error for a hold that the ledger has refused.
 
 import { windowEnd } from '../../accounts/spend-window.ts'
-import type { HoldResult } from '../../credits/ledger.ts'
+import type { HoldResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { ownerHint } from '../admission.ts'

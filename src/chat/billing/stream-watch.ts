@@ -2,7 +2,7 @@
 
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
-import { pass } from '../../credits/failpoint.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
 import { smaller, type Pico } from '../../credits/money.ts'
 import { highestRates } from '../../credits/price.ts'
 import type { PaidCall } from '../call.ts'

@@ -2,7 +2,7 @@
 
 import type { Offer } from '../../catalog/model.ts'
 import type { Fault } from '../../conversation/event.ts'
-import type { Attempt } from '../../credits/ledger.ts'
+import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { asGatewayError, GatewayError } from '../../errors.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import {

@@ -1,6 +1,6 @@
 // How a call looks for its answer, and what the log says of the attempts that failed.
 
-import type { Attempt } from '../../credits/ledger.ts'
+import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { Log, LogFields } from '../../observe/log.ts'
 import { UnreachableError } from '../../providers/upstream.ts'
 import { AttemptFailed } from './fault-error.ts'

@@ -2,7 +2,7 @@
 
 import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
-import { pass } from '../../credits/failpoint.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
 import type { Buffered, Waiting } from './buffered.ts'
 import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'

@@ -3,7 +3,7 @@
 import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatResult, collect } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
-import { pass } from '../../credits/failpoint.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'

@@ -1,6 +1,6 @@
 // A streamed answer of one candidate, opened as far as failing over is possible.
 
-import { pass } from '../../credits/failpoint.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'

@@ -1,6 +1,6 @@
 // One request to one provider: its connection, its deadlines, and what ends it.
 
-import { pass } from '../../credits/failpoint.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors.ts'
 import { send } from '../../providers/upstream.ts'
 import type { PaidCall } from '../call.ts'

@@ -1,6 +1,6 @@
 // What the console API sends: times are ISO 8601, amounts are decimal strings of US dollars.
 
-import type { Receipt } from '../../credits/receipt.ts'
+import type { Receipt } from '../../credits/ledger/receipt.ts'
 
 export type { Receipt }
 

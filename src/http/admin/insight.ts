@@ -1,11 +1,11 @@
 // What operators look at: calls and usage of everybody, providers, the catalog, what operators did, the proof of the books.
 
 import { z } from 'zod'
-import type { AuditReport, DayAudit } from '../../credits/ledger.ts'
+import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { iso } from '../console/route.ts'
-import { requestDetail, requestPage, requestParameters } from '../console/requests.ts'
+import { requestDetail, requestPage, requestParameters } from '../console/calls/requests.ts'
 import { queryOf } from '../intake/query.ts'
 import type { Service } from '../service.ts'
 import { describeProviders } from '../service/providers.ts'

@@ -1,10 +1,10 @@
 // The credit of an account in the console: what there is, what it can pay for now, and how it came and went.
 
 import { z } from 'zod'
-import type { StatementEntry } from '../../credits/books.ts'
+import type { StatementEntry } from '../../credits/ledger/statements.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
-import type { LotBalance } from '../../credits/ledger.ts'
+import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools } from '../../credits/pool.ts'
 import { queryOf } from '../intake/query.ts'

@@ -2,10 +2,10 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import { etagMatches, etagOf } from '../../catalog/wire.ts'
+import { etagMatches, etagOf } from '../../catalog/wire/models.ts'
 import type { Model } from '../../catalog/model.ts'
 import { costsOf, refusal } from '../../chat/admission.ts'
-import type { Balance } from '../../credits/ledger.ts'
+import type { Balance } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { compressible } from '../intake/compressed.ts'

@@ -4,7 +4,7 @@
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliDecompress } from 'node:zlib'
-import { etagMatches } from '../../catalog/wire.ts'
+import { etagMatches } from '../../catalog/wire/models.ts'
 import { GatewayError } from '../../errors.ts'
 
 const decompress = promisify(brotliDecompress)

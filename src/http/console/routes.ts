@@ -5,13 +5,13 @@ import { connectRoutes } from './connect.ts'
 import { conversationRoutes } from './conversations.ts'
 import { creditRoutes } from './credits.ts'
 import { keyRoutes } from './keys.ts'
-import { liveRoutes } from './live.ts'
+import { liveRoutes } from './calls/live.ts'
 import { modelRoutes } from './models.ts'
-import { oidcRoutes } from './oidc.ts'
-import { passkeyRoutes } from './passkeys.ts'
-import { requestRoutes } from './requests.ts'
+import { oidcRoutes } from './sign-in/oidc.ts'
+import { passkeyRoutes } from './sign-in/passkeys.ts'
+import { requestRoutes } from './calls/requests.ts'
 import type { ConsoleRoute } from './route.ts'
-import { sessionRoutes } from './session.ts'
+import { sessionRoutes } from './sign-in/session.ts'
 
 export const routes: readonly ConsoleRoute[] = [
   ...sessionRoutes,

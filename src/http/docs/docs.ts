@@ -7,7 +7,7 @@ import { swagger } from '@elysiajs/swagger'
 import type { ElysiaSwaggerConfig } from '@elysiajs/swagger/types'
 import { Elysia } from 'elysia'
 import scalarPath from '../../../node_modules/@scalar/api-reference/dist/browser/standalone.js' with { type: 'file' }
-import { etagMatches } from '../../catalog/wire.ts'
+import { etagMatches } from '../../catalog/wire/models.ts'
 import { errorReference, GatewayError } from '../../errors.ts'
 import { takesGzip } from '../intake/compressed.ts'
 import { errorPage, hashSource, icon } from './docs-errors.ts'

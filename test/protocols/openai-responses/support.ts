@@ -10,7 +10,7 @@ import {
 } from '../../../src/protocols/openai-responses/outbound/quirks.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import type { Frame } from '../../../src/protocols/framing/sse.ts'
-import { hostedProviders } from '../../../src/providers/rows-hosted.ts'
+import { hostedProviders } from '../../../src/providers/rows/hosted.ts'
 import { chat, result, targetsLike, textPart, user } from '../../support/conversation.ts'
 import { type Case, framesOf, parseFrames } from '../../support/recordings.ts'
 

@@ -2,9 +2,9 @@
 
 import { z } from 'zod'
 import type { Caller } from '../../../accounts/caller.ts'
-import type { LedgerStore } from '../../../credits/ledger.ts'
+import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../../credits/money.ts'
-import { receiptOf } from '../../../credits/receipt.ts'
+import { receiptOf } from '../../../credits/ledger/receipt.ts'
 import { GatewayError } from '../../../errors.ts'
 import type {
   LoggedRequest,

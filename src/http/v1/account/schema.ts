@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../../credits/pool.ts'
-import type { Receipt } from '../../../credits/receipt.ts'
+import type { Receipt } from '../../../credits/ledger/receipt.ts'
 import { count, milliseconds, time, usd } from '../../docs/fields.ts'
 
 export const keySchema = z.object({

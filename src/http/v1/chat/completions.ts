@@ -4,7 +4,7 @@ import { inbound as chat } from '../../../protocols/openai-chat/inbound/inbound.
 import { inbound as textCompletions } from '../../../protocols/openai-completions/inbound.ts'
 import type { Inbound } from '../../../protocols/protocol.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
-import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
 import type { Service } from '../../service.ts'
 

@@ -5,7 +5,7 @@ import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
 import { embeddingAddresses } from '../../../protocols/openai-chat/inbound/addresses.ts'
 import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inbound.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
-import { refuseDropped, servePaid } from '../../intake/serve-paid.ts'
+import { refuseDropped, servePaid } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
 import type { Service } from '../../service.ts'
 

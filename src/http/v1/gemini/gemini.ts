@@ -10,10 +10,10 @@ import { isObject } from '../../../protocols/json.ts'
 import { refuseGemini } from './errors.ts'
 import { decoded } from '../../intake/model-in-path.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
-import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { Service } from '../../service.ts'
-import { withinLimits } from '../../intake/within-limits.ts'
+import { withinLimits } from '../../intake/paid/within-limits.ts'
 
 type Act = (service: Service, call: Call, model: string) => Promise<Response>
 

@@ -7,10 +7,10 @@ import { checkedForCount } from '../../../protocols/anthropic-messages/inbound/s
 import { authenticateEither } from '../../intake/authenticate.ts'
 import { refusalIn, type Refuse } from '../../intake/error-response.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
-import { parsedBody, serveChat } from '../../intake/serve-paid.ts'
+import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
 import type { Service } from '../../service.ts'
-import { withinLimits } from '../../intake/within-limits.ts'
+import { withinLimits } from '../../intake/paid/within-limits.ts'
 
 const inShape = refusalIn(inbound.error)
 

@@ -1,8 +1,8 @@
 // GET /v1/models and GET /v1/models/{provider}/{name}: the catalog, open to everybody.
 
 import type { ModelFilter } from '../../../catalog/catalog.ts'
-import { anthropicModel, anthropicModelList, type ModelPage } from '../../../catalog/wire-anthropic.ts'
-import { etagMatches, etagOf, modelList, modelObject } from '../../../catalog/wire.ts'
+import { anthropicModel, anthropicModelList, type ModelPage } from '../../../catalog/wire/anthropic-models.ts'
+import { etagMatches, etagOf, modelList, modelObject } from '../../../catalog/wire/models.ts'
 import { parseUsdPerMillion } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
 import { compressible } from '../../intake/compressed.ts'

@@ -15,7 +15,7 @@ import { checkedRequest, itemsReferredTo } from '../../../protocols/openai-respo
 import { keepResponse } from '../../../responses/keep.ts'
 import { recall } from '../../../responses/recall.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
-import { serveChat } from '../../intake/serve-paid.ts'
+import { serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
 import type { Service } from '../../service.ts'
 

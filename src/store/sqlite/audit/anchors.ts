@@ -5,7 +5,7 @@ import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } fro
 import { dirname, join } from 'node:path'
 import type { Database } from 'bun:sqlite'
 import { z } from 'zod'
-import type { Replacement } from '../../../credits/ledger.ts'
+import type { Replacement } from '../../../credits/ledger/ledger.ts'
 
 /** The last transaction of a journal, and the hash of its last line. */
 export interface Head {

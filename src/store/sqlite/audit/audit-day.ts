@@ -3,7 +3,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
-import type { DayAudit } from '../../../credits/ledger.ts'
+import type { DayAudit } from '../../../credits/ledger/ledger.ts'
 import { anchoredHistory, chainOf, checks, firstBroken, result } from './audit.ts'
 import { openReader } from '../database/connection.ts'
 import { type Timeline, type Window, windowOf } from './day-window.ts'

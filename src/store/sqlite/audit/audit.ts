@@ -2,7 +2,7 @@
 // in a transaction of its own connection, so it works beside a running server. audit-day.ts does it for one day.
 
 import type { Database } from 'bun:sqlite'
-import type { AuditReport } from '../../../credits/ledger.ts'
+import type { AuditReport } from '../../../credits/ledger/ledger.ts'
 import { anchorsBeside, missingAnchor, readAnchors, replacements } from './anchors.ts'
 import { openReader } from '../database/connection.ts'
 import { genesis, hashOf, type JournalRow } from '../ledger/journal.ts'

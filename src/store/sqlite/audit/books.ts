@@ -1,7 +1,13 @@
 // Statements, debts and providers' calls, read from the file by a connection of their own, one moment at a time.
 
 import type { Database } from 'bun:sqlite'
-import type { Debt, HistoryEntry, LedgerBooks, ProviderCall, Unpaid } from '../../../credits/books.ts'
+import type {
+  Debt,
+  HistoryEntry,
+  LedgerBooks,
+  ProviderCall,
+  Unpaid,
+} from '../../../credits/ledger/statements.ts'
 import { pools, type Pool } from '../../../credits/pool.ts'
 import { openReader } from '../database/connection.ts'
 import { reading } from '../database/outage.ts'

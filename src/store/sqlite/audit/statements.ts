@@ -2,7 +2,7 @@
 // page reads it backwards in short steps, and ends where it has read enough, found or not.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { StatementEntry, StatementPage, StatementReader } from '../../../credits/books.ts'
+import type { StatementEntry, StatementPage, StatementReader } from '../../../credits/ledger/statements.ts'
 import { pools, type Pool } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
 import { reading } from '../database/outage.ts'

@@ -7,7 +7,7 @@ import type {
   ClaimedCall,
   IdempotencyStore,
   KeptAnswer,
-} from '../../../credits/idempotency.ts'
+} from '../../../credits/ledger/idempotency.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 
 const sweptAtOnce = 500

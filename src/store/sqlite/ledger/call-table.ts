@@ -2,8 +2,8 @@
 // commands do is gathered and written at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { CallRecord } from '../../../credits/ledger.ts'
-import { pass, passAll } from '../../../credits/failpoint.ts'
+import type { CallRecord } from '../../../credits/ledger/ledger.ts'
+import { pass, passAll } from '../../../credits/ledger/failpoint.ts'
 import type { Pool } from '../../../credits/pool.ts'
 import type { CallChange, OpenCall } from '../../../credits/wallet.ts'
 import { completionTokens, noUsage, promptTokens } from '../../../conversation/usage.ts'

@@ -1,7 +1,7 @@
 // The table of refunds and adjustments: each once for its id, with the answer that was given.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { AdjustCommand, RefundCommand } from '../../../credits/ledger.ts'
+import type { AdjustCommand, RefundCommand } from '../../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { GroupWrites } from '../../ledger-core.ts'

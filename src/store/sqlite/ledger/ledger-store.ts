@@ -10,7 +10,7 @@ import type {
   LedgerStore,
   LedgerUpkeep,
   Totals,
-} from '../../../credits/ledger.ts'
+} from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
 import { CommitQueue } from '../../commit-queue.ts'

@@ -1,0 +1,15 @@
+// The catalog that the executable carries: read as text when asked for, so that starting parses nothing twice.
+
+import catalogText from './catalog.json' with { type: 'text' }
+import type { CatalogFile, CatalogRow } from '../row.ts'
+import { simModels } from './sim-models.ts'
+
+/** The committed catalog as it is; test/catalog checks every line of it against its schema. */
+export function bundledCatalog(): CatalogFile {
+  return JSON.parse(String(catalogText)) as CatalogFile
+}
+
+/** Every row that is there without any configuration: the catalog's and the simulator's. */
+export function bundledRows(file: CatalogFile): readonly CatalogRow[] {
+  return [...simModels, ...file.models]
+}

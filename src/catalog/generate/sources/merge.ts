@@ -1,0 +1,257 @@
+// Merges what two sources say of a provider's models into catalog rows; where they differ, a person has to decide.
+
+import { z } from 'zod'
+import { formatUsdPerMillion, parseUsdPerMillion } from '../../../credits/money.ts'
+import { buildPrice, PriceRefused, rateFieldNames, type PriceSpec } from '../../prices/price-spec.ts'
+import type { CatalogRow, UnpricedModel } from '../../row.ts'
+import { withoutSampling } from '../../parameters.ts'
+import { notForChat, type CoveredProvider } from './providers.ts'
+import type { Source, SourceModel } from './source.ts'
+
+/** One decided disagreement. It holds only while both sources still say what it quotes. */
+const acknowledgedSchema = z.strictObject({
+  model: z.string(),
+  /** Of each field that differs: what genai-prices says, what pi says. */
+  differs: z.record(z.string(), z.tuple([z.string(), z.string()])),
+  take: z.enum(['genai-prices', 'pi']),
+  on: z.iso.date(),
+  why: z.string().min(10),
+})
+export const acknowledgementsSchema = z.array(acknowledgedSchema)
+export type Acknowledged = z.infer<typeof acknowledgedSchema>
+
+export interface Lifecycle {
+  readonly retires_on: string
+  readonly successor?: string
+}
+
+export interface Merged {
+  readonly rows: CatalogRow[]
+  readonly unpriced: UnpricedModel[]
+  /** Disagreements that nobody has acknowledged, or that have changed since: the build must fail. */
+  readonly open: Pick<Acknowledged, 'model' | 'differs'>[]
+  /** The models whose acknowledgement was needed. */
+  readonly used: string[]
+}
+
+interface Pair {
+  readonly name: string
+  readonly genai: SourceModel | undefined
+  readonly pi: SourceModel | undefined
+}
+
+/** The rows of one provider, in the order of their ids. Ids are compared exactly, never by prefix or pattern. */
+export async function mergeProvider(
+  provider: CoveredProvider,
+  sources: { genai: Source; pi: Source },
+  acknowledged: readonly Acknowledged[],
+  lifecycle: Readonly<Record<string, Lifecycle>>,
+): Promise<Merged> {
+  const merged: Merged = { rows: [], unpriced: [], open: [], used: [] }
+  const genaiModels = await sources.genai.models(provider.genai)
+  const pairs = pairUp(
+    provider,
+    genaiModels.map((model) => ({ ...model, price: withBoundaries(model.price, provider.tierBoundaries) })),
+    await sources.pi.models(provider.pi),
+  )
+  for (const pair of pairs) {
+    const id = `${provider.id}/${pair.name}`
+    const differs = pair.genai && pair.pi ? differences(pair.genai.price, pair.pi.price) : {}
+    const decision = acknowledged.find((entry) => entry.model === id)
+    if (Object.keys(differs).length > 0) {
+      if (!decision || !Bun.deepEquals(decision.differs, differs)) {
+        merged.open.push({ model: id, differs })
+        continue
+      }
+      merged.used.push(id)
+    }
+    const taken = Object.keys(differs).length > 0 ? decision?.take : undefined
+    const refusal = provider.reportsCost ? undefined : refusalOf(pair, taken)
+    const price = refusal === undefined ? sellable(priceOf(pair, provider, taken)) : refusal
+    if (typeof price === 'string') merged.unpriced.push({ id, reason: price })
+    else merged.rows.push(rowOf(id, pair, provider, price, sources, taken, lifecycle[id]))
+  }
+  return merged
+}
+
+function withBoundaries(
+  price: SourceModel['price'],
+  boundaries: CoveredProvider['tierBoundaries'] = {},
+): SourceModel['price'] {
+  const { tiers } = price
+  if (!tiers) return price
+  return {
+    ...price,
+    tiers: tiers.map((tier) => ({
+      ...tier,
+      above_prompt_tokens: boundaries[tier.above_prompt_tokens] ?? tier.above_prompt_tokens,
+    })),
+  }
+}
+
+function pairUp(
+  provider: CoveredProvider,
+  genai: readonly SourceModel[],
+  pi: readonly SourceModel[],
+): Pair[] {
+  const byName = new Map<string, SourceModel>()
+  for (const model of genai) for (const name of model.names.slice(1)) byName.set(name, model)
+  for (const model of genai) byName.set(model.names[0]!, model)
+  const listed = new Map(pi.map((model) => [model.names[0]!, model]))
+  const names = new Set(listed.keys())
+  if (provider.sellsGenaiOnly)
+    for (const [name, model] of byName) if (sold(provider, name, model)) names.add(name)
+  return [...names]
+    .filter((name) => !name.endsWith(':batch') && !notForChat.test(name))
+    .toSorted()
+    .map((name) => ({ name, genai: byName.get(name), pi: listed.get(name) }))
+}
+
+// Of the other names of a model only dated ones and `-latest` are ids for certain; the rest are spellings seen in logs.
+const dated = /-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest)$/
+
+function sold(provider: CoveredProvider, name: string, model: SourceModel): boolean {
+  if (model.withdrawn || provider.skip?.test(name)) return false
+  if (name === model.names[0]) return true
+  // gpt-5-1-2025-11-13 is how some clients write gpt-5.1-2025-11-13; the provider does not know it.
+  const dottedTwin = model.names.some((other) => other !== name && other.replaceAll('.', '-') === name)
+  return dated.test(name) && !dottedTwin
+}
+
+/** Fields that both state and state differently, as [genai-prices, pi]. */
+function differences(genai: Partial<PriceSpec>, pi: Partial<PriceSpec>): Record<string, [string, string]> {
+  const differs: Record<string, [string, string]> = {}
+  for (const field of rateFieldNames) {
+    const [a, b] = [genai[field], pi[field]]
+    if (a === undefined || b === undefined || parseUsdPerMillion(a) === parseUsdPerMillion(b)) continue
+    differs[field] = [a, b]
+  }
+  const [a, b] = [tiersText(genai.tiers), tiersText(pi.tiers)]
+  const both = genai.input !== undefined && pi.input !== undefined
+  if (both && a !== b) differs.tiers = [a, b]
+  return differs
+}
+
+/** Tiers in one line to compare and to read: `>200000: 2.5/15`. */
+function tiersText(tiers: PriceSpec['tiers']): string {
+  const texts = (tiers ?? []).map((tier) => `>${tier.above_prompt_tokens}: ${tier.input}/${tier.output}`)
+  return texts.length === 0 ? 'none' : texts.join(', ')
+}
+
+function refusalOf({ genai, pi }: Pair, taken: Acknowledged['take'] | undefined): string | undefined {
+  return pi === undefined || taken === 'genai-prices' ? genai?.refusal : undefined
+}
+
+/** Field by field where the sources agree; all from one where they do not, for half of an old price is no price. */
+function priceOf(
+  pair: Pair,
+  provider: CoveredProvider,
+  taken: Acknowledged['take'] | undefined,
+): Partial<PriceSpec> {
+  const { genai, pi, name } = pair
+  const fees = genai === undefined ? provider.fees : genai.price.per_call
+  const perCall = fees === undefined ? {} : { per_call: fees }
+  const stated =
+    taken === 'pi'
+      ? { ...pi?.price, ...perCall }
+      : taken === 'genai-prices'
+        ? { ...genai?.price }
+        : { ...pi?.price, ...genai?.price, ...perCall }
+  if (name.endsWith(':free') && stated.input === undefined) return { ...stated, input: '0', output: '0' }
+  if (isEmbedding(name)) return { ...stated, output: stated.output ?? '0' }
+  const complete = provider.doubleHourWrite?.test(name) ? withHourWrite(stated) : stated
+  const factors = provider.serviceTiers.filter(({ models }) => models.test(name)).map((rule) => rule.factors)
+  return {
+    ...(provider.audioAtTextRate?.test(name) ? withAudioAtTextRate(complete) : complete),
+    ...(factors.length === 0
+      ? {}
+      : { service_tiers: Object.assign({}, ...factors) as Record<string, string> }),
+    ...provider.requestFees?.[name],
+  }
+}
+
+function withAudioAtTextRate(stated: Partial<PriceSpec>): Partial<PriceSpec> {
+  if (stated.input_audio !== undefined || stated.input === undefined) return stated
+  const tiers = stated.tiers?.map((tier) => ({ ...tier, input_audio: tier.input }))
+  return { ...stated, input_audio: stated.input, ...(tiers === undefined ? {} : { tiers }) }
+}
+
+function withHourWrite(stated: Partial<PriceSpec>): Partial<PriceSpec> {
+  const tiers = stated.tiers?.map((tier) => ({ ...tier, ...hourWrite(tier) }))
+  return { ...stated, ...hourWrite(stated), ...(tiers === undefined ? {} : { tiers }) }
+}
+
+function hourWrite(rates: Partial<PriceSpec>): Partial<Pick<PriceSpec, 'cache_write_1h'>> {
+  const perToken = rates.input === undefined ? undefined : parseUsdPerMillion(rates.input)
+  if (perToken === undefined || rates.cache_write_1h !== undefined) return {}
+  return { cache_write_1h: formatUsdPerMillion(perToken * 2n) }
+}
+
+/** The price if it can be charged exactly, else the reason why it cannot. */
+function sellable(stated: Partial<PriceSpec>): PriceSpec | string {
+  if (stated.input === undefined || stated.output === undefined) {
+    return stated.input === undefined && stated.output === undefined
+      ? 'no source states a price'
+      : 'half a price'
+  }
+  const spec = { ...stated, input: stated.input, output: stated.output }
+  try {
+    buildPrice(spec)
+    return spec
+  } catch (problem) {
+    if (problem instanceof PriceRefused) return problem.message
+    throw problem
+  }
+}
+
+function isEmbedding(name: string): boolean {
+  return /(^|[-/.])embed/.test(name)
+}
+
+function rowOf(
+  id: string,
+  pair: Pair,
+  provider: CoveredProvider,
+  price: PriceSpec,
+  sources: { genai: Source; pi: Source },
+  taken: Acknowledged['take'] | undefined,
+  lifecycle: Lifecycle | undefined,
+): CatalogRow {
+  const { genai, pi, name } = pair
+  const embedding = isEmbedding(name)
+  const reasoning = pi?.reasoning ?? /^o[134](-|$)|(?<!non-)reason|thinking|magistral/.test(name)
+  const set = embedding ? 'embeddings' : reasoning ? provider.reasoningParameters : provider.parameters
+  // Sound without a rate of its own is refused, except where the provider says with each answer what it costs.
+  const audio = price.input_audio !== undefined || (provider.reportsCost && /audio|voxtral/.test(name))
+  const input = [...(pi?.input ?? ['text' as const]), ...(audio ? ['audio' as const] : [])]
+  const context = pi?.contextLength ?? genai?.contextLength
+  const created = releaseOf(name)
+  const fromPi = pi?.price.input !== undefined && taken !== 'genai-prices'
+  const fromGenai = genai?.price.input !== undefined && taken !== 'pi'
+  return {
+    id,
+    name: pi?.name ?? genai?.name ?? name,
+    ...(created === undefined ? {} : { created }),
+    ...(context === undefined ? {} : { context_length: context }),
+    ...(pi?.maxOutputTokens === undefined ? {} : { max_output_tokens: pi.maxOutputTokens }),
+    ...(input.length === 1 ? {} : { input }),
+    ...(embedding
+      ? { output: ['embeddings'] }
+      : price.output_audio !== undefined
+        ? { output: ['text', 'audio'] }
+        : {}),
+    ...(reasoning ? { reasoning } : {}),
+    parameters: pi?.temperature === false ? withoutSampling(set) : set,
+    price,
+    ...lifecycle,
+    source: fromGenai && fromPi ? 'genai-prices, pi' : fromPi ? 'pi' : 'genai-prices',
+    date: fromPi ? sources.pi.date : sources.genai.date,
+  }
+}
+
+/** The release date that a name carries (gpt-4o-2024-08-06, claude-haiku-4-5-20251001), in seconds since 1970. */
+function releaseOf(name: string): number | undefined {
+  const match = /(20[2-3]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
+  const time = match ? Date.parse(`${match[1]}-${match[2]}-${match[3]}T00:00:00Z`) : Number.NaN
+  return Number.isNaN(time) ? undefined : time / 1000
+}

@@ -1,0 +1,115 @@
+// Reads the model JSON of @earendil-works/pi-ai (MIT): limits, modalities and prices. Its runtime is never imported.
+//
+// The package brings an AWS SDK and more, so it is not a dependency. To generate, fetch only its archive:
+//   npm pack @earendil-works/pi-ai@1.4.0 && tar -xzf earendil-works-pi-ai-1.4.0.tgz
+//   bun run catalog:generate --pi ./package        (then remove both)
+// Without --pi the script looks in node_modules/@earendil-works/pi-ai.
+
+import { z } from 'zod'
+import { decimalOf } from '../../prices/decimal.ts'
+import type { PriceSpec, RateField } from '../../prices/price-spec.ts'
+import type { Source, SourceModel } from './source.ts'
+
+const costSchema = z.object({
+  input: z.number(),
+  output: z.number(),
+  cacheRead: z.number(),
+  cacheWrite: z.number(),
+})
+
+const modelSchema = z.object({
+  type: z.string(),
+  id: z.string(),
+  name: z.string(),
+  api: z.string(),
+  reasoning: z.boolean().optional(),
+  input: z.array(z.enum(['text', 'image'])),
+  cost: costSchema.extend({ tiers: z.array(costSchema.extend({ inputTokensAbove: z.number() })).optional() }),
+  contextWindow: z.number().optional(),
+  maxTokens: z.number().optional(),
+  /** From a level to the provider's word for it; null where the model does not know the level. */
+  thinkingLevelMap: z.record(z.string(), z.string().nullable()).optional(),
+  compat: z.object({ supportsTemperature: z.boolean().optional() }).optional(),
+})
+
+const fileSchema = z.record(z.string(), z.record(z.string(), modelSchema.or(z.object({ type: z.string() }))))
+
+/** The source in an unpacked package folder. Throws with the command to run when it is not there. */
+export async function pi(folder: string): Promise<Source> {
+  const manifest = Bun.file(`${folder}/package.json`)
+  if (!(await manifest.exists())) {
+    throw new Error(
+      `no @earendil-works/pi-ai in ${folder}; ${import.meta.file} says how to fetch its archive`,
+    )
+  }
+  const { version } = z.object({ version: z.string() }).parse(await manifest.json())
+  const data = `${folder}/dist/providers/data`
+  const { generatedAt } = z
+    .object({ generatedAt: z.string() })
+    .parse(await Bun.file(`${data}/.manifest.json`).json())
+  return {
+    name: '@earendil-works/pi-ai',
+    version,
+    date: generatedAt.slice(0, 10),
+    license: 'MIT',
+    async models(provider) {
+      const file = Bun.file(`${data}/${provider}.json`)
+      if (provider === '' || !(await file.exists())) return []
+      return Object.values(fileSchema.parse(await file.json()))
+        .flatMap((models) => Object.values(models))
+        .filter((model) => model.type === 'chat')
+        .map((model) => modelFrom(modelSchema.parse(model)))
+    },
+  }
+}
+
+function modelFrom(model: z.infer<typeof modelSchema>): SourceModel {
+  const { tiers, ...base } = model.cost
+  const rates = specFrom(base)
+  return {
+    names: [model.id],
+    name: model.name,
+    contextLength: positive(model.contextWindow),
+    maxOutputTokens: positive(model.maxTokens),
+    input: model.input,
+    output: ['text'],
+    reasoning: model.reasoning,
+    levels: model.thinkingLevelMap,
+    temperature: model.compat?.supportsTemperature,
+    price: {
+      ...rates,
+      ...(tiers === undefined || tiers.length === 0
+        ? {}
+        : {
+            tiers: tiers.map((tier) => ({
+              input: '',
+              output: '',
+              ...specFrom(tier),
+              above_prompt_tokens: tier.inputTokensAbove,
+            })),
+          }),
+    },
+    withdrawn: false,
+    refusal: undefined,
+  }
+}
+
+/**
+ * USD per million tokens. The source writes 0 for what it does not know, so a zero is left out; so is a cache write
+ * cheaper than fresh input, which is a surcharge for storage and not what the token costs.
+ */
+function specFrom(cost: z.infer<typeof costSchema>): Partial<PriceSpec> {
+  const stated: Partial<Record<RateField, string>> = {}
+  const state = (field: RateField, value: number) => {
+    if (value > 0) stated[field] = decimalOf(value)
+  }
+  state('input', cost.input)
+  state('output', cost.output)
+  state('cache_read', cost.cacheRead)
+  if (cost.cacheWrite >= cost.input) state('cache_write', cost.cacheWrite)
+  return stated
+}
+
+function positive(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0 ? value : undefined
+}

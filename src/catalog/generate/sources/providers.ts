@@ -1,0 +1,236 @@
+// Which providers the bundled catalog covers, what each source calls them, and what holds for all models of one.
+
+import type { PriceSpec } from '../../prices/price-spec.ts'
+
+/** The factors of the models whose names match, by the service tier that an answer names. */
+export interface ServiceTierRule {
+  readonly models: RegExp
+  readonly factors: Readonly<Record<string, string>>
+}
+
+export interface CoveredProvider {
+  readonly id: string
+  /** Its name in @pydantic/genai-prices and in @earendil-works/pi-ai; '' where that source does not cover it. */
+  readonly genai: string
+  readonly pi: string
+  /**
+   * Whether models are sold that only genai-prices lists. It keeps prices for historical usage, so for hosts of open
+   * models, which come and go within months, only what the younger source still lists is sold.
+   */
+  readonly sellsGenaiOnly: boolean
+  /** Names of genai-prices that are no model of a chat or embeddings API, or not of this provider. */
+  readonly skip: RegExp | undefined
+  /** Models whose one-hour cache write costs twice their input, where no source states it. */
+  readonly doubleHourWrite: RegExp | undefined
+  /**
+   * Where genai-prices puts the boundary of a tier a token away from the provider's own page: what it says, and what is
+   * right. A tier applies above its boundary.
+   */
+  readonly tierBoundaries: Readonly<Record<number, number>> | undefined
+  /** Models whose page has one input price for text, images, video and audio alike, where no source says so. */
+  readonly audioAtTextRate: RegExp | undefined
+  /** What its other service tiers cost, as factors of the standard rates; a tier that is missing has no known rate. */
+  readonly serviceTiers: readonly ServiceTierRule[]
+  /** By model: the fee of a request, where it depends on how much is searched for it. */
+  readonly requestFees:
+    Readonly<Record<string, Pick<PriceSpec, 'per_request' | 'per_request_by_search_context'>>> | undefined
+  /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
+  readonly fees: Readonly<Record<string, string>> | undefined
+  /** It charges what it reports with each answer; the rates then only serve holds and estimates. */
+  readonly reportsCost: boolean
+  /** The parameter set of its models, and of the ones that reason. */
+  readonly parameters: string
+  readonly reasoningParameters: string
+}
+
+const plain = {
+  genai: '',
+  pi: '',
+  sellsGenaiOnly: false,
+  skip: undefined,
+  doubleHourWrite: undefined,
+  tierBoundaries: undefined,
+  audioAtTextRate: undefined,
+  serviceTiers: [],
+  requestFees: undefined,
+  fees: undefined,
+  reportsCost: false,
+  parameters: 'openai-compatible',
+  reasoningParameters: 'openai-compatible-reasoning',
+} as const
+
+// "Prompts with >272K input tokens are priced at 2x input and 1.5x output for the full session": 272,000 tokens still
+// pay the base rate. https://developers.openai.com/api/docs/models/gpt-5.4
+const openaiBoundaries = { 271_999: 272_000 }
+
+// https://developers.openai.com/api/docs/pricing: flex costs what the Batch API costs, half the standard rates; priority
+// costs more by a factor that differs between models (the same as those that Vercel lists as `-fast`).
+const snapshot = String.raw`(-\d{4}-\d\d-\d\d)?$`
+const openaiServiceTiers: readonly ServiceTierRule[] = [
+  {
+    models: new RegExp(
+      `^(gpt-5(\\.[1-6])?(-(mini|nano|sol|terra|luna))?|gpt-6(\\.1)?-(astra|sol|luna)|o3|o4-mini)${snapshot}`,
+    ),
+    factors: { flex: '0.5' },
+  },
+  {
+    models: new RegExp(
+      `^(gpt-5(\\.[124])?|gpt-5\\.3-codex|gpt-5\\.4-mini|gpt-5\\.6-(sol|terra|luna)|gpt-6(\\.1)?-(astra|sol|luna)|gpt-4\\.1-nano)${snapshot}`,
+    ),
+    factors: { priority: '2' },
+  },
+  { models: new RegExp(`^gpt-5\\.5${snapshot}`), factors: { priority: '2.5' } },
+  { models: new RegExp(`^gpt-5-mini${snapshot}`), factors: { priority: '1.8' } },
+  { models: new RegExp(`^(gpt-4\\.1(-mini)?|o3)${snapshot}`), factors: { priority: '1.75' } },
+  { models: /^gpt-4o$/, factors: { priority: '1.7' } },
+]
+
+// https://docs.perplexity.ai/getting-started/pricing: USD per request by search context. What a call is held at is the
+// highest; an answer tells which it was.
+const sonarFees = {
+  per_request: '0.012',
+  per_request_by_search_context: { low: '0.005', medium: '0.008', high: '0.012' },
+}
+const sonarProFees = {
+  per_request: '0.014',
+  per_request_by_search_context: { low: '0.006', medium: '0.01', high: '0.014' },
+}
+
+// https://ai.google.dev/gemini-api/docs/pricing (read 2026-10-07): Pro, and the Flash models from 3.5 on, have one input
+// price; the Flash models before them price audio apart.
+const oneGeminiPrice =
+  /^gemini-(2\.5|3|3\.1)-(pro|computer-use)|^gemini-pro-latest$|^gemini-3\.[5-9]-flash|^gemini-4/
+
+// Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.
+const otherApis =
+  /realtime|transcribe|whisper|tts|image|moderation|ocr|voice|live|native-audio|omni|^ft[:.]|\.ft-|:|\*/
+
+export const coveredProviders: readonly CoveredProvider[] = [
+  {
+    ...plain,
+    id: 'openai',
+    genai: 'openai',
+    pi: 'openai',
+    sellsGenaiOnly: true,
+    // Completion-only and open-weight models, and effort levels that other gateways write as names.
+    skip: new RegExp(
+      `${otherApis.source}|^(ada|babbage|curie|davinci|text-(ada|curie|davinci).*)$|instruct|gpt-oss|35-|-high$|^gpt-3.5-0301$|^computer-use$|^codex-mini$|deep-research`,
+    ),
+    fees: { web_search: '0.01', file_search: '0.0025' },
+    tierBoundaries: openaiBoundaries,
+    serviceTiers: openaiServiceTiers,
+    parameters: 'openai',
+    reasoningParameters: 'openai-reasoning',
+  },
+  {
+    ...plain,
+    id: 'azure',
+    genai: 'azure',
+    pi: 'azure',
+    parameters: 'openai',
+    reasoningParameters: 'openai-reasoning',
+  },
+  {
+    ...plain,
+    id: 'anthropic',
+    genai: 'anthropic',
+    pi: 'anthropic',
+    sellsGenaiOnly: true,
+    skip: /^claude-v1$|^claude-2|^claude-3-(5-sonnet|sonnet|haiku)$/,
+    doubleHourWrite: /./,
+    fees: { web_search: '0.01' },
+    parameters: 'anthropic',
+    reasoningParameters: 'anthropic-reasoning',
+  },
+  {
+    ...plain,
+    id: 'gemini',
+    genai: 'google',
+    pi: 'google',
+    sellsGenaiOnly: true,
+    skip: new RegExp(
+      `${otherApis.source}|^claude|^anthropic|^gemini-(flash|pro)-1|^gemini-(pro|1\\.)|-maas$|^gemma`,
+    ),
+    audioAtTextRate: oneGeminiPrice,
+    parameters: 'gemini',
+    reasoningParameters: 'gemini-reasoning',
+  },
+  {
+    ...plain,
+    id: 'vertex',
+    genai: 'google',
+    pi: 'google-vertex',
+    audioAtTextRate: oneGeminiPrice,
+    parameters: 'gemini',
+    reasoningParameters: 'gemini-reasoning',
+  },
+  {
+    ...plain,
+    id: 'mistral',
+    genai: 'mistral',
+    pi: 'mistral',
+    sellsGenaiOnly: true,
+    skip: new RegExp(
+      `${otherApis.source}|^(codestral|devstral-small|mixtral|mistral-(7b|large|small-(24b|3)|nemo|saba|tiny|medium-2312)|ministral-[38]b$|magistral-(small|medium)$|pixtral)`,
+    ),
+  },
+  {
+    ...plain,
+    id: 'xai',
+    genai: 'x-ai',
+    pi: 'xai',
+    sellsGenaiOnly: true,
+    skip: /\/|voice|^grok-2|^grok-beta/,
+  },
+  { ...plain, id: 'deepseek', genai: 'deepseek', pi: 'deepseek' },
+  {
+    ...plain,
+    id: 'cohere',
+    genai: 'cohere',
+    sellsGenaiOnly: true,
+    skip: /^command(-light|-r|-r-plus|-a|-r7b)?$/,
+    parameters: 'cohere',
+    reasoningParameters: 'cohere',
+  },
+  {
+    ...plain,
+    id: 'perplexity',
+    genai: 'perplexity',
+    sellsGenaiOnly: true,
+    skip: /^llama|^r1-|sonar-pro-search/,
+    requestFees: {
+      sonar: sonarFees,
+      'sonar-reasoning': sonarFees,
+      'sonar-pro': sonarProFees,
+      'sonar-reasoning-pro': sonarProFees,
+    },
+    reportsCost: true,
+  },
+  { ...plain, id: 'moonshot', genai: 'moonshotai', pi: 'moonshotai', sellsGenaiOnly: true },
+  { ...plain, id: 'groq', genai: 'groq', pi: 'groq' },
+  { ...plain, id: 'cerebras', genai: 'cerebras', pi: 'cerebras' },
+  { ...plain, id: 'together', genai: 'together', pi: 'together' },
+  { ...plain, id: 'fireworks', genai: 'fireworks', pi: 'fireworks' },
+  { ...plain, id: 'zai', genai: 'zai', pi: 'zai' },
+  // The router's price is that of whichever host serves the call; genai-prices lists the hosts, not the router.
+  { ...plain, id: 'huggingface', pi: 'huggingface' },
+  // Only free trials are listed, none of them with a price.
+  { ...plain, id: 'nvidia', pi: 'nvidia' },
+  {
+    ...plain,
+    id: 'bedrock',
+    tierBoundaries: openaiBoundaries,
+    genai: 'aws',
+    pi: 'amazon-bedrock',
+    doubleHourWrite: /anthropic\.claude/,
+    parameters: 'bedrock',
+    reasoningParameters: 'bedrock',
+  },
+  { ...plain, id: 'cloudflare', genai: 'cloudflare', pi: 'cloudflare-workers-ai' },
+  // The younger source is enough where the bill is what they report.
+  { ...plain, id: 'openrouter', pi: 'openrouter', reportsCost: true },
+  { ...plain, id: 'vercel', pi: 'vercel-ai-gateway', reportsCost: true },
+]
+
+// Served over sessions or for speech only, whatever list they are in.
+export const notForChat = /realtime|-live-|transcribe|-tts/

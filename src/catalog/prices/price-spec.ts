@@ -1,0 +1,257 @@
+// A price as people write it (USD per million tokens, decimal strings) and its way to exact rates and back.
+
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { tokenBuckets, type TokenBucket } from '../../conversation/usage.ts'
+import {
+  formatUsd,
+  formatUsdPerMillion,
+  parseUsd,
+  parseUsdPerMillion,
+  type Pico,
+} from '../../credits/money.ts'
+import type { Price, Rates, ServiceTier, Tier, TieredRates } from '../../credits/price.ts'
+
+const perMillion = z
+  .string('write the price as a string: "0.10"')
+  .refine((text) => parseUsdPerMillion(text) !== undefined, {
+    error: 'not a price: USD per million tokens, at least 0, a whole number of picodollars per token',
+  })
+
+const perCall = z
+  .string('write the price as a string: "0.01"')
+  .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
+    error: 'not a price: USD for each call, at least 0, at most 12 decimals',
+  })
+
+/** The rates of one tier. Only fresh input and output must be told; `buildPrice` says what stands in for the rest. */
+const rateFields = {
+  input: perMillion,
+  cache_read: perMillion.optional(),
+  cache_read_audio: perMillion.optional(),
+  cache_write: perMillion.optional(),
+  cache_write_1h: perMillion.optional(),
+  output: perMillion,
+  reasoning: perMillion.optional(),
+  input_audio: perMillion.optional(),
+  output_audio: perMillion.optional(),
+  input_image: perMillion.optional(),
+  output_image: perMillion.optional(),
+}
+
+const tierSchema = z.strictObject({ above_prompt_tokens: z.int().positive(), ...rateFields })
+
+const factor = z
+  .string('write the factor as a string: "0.5"')
+  .regex(/^\d{1,3}(\.\d{1,4})?$/, 'not a factor: a decimal number such as "0.5" or "2"')
+
+/** A price in USD per million tokens; `per_call` and `per_request` are USD each. Unknown fields are refused. */
+export const priceSpecSchema = z.strictObject({
+  ...rateFields,
+  per_call: z.record(z.string().min(1), perCall).optional(),
+  per_request: perCall.optional(),
+  /** The fee of a request by its search context (`low`, `medium`, `high`); `per_request` is the highest of them. */
+  per_request_by_search_context: z.record(z.string().min(1), perCall).optional(),
+  /** What other service tiers cost, as factors of the standard rates: `{ flex: "0.5" }`. */
+  service_tiers: z.record(z.string().min(1), factor).optional(),
+  tiers: z.array(tierSchema).max(16).optional(),
+})
+
+export type PriceSpec = z.infer<typeof priceSpecSchema>
+export type RateSpec = Omit<z.infer<typeof tierSchema>, 'above_prompt_tokens'>
+export type RateField = keyof typeof rateFields
+export const rateFieldNames = Object.keys(rateFields) as RateField[]
+
+/** What `price: free` in the configuration means: every rate is zero, on purpose. */
+export const freePrice: PriceSpec = { input: '0', output: '0' }
+
+/** Why a price cannot be sold, for a person to read: the field and its value. */
+export class PriceRefused extends Error {}
+
+/**
+ * The exact price of a spec. Rates that it does not name are never cheaper than the truth: cached reads and writes
+ * cost what fresh input costs, an hour's write what a five-minute write costs, reasoning what output costs.
+ * Throws PriceRefused for a rate that is missing, negative, or not a whole number of picodollars per token.
+ */
+export function buildPrice(spec: PriceSpec): Price {
+  const tiers: Tier[] = (spec.tiers ?? [])
+    .map((tier) => ({ abovePromptTokens: tier.above_prompt_tokens, rates: buildRates(tier) }))
+    .toSorted((a, b) => a.abovePromptTokens - b.abovePromptTokens)
+  const perCallFees = fees('per_call', spec.per_call)
+  const rates = buildRates(spec)
+  const free = tokenBuckets.every((bucket) => rates[bucket] === 0n)
+  const content = {
+    rates,
+    tiers,
+    perCall: perCallFees,
+    perRequest: spec.per_request === undefined ? 0n : fee('per_request', spec.per_request),
+    perRequestBySearchContext: fees('per_request_by_search_context', spec.per_request_by_search_context),
+    serviceTiers: serviceTiersOf(spec.service_tiers ?? {}, { rates, tiers }),
+  }
+  return { version: versionOf(content), ...content, unstated: free ? [] : unstatedIn(spec) }
+}
+
+/** Sound and pictures made are sold at rates of their own, many times that of text. */
+const soldApart = ['input_audio', 'output_audio', 'output_image'] as const satisfies readonly RateField[]
+
+function unstatedIn(spec: PriceSpec): TokenBucket[] {
+  return soldApart.filter((field) => spec[field] === undefined).map((field) => bucketOf[field])
+}
+
+function serviceTiersOf(factors: Readonly<Record<string, string>>, standard: TieredRates) {
+  const tiers: Record<string, ServiceTier> = {}
+  for (const [name, factor] of Object.entries(factors).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const times = (rates: Rates) => scaled(rates, name, factor)
+    tiers[name] = {
+      factor,
+      rates: times(standard.rates),
+      tiers: standard.tiers.map((tier) => ({ ...tier, rates: times(tier.rates) })),
+    }
+  }
+  return tiers
+}
+
+/** Throws PriceRefused where a rate becomes a part of a picodollar. */
+function scaled(rates: Rates, name: string, factor: string): Rates {
+  const [whole = '0', fraction = ''] = factor.split('.')
+  const numerator = BigInt(whole + fraction)
+  const denominator = 10n ** BigInt(fraction.length)
+  const entries = tokenBuckets.map((bucket) => {
+    const product = rates[bucket] * numerator
+    if (product % denominator === 0n) return [bucket, product / denominator] as const
+    throw new PriceRefused(
+      `service_tiers.${name}: ${factor} times the ${bucket} rate is not a whole number of picodollars per token`,
+    )
+  })
+  return { ...rates, ...Object.fromEntries(entries) }
+}
+
+function buildRates(spec: RateSpec): Rates {
+  const input = rate('input', spec.input)
+  const output = rate('output', spec.output)
+  const or = (field: RateField, otherwise: Pico) =>
+    spec[field] === undefined ? otherwise : rate(field, spec[field])
+  const cacheWrite5m = or('cache_write', input)
+  const cacheRead = or('cache_read', input)
+  const inputAudio = or('input_audio', input)
+  return {
+    input,
+    cacheRead,
+    // Cached sound is not known to be cheaper than sound where only the cached text has a rate.
+    cacheReadAudio: or('cache_read_audio', spec.input_audio === undefined ? cacheRead : inputAudio),
+    cacheWrite5m,
+    cacheWrite1h: or('cache_write_1h', cacheWrite5m),
+    output,
+    reasoning: or('reasoning', output),
+    inputAudio,
+    outputAudio: or('output_audio', output),
+    inputImage: or('input_image', input),
+    outputImage: or('output_image', output),
+  }
+}
+
+function rate(field: string, text: string | undefined): Pico {
+  const parsed = text === undefined ? undefined : parseUsdPerMillion(text)
+  if (parsed !== undefined) return parsed
+  throw new PriceRefused(
+    text === undefined
+      ? `no ${field} price`
+      : `${field} ${text} is not a whole number of picodollars per token`,
+  )
+}
+
+function fees(field: string, written: Readonly<Record<string, string>> = {}): Record<string, Pico> {
+  const names = Object.keys(written).toSorted()
+  return Object.fromEntries(names.map((name) => [name, fee(`${field}.${name}`, written[name])]))
+}
+
+function fee(field: string, text: string | undefined): Pico {
+  const parsed = text === undefined ? undefined : parseUsd(text)
+  if (parsed !== undefined && parsed >= 0n) return parsed
+  throw new PriceRefused(`${field} ${text} is not a whole number of picodollars`)
+}
+
+/** What is charged: the same for two prices of which one states that sound costs what text costs. */
+type PriceContent = Omit<Price, 'version' | 'unstated'>
+
+/** The price as one canonical JSON text: what its version is the hash of, and what the permanent record keeps. */
+export function canonicalPrice(price: PriceContent): string {
+  const plain = {
+    rates: canonicalRates(price.rates),
+    tiers: price.tiers.map((tier) => ({ ...tier, rates: canonicalRates(tier.rates) })),
+    per_call: Object.fromEntries(Object.entries(price.perCall).toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    per_request: price.perRequest,
+    ...(isEmpty(price.perRequestBySearchContext)
+      ? {}
+      : { per_request_by_search_context: price.perRequestBySearchContext }),
+    ...(isEmpty(price.serviceTiers) ? {} : { service_tiers: factorsOf(price) }),
+  }
+  return JSON.stringify(plain, (_key, value: unknown) =>
+    typeof value === 'bigint' ? value.toString() : value,
+  )
+}
+
+/** Cached sound came later: where it costs what cached text costs, the price is the one it was before. */
+export function canonicalRates({ cacheReadAudio, ...rates }: Rates): Omit<Rates, 'cacheReadAudio'> {
+  return cacheReadAudio === rates.cacheRead ? rates : ({ ...rates, cacheReadAudio } as Rates)
+}
+
+function factorsOf({ serviceTiers }: Pick<Price, 'serviceTiers'>): Record<string, string> {
+  return Object.fromEntries(Object.entries(serviceTiers).map(([name, { factor }]) => [name, factor]))
+}
+
+/** `pv_` and 12 hex digits of a hash of the content: equal prices share a version, any change is another one. */
+function versionOf(content: PriceContent): string {
+  return `pv_${createHash('sha256').update(canonicalPrice(content)).digest('hex').slice(0, 12)}`
+}
+
+const bucketOf: Readonly<Record<RateField, TokenBucket>> = {
+  input: 'input',
+  cache_read: 'cacheRead',
+  cache_read_audio: 'cacheReadAudio',
+  cache_write: 'cacheWrite5m',
+  cache_write_1h: 'cacheWrite1h',
+  output: 'output',
+  reasoning: 'reasoning',
+  input_audio: 'inputAudio',
+  output_audio: 'outputAudio',
+  input_image: 'inputImage',
+  output_image: 'outputImage',
+}
+
+/** The spec of a price with every rate written out that it states; `buildPrice` of it gives the same version again. */
+export function specOf(price: Price): PriceSpec {
+  const tiers = price.tiers.map((tier) => ({
+    above_prompt_tokens: tier.abovePromptTokens,
+    ...rateSpecOf(tier.rates, price.unstated),
+  }))
+  const perCall = feesSpecOf(price.perCall)
+  const bySearchContext = feesSpecOf(price.perRequestBySearchContext)
+  const factors = factorsOf(price)
+  return {
+    ...rateSpecOf(price.rates, price.unstated),
+    ...(isEmpty(perCall) ? {} : { per_call: perCall }),
+    ...(isEmpty(bySearchContext) ? {} : { per_request_by_search_context: bySearchContext }),
+    ...(isEmpty(factors) ? {} : { service_tiers: factors }),
+    ...(price.perRequest === 0n ? {} : { per_request: formatUsd(price.perRequest) }),
+    ...(tiers.length === 0 ? {} : { tiers }),
+  }
+}
+
+function feesSpecOf(fees: Readonly<Record<string, Pico>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(fees).map(([name, amount]) => [name, formatUsd(amount)]))
+}
+
+function isEmpty(record: object): boolean {
+  return Object.keys(record).length === 0
+}
+
+function rateSpecOf(rates: Rates, unstated: Price['unstated']): RateSpec {
+  const stated = rateFieldNames.filter((field) => !unstated.includes(bucketOf[field]))
+  const all = stated.map((field) => [field, formatUsdPerMillion(rates[bucketOf[field]])] as const)
+  return {
+    ...Object.fromEntries(all),
+    input: formatUsdPerMillion(rates.input),
+    output: formatUsdPerMillion(rates.output),
+  }
+}

@@ -1,0 +1,32 @@
+// From commander's call to a command's action: the loaded configuration, and what was given on the command line.
+
+import { Command } from 'commander'
+import { type Context, contextFor, type Invocation, type Io } from './context.ts'
+
+export type Action = (context: Context, invocation: Invocation) => Promise<void>
+
+/** Gives a command an action that gets the loaded configuration. */
+export function ready(command: Command, io: Io, action: Action): void {
+  command.action(async (...given: unknown[]) => {
+    const invocation = invocationOf(given)
+    const context = await contextFor(io, invocation)
+    for (const { name, problem } of context.loaded.warnings) io.err(`warning: ${name} ${problem}\n`)
+    await action(context, invocation)
+  })
+}
+
+/** Commander hands over the arguments, then the options, then the command itself. */
+export function invocationOf(given: readonly unknown[]): Invocation {
+  const command = given.at(-1)
+  const options: Record<string, unknown> = command instanceof Command ? command.optsWithGlobals() : {}
+  return {
+    args: given
+      .slice(0, -2)
+      .flatMap((arg) => (Array.isArray(arg) ? arg.map(String) : typeof arg === 'string' ? [arg] : [])),
+    option(name) {
+      const value = options[name]
+      return typeof value === 'string' ? value : undefined
+    },
+    flag: (name) => options[name] === true,
+  }
+}

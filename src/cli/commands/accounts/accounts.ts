@@ -1,0 +1,110 @@
+// `weir accounts create|list|show|suspend|resume`
+
+import type { Awaitable } from '../../../awaitable.ts'
+import type { Account, AccountStore } from '../../../accounts/account.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { balanceView, renderBalance } from '../ledger/balance.ts'
+import { type Context, type Invocation, isoTime, print, table, usageFault } from '../../context.ts'
+import { openAccount } from '../../../serve/open-account.ts'
+import { recordAct } from '../../acts.ts'
+import { keyView, renderKeys } from './key-view.ts'
+import { accountOf, withNewStore, withStore } from '../../with-store.ts'
+
+/** Creates an account with its welcome credit. Fails when the address is taken. */
+export async function createAccount(context: Context, invocation: Invocation): Promise<void> {
+  const email = (invocation.option('email') ?? '').trim()
+  if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
+    throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
+  const account = await withNewStore(context, (store) =>
+    openAccount(store, email, context.config.credits.welcome_daily_cap_usd),
+  )
+  print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
+}
+
+export async function listAccounts(context: Context): Promise<void> {
+  const rows = await withStore(context, async ({ accounts, ledger }) =>
+    Promise.all(
+      (await accounts.listAccounts()).map(async (account) => ({
+        account,
+        balance: await balanceView(ledger, account.id, context.io.clock()),
+      })),
+    ),
+  )
+  const json = rows.map(({ account, balance }) => ({ ...accountView(account), available: balance.available }))
+  const cells = json.map((row) => [
+    row.id,
+    row.email,
+    row.available,
+    row.created_at ?? '',
+    [
+      row.role === 'operator' ? 'operator' : '',
+      row.suspended ? 'suspended' : '',
+      row.verified ? '' : 'unverified',
+    ]
+      .filter(Boolean)
+      .join(', '),
+  ])
+  print(context, { json, text: table(['ID', 'EMAIL', 'AVAILABLE USD', 'CREATED', ''], cells) })
+}
+
+/** One account with its balance and its keys. */
+export async function showAccount(context: Context, invocation: Invocation): Promise<void> {
+  const found = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.args[0] ?? '')
+    const now = context.io.clock()
+    return {
+      account,
+      balance: await balanceView(store.ledger, account.id, now),
+      used: formatUsd((await store.ledger.totals(account.id)).used),
+      keys: (await store.accounts.listKeys(account.id)).map((key) => keyView(key, now)),
+    }
+  })
+  const { account, balance, keys, used } = found
+  const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
+  print(context, {
+    json: { ...accountView(account), credits: balance, keys },
+    text: [heading, renderBalance(balance), renderKeys(keys)].join('\n\n'),
+  })
+}
+
+/** Refuses the account's calls with `account_suspended` from now on. Repeating changes nothing. */
+export async function suspendAccount(context: Context, invocation: Invocation): Promise<void> {
+  const account = await changed(context, invocation, 'account.suspend', (accounts, id) =>
+    accounts.suspend(id),
+  )
+  const text = `suspended ${account.email}: its calls are refused, its credit stays`
+  print(context, { json: accountView(account), text })
+}
+
+/** Serves the calls of a suspended account again. */
+export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
+  const account = await changed(context, invocation, 'account.resume', (accounts, id) => accounts.resume(id))
+  print(context, { json: accountView(account), text: `resumed ${account.email}` })
+}
+
+function changed(
+  context: Context,
+  invocation: Invocation,
+  what: string,
+  change: (accounts: AccountStore, id: string) => Awaitable<boolean>,
+): Promise<Account> {
+  return withStore(context, async (store) => {
+    const before = await accountOf(store, invocation.args[0] ?? '')
+    await change(store.accounts, before.id)
+    const after = await accountOf(store, before.id)
+    const [was, is] = [{ suspended: before.suspended }, { suspended: after.suspended }]
+    await recordAct(context, store, what, before.id, was, is)
+    return after
+  })
+}
+
+function accountView(account: Account) {
+  return {
+    id: account.id,
+    email: account.email,
+    created_at: isoTime(account.createdAt),
+    suspended: account.suspended,
+    role: account.role,
+    verified: account.verifiedAt !== null,
+  }
+}

@@ -1,0 +1,111 @@
+// `weir keys create|list|limit|revoke|rotate`
+
+import { type ApiKey, keyState, type KeyMode } from '../../../accounts/api-key.ts'
+import { CommandFailure, type Context, type Invocation, isoTime, print } from '../../context.ts'
+import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../../accounts/issue-key.ts'
+import { keyView, renderKeys } from './key-view.ts'
+import { limitsOf, unlimited } from '../../key-limits.ts'
+import { lengthOfTime } from '../../values.ts'
+import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
+
+/** Creates a key and prints it, this once. */
+export async function createKey(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management'))
+    return (await import('./management-keys.ts')).createManagementKey(context, invocation)
+  const now = context.io.clock()
+  const mode: KeyMode = invocation.flag('test') ? 'test' : 'live'
+  const rights: Omit<KeyRights, 'account'> = {
+    mode,
+    name: invocation.option('name') ?? (mode === 'test' ? 'test key' : 'key'),
+    ...limitsOf(invocation, unlimited, now),
+  }
+  const minted = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    return issueKey(store.accounts, { account: account.id, ...rights }, now)
+  })
+  printMinted(context, minted, {})
+}
+
+/** Changes the name or the limits of a key; what no option names stays as it is. */
+export async function limitKey(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    const before = await keyOf(store, invocation.args[0] ?? '')
+    const state = keyState(before, now)
+    if (state !== 'active') throw new CommandFailure(`the key ${before.id} is ${state}: create a new one`)
+    const name = invocation.option('name') ?? before.name
+    const after = { ...before, name, ...limitsOf(invocation, before, now) }
+    await store.accounts.changeKey(after)
+    return after
+  })
+  const view = keyView(key, now)
+  print(context, { json: view, text: Bun.YAML.stringify(view, null, 2) })
+}
+
+export async function listKeys(context: Context, invocation: Invocation): Promise<void> {
+  if (invocation.flag('management'))
+    return (await import('./management-keys.ts')).listManagementKeys(context, invocation)
+  const named = invocation.option('account')
+  const now = context.io.clock()
+  const keys = await withStore(context, async (store) => {
+    const accounts =
+      named === undefined ? await store.accounts.listAccounts() : [await accountOf(store, named)]
+    const lists = await Promise.all(accounts.map(({ id }) => store.accounts.listKeys(id)))
+    return lists.flat().map((key) => keyView(key, now))
+  })
+  print(context, { json: keys, text: renderKeys(keys) })
+}
+
+/** Revokes a key at once. Revoking a revoked key changes nothing and succeeds. */
+export async function revokeKey(context: Context, invocation: Invocation): Promise<void> {
+  const id = invocation.args[0] ?? ''
+  const { revokeManagementKey } = await import('./management-keys.ts')
+  if (await revokeManagementKey(context, id)) return
+  const now = context.io.clock()
+  const key = await withStore(context, async (store) => {
+    const found = await keyOf(store, id)
+    if (keyState(found, now) !== 'revoked') await store.accounts.revokeKey(found.id, now)
+    return keyOf(store, id)
+  })
+  print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
+}
+
+/** Mints a successor with the same rights, of which the same is used up; the old key ends after the overlap. */
+export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
+  const overlapMs = lengthOfTime('--overlap', invocation.option('overlap') ?? '0')
+  const now = context.io.clock()
+  const rotated = await withStore(context, async (store) => {
+    const old = await keyOf(store, invocation.args[0] ?? '')
+    const state = keyState(old, now)
+    if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
+    const made = await issueSuccessor(store.accounts, old, now)
+    if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
+    // A key that would have ended sooner by itself keeps its end.
+    const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
+    if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
+    else await store.accounts.expireKey(old.id, ends)
+    return { made, old, ends }
+  })
+  const { made, old, ends } = rotated
+  printMinted(context, made, { replaces: old.id, replaced_works_until: isoTime(ends) })
+}
+
+async function keyOf(store: CommandStore, id: string): Promise<ApiKey> {
+  const key = await store.accounts.findKey(id)
+  if (!key) throw new CommandFailure(`there is no key with the id ${JSON.stringify(id)} (weir keys list)`)
+  return key
+}
+
+function printMinted(
+  context: Context,
+  { key, text }: IssuedKey,
+  more: { replaces?: string; replaced_works_until?: string | null },
+): void {
+  const view = keyView(key, context.io.clock())
+  if (!context.json) {
+    context.io.err('This key is shown once; only its hash is kept.\n')
+    if (more.replaces)
+      context.io.err(`It replaces ${more.replaces}, which works until ${more.replaced_works_until}.\n`)
+  }
+  print(context, { json: { ...view, key: text, ...more }, text })
+}

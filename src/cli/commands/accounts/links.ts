@@ -1,0 +1,73 @@
+// `weir accounts link|invite|role`: who gets in without a password, and who is an operator.
+
+import type { Account, Role } from '../../../accounts/account.ts'
+import { invitedAccount, type LinkKind, newLink } from '../../../accounts/identity/identities.ts'
+import { consoleOrigin } from '../../../serve/banner.ts'
+import { runningServer } from '../../../serve/running-server.ts'
+import { recordAct } from '../../acts.ts'
+import { type Context, type Invocation, isoTime, print } from '../../context.ts'
+import { oneOf } from '../../values.ts'
+import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
+
+const roles: readonly Role[] = ['user', 'operator']
+
+/** Prints a link that signs in to an account, once and soon. Any older link of the account is void. */
+export async function signInLink(context: Context, invocation: Invocation): Promise<void> {
+  const { account, link } = await withStore(context, async (store) => {
+    const account = await accountOf(store, invocation.option('account') ?? '')
+    await recordAct(context, store, 'account.link', account.id, null, null)
+    return { account, link: await linkFor(context, store, account, 'link') }
+  })
+  const note = `Signs in to ${account.email}, once, until ${link.expires_at}.\n`
+  if (!context.json) context.io.err(note)
+  print(context, { json: link, text: link.url })
+}
+
+/** Opens an account for an address and prints the link that signs in to it for the first time. */
+export async function invite(context: Context, invocation: Invocation): Promise<void> {
+  const role = oneOf('--role', invocation.option('role') ?? 'user', roles)
+  const link = await withStore(context, async (store) => {
+    const account = await invitedAccount(store.accounts, invocation.option('email') ?? '', role)
+    await recordAct(context, store, 'account.invite', account.id, null, { email: account.email, role })
+    return linkFor(context, store, account, 'invitation')
+  })
+  if (!context.json) context.io.err(`Works once, until ${link.expires_at}.\n`)
+  print(context, { json: link, text: link.url })
+}
+
+/** Makes an account an operator, or a user again. */
+export async function setRole(context: Context, invocation: Invocation): Promise<void> {
+  const role = oneOf('ROLE', invocation.args[1] ?? '', roles)
+  const account = await withStore(context, async (store) => {
+    const before = await accountOf(store, invocation.args[0] ?? '')
+    await store.identities.setRole(before.id, role)
+    await recordAct(context, store, 'account.role', before.id, { role: before.role }, { role })
+    return before
+  })
+  const text = `${account.email} is ${role === 'operator' ? 'an operator' : 'a user'}`
+  print(context, { json: { id: account.id, email: account.email, role }, text })
+}
+
+interface Link {
+  readonly url: string
+  readonly expires_at: string | null
+}
+
+async function linkFor(
+  context: Context,
+  { identities }: CommandStore,
+  account: Account,
+  kind: LinkKind,
+): Promise<Link> {
+  const wanted = { kind, account: account.id, consoleUrl: consoleUrl(context), now: context.io.clock() }
+  const { url, expiresAt } = await newLink(identities, wanted)
+  return { url, expires_at: isoTime(expiresAt) }
+}
+
+/** Where a browser finds the console: as configured, else of the server that runs, else of the one that would. */
+function consoleUrl({ config }: Context): string {
+  const { host, port, public_url: publicUrl } = config.server
+  if (publicUrl !== undefined) return `${publicUrl}/console`
+  const running = runningServer(config.data_dir)
+  return `${consoleOrigin(host, running === undefined ? port : Number(new URL(running).port))}/console`
+}

@@ -1,0 +1,83 @@
+// `weir accounts session|sessions|end-session`: tokens with which the app of a signed-in account calls.
+
+import { mintSession, type Session } from '../../../accounts/session.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../../context.ts'
+import { lengthOfTime } from '../../values.ts'
+import { accountOf, withStore } from '../../with-store.ts'
+
+/** Creates a session and prints its token, this once. */
+export async function createSession(context: Context, invocation: Invocation): Promise<void> {
+  const ttlMs = lengthOfTime('--ttl', invocation.option('ttl') ?? '30d')
+  if (ttlMs === 0) throw usageFault('--ttl must be longer than nothing')
+  const now = context.io.clock()
+  const { id, hash, lastFour, text } = mintSession()
+  const session = await withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+    const made: Session = {
+      id,
+      account,
+      hash,
+      lastFour,
+      createdAt: now,
+      expiresAt: now + ttlMs,
+      revokedAt: null,
+      userAgent: null,
+      seenAt: null,
+      idleMs: null,
+      elevatedUntil: null,
+    }
+    await store.accounts.insertSession(made)
+    return made
+  })
+  if (!context.json) context.io.err('This token is shown once; only its hash is kept.\n')
+  print(context, { json: { ...sessionView(session, now), token: text }, text })
+}
+
+export async function listSessions(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const sessions = await withStore(context, async (store) =>
+    store.accounts.listSessions((await accountOf(store, invocation.option('account') ?? '')).id),
+  )
+  const views = sessions.map((session) => sessionView(session, now))
+  const rows = views.map((view) => [view.id, view.state, `…${view.last_four}`, view.expires_at ?? ''])
+  const text = rows.length === 0 ? 'no sessions' : table(['SESSION', 'STATE', 'ENDS IN', 'EXPIRES'], rows)
+  print(context, { json: views, text })
+}
+
+/** Ends a session at once. Ending it again changes nothing and succeeds. */
+export async function endSession(context: Context, invocation: Invocation): Promise<void> {
+  const id = invocation.args[0] ?? ''
+  const now = context.io.clock()
+  const session = await withStore(context, async ({ accounts }) => {
+    if (!(await accounts.findSession(id)))
+      throw new CommandFailure(`there is no session with the id ${JSON.stringify(id)}`)
+    await accounts.revokeSession(id, now)
+    return (await accounts.findSession(id))!
+  })
+  print(context, { json: sessionView(session, now), text: `ended ${session.id} (…${session.lastFour})` })
+}
+
+function sessionView(session: Session, now: number) {
+  return {
+    id: session.id,
+    account: session.account,
+    state: stateOf(session, now),
+    last_four: session.lastFour,
+    created_at: isoTime(session.createdAt),
+    expires_at: isoTime(session.expiresAt),
+    revoked_at: isoTime(session.revokedAt),
+  }
+}
+
+function stateOf({ revokedAt, expiresAt }: Session, now: number): 'active' | 'expired' | 'revoked' {
+  if (revokedAt !== null && revokedAt <= now) return 'revoked'
+  return expiresAt <= now ? 'expired' : 'active'
+}

@@ -1,0 +1,138 @@
+// `weir requests list|show|tail`: the request log, for operators.
+
+import { z } from 'zod'
+import {
+  cursorText,
+  placeOf,
+  requestList,
+  requestObject,
+  requestWhole,
+} from '../../../http/v1/account/requests.ts'
+import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../../observe/request-log.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { momentOf } from '../../values.ts'
+import { accountOf, type ReadableStore, withStore } from '../../with-store.ts'
+
+const defaultRows = 50
+const mostRows = 1_000
+
+/** A page of the log, newest first. */
+export async function listRequests(context: Context, invocation: Invocation): Promise<void> {
+  const page = await withStore(context, async (store) =>
+    filledPage(store, await filterOf(store, invocation), limitOf(invocation)),
+  )
+  const more = page.next === null ? '' : `\nmore: --cursor ${cursorText(page.next)}`
+  print(context, { json: requestList(page), text: `${rowsText(page.rows)}${more}` })
+}
+
+/** One call with its receipt. */
+export async function showRequest(context: Context, invocation: Invocation): Promise<void> {
+  const [id = ''] = invocation.args
+  const found = await withStore(context, async (store) => {
+    const row = await store.requests.find(id)
+    return row && { ...(await requestWhole(row, store.ledger)), account: row.account }
+  })
+  if (!found) throw new CommandFailure(`the request log holds no call ${JSON.stringify(id)}`)
+  print(context, { json: found, text: Bun.YAML.stringify(found, null, 2) })
+}
+
+/** How often the log is looked at. */
+const tailEveryMs = 500
+
+/** Calls as they end, until it is interrupted; a line each. */
+export async function tailRequests(context: Context, invocation: Invocation): Promise<void> {
+  const ended = new AbortController()
+  process.once('SIGINT', () => ended.abort())
+  process.once('SIGTERM', () => ended.abort())
+  await withStore(context, async (store) => {
+    const filter = await filterOf(store, invocation)
+    let last = (await store.requests.page({ limit: 1 })).rows[0]
+    while (!ended.signal.aborted) {
+      const fresh = await rowsSince(store, filter, last)
+      for (const row of fresh)
+        context.io.out(
+          context.json ? `${JSON.stringify(requestObject(row))}\n` : `${lineOf(row).join('  ')}\n`,
+        )
+      last = fresh.at(-1) ?? last
+      await Bun.sleep(tailEveryMs)
+    }
+  })
+}
+
+type Filter = Omit<RequestQuery, 'limit'>
+
+/** Pages look at a bounded number of rows, for the sake of a server; a command may look until it has found enough. */
+async function filledPage({ requests }: ReadableStore, filter: Filter, limit: number): Promise<RequestPage> {
+  const rows: LoggedRequest[] = []
+  let after = filter.after
+  for (;;) {
+    const page = await requests.page({ ...filter, limit: limit - rows.length, ...(after ? { after } : {}) })
+    rows.push(...page.rows)
+    if (page.next === null || rows.length >= limit) return { rows, next: page.next }
+    after = page.next
+  }
+}
+
+/** Oldest first. Calls are numbered as they are written; their times may stand still, and come a little out of order. */
+async function rowsSince(
+  { requests }: ReadableStore,
+  filter: Filter,
+  last: RequestPlace | undefined,
+): Promise<LoggedRequest[]> {
+  const known = last?.seq ?? 0
+  const rows: LoggedRequest[] = []
+  let after: RequestPlace | null = null
+  do {
+    const page: RequestPage = await requests.page({ ...filter, limit: mostRows, ...(after ? { after } : {}) })
+    rows.push(...page.rows.filter(({ seq }) => seq > known))
+    after = page.next
+  } while (after !== null && after.seq > known)
+  return rows.toSorted((a, b) => a.seq - b.seq)
+}
+
+async function filterOf(store: ReadableStore, invocation: Invocation): Promise<Filter> {
+  const { option } = invocation
+  const [account, key, model, code] = ['account', 'key', 'model', 'code'].map((name) => option(name))
+  const [since, until, cursor] = [option('since'), option('until'), option('cursor')]
+  const after = cursor === undefined ? undefined : placeOf(cursor)
+  if (cursor !== undefined && !after) throw usageFault('--cursor takes what the page before has printed')
+  return {
+    ...(account === undefined ? {} : { account: (await accountOf(store, account)).id }),
+    ...(key === undefined ? {} : { key }),
+    ...(model === undefined ? {} : { model }),
+    ...(code === undefined ? {} : { code }),
+    ...(since === undefined ? {} : { from: momentOf('--since', since) }),
+    ...(until === undefined ? {} : { until: momentOf('--until', until) }),
+    ...(after ? { after } : {}),
+  }
+}
+
+function limitOf(invocation: Invocation): number {
+  const written = invocation.option('limit')
+  if (written === undefined) return defaultRows
+  const limit = z.coerce.number().int().min(1).max(mostRows).safeParse(written)
+  if (!limit.success) throw usageFault(`--limit takes a whole number from 1 to ${mostRows}`)
+  return limit.data
+}
+
+function rowsText(rows: readonly LoggedRequest[]): string {
+  if (rows.length === 0) return 'no calls'
+  const headings = ['ENDED', 'REQUEST', 'KEY', 'MODEL', 'PROVIDER', 'STATUS', 'CODE', 'TOKENS', 'USD', 'MS']
+  return table(headings, rows.map(lineOf))
+}
+
+function lineOf(row: LoggedRequest): string[] {
+  const seen = requestObject(row)
+  return [
+    seen.ended_at,
+    seen.id,
+    seen.key ?? 'app',
+    seen.model ?? '–',
+    seen.provider ?? '–',
+    String(seen.status),
+    seen.code ?? seen.ending ?? '–',
+    `${seen.prompt_tokens}+${seen.completion_tokens}`,
+    seen.cost,
+    String(seen.total_ms),
+  ]
+}

@@ -1,0 +1,130 @@
+// `weir catalog diff|import|export FILE`
+
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
+import { resolve } from 'node:path'
+import { buildPrice, PriceRefused } from '../../../catalog/prices/price-spec.ts'
+import type { CatalogFile, CatalogRow } from '../../../catalog/row.ts'
+import { readTextFile } from '../../../config.ts'
+import {
+  catalogFileInUse,
+  importedCatalogPath,
+  parseCatalogFile,
+} from '../../../serve/gateway/catalog-in-use.ts'
+import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
+
+/** How a catalog file differs from the catalog in use, model by model. */
+export async function diffCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const { path, file } = readCatalog(context, invocation)
+  const changes = changesBetween(catalogFileInUse(context.config.data_dir), file)
+  print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
+}
+
+/** Puts a catalog file to use. Refused as a whole when one of its prices could not be charged exactly. */
+export async function importCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const { path, file } = readCatalog(context, invocation)
+  const faults = file.models.flatMap(priceFaults)
+  if (faults.length > 0) {
+    throw new CommandFailure(
+      `${path} has prices that cannot be charged exactly:\n${faults.slice(0, 10).join('\n')}`,
+    )
+  }
+  const { data_dir } = context.config
+  const changes = changesBetween(catalogFileInUse(data_dir), file)
+  const target = importedCatalogPath(data_dir)
+  mkdirSync(data_dir, { recursive: true })
+  writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
+  // A rename replaces the old file in one step: a start in between reads one or the other, whole.
+  renameSync(`${target}.new`, target)
+  const text = `${renderChanges(changes)}\n${file.models.length} models, prices of ${file.date}: in use from the next start on`
+  print(context, { json: { file: target, date: file.date, models: file.models.length, ...changes }, text })
+}
+
+/** Writes the catalog in use to a file, `-` for standard output. */
+export async function exportCatalog(context: Context, invocation: Invocation): Promise<void> {
+  const file = catalogFileInUse(context.config.data_dir)
+  const text = `${JSON.stringify(file, null, 1)}\n`
+  const [target = '-'] = invocation.args
+  if (target === '-') {
+    context.io.out(text)
+    return
+  }
+  const path = resolve(context.io.cwd, target)
+  writeFileSync(path, text)
+  print(context, {
+    json: { file: path, date: file.date, models: file.models.length },
+    text: `wrote ${file.models.length} models, prices of ${file.date}, to ${path}`,
+  })
+}
+
+function readCatalog(context: Context, invocation: Invocation): { path: string; file: CatalogFile } {
+  const path = resolve(context.io.cwd, invocation.args[0] ?? '')
+  const text = readTextFile(path)
+  if (text === undefined) throw new CommandFailure(`there is no file ${path}`)
+  return { path, file: parseCatalogFile(path, text) }
+}
+
+export interface CatalogChanges {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly changed: readonly { readonly id: string; readonly fields: Readonly<Record<string, FieldChange>> }[]
+}
+
+interface FieldChange {
+  readonly from: unknown
+  readonly to: unknown
+}
+
+/** What would change if `to` were used in place of `from`; a row's source and date do not count. */
+export function changesBetween(from: CatalogFile, to: CatalogFile): CatalogChanges {
+  const before = new Map(from.models.map((row) => [row.id, row]))
+  const after = new Map(to.models.map((row) => [row.id, row]))
+  const changed = [...after.values()].flatMap((row) => {
+    const old = before.get(row.id)
+    const fields = old ? fieldChanges(old, row) : {}
+    return Object.keys(fields).length === 0 ? [] : [{ id: row.id, fields }]
+  })
+  return {
+    added: [...after.keys()].filter((id) => !before.has(id)),
+    removed: [...before.keys()].filter((id) => !after.has(id)),
+    changed,
+  }
+}
+
+function fieldChanges(from: CatalogRow, to: CatalogRow): Record<string, FieldChange> {
+  const old: ReadonlyMap<string, unknown> = new Map(Object.entries(from))
+  const young: ReadonlyMap<string, unknown> = new Map(Object.entries(to))
+  const names = [...new Set([...old.keys(), ...young.keys()])].filter(
+    (name) => name !== 'source' && name !== 'date',
+  )
+  const different = names.filter((name) => !isDeepStrictEqual(old.get(name), young.get(name)))
+  return Object.fromEntries(
+    different.map((name) => [name, { from: old.get(name) ?? null, to: young.get(name) ?? null }]),
+  )
+}
+
+function renderChanges({ added, removed, changed }: CatalogChanges): string {
+  const lines = [
+    ...added.map((id) => `+ ${id}`),
+    ...removed.map((id) => `- ${id}`),
+    ...changed.flatMap(({ id, fields }) =>
+      Object.entries(fields).map(
+        ([name, { from, to }]) => `~ ${id} ${name}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`,
+      ),
+    ),
+  ]
+  return lines.length === 0 ? 'no difference' : lines.join('\n')
+}
+
+function priceFaults(row: CatalogRow): string[] {
+  const prices = [row.price, ...(row.offers ?? []).map((offer) => offer.price)].filter(
+    (price) => price !== undefined,
+  )
+  try {
+    for (const price of prices) buildPrice(price)
+    return []
+  } catch (thrown) {
+    if (thrown instanceof PriceRefused) return [`  ${row.id}: ${thrown.message}`]
+    throw thrown
+  }
+}

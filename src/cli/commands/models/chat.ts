@@ -1,0 +1,170 @@
+// `weir chat MODEL "…"`: one streamed reply from a running gateway, and what it cost.
+
+import { createParser } from 'eventsource-parser'
+import { z } from 'zod'
+import { baseUrlOf } from '../../../serve/banner.ts'
+import { reasonOf } from '../../../config.ts'
+import { runningServer } from '../../../serve/running-server.ts'
+import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
+
+const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
+
+const usageSchema = z.object({
+  prompt_tokens: z.number(),
+  completion_tokens: z.number(),
+  cost_details: z.record(z.string(), z.string()).optional(),
+})
+
+const chunkSchema = z.object({
+  model: z.string().optional(),
+  choices: z
+    .array(
+      z.object({
+        delta: z
+          .object({ content: z.string().nullish(), reasoning_content: z.string().nullish() })
+          .optional(),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .optional(),
+  usage: usageSchema.nullish(),
+})
+
+interface Reply {
+  text: string
+  model: string
+  finishReason: string | null
+  usage: z.infer<typeof usageSchema> | undefined
+}
+
+/** Asks the configured gateway; it must be running. The reply goes to standard output, all else beside it. */
+export async function chat(context: Context, invocation: Invocation): Promise<void> {
+  const [model = '', ...words] = invocation.args
+  const key = invocation.option('key') || context.env['WEIR_API_KEY']
+  if (!key) throw usageFault('give an API key with --key or in WEIR_API_KEY (weir keys create)')
+  const { data_dir, server } = context.config
+  const found = invocation.option('url') ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
+  const base = addressOf(found)
+  const response = await ask(base, key, model, await messageOf(context, words))
+  const reply = await readReply(context, response)
+  const id = response.headers.get('x-request-id')
+  if (!context.json) {
+    context.io.out(reply.text.endsWith('\n') ? '' : '\n')
+    context.io.err(`${renderReceipt(reply, id)}\n`)
+    return
+  }
+  const { text, model: answered, finishReason, usage } = reply
+  print(context, {
+    json: { id, model: answered || model, text, finish_reason: finishReason, usage: usage ?? null },
+    text: '',
+  })
+}
+
+/** The words as one message; a word that is `-` stands for all of standard input. */
+async function messageOf(context: Context, words: readonly string[]): Promise<string> {
+  if (!words.includes('-')) return words.join(' ')
+  const input = (await context.io.input()).trimEnd()
+  const message = words.map((word) => (word === '-' ? input : word)).join('\n\n')
+  if (message.trim() === '') throw usageFault('standard input is empty: there is nothing to ask')
+  return message
+}
+
+/** A base URL without its last slash; `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */
+function addressOf(url: string): string {
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
+    throw usageFault(`--url takes an address such as http://127.0.0.1:8787/v1, not ${JSON.stringify(url)}`)
+  return url.replace(/\/+$/, '')
+}
+
+async function ask(base: string, key: string, model: string, content: string): Promise<Response> {
+  const body = {
+    model,
+    messages: [{ role: 'user', content }],
+    stream: true,
+    stream_options: { include_usage: true },
+  }
+  let response: Response
+  try {
+    response = await fetch(`${base}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      redirect: 'manual',
+    })
+  } catch (cause) {
+    throw new CommandFailure(`no gateway answers at ${base} (${reasonOf(cause)}): start it with weir serve`)
+  }
+  if (response.ok) return response
+  const parsed = errorSchema.safeParse(await response.json().catch(() => undefined))
+  throw new CommandFailure(
+    parsed.success ? errorText(parsed.data) : `${base} answered with status ${response.status}`,
+  )
+}
+
+function errorText({ error }: z.infer<typeof errorSchema>): string {
+  return error.code ? `${error.message} (${error.code})` : error.message
+}
+
+async function readReply(context: Context, response: Response): Promise<Reply> {
+  const reply: Reply = { text: '', model: '', finishReason: null, usage: undefined }
+  let done = false
+  const parser = createParser({
+    onEvent: ({ data }) => {
+      if (data === '[DONE]') done = true
+      else take(context, reply, data)
+    },
+  })
+  const decoder = new TextDecoder()
+  try {
+    for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }))
+    if (!done) throw new CommandFailure('the reply broke off')
+  } catch (thrown) {
+    // What went wrong is not a part of what was said.
+    if (!context.json && reply.text !== '') context.io.out('\n')
+    throw thrown
+  }
+  return reply
+}
+
+/** Takes one chunk into the reply and shows what is new. Throws CommandFailure for an error in the stream. */
+function take(context: Context, reply: Reply, data: string): void {
+  const json = parseJson(data)
+  const failed = errorSchema.safeParse(json)
+  if (failed.success) throw new CommandFailure(errorText(failed.data))
+  const { model, choices, usage } = chunkSchema.parse(json)
+  if (model) reply.model = model
+  if (usage) reply.usage = usage
+  for (const { delta, finish_reason } of choices ?? []) {
+    reply.text += delta?.content ?? ''
+    reply.finishReason = finish_reason ?? reply.finishReason
+    if (context.json) continue
+    if (delta?.reasoning_content) context.io.err(delta.reasoning_content)
+    if (delta?.content) context.io.out(delta.content)
+  }
+}
+
+function parseJson(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch {
+    throw new CommandFailure('the reply is not what a gateway sends: an event holds no JSON')
+  }
+}
+
+function renderReceipt({ usage, model, finishReason }: Reply, id: string | null): string {
+  const tokens = usage
+    ? `${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`
+    : 'no usage told'
+  const parts = Object.entries(usage?.cost_details ?? {}).filter(
+    ([name, amount]) => name !== 'total' && amount !== '0',
+  )
+  const lines = parts.map(([name, amount]) => `  ${name.padEnd(12)} ${amount} USD`)
+  const total = usage?.cost_details?.['total']
+  return [
+    '',
+    `${model}: ${tokens}${finishReason && finishReason !== 'stop' ? `, ended by ${finishReason}` : ''}`,
+    ...lines,
+    ...(total === undefined ? [] : [`  ${'total'.padEnd(12)} ${total} USD`]),
+    ...(id === null ? [] : [`  receipt ${id}`]),
+  ].join('\n')
+}

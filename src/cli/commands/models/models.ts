@@ -1,0 +1,64 @@
+// `weir models`
+
+import type { Model } from '../../../catalog/model.ts'
+import { formatUsd, formatUsdPerMillion } from '../../../credits/money.ts'
+import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+import { Discovery } from '../../../serve/gateway/discovery.ts'
+import { answering, liveOf } from '../../../serve/gateway/live.ts'
+
+/**
+ * Lists the models that are sold, with the price of the first offer of each: all of them, or with --available those that
+ * can be called now. A person at a terminal who has configured a provider, or runs a server, is shown these first.
+ */
+export async function listModels(context: Context, invocation: Invocation): Promise<void> {
+  const { config, io, json } = context
+  if (invocation.flag('available') && invocation.flag('all'))
+    throw usageFault('--available or --all, not both')
+  const live = liveOf(config, await new Discovery(config, config.server.port).scan())
+  const { catalog, providers } = live
+  const able = answering(live)
+  const isOurs = [...able].some((id) => providers.get(id)?.transport === 'http')
+  const bySelf = !json && io.terminal === true && isOurs && !invocation.flag('all')
+  const servedBy = invocation.flag('available') || bySelf ? able : undefined
+  const [q] = invocation.args
+  const models = catalog.list({ servedBy, ...(q === undefined ? {} : { q }) })
+  const rows = models.map((model) => {
+    const { input, output } = model.offers[0]!.price.rates
+    const context_length = model.contextLength?.toLocaleString('en-US') ?? '-'
+    const notes = [model.premium ? 'premium' : '', model.flashClass ? 'flash class' : '']
+      .filter(Boolean)
+      .join(', ')
+    return [model.id, formatUsdPerMillion(input), formatUsdPerMillion(output), context_length, notes]
+  })
+  const heading = ['MODEL', 'INPUT USD/M', 'OUTPUT USD/M', 'CONTEXT', '']
+  const which = servedBy ? ' that can be called now (--all lists the whole catalog)' : ''
+  const footer = `${models.length} models${which}, prices of ${catalog.date}`
+  print(context, { json: models.map(modelView), text: `${table(heading, rows)}\n${footer}` })
+}
+
+/** Prices as GET /v1/models tells them: decimal strings, US dollars per token. */
+function modelView(model: Model) {
+  const { rates, perCall } = model.offers[0]!.price
+  return {
+    id: model.id,
+    name: model.name,
+    owned_by: model.ownedBy,
+    context_length: model.contextLength ?? null,
+    max_output_tokens: model.maxOutputTokens ?? null,
+    architecture: { input_modalities: model.inputModalities, output_modalities: model.outputModalities },
+    pricing: {
+      prompt: formatUsd(rates.input),
+      completion: formatUsd(rates.output),
+      input_cache_read: formatUsd(rates.cacheRead),
+      input_cache_write: formatUsd(rates.cacheWrite5m),
+      input_cache_write_1h: formatUsd(rates.cacheWrite1h),
+      ...(perCall['web_search'] === undefined ? {} : { web_search: formatUsd(perCall['web_search']) }),
+    },
+    supported_parameters: model.supportedParameters,
+    access: model.premium ? 'premium' : 'open',
+    flash_class: model.flashClass,
+    price_source: model.priceSource,
+    price_date: model.priceDate,
+    deprecation: model.deprecation ?? null,
+  }
+}

@@ -1,0 +1,219 @@
+// `weir doctor`: looks for what keeps the gateway from working, and changes nothing.
+
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Config } from '../../../config.ts'
+import type { Unpaid } from '../../../credits/ledger/statements.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import type { Provider } from '../../../providers/provider.ts'
+import { providers as registry } from '../../../providers/registry.ts'
+import type { RetentionFacts } from '../../../store/store.ts'
+import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
+import { CommandFailure, type Context, print } from '../../context.ts'
+import { withStore } from '../../with-store.ts'
+
+/** `bad` makes the command fail; `warn` is worth a look; `info` is a fact. */
+export interface Finding {
+  readonly check: string
+  readonly state: 'ok' | 'info' | 'warn' | 'bad'
+  readonly detail: string
+}
+
+type Check = (context: Context) => Promise<readonly Finding[]>
+
+/** Runs every check; fails when one finds something bad. */
+export async function doctor(context: Context): Promise<void> {
+  const checks: readonly Check[] = [configuration, dataDirectory, database, providers, catalog]
+  const findings: Finding[] = []
+  for (const check of checks) findings.push(...(await check(context)))
+  const bad = findings.filter(({ state }) => state === 'bad')
+  const lines = findings.map(
+    ({ check, state, detail }) => `${state.padEnd(4)}  ${check.padEnd(22)}  ${detail}`,
+  )
+  print(context, { json: { ok: bad.length === 0, findings }, text: lines.join('\n') })
+  if (bad.length > 0)
+    throw new CommandFailure(bad.map(({ check, detail }) => `${check}: ${detail}`).join('\n'))
+}
+
+/** A bad configuration has ended the command before it came here. */
+async function configuration({ loaded }: Context): Promise<readonly Finding[]> {
+  const warnings = loaded.warnings.map(({ name, problem }): Finding => ({
+    check: 'configuration',
+    state: 'warn',
+    detail: `${name} ${problem}`,
+  }))
+  const detail = loaded.file ?? 'no file: defaults and environment'
+  return [{ check: 'configuration', state: 'ok', detail }, ...warnings]
+}
+
+async function dataDirectory({ config }: Context): Promise<readonly Finding[]> {
+  const { data_dir } = config
+  const check = 'data directory'
+  let existing = data_dir
+  while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing)
+  if (!statSync(existing).isDirectory())
+    return [{ check, state: 'bad', detail: `${existing} is not a folder` }]
+  try {
+    accessSync(existing, constants.W_OK | constants.X_OK)
+  } catch {
+    return [{ check, state: 'bad', detail: `${existing} cannot be written` }]
+  }
+  const made = existing === data_dir ? '' : ' (made at the first run)'
+  return [{ check, state: 'ok', detail: `${data_dir}${made}` }]
+}
+
+// Earlier versions could lose data when a checkpoint and a write of two connections met.
+const oldestSqlite = '3.51.3'
+
+async function database(context: Context): Promise<readonly Finding[]> {
+  const version = process.versions['sqlite'] ?? 'unknown'
+  const sound = Bun.semver.order(version, oldestSqlite) >= 0
+  const sqlite: Finding = {
+    check: 'sqlite',
+    state: sound ? 'ok' : 'bad',
+    detail: sound ? version : `${version} is older than ${oldestSqlite}`,
+  }
+  const { hasStore } = await import('../../../store/open.ts')
+  if (!hasStore(context.config.data_dir)) {
+    return [sqlite, { check: 'database', state: 'info', detail: 'none yet: it is made at the first run' }]
+  }
+  try {
+    const since = context.io.clock() - unpaidDays * 86_400_000
+    const { writable, accounts, path, kept, unpaid } = await withStore(context, async (store) => ({
+      writable: store.ledger.writable(),
+      accounts: (await store.accounts.listAccounts()).length,
+      path: store.path,
+      kept: store.retention.facts(),
+      unpaid: await store.books.unpaid(since),
+    }))
+    const state = writable ? 'ok' : 'bad'
+    const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'
+    const facts = [...retention(context, kept), ...unpaid.map(unpaidFinding)]
+    return [sqlite, { check: 'database', state, detail }, ...facts]
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown)
+    return [sqlite, { check: 'database', state: 'bad', detail: reason }]
+  }
+}
+
+/** How long what is not for ever is kept, and how far back it goes. */
+function retention({ config }: Context, { requests }: RetentionFacts): readonly Finding[] {
+  const held =
+    requests === null
+      ? 'none yet'
+      : `about ${requests.about} since ${new Date(requests.since).toISOString().slice(0, 10)}`
+  return [
+    {
+      check: 'request log',
+      state: 'info',
+      detail: `${held}; kept for ${inWords(config.retention.requests)} (retention.requests)`,
+    },
+    {
+      check: 'thought signatures',
+      state: 'info',
+      detail: `kept for ${inWords(config.retention.signatures)} (retention.signatures)`,
+    },
+  ]
+}
+
+function inWords(ms: number): string {
+  const [unit, name] = ms >= 86_400_000 ? [86_400_000, 'days'] : [1_000, 'seconds']
+  const count = Math.round((ms / unit) * 10) / 10
+  return `${count} ${count === 1 ? name.slice(0, -1) : name}`
+}
+
+/** The file, and beside it the log that is written back into it now and then. */
+function sizeOfFile(path: string): string {
+  const bytes = (file: string) => (existsSync(file) ? statSync(file).size : 0)
+  return `${megabytes(bytes(path))} (and ${megabytes(bytes(`${path}-wal`))} of write-ahead log)`
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(1)} MB`
+}
+
+/** How far back it is looked for what providers billed and nobody paid. */
+const unpaidDays = 30
+
+function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
+  const told = [
+    ...(absorbedCalls > 0
+      ? [`${formatUsd(absorbed)} USD of ${absorbedCalls} calls are borne by the operator`]
+      : []),
+    ...(overLimitCalls > 0 ? [`${overLimitCalls} calls took their key beyond its limit`] : []),
+  ]
+  const detail = `billed more than was held for it in the last ${unpaidDays} days: ${told.join('; ')}`
+  return { check: `provider ${provider}`, state: 'warn', detail }
+}
+
+async function providers({ config }: Context): Promise<readonly Finding[]> {
+  const rows = new Map<string, Provider | undefined>(registry.map((row) => [row.id, row]))
+  for (const id of Object.keys(config.providers)) if (!rows.has(id)) rows.set(id, undefined)
+  const findings = await Promise.all([...rows].map(([id, row]) => providerFinding(config, id, row)))
+  const usable = findings.filter(({ state, check }) => state === 'ok' && check !== 'provider sim')
+  if (usable.length > 0) return findings
+  const detail = 'no provider can be used but the simulator: set a key such as OPENAI_API_KEY'
+  return [...findings, { check: 'providers', state: 'warn', detail }]
+}
+
+async function providerFinding(config: Config, id: string, row: Provider | undefined): Promise<Finding> {
+  const check = `provider ${id}`
+  const settings = config.providers[id]
+  const address = settings?.base_url ?? row?.baseUrl ?? ''
+  if (settings?.disabled) return { check, state: 'info', detail: 'disabled' }
+  if (row?.transport === 'builtin') return { check, state: 'ok', detail: 'answers inside the gateway' }
+  const wantsKey = row !== undefined && row.auth.kind !== 'none'
+  if (wantsKey && !settings?.api_key.length)
+    return { check, state: 'info', detail: `no key (${keyNames(row)})` }
+  if (address === '')
+    return { check, state: 'warn', detail: `a key, but no address: set providers.${id}.base_url` }
+  if (wantsKey) return { check, state: 'ok', detail: `a key, ${address}` }
+  if (!(row?.local && !config.local_servers.discover))
+    return reachability(config, check, address, settings !== undefined)
+  return { check, state: 'info', detail: 'not looked for: local_servers.discover is off' }
+}
+
+/** The names of the variables that hold a provider's key, for people. */
+export function keyNames({ auth }: Provider): string {
+  return auth.kind === 'none' ? 'needs none' : auth.env.join(' or ')
+}
+
+/** Asks a server that costs nothing to ask. One that the operator named should be there; others may be. */
+async function reachability(
+  config: Config,
+  check: string,
+  address: string,
+  named: boolean,
+): Promise<Finding> {
+  try {
+    const response = await fetch(`${address}/models`, {
+      signal: AbortSignal.timeout(config.local_servers.timeout_ms),
+      redirect: 'manual',
+    })
+    await response.body?.cancel()
+    return { check, state: 'ok', detail: `answers at ${address}` }
+  } catch {
+    return { check, state: named ? 'warn' : 'info', detail: `nothing answers at ${address}` }
+  }
+}
+
+const oldPricesDays = 90
+
+async function catalog({ config, io }: Context): Promise<readonly Finding[]> {
+  const known = catalogInUse(config, io.clock)
+  const sold = known.list()
+  const ageDays = Math.floor((io.clock() - Date.parse(known.date)) / 86_400_000)
+  const detail = `${sold.length} models, prices of ${known.date}`
+  const prices: Finding =
+    ageDays > oldPricesDays
+      ? { check: 'catalog', state: 'warn', detail: `${detail}, ${ageDays} days old` }
+      : { check: 'catalog', state: 'ok', detail }
+  // Thousands of models nobody here could call would bury the few that matter: those of providers with a key.
+  const ours = known.unpriced.filter(({ id }) => config.providers[id.slice(0, id.indexOf('/'))] !== undefined)
+  const unsold = ours.map(({ id, reason }): Finding => ({
+    check: 'not sold',
+    state: 'warn',
+    detail: `${id}: ${reason}`,
+  }))
+  return [prices, ...unsold]
+}

@@ -1,0 +1,25 @@
+// `weir healthcheck`: whether the gateway of this configuration is ready, for container health checks without a shell.
+
+import { baseUrlOf } from '../../../serve/banner.ts'
+import { reasonOf } from '../../../config.ts'
+import { CommandFailure, type Context, type Invocation, print } from '../../context.ts'
+
+/** How long a gateway may take to say whether it is ready. */
+const patienceMs = 3_000
+
+/** Asks `GET /readyz`. Throws CommandFailure (exit code 1) when nobody answers, or the answer is not "ready". */
+export async function healthcheck(context: Context, invocation: Invocation): Promise<void> {
+  const { host, port } = context.config.server
+  const given = invocation.option('url') ?? baseUrlOf(host, port)
+  const origin = URL.parse(given)?.origin
+  if (origin === undefined || origin === 'null') throw new CommandFailure(`${given} is no http address`)
+  const address = `${origin}/readyz`
+  let response: Response
+  try {
+    response = await fetch(address, { redirect: 'manual', signal: AbortSignal.timeout(patienceMs) })
+  } catch (cause) {
+    throw new CommandFailure(`nothing answers at ${address} (${reasonOf(cause)})`)
+  }
+  if (!response.ok) throw new CommandFailure(`${address} answers ${response.status}: not ready`)
+  print(context, { json: { status: 'ready', url: address }, text: 'ready' })
+}

@@ -1,0 +1,52 @@
+// `weir serve`: configuration, log, gateway, banner, and an orderly end.
+
+import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
+import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
+import { type Context, contextFor, type Invocation, type Io } from '../../context.ts'
+
+/** Runs the gateway until it is told to stop. */
+export async function serve(io: Io, invocation: Invocation): Promise<void> {
+  const context = await contextFor(io, invocation)
+  const log = await logOf(context)
+  // A terminal that is closed says so, and calls go on: SIGTERM and SIGINT are what ends the gateway.
+  process.on('SIGHUP', () =>
+    log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
+  )
+  const { startGateway } = await import('../../../serve/start.ts')
+  const gateway = await startGateway(context.config, log)
+  const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
+  io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
+  await stopSignal(log)
+  await gateway.stop()
+  log.info('stopped')
+}
+
+/** The log of a configuration: on standard error, so that standard output stays free for the banner. */
+async function logOf({ config, io, loaded }: Context): Promise<Log> {
+  const { secretsOf } = await import('../../../config.ts')
+  const log = createLog(config.log, {
+    sink: standardErrorSink(),
+    clock: io.clock,
+    secrets: secretsOf(config),
+  })
+  for (const { name, problem } of loaded.warnings) log.warn('configuration', { name, problem })
+  return log
+}
+
+/**
+ * Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: whoever asks twice means it, and
+ * the ledger recovers what was in flight at the next start.
+ */
+function stopSignal(log: Log): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false
+    const ask = (signal: NodeJS.Signals) => {
+      if (asked) process.exit(1)
+      asked = true
+      log.info('stopping: calls in flight are finished first', { signal })
+      resolve()
+    }
+    process.on('SIGTERM', ask)
+    process.on('SIGINT', ask)
+  })
+}

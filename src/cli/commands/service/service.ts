@@ -1,0 +1,115 @@
+// `weir service print`: the systemd unit that runs the gateway as a service, with no more rights than it needs.
+
+import { resolve } from 'node:path'
+import { type Context, type Invocation, usageFault } from '../../context.ts'
+
+/** Prints a unit for this executable, or for the one that --exec names. Nothing is installed. */
+export function printService(context: Context, invocation: Invocation): void {
+  const executable = invocation.option('exec') ?? ownExecutable()
+  if (!executable.startsWith('/')) throw usageFault('--exec takes the full path of the executable')
+  const user = invocation.option('user') ?? 'weir'
+  const config = invocation.option('config')
+  const { port } = context.config.server
+  const shutdownSeconds = Math.ceil(context.config.timeouts.shutdown_ms / 1000)
+  context.io.out(
+    unitOf({
+      executable,
+      user,
+      config: config === undefined ? undefined : resolve(context.io.cwd, config),
+      lowPort: port > 0 && port < 1024,
+      shutdownSeconds,
+    }),
+  )
+  context.io.err(installHelp(user))
+}
+
+/** The executable that is running; run from source there is none to install. */
+function ownExecutable(): string {
+  // The main module of an executable is a file inside it.
+  if (!Bun.main.startsWith('/$bunfs/')) {
+    throw usageFault('name the executable with --exec /usr/local/bin/weir: this one runs from its source')
+  }
+  return process.execPath
+}
+
+interface Unit {
+  readonly executable: string
+  readonly user: string
+  /** Undefined for weir.yaml in /etc/weir, which may be absent. */
+  readonly config: string | undefined
+  /** The port is one that only privileged programs may listen on. */
+  readonly lowPort: boolean
+  /** How long the calls in flight may take to end, seconds. */
+  readonly shutdownSeconds: number
+}
+
+function unitOf({ executable, user, config, lowPort, shutdownSeconds }: Unit): string {
+  const named = config === undefined ? '' : ` --config ${quoted(config)}`
+  const capability = lowPort ? 'CAP_NET_BIND_SERVICE' : ''
+  return `[Unit]
+Description=Weir, a gateway for language models
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User=${user}
+ConfigurationDirectory=weir
+WorkingDirectory=/etc/weir
+StateDirectory=weir
+StateDirectoryMode=0700
+ExecStart=${quoted(executable)} serve${named} --data-dir /var/lib/weir
+# Provider keys, a NAME=value in each line; may be absent.
+EnvironmentFile=-/etc/weir/weir.env
+Restart=on-failure
+RestartSec=1
+# Calls in flight are finished first.
+TimeoutStopSec=${shutdownSeconds + 10}
+LimitNOFILE=65536
+
+NoNewPrivileges=yes
+CapabilityBoundingSet=${capability}
+AmbientCapabilities=${capability}
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+ProtectProc=invisible
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+RemoveIPC=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+UMask=0077
+# MemoryDenyWriteExecute stays off: the JavaScript engine compiles at run time.
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+/** A word of ExecStart: systemd reads % and $ as its own signs. */
+function quoted(word: string): string {
+  const escaped = word
+    .replace(/%/g, '%%')
+    .replace(/\$/g, '$$$$')
+    .replace(/(["\\])/g, '\\$1')
+  return /[\s"'\\;]/.test(word) ? `"${escaped}"` : escaped
+}
+
+function installHelp(user: string): string {
+  return `
+# useradd --system --no-create-home ${user}
+# weir service print > /etc/systemd/system/weir.service
+# systemctl daemon-reload && systemctl enable --now weir
+# journalctl -u weir        the first start prints the owner's API key there, once
+`
+}

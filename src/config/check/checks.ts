@@ -1,0 +1,133 @@
+// Rules between settings, beyond what each can be asked by itself. They look at the draft, not at the checked
+// configuration, so that they speak up beside every other fault.
+
+import { isLoopback } from '../accounts.ts'
+import type { KnownProvider } from '../read/environment.ts'
+import { type Draft, isTree } from '../read/draft.ts'
+import { nearest } from './nearest.ts'
+import { settingAt } from '../settings.ts'
+
+/** Notes every combination of settings that cannot work. */
+export function checkTogether(draft: Draft, known: readonly KnownProvider[]): void {
+  checkProviders(draft, known)
+  checkModels(draft)
+  checkSearch(draft)
+  checkAccounts(draft)
+  const lease = numberAt(draft, ['ledger', 'lease_ms'])
+  const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
+  // A lease is renewed by checkpoints: shorter than a few of them, recovery would end calls that are alive.
+  if (lease < 3 * checkpoint) {
+    draft.fault(
+      ['ledger', 'lease_ms'],
+      `must be at least three times stream.checkpoint_ms (${3 * checkpoint})`,
+    )
+  }
+}
+
+function checkProviders(draft: Draft, known: readonly KnownProvider[]): void {
+  const providers = draft.get(['providers'])
+  const ids = known.map(({ id }) => id)
+  for (const [id, settings] of isTree(providers) ? Object.entries(providers) : []) {
+    if (!isTree(settings)) continue
+    if (typeof settings['base_url'] === 'string' && isOwnAddress(draft, settings['base_url'])) {
+      draft.fault(['providers', id, 'base_url'], 'is the address of this gateway: it would call itself')
+    }
+    const operation = operationIn(settings['base_url'])
+    if (operation !== undefined) {
+      draft.warn(
+        `providers.${id}.base_url`,
+        `ends in ${operation}, which is added to it: give the address up to and including the version, such as https://host/v1`,
+      )
+    }
+    const row = known.find((provider) => provider.id === id)
+    const needed = row ? (row.baseUrl === '' ? ['base_url'] : []) : ['protocol', 'base_url']
+    const missing = needed.filter((key) => settings[key] === undefined)
+    // A key that lies in the environment for other programs is no sign that the provider is wanted here.
+    const found = row && draft.valueOrigin(['providers', id, 'api_key']).kind === 'environment'
+    if (missing.length === 0 || (found && Object.keys(settings).length === 1)) continue
+    const reason = row ? 'has no address of its own' : 'is not a known provider'
+    draft.fault(
+      ['providers', id],
+      `${reason}, so it needs ${missing.join(' and ')}`,
+      row ? undefined : nearest(id, ids),
+    )
+  }
+}
+
+/** What the protocols append to a base URL; an address that has it already is called at …/messages/messages. */
+function operationIn(address: unknown): string | undefined {
+  if (typeof address !== 'string') return undefined
+  const path = URL.parse(address)?.pathname ?? ''
+  return /\/(chat\/completions|completions|responses|messages|embeddings|models|chat|api\/chat)\/*$/.exec(
+    path,
+  )?.[0]
+}
+
+function checkModels(draft: Draft): void {
+  const models = draft.get(['models'])
+  const first = new Map<unknown, number>()
+  for (const [at, model] of (Array.isArray(models) ? models : []).entries()) {
+    const id = isTree(model) ? model['id'] : undefined
+    const before = first.get(id)
+    if (typeof id !== 'string') continue
+    if (before === undefined) first.set(id, at)
+    else
+      draft.warn(
+        `models[${at}].id`,
+        `${id} is declared twice: it overrides models[${before}], field by field`,
+      )
+  }
+}
+
+function checkSearch(draft: Draft): void {
+  const backend = draft.get(['search', 'backend'])
+  if (backend === 'searxng' && draft.get(['search', 'base_url']) === undefined) {
+    draft.fault(['search', 'base_url'], 'is missing: searxng has no public address')
+  }
+  if (needsKey.has(String(backend)) && draft.get(['search', 'api_key']) === undefined) {
+    draft.fault(['search', 'api_key'], `is missing: ${String(backend)} needs one`)
+  }
+}
+
+function checkAccounts(draft: Draft): void {
+  const text = (...path: string[]): string | undefined => {
+    const value = draft.get(path)
+    return typeof value === 'string' && value !== '' ? value : undefined
+  }
+  const reachable = !isLoopback(text('server', 'host') ?? '127.0.0.1') || text('server', 'public_url')
+  const issuer = text('accounts', 'oidc', 'issuer')
+  const proves = text('mail', 'smtp_url') ?? issuer
+  const free = text('accounts', 'unverified') === 'allow'
+  if (text('accounts', 'sign_up') === 'open' && reachable && !proves && !free) {
+    draft.fault(
+      ['accounts', 'sign_up'],
+      'is open, and nothing proves an address: set mail.smtp_url or accounts.oidc, or say accounts.unverified: allow, ' +
+        'which gives free credit to whoever asks',
+    )
+  }
+  if (issuer !== undefined && !text('accounts', 'oidc', 'client_id'))
+    draft.fault(['accounts', 'oidc', 'client_id'], 'is missing: the issuer knows this gateway by it')
+  const { protocol, hostname } = URL.parse(issuer ?? '') ?? {}
+  if (protocol === 'http:' && !isLoopback(hostname ?? ''))
+    draft.fault(['accounts', 'oidc', 'issuer'], 'must begin with https://, but for one on this machine')
+  if (text('mail', 'smtp_url') && !text('mail', 'from'))
+    draft.fault(['mail', 'from'], 'is missing: mails need a sender')
+}
+
+const needsKey: ReadonlySet<string> = new Set(['tavily', 'brave', 'exa'])
+
+const thisMachine = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0|\[::\])$/
+
+function isOwnAddress(draft: Draft, address: string): boolean {
+  const url = URL.parse(address)
+  if (!url) return false
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+  if (port !== numberAt(draft, ['server', 'port'])) return false
+  const host = draft.get(['server', 'host'])
+  return thisMachine.test(url.hostname) || url.hostname === host
+}
+
+/** A number as it will be: the draft's, else the default. */
+function numberAt(draft: Draft, path: readonly string[]): number {
+  return Number(draft.get(path) ?? settingAt(path)?.fallback)
+}

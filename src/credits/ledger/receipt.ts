@@ -1,0 +1,132 @@
+// A receipt: what a call cost, in a form that can be added up again by hand. Every amount is a decimal string of USD.
+
+import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
+import type { CallRecord } from './ledger.ts'
+import { formatUsd } from '../money.ts'
+import { testPriceVersion } from '../price.ts'
+
+export interface ReceiptLine {
+  readonly item: string
+  readonly quantity: number
+  /** USD for one. */
+  readonly rate: string
+  /** quantity × rate, exactly. */
+  readonly amount: string
+}
+
+export interface Receipt {
+  readonly id: string
+  readonly object: 'generation'
+  readonly model: string
+  /** `test` for a call made with a test key: answered by the simulator, free of charge. */
+  readonly mode: 'live' | 'test'
+  readonly state: CallRecord['state']
+  /** How the call ended; null while it runs, and for a call that was released. */
+  readonly ending: CallRecord['ending']
+  /** The error code of a call that served nothing; null for every other. */
+  readonly error: string | null
+  /** ISO 8601. */
+  readonly created_at: string
+  readonly ended_at: string | null
+  readonly usage: {
+    readonly prompt_tokens: number
+    readonly completion_tokens: number
+    readonly estimated: boolean
+    /** The same tokens in disjoint buckets, as they are priced. */
+    readonly tokens: Readonly<Record<string, number>>
+  } | null
+  readonly lines: readonly ReceiptLine[]
+  /** The sum of the lines. */
+  readonly total: string
+  /** What the account paid; `absorbed` is what the operator bears. charged + absorbed = total. */
+  readonly charged: string
+  readonly absorbed: string
+  /** What the provider billed has taken the key beyond its limit. */
+  readonly over_limit: boolean
+  /** Set aside while the call runs. */
+  readonly held: string
+  readonly price_version: string
+  /** The service tier that the provider says it served at; null for the standard one. */
+  readonly service_tier: string | null
+  /**
+   * What was charged at the standard rate because the catalog has no rate for it, so that the provider may bill another
+   * amount: `service_tier:priority`, `input_audio`. Empty for an exact charge.
+   */
+  readonly unpriced: readonly string[]
+  readonly drawn: readonly { readonly pool: string; readonly lot: string; readonly amount: string }[]
+  readonly provider: string | null
+  readonly upstream_model: string | null
+  readonly upstream_id: string | null
+  readonly finish_reason: string | null
+  readonly stream: boolean | null
+  readonly attempts: readonly {
+    readonly provider: string
+    readonly outcome: string
+    readonly code: string | null
+    readonly upstream_id: string | null
+    readonly ms: number
+    /** The provider's HTTP status, and why the attempt failed. */
+    readonly status: number | null
+    readonly reason: string | null
+  }[]
+  readonly first_byte_ms: number | null
+  readonly total_ms: number | null
+}
+
+/** The receipt of a call, from its record alone. */
+export function receiptOf(record: CallRecord): Receipt {
+  const { served, usage } = record
+  return {
+    id: record.call,
+    object: 'generation',
+    model: record.model,
+    mode: (served?.priceVersion ?? record.priceVersion) === testPriceVersion ? 'test' : 'live',
+    state: record.state,
+    ending: record.ending,
+    error: record.released,
+    created_at: new Date(record.openedAt).toISOString(),
+    ended_at: record.endedAt === null ? null : new Date(record.endedAt).toISOString(),
+    usage: usage && {
+      prompt_tokens: promptTokens(usage),
+      completion_tokens: completionTokens(usage),
+      estimated: record.estimated,
+      tokens: Object.fromEntries(tokenBuckets.map((bucket) => [wireName(bucket), usage[bucket]])),
+    },
+    lines: record.lines.map((line) => ({
+      item: line.item.startsWith('call:') ? line.item : wireName(line.item),
+      quantity: line.quantity,
+      rate: formatUsd(line.rate),
+      amount: formatUsd(line.amount),
+    })),
+    total: formatUsd(record.cost),
+    charged: formatUsd(record.charged),
+    absorbed: formatUsd(record.absorbed),
+    over_limit: record.overLimit,
+    held: formatUsd(record.state === 'open' ? record.hold : 0n),
+    price_version: served?.priceVersion ?? record.priceVersion,
+    service_tier: usage?.serviceTier ?? null,
+    unpriced: (served?.unpriced ?? []).map((what) => (what.includes(':') ? what : wireName(what))),
+    drawn: record.drawn.map(({ pool, lot, amount }) => ({ pool, lot, amount: formatUsd(amount) })),
+    provider: served?.provider ?? null,
+    upstream_model: served?.upstreamModel ?? null,
+    upstream_id: served?.upstreamId ?? null,
+    finish_reason: served?.finishReason ?? null,
+    stream: served?.stream ?? null,
+    attempts: record.attempts.map(({ provider, outcome, code, upstreamId, ms, status, reason }) => ({
+      provider,
+      outcome,
+      code,
+      upstream_id: upstreamId,
+      ms,
+      status,
+      reason,
+    })),
+    first_byte_ms: served?.firstByteMs ?? null,
+    total_ms: served?.totalMs ?? null,
+  }
+}
+
+/** `cacheWrite5m` → `cache_write_5m`, `inputAudio` → `input_audio`. */
+function wireName(name: string): string {
+  return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`)
+}

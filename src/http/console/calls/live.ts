@@ -1,0 +1,117 @@
+// The account's calls as they run: one stream of events, looked at twice a second, with no contents.
+
+import type { InFlight, LiveCall } from '../../../chat/in-flight.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors.ts'
+import { type ConsoleRoute, iso, ownRoute } from '../route.ts'
+
+const lookEveryMs = 500
+const keepaliveMs = 15_000
+/** Open tabs of one account; each costs a look every half second. */
+const mostStreams = 10
+/** Calls in one event; the newest, where there are more. */
+const mostCalls = 100
+/** After that long the browser asks again, and shows who it is. */
+const longestMs = 10 * 60_000
+
+const open = new Map<string, number>()
+
+export const liveRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'live', summary: 'Its calls in flight, as events whenever they change' },
+    ({ service, account, request, session }) => {
+      if ((open.get(account.id) ?? 0) >= mostStreams)
+        throw new GatewayError('rate_limit_exceeded', {
+          message: `An account watches its calls in at most ${mostStreams} places at once.`,
+          retryAfterMs: 5_000,
+        })
+      service.keepOpen(request)
+      const isOver = async () => {
+        const now = await service.accounts.findSession(session.id)
+        return !service.ready() || now?.revokedAt !== null || now.expiresAt <= service.now()
+      }
+      return new Response(liveEvents(service.gateway.inFlight, account.id, isOver, request.signal), {
+        headers: {
+          'content-type': 'text/event-stream',
+          'cache-control': 'no-store',
+          'x-accel-buffering': 'no',
+        },
+      })
+    },
+  ),
+]
+
+/** Ends when `isOver`, when the reader goes, and after ten minutes. */
+function liveEvents(
+  inFlight: InFlight,
+  account: string,
+  isOver: () => Promise<boolean>,
+  signal: AbortSignal,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let timer: ReturnType<typeof setInterval> | undefined
+  let last = ''
+  let seen: readonly CallView[] = []
+  const began = performance.now()
+  let saidAt = began
+  const end = () => {
+    if (timer === undefined) return
+    clearInterval(timer)
+    timer = undefined
+    const left = (open.get(account) ?? 1) - 1
+    if (left > 0) open.set(account, left)
+    else open.delete(account)
+  }
+  return new ReadableStream({
+    start(controller) {
+      const close = () => {
+        if (timer === undefined) return
+        end()
+        controller.close()
+      }
+      const say = (text: string) => {
+        // A reader that has stopped reading misses events; the next one says all again.
+        if ((controller.desiredSize ?? 0) <= 0) return false
+        controller.enqueue(encoder.encode(text))
+        saidAt = performance.now()
+        return true
+      }
+      const look = async () => {
+        const over = await isOver().catch(() => true)
+        if (timer === undefined) return
+        if (over || performance.now() - began > longestMs) return close()
+        const calls = inFlight.callsOf(account).slice(-mostCalls).map(callView)
+        const here = new Set(calls.map(({ id }) => id))
+        const settled = seen
+          .filter(({ id, phase }) => phase !== 'settled' && !here.has(id))
+          .map((call) => ({ ...call, phase: 'settled' as const }))
+        const data = JSON.stringify({ calls: [...settled, ...calls] })
+        if (data !== last && say(`event: calls\ndata: ${data}\n\n`)) {
+          last = data
+          seen = calls
+        } else if (performance.now() - saidAt > keepaliveMs) say(': still here\n\n')
+      }
+      open.set(account, (open.get(account) ?? 0) + 1)
+      timer = setInterval(() => void look(), lookEveryMs)
+      signal.addEventListener('abort', close, { once: true })
+      void look()
+    },
+    cancel: end,
+  })
+}
+
+type CallView = ReturnType<typeof callView>
+
+function callView(call: Readonly<LiveCall>) {
+  return {
+    id: call.id,
+    model: call.model,
+    key: call.key,
+    channel: call.channel,
+    phase: call.phase as LiveCall['phase'] | 'settled',
+    started_at: iso(call.startedAt),
+    first_byte_ms: call.firstByteMs,
+    output_tokens: call.outputTokens,
+    hold: formatUsd(call.hold),
+  }
+}

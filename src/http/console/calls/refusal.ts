@@ -1,0 +1,150 @@
+// Why a call was refused: the rules of admission in their order, the one that fired, the figures it went by, and what
+// would change it.
+
+import { type ErrorCode, errorTable } from '../../../errors.ts'
+import { formatUsd, larger, parseUsd } from '../../../credits/money.ts'
+
+interface Rule {
+  readonly id: string
+  /** The refusals it makes. */
+  readonly codes: readonly ErrorCode[]
+  /** What it asks, as a sentence. */
+  readonly asks: string
+  readonly act: Act['kind']
+}
+
+interface Act {
+  readonly kind:
+    'top_up' | 'other_model' | 'wait' | 'raise_key_limit' | 'allow_model' | 'change_request' | 'none'
+  /** What is missing, US dollars; null where no amount would do. */
+  readonly amount: string | null
+  readonly text: string
+}
+
+/** In the order they are asked: the first that fires refuses. */
+export const admissionRules: readonly Rule[] = [
+  {
+    id: 'request',
+    codes: [
+      'invalid_request',
+      'payload_too_large',
+      'unsupported_media_type',
+      'unsupported_parameter',
+      'url_not_allowed',
+      'idempotency_conflict',
+      'idempotency_in_progress',
+      'idempotency_answer_lost',
+      'previous_response_not_found',
+    ],
+    asks: 'Is the request well formed?',
+    act: 'change_request',
+  },
+  {
+    id: 'rate',
+    codes: ['rate_limit_exceeded', 'overloaded'],
+    asks: 'Are the key, the account and the gateway within their limits of requests?',
+    act: 'wait',
+  },
+  {
+    id: 'model',
+    codes: ['invalid_model_id', 'model_not_found', 'model_retired', 'wrong_endpoint'],
+    asks: 'Is the model sold here, at this endpoint?',
+    act: 'other_model',
+  },
+  {
+    id: 'plan',
+    codes: ['plan_required'],
+    asks: 'Is the model open, or does the account have purchased credit (in the app: or a subscription)?',
+    act: 'top_up',
+  },
+  {
+    id: 'purchased',
+    codes: ['purchased_credits_required'],
+    asks: 'Does the account have purchased credit, which is all that API keys spend?',
+    act: 'top_up',
+  },
+  {
+    id: 'account',
+    codes: ['account_suspended'],
+    asks: 'Is the account in good standing?',
+    act: 'none',
+  },
+  {
+    id: 'key_models',
+    codes: ['model_not_allowed'],
+    asks: 'May the key use this model?',
+    act: 'allow_model',
+  },
+  {
+    id: 'provider',
+    codes: ['model_unavailable', 'no_provider_available', 'context_length_exceeded'],
+    asks: 'Is there a provider that can take the call?',
+    act: 'other_model',
+  },
+  {
+    id: 'key_limit',
+    codes: ['key_limit_exceeded'],
+    asks: 'Does what is left of the key’s own limit cover the call?',
+    act: 'raise_key_limit',
+  },
+  {
+    id: 'credit',
+    codes: ['insufficient_credits'],
+    asks: 'Does the credit that may pay for the call cover its prompt and a token of its answer?',
+    act: 'top_up',
+  },
+  {
+    id: 'held',
+    codes: ['credits_reserved'],
+    asks: 'Is that credit free, and not held by calls that still run?',
+    act: 'wait',
+  },
+]
+
+/** What was asked before the call, and how it came out. Null for a call that no rule of admission refused. */
+export function refusalOf(code: string | null, detail: Readonly<Record<string, unknown>> | null) {
+  const fired = admissionRules.findIndex(({ codes }) => codes.some((known) => known === code))
+  const rule = admissionRules[fired]
+  const known = rule?.codes.find((name) => name === code)
+  if (!rule || !known) return null
+  const figures = figuresOf(detail ?? {})
+  return {
+    rule: rule.id,
+    code: known,
+    rules: admissionRules.map(({ id, codes, asks }, at) => ({
+      id,
+      code: at === fired ? known : codes[0]!,
+      asks,
+      outcome:
+        at < fired ? ('passed' as const) : at === fired ? ('fired' as const) : ('not_reached' as const),
+    })),
+    figures,
+    act: actOf(rule, known, figures),
+  }
+}
+
+function figuresOf(detail: Readonly<Record<string, unknown>>) {
+  const pools = Array.isArray(detail['pools']) ? (detail['pools'] as unknown[]) : undefined
+  const figures: Record<string, unknown> = {
+    needed: detail['estimate'],
+    available: detail['available'],
+    held: detail['held'],
+    key_limit_left: detail['key_limit_left'],
+    resets_at: detail['resets_at'],
+    pools,
+  }
+  return Object.fromEntries(Object.entries(figures).filter(([, value]) => value !== undefined))
+}
+
+function actOf({ act }: Rule, code: ErrorCode, figures: Readonly<Record<string, unknown>>): Act {
+  const text = errorTable[code].remedy
+  return { kind: act, amount: act === 'top_up' ? missing(figures) : null, text }
+}
+
+/** What the account lacks for this call; null where no figure tells. */
+function missing({ needed, available }: Readonly<Record<string, unknown>>): string | null {
+  const [need, have] = [needed, available].map((text) =>
+    typeof text === 'string' ? parseUsd(text) : undefined,
+  )
+  return need === undefined || have === undefined ? null : formatUsd(larger(need - have, 0n))
+}

@@ -1,0 +1,105 @@
+// Usage and the request log of an account in the console: what its calls came to, and what became of each.
+
+import { z } from 'zod'
+import type { LoggedRequest, RequestQuery } from '../../../observe/request-log.ts'
+import { GatewayError } from '../../../errors.ts'
+import { queryOf } from '../../intake/query.ts'
+import type { Service } from '../../service.ts'
+import { cursorText, placeOf, requestObject, requestWhole } from '../../v1/account/requests.ts'
+import { accountUsage, csvResponse, usageCsv } from '../../v1/account/usage.ts'
+import { refusalOf } from './refusal.ts'
+import { type ConsoleRoute, ownRoute } from '../route.ts'
+
+export const requestRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'usage', summary: 'What its calls came to, by day' },
+    ({ service, account, request }) => accountUsage(service, account, request),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
+    async ({ service, account, request }) => {
+      const view = await accountUsage(service, account, request)
+      return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
+    },
+  ),
+  ownRoute(
+    { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
+    ({ service, account, request }) =>
+      requestPage(service, { ...queryOf(requestParameters, request), account: account.id }),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
+    async ({ service, account, params }) => ({
+      data: await requestDetail(service, params['id'] ?? '', account.id),
+    }),
+  ),
+]
+
+const text = z.string().max(200, 'It has at most 200 characters.')
+const time = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/, 'It takes a time such as 2027-01-31T08:00:00Z.')
+  .transform((written) => Date.parse(written))
+  .pipe(z.number('There is no such time.'))
+
+export const requestParameters = z.strictObject({
+  cursor: z
+    .string()
+    .transform((written) => placeOf(written))
+    .refine((place) => place !== undefined, 'It takes the next_cursor of the page before.')
+    .optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(200))
+    .default(50),
+  model: text.optional(),
+  key: text.optional(),
+  code: text.optional(),
+  channel: z.enum(['api', 'app'], 'It takes api or app.').optional(),
+  from: time.optional(),
+  until: time.optional(),
+})
+
+type Asked = z.infer<typeof requestParameters> & { readonly account?: string | undefined }
+
+/** A page of calls. A filter by channel looks at the rows of the page: it may come out short. */
+export async function requestPage(
+  { requests, accounts }: Pick<Service, 'requests' | 'accounts'>,
+  { cursor, channel, ...filter }: Asked,
+) {
+  const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
+  const { rows, next } = await requests.page(query)
+  const shown = rows.filter((row) => channel === undefined || channelOf(row) === channel)
+  return {
+    data: await Promise.all(
+      shown.map(async (row) => ({ ...requestObject(row), ...(await originOf(accounts, row)) })),
+    ),
+    has_more: next !== null,
+    next_cursor: next === null ? null : cursorText(next),
+  }
+}
+
+/** One call of an account, or of anybody where none is named. Throws `not_found`: another's is as none at all. */
+export async function requestDetail(
+  { requests, ledger, accounts }: Pick<Service, 'requests' | 'ledger' | 'accounts'>,
+  id: string,
+  account?: string,
+) {
+  const row = await requests.find(id, account)
+  if (!row) throw new GatewayError('not_found')
+  const whole = await requestWhole(row, ledger)
+  const refusal = whole.receipt === null ? refusalOf(row.code, whole.detail) : null
+  return { ...whole, ...(await originOf(accounts, row)), refusal }
+}
+
+function channelOf({ key }: LoggedRequest): 'api' | 'app' {
+  return key === null ? 'app' : 'api'
+}
+
+async function originOf(accounts: Pick<Service['accounts'], 'findKey'>, row: LoggedRequest) {
+  const key = row.key === null ? undefined : await accounts.findKey(row.key)
+  const mode = key?.mode ?? 'live'
+  return { channel: channelOf(row), mode }
+}

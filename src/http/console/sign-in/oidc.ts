@@ -1,0 +1,72 @@
+// Single sign-on in the console: away to the issuer, and back with who it is. Both are pages of a browser: what fails is
+// told by the sign-in page.
+
+import { asGatewayError, GatewayError } from '../../../errors.ts'
+import { isElevated } from '../../../accounts/identity/identities.ts'
+import { ticketLife } from '../../../accounts/identity/ticket.ts'
+import { cookieOf, setCookie } from '../../intake/site.ts'
+import { type Asked, type ConsoleRoute, publicRoute } from '../route.ts'
+import { entered } from './session.ts'
+
+export const oidcRoutes: readonly ConsoleRoute[] = [
+  publicRoute(
+    { method: 'GET', path: 'oidc/start', summary: 'Go to the single sign-on', status: 302 },
+    (asked) => onPage(asked, () => start(asked)),
+  ),
+  publicRoute(
+    {
+      method: 'GET',
+      path: 'oidc/callback',
+      summary: 'Come back from the single sign-on',
+      status: 302,
+      errors: ['identity_not_linked'],
+    },
+    (asked) => onPage(asked, () => callback(asked)),
+  ),
+]
+
+/** The browser brings its state back: a code that somebody else obtained is of no use in it. */
+function stateCookie({ secure }: { readonly secure: boolean }): string {
+  return secure ? '__Host-weir-oidc' : 'weir_oidc'
+}
+
+async function start({ service, signedIn, visitor }: Asked<undefined>): Promise<Response> {
+  const { identities, oidc, site, now } = service
+  if (!oidc) throw new GatewayError('not_found')
+  identities.allowChallenge(visitor)
+  // Another way into an account is as dear as its password.
+  if (signedIn && !isElevated(signedIn.session, now())) throw new GatewayError('elevation_required')
+  const { url, state } = await oidc.begin(signedIn?.account.id ?? null)
+  return redirect(url, [setCookie(site, stateCookie(site), state, ticketLife.oidc)])
+}
+
+async function callback(asked: Asked<undefined>): Promise<Response> {
+  const { service, request, signedIn, visitor } = asked
+  const { identities, oidc, site } = service
+  if (!oidc) throw new GatewayError('not_found')
+  const state = cookieOf(request.headers, stateCookie(site))
+  const account = await oidc.finish(new URL(request.url).searchParams, state, signedIn?.account)
+  const answer = await entered(asked, await identities.open(account, visitor))
+  await service.freeCredit.ensure(account)
+  return redirect('/console', [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
+}
+
+/** A failure leads to the sign-in page, which says what it means; faults of ours go where they are logged. */
+async function onPage(
+  { service: { site } }: Asked<undefined>,
+  work: () => Promise<Response>,
+): Promise<Response> {
+  try {
+    return await work()
+  } catch (thrown) {
+    const { code } = asGatewayError(thrown)
+    if (code === 'internal_error' || code === 'not_found') throw thrown
+    return redirect(`/console/sign-in#error=${code}`, [setCookie(site, stateCookie(site), '', 0)])
+  }
+}
+
+function redirect(location: string, cookies: readonly string[]): Response {
+  const response = new Response(null, { status: 302, headers: { location } })
+  for (const cookie of cookies) response.headers.append('set-cookie', cookie)
+  return response
+}

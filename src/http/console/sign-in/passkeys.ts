@@ -1,0 +1,90 @@
+// Passkeys in the console: registering, using, naming and removing them.
+
+import type { Passkey } from '../../../accounts/identity/identity-store.ts'
+import { GatewayError } from '../../../errors.ts'
+import { type ConsoleRoute, iso, isoOrNull, ownRoute, publicRoute } from '../route.ts'
+import { entered } from './session.ts'
+import { emptyBody, type PasskeyView, passkeyBody, provePasskeyBody, renamePasskeyBody } from '../wire.ts'
+
+export const passkeyRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'passkeys/options',
+      summary: 'What a browser needs to make a passkey',
+      elevated: true,
+      body: emptyBody,
+    },
+    ({ service, account }) => service.passkeys.creationOptions(account),
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'passkeys',
+      summary: 'Register the passkey that a browser made',
+      status: 201,
+      elevated: true,
+      body: passkeyBody,
+    },
+    async ({ service, account, body }) =>
+      passkeyView(await service.passkeys.register(account, body.response, body.name ?? 'passkey')),
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'passkeys/challenge',
+      summary: 'What a browser needs to find a passkey',
+      body: emptyBody,
+    },
+    ({ service, visitor }) => {
+      service.identities.allowChallenge(visitor)
+      return service.passkeys.requestOptions()
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'passkeys/sign-in',
+      summary: 'Sign in by passkey',
+      errors: ['wrong_credentials', 'account_suspended'],
+      body: provePasskeyBody,
+    },
+    async (asked) => {
+      const { service, body, visitor } = asked
+      const account = await service.passkeys.prove(body.response)
+      return entered(asked, await service.identities.open(account, visitor))
+    },
+  ),
+  ownRoute(
+    { method: 'GET', path: 'passkeys', summary: 'The passkeys of the account' },
+    async ({ service, account }) => ({
+      data: (await service.identityStore.listPasskeys(account.id)).map(passkeyView),
+    }),
+  ),
+  ownRoute(
+    { method: 'PATCH', path: 'passkeys/:id', summary: 'Name a passkey', body: renamePasskeyBody },
+    async ({ service: { identityStore }, account, body, params }) => {
+      const id = params['id']!
+      if (!(await identityStore.renamePasskey(account.id, id, body.name))) throw new GatewayError('not_found')
+      return passkeyView((await identityStore.findPasskey(id))!)
+    },
+  ),
+  ownRoute(
+    { method: 'DELETE', path: 'passkeys/:id', summary: 'Remove a passkey', elevated: true },
+    async ({ service: { identityStore }, account, params }) => {
+      const id = params['id']!
+      if (!(await identityStore.deletePasskey(account.id, id))) throw new GatewayError('not_found')
+      return { id, deleted: true }
+    },
+  ),
+]
+
+function passkeyView({ id, name, createdAt, lastUsedAt, backedUp }: Passkey): PasskeyView {
+  return {
+    id,
+    name,
+    created_at: iso(createdAt),
+    last_used_at: isoOrNull(lastUsedAt),
+    backed_up: backedUp,
+  }
+}

@@ -1,0 +1,265 @@
+// Who is signed in to the console: opening an account, signing in and out, passwords, links, sessions.
+
+import type { OpenedSession } from '../../../accounts/identity/identities.ts'
+import { GatewayError } from '../../../errors.ts'
+import { sessionCookie, setSessionCookie } from '../../intake/site.ts'
+import type { Service } from '../../service.ts'
+import {
+  type Asked,
+  type ConsoleRoute,
+  iso,
+  isoOrNull,
+  ownRoute,
+  publicRoute,
+  type SignedInAccount,
+} from '../route.ts'
+import {
+  confirmResetBody,
+  credentialsBody,
+  deleteAccountBody,
+  elevateBody,
+  emptyBody,
+  type ListView,
+  type OpenSessionView,
+  passwordBody,
+  resetBody,
+  type SessionView,
+  tokenBody,
+} from '../wire.ts'
+
+export const sessionRoutes: readonly ConsoleRoute[] = [
+  publicRoute(
+    { method: 'GET', path: 'session', summary: 'Who is signed in, and how one may sign in' },
+    async (asked) => {
+      const { service, request, signedIn } = asked
+      const view = await sessionView(service, signedIn)
+      const text = sessionCookie(request, service.site)
+      if (text === undefined) return view
+      // The browser's cookie lasts as long as the session, which moves on while it is used.
+      const restMs = signedIn ? signedIn.session.expiresAt - service.now() : 0
+      return withCookie(service, view, signedIn ? text : '', restMs)
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'sign-up',
+      summary: 'Open an account',
+      status: 202,
+      errors: ['sign_up_closed'],
+      body: credentialsBody,
+    },
+    async ({ service: { identities }, body, visitor }) => {
+      await identities.signUp(body.email, body.password, visitor)
+      return accepted(identities.mails)
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'sign-in',
+      summary: 'Sign in by password',
+      errors: ['wrong_credentials', 'account_suspended'],
+      body: credentialsBody,
+    },
+    async (asked) => {
+      const { service, body, visitor } = asked
+      return entered(asked, await service.identities.signIn(body.email, body.password, visitor))
+    },
+  ),
+  publicRoute(
+    { method: 'POST', path: 'sign-out', summary: 'End this session', body: emptyBody },
+    async ({ service, signedIn }) => {
+      if (signedIn) await service.identities.endSession(signedIn.account, signedIn.session.id)
+      return left(service)
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'password',
+      summary: 'Set a password',
+      errors: ['wrong_credentials', 'elevation_required'],
+      body: passwordBody,
+    },
+    async (asked) => {
+      const { service, account, session, body, visitor } = asked
+      const wanted = { password: body.password, current: body.current }
+      return entered(asked, await service.identities.changePassword(account, session, wanted, visitor))
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'reset',
+      summary: 'Ask for a link to set a new password',
+      status: 202,
+      body: resetBody,
+    },
+    ({ service: { identities }, body }) => {
+      identities.requestReset(body.email)
+      return accepted(identities.mails)
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'reset/confirm',
+      summary: 'Set a new password by a link',
+      errors: ['invalid_ticket'],
+      body: confirmResetBody,
+    },
+    async (asked) => {
+      const { service, body, visitor } = asked
+      return entered(asked, await service.identities.confirmReset(body.token, body.password, visitor))
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'verify',
+      summary: 'Confirm an address by a link',
+      errors: ['invalid_ticket'],
+      body: tokenBody,
+    },
+    async ({ service, body }) => {
+      await service.identities.verify(body.token)
+      return { email_verified: true }
+    },
+  ),
+  publicRoute(
+    {
+      method: 'POST',
+      path: 'link',
+      summary: 'Sign in by a link or an invitation',
+      errors: ['invalid_ticket'],
+      body: tokenBody,
+    },
+    async (asked) => entered(asked, await asked.service.identities.follow(asked.body.token, asked.visitor)),
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'elevate',
+      summary: 'Prove again who one is',
+      errors: ['wrong_credentials'],
+      body: elevateBody,
+    },
+    async ({ service, account, session, body, visitor }) => {
+      if ('password' in body) await service.identities.elevate(account, session, body.password, visitor)
+      else {
+        const proven = await service.passkeys.prove(body.passkey)
+        if (proven.id !== account.id) throw new GatewayError('wrong_credentials')
+        await service.identities.elevated(session)
+      }
+      return sessionView(service, await current(service, session.id))
+    },
+  ),
+  ownRoute({ method: 'GET', path: 'sessions', summary: 'The open sessions' }, listSessions),
+  ownRoute(
+    { method: 'DELETE', path: 'sessions/:id', summary: 'End a session' },
+    async ({ service, account, session, params }) => {
+      const id = params['id']!
+      await service.identities.endSession(account, id)
+      const ended = { id, ended: true }
+      return id === session.id ? withCookie(service, ended, '', 0) : ended
+    },
+  ),
+  ownRoute(
+    {
+      method: 'DELETE',
+      path: 'account',
+      summary: 'Delete the account',
+      elevated: true,
+      body: deleteAccountBody,
+    },
+    async ({ service, account, body }) => {
+      if (body.confirm.trim().toLowerCase() !== account.email)
+        throw new GatewayError('invalid_request', {
+          message: 'Confirm with the address of the account.',
+          param: 'confirm',
+        })
+      await service.identities.remove(account)
+      return left(service)
+    },
+  ),
+]
+
+/** The same for everybody: whether there is an account is nobody's business. */
+function accepted(mail: boolean) {
+  return { status: 'accepted', mail }
+}
+
+/** The answer to whoever has just signed in: the session's cookie. A session it replaces ends. */
+export async function entered(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
+  const { service, signedIn } = asked
+  const { account, session, text } = opened
+  const before = signedIn && (await service.accounts.findSession(signedIn.session.id))
+  if (signedIn && before?.revokedAt === null) await service.identities.endSession(signedIn.account, before.id)
+  const view = await sessionView(service, { account, session })
+  return withCookie(service, view, text, session.expiresAt - service.now())
+}
+
+async function left(service: Service): Promise<Response> {
+  return withCookie(service, await sessionView(service, undefined), '', 0)
+}
+
+function withCookie({ site }: Service, view: object, text: string, maxAgeMs: number): Response {
+  return Response.json(view, { headers: { 'set-cookie': setSessionCookie(site, text, maxAgeMs) } })
+}
+
+/** The session as it is now, after a change. */
+async function current({ accounts }: Service, id: string): Promise<SignedInAccount | undefined> {
+  const session = await accounts.findSession(id)
+  const account = session && (await accounts.findAccount(session.account))
+  return session && account ? { account, session } : undefined
+}
+
+export async function sessionView(
+  { identities, identityStore, passkeys: webauthn, oidc }: Service,
+  signedIn: SignedInAccount | undefined,
+): Promise<SessionView> {
+  const ways = {
+    methods: [
+      'password',
+      ...(webauthn.available ? ['passkey'] : []),
+      ...(oidc ? [`oidc:${oidc.label}`] : []),
+    ],
+    sign_up: identities.signUpPolicy,
+    mail: identities.mails,
+  }
+  if (!signedIn) return { account: null, role: null, elevated_until: null, ...ways }
+  const { account, session } = signedIn
+  const passkeys = await identityStore.listPasskeys(account.id)
+  return {
+    account: {
+      id: account.id,
+      email: account.email,
+      created_at: iso(account.createdAt),
+      email_verified: account.verifiedAt !== null,
+      has_password: (await identityStore.passwordOf(account.id)) !== null,
+      passkeys: passkeys.length,
+    },
+    role: account.role,
+    elevated_until: isoOrNull(session.elevatedUntil),
+    ...ways,
+  }
+}
+
+async function listSessions({
+  service,
+  account,
+  session,
+}: Asked<undefined> & SignedInAccount): Promise<ListView<OpenSessionView>> {
+  const open = await service.identityStore.openSessions(account.id, service.now())
+  return {
+    data: open.map((each) => ({
+      id: each.id,
+      current: each.id === session.id,
+      created_at: iso(each.createdAt),
+      seen_at: isoOrNull(each.seenAt),
+      expires_at: iso(each.expiresAt),
+      user_agent: each.userAgent,
+    })),
+  }
+}

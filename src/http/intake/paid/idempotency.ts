@@ -1,0 +1,239 @@
+// The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
+
+import type { Caller } from '../../../accounts/caller.ts'
+import type { AnswerKeeper } from '../../../chat/call.ts'
+import type { Turns } from '../../../chat/streaming/turns.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { pass } from '../../../credits/ledger/failpoint.ts'
+import type { ClaimCommand, IdempotencyStore, KeptAnswer } from '../../../credits/ledger/idempotency.ts'
+import { GatewayError } from '../../../errors.ts'
+import { stringifySteps } from '../../../json/stringify.ts'
+import type { Log } from '../../../observe/log.ts'
+
+export interface IdempotencyLimits {
+  /** How long a key is remembered. */
+  readonly keepMs: number
+  /** The largest answer that is kept; a larger one cannot be replayed. */
+  readonly answerBytes: number
+}
+
+export interface IdempotencyParts {
+  readonly idempotency: IdempotencyStore
+  readonly idempotencyLimits: IdempotencyLimits
+  readonly turns: Turns
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** The request that may carry a key, authenticated and parsed. */
+export interface KeyedRequest {
+  readonly request: Request
+  readonly caller: Caller
+  readonly json: JsonObject
+  readonly requestId: string
+}
+
+/** What is to be served once. */
+export type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
+
+const header = 'idempotency-key'
+/** Told on every answer that was not made for this request. */
+const replayedHeader = 'idempotency-replayed'
+
+const retryAfterMs = 1_000
+
+/**
+ * Runs the call, or answers in its stead: with the kept answer of the first request, `idempotency_conflict` for another
+ * body, `idempotency_in_progress` while the first runs, `idempotency_answer_lost` when it was charged and its answer
+ * is not there. A call that charged nothing frees its key. Without the header this is `run` and nothing else.
+ *
+ * A keyed call is not cut short when its client leaves: the answer is what the client comes back for. Only
+ * `on_disconnect: "cancel"` says otherwise. `run` is given the signal that may end the call, and what keeps its answer.
+ */
+export function idempotent(parts: IdempotencyParts, keyed: KeyedRequest, run: Run): Promise<Response> {
+  const key = keyed.request.headers.get(header)
+  return key === null ? run(keyed.request.signal, undefined) : onceForKey(parts, keyed, key, run)
+}
+
+async function onceForKey(
+  parts: IdempotencyParts,
+  keyed: KeyedRequest,
+  key: string,
+  run: Run,
+): Promise<Response> {
+  const command = await commandOf(parts, keyed, key)
+  const claim = await parts.idempotency.claim(command)
+  switch (claim.kind) {
+    case 'fresh':
+      return firstAnswer(parts, command, keyed, run)
+    case 'answered':
+      return replay(claim.answer)
+    case 'running':
+      throw new GatewayError('idempotency_in_progress', { retryAfterMs })
+    case 'conflict':
+      throw new GatewayError('idempotency_conflict')
+    case 'lost':
+      throw new GatewayError('idempotency_answer_lost', { metadata: { generation: claim.call } })
+    default:
+      return claim satisfies never
+  }
+}
+
+async function commandOf(
+  { now, turns, idempotencyLimits }: IdempotencyParts,
+  keyed: KeyedRequest,
+  key: string,
+): Promise<ClaimCommand> {
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new GatewayError('invalid_request', {
+      message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
+      param: 'Idempotency-Key',
+    })
+  }
+  const { caller, json, requestId, request } = keyed
+  const { pathname } = new URL(request.url)
+  // Of the parsed body, so that a retry which is indented differently is the same request.
+  const hash = new Bun.SHA256()
+  for (const piece of await turns.through(stringifySteps([pathname, caller.mode, json]))) hash.update(piece)
+  const bodyHash = new Uint8Array(32)
+  hash.digest(bodyHash)
+  return {
+    account: caller.account.id,
+    key,
+    bodyHash,
+    call: requestId,
+    expiresAt: now() + idempotencyLimits.keepMs,
+  }
+}
+
+function replay({ status, headers, body }: KeptAnswer): Response {
+  return new Response(body, { status, headers: { ...headers, [replayedHeader]: 'true' } })
+}
+
+async function firstAnswer(
+  parts: IdempotencyParts,
+  command: ClaimCommand,
+  { request, json }: KeyedRequest,
+  run: Run,
+): Promise<Response> {
+  const cancels = json['on_disconnect'] === 'cancel'
+  const keeper = new Keeper(parts, command)
+  const finish = () => finished(parts, command, keeper)
+  let response: Response
+  try {
+    response = await run(cancels ? request.signal : new AbortController().signal, keeper)
+  } catch (error) {
+    await finish()
+    throw error
+  }
+  const { status, headers, body } = response
+  if (!body || !headers.get('content-type')?.startsWith('text/event-stream')) {
+    await finish()
+    return response
+  }
+  const departure = cancels ? 'cancel' : 'read-on'
+  return new Response(followed(body, { finish, departed: request.signal, departure }), { status, headers })
+}
+
+async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
+  try {
+    await parts.idempotency.finish(command)
+    if (keeper.kept) pass('answer-kept', command.call)
+  } catch (error) {
+    parts.log.warn('an Idempotency-Key could not be freed', { request_id: command.call, error })
+  }
+}
+
+/** Copies an answer on its way, up to a limit, and has it kept with the settle that charges it. */
+class Keeper implements AnswerKeeper {
+  readonly #parts: IdempotencyParts
+  readonly #command: ClaimCommand
+  #headers: Readonly<Record<string, string>> = {}
+  #chunks: Uint8Array[] | null = []
+  #size = 0
+  kept = false
+
+  constructor(parts: IdempotencyParts, command: ClaimCommand) {
+    this.#parts = parts
+    this.#command = command
+  }
+
+  begin(headers: Readonly<Record<string, string>>): void {
+    this.#headers = headers
+  }
+
+  add(bytes: Uint8Array): void {
+    this.#size += bytes.length
+    if (this.#size > this.#parts.idempotencyLimits.answerBytes) this.#chunks = null
+    this.#chunks?.push(bytes)
+  }
+
+  /** The answer goes out all the same when it could not be kept: it is paid for. */
+  keep(): void {
+    this.kept = true
+    const body = this.#chunks === null ? null : Buffer.concat(this.#chunks)
+    const { idempotency, log } = this.#parts
+    idempotency.keep(this.#command, { status: 200, headers: this.#headers, body }).catch((error: unknown) =>
+      log.warn('an answer could not be kept for its Idempotency-Key', {
+        request_id: this.#command.call,
+        error,
+      }),
+    )
+  }
+}
+
+interface Ends {
+  /** Called once: the answer has been read to its end, broke off, or was cancelled. */
+  readonly finish: () => Promise<void>
+  /** Aborts when the client leaves, also before it has taken anything. */
+  readonly departed: AbortSignal
+  /** What becomes of the call then. */
+  readonly departure: 'read-on' | 'cancel'
+}
+
+/**
+ * The body as it comes, read to its end also when its client leaves. It ends for the client when its key is done with,
+ * so that whoever has read an answer to its end can have it again.
+ */
+function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  let ended: Promise<void> | undefined
+  let gone = false
+  async function next(): Promise<Uint8Array | undefined> {
+    const { done, value } = await reader.read()
+    if (done) await (ended ??= ends.finish())
+    return value
+  }
+  async function readOn(): Promise<void> {
+    while ((await next()) !== undefined);
+  }
+  async function leave(): Promise<void> {
+    if (gone || ended !== undefined) return
+    gone = true
+    if (ends.departure === 'cancel') {
+      ended = ends.finish()
+      await reader.cancel().catch(() => undefined)
+    } else await readOn().catch(() => (ended ??= ends.finish()))
+  }
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const chunk = await next()
+          if (gone) return
+          if (chunk === undefined) controller.close()
+          else controller.enqueue(chunk)
+        } catch (error) {
+          await (ended ??= ends.finish())
+          if (!gone) controller.error(error)
+        }
+      },
+      // Not waited for: nobody is there to be told.
+      cancel: () => void leave(),
+    },
+    { highWaterMark: 0 },
+  )
+  ends.departed.addEventListener('abort', () => void leave(), { once: true })
+  if (ends.departed.aborted) void leave()
+  return stream
+}

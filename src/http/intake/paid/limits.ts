@@ -1,0 +1,178 @@
+// How many charged requests a key, an account and the whole gateway may make: at one time, and in a minute.
+
+import type { Caller } from '../../../accounts/caller.ts'
+import type { InFlight } from '../../../chat/in-flight.ts'
+import { GatewayError } from '../../../errors.ts'
+
+/** From configuration; a rate of 0 is no limit. */
+export interface RequestLimits {
+  readonly inFlight: number
+  readonly inFlightPerAccount: number
+  readonly keyRequestsPerMinute: number
+  readonly keyTokensPerMinute: number
+  readonly accountRequestsPerMinute: number
+}
+
+/**
+ * A bucket that fills evenly and holds a minute's worth. It may be overdrawn: tokens are known only after the answer,
+ * and then the next request waits until the debt has filled up.
+ */
+interface Bucket {
+  level: number
+  at: number
+  /** What it holds when it is full; a key's limit may be changed. */
+  perMinute: number
+}
+
+const minuteMs = 60_000
+/** Levels are fractions: what is due but for this much is due. */
+const roundingMs = 0.001
+/** When there are more buckets than this, the full ones are forgotten: a full bucket says nothing. */
+const manyBuckets = 10_000
+
+/** Rates of one kind, by whom they are counted for. Times are milliseconds of the clock it is given. */
+class Rates {
+  readonly #clock: () => number
+  readonly #buckets = new Map<string, Bucket>()
+
+  constructor(clock: () => number) {
+    this.#clock = clock
+  }
+
+  /** What is left for somebody now; below zero after an overdraft. */
+  remaining(name: string, perMinute: number): number {
+    return this.#filled(name, perMinute).level
+  }
+
+  /** Counts an amount for somebody who is counted already. */
+  spend(name: string, amount: number): void {
+    const bucket = this.#buckets.get(name)
+    if (bucket) this.#filled(name, bucket.perMinute).level -= amount
+  }
+
+  /** How long until `amount` is there, milliseconds. From now on somebody is counted. */
+  waitMs(name: string, perMinute: number, amount: number): number {
+    const bucket = this.#filled(name, perMinute)
+    this.#buckets.set(name, bucket)
+    if (this.#buckets.size > manyBuckets) this.#forgetFull(name)
+    const missing = Math.min(amount, perMinute) - bucket.level
+    return missing <= 0 ? 0 : Math.ceil((missing * minuteMs) / perMinute - roundingMs)
+  }
+
+  #filled(name: string, perMinute: number): Bucket {
+    const now = this.#clock()
+    const bucket = this.#buckets.get(name) ?? { level: perMinute, at: now, perMinute }
+    const gained = (Math.max(0, now - bucket.at) * perMinute) / minuteMs
+    bucket.level = Math.min(perMinute, bucket.level + gained)
+    bucket.at = now
+    bucket.perMinute = perMinute
+    return bucket
+  }
+
+  #forgetFull(except: string): void {
+    for (const [name, { perMinute }] of this.#buckets) {
+      if (name !== except && this.#filled(name, perMinute).level >= perMinute) this.#buckets.delete(name)
+    }
+  }
+}
+
+/** A limit of a rate as it applies to one caller. */
+interface Applied {
+  readonly unit: 'requests' | 'tokens'
+  readonly rates: Rates
+  readonly perMinute: number
+  readonly name: string
+  /** What must be there for a request to begin. */
+  readonly needs: number
+}
+
+export class Limiter {
+  readonly #limits: RequestLimits
+  readonly #inFlight: InFlight
+  readonly #keyRequests: Rates
+  readonly #keyTokens: Rates
+  readonly #accountRequests: Rates
+
+  /** `clock` gives milliseconds. */
+  constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {
+    this.#limits = limits
+    this.#inFlight = inFlight
+    this.#keyRequests = new Rates(clock)
+    this.#keyTokens = new Rates(clock)
+    this.#accountRequests = new Rates(clock)
+  }
+
+  /**
+   * Lets a request in, until `leave` or the end of its call. Throws `overloaded` when the gateway is full, and
+   * `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
+   */
+  enter(caller: Caller, requestId: string): void {
+    const account = caller.account.id
+    if (this.#inFlight.size >= this.#limits.inFlight)
+      throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    if (this.#inFlight.of(account) >= this.#limits.inFlightPerAccount) {
+      const message = `The account has ${this.#limits.inFlightPerAccount} requests in flight, the most it may have.`
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs: 1_000 })
+    }
+    const applied = this.#appliedTo(caller)
+    for (const { unit, rates, perMinute, name, needs } of applied) {
+      const retryAfterMs = rates.waitMs(name, perMinute, needs)
+      if (retryAfterMs === 0) continue
+      const message = `The limit of ${perMinute} ${unit} a minute is reached.`
+      throw new GatewayError('rate_limit_exceeded', { message, retryAfterMs })
+    }
+    for (const { unit, rates, name } of applied) if (unit === 'requests') rates.spend(name, 1)
+    this.#inFlight.enter(requestId, account)
+  }
+
+  /** The request has ended before its call began, or its call has ended. */
+  leave(requestId: string): void {
+    this.#inFlight.leave(requestId)
+  }
+
+  /** Counts the tokens of an answer, once they are known. */
+  spentTokens(key: string | null, tokens: number): void {
+    if (key !== null) this.#keyTokens.spend(key, tokens)
+  }
+
+  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
+  headers(caller: Caller): Record<string, string> {
+    const headers: Record<string, string> = {}
+    const applied = this.#appliedTo(caller)
+    if (applied.length === 0) return headers
+    for (const unit of ['requests', 'tokens'] as const) {
+      const closest = applied
+        .filter((limit) => limit.unit === unit)
+        .toSorted((a, b) => remaining(a) - remaining(b))[0]
+      if (!closest) continue
+      const { rates, perMinute, name } = closest
+      headers[`x-ratelimit-limit-${unit}`] = String(perMinute)
+      headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, Math.floor(remaining(closest))))
+      headers[`x-ratelimit-reset-${unit}`] = `${rates.waitMs(name, perMinute, perMinute)}ms`
+    }
+    return headers
+  }
+
+  #appliedTo({ account, key }: Caller): readonly Applied[] {
+    const { accountRequestsPerMinute, keyRequestsPerMinute, keyTokensPerMinute } = this.#limits
+    const applied: Applied[] = []
+    const add = (unit: Applied['unit'], rates: Rates, perMinute: number, name: string) => {
+      if (perMinute > 0) applied.push({ unit, rates, perMinute, name, needs: 1 })
+    }
+    add('requests', this.#accountRequests, accountRequestsPerMinute, account.id)
+    if (key === null) return applied
+    add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), key.id)
+    add('tokens', this.#keyTokens, lower(keyTokensPerMinute, key.tokensPerMinute), key.id)
+    return applied
+  }
+}
+
+function remaining({ rates, name, perMinute }: Applied): number {
+  return rates.remaining(name, perMinute)
+}
+
+/** What applies of the gateway's limit for every key and of a key's own: an owner cannot lift the operator's. */
+function lower(general: number, own: number | null): number {
+  if (own === null || own <= 0) return general
+  return general > 0 ? Math.min(general, own) : own
+}

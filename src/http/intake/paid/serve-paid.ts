@@ -1,0 +1,107 @@
+// What has been read and is paid for, whatever protocol it came in: served once, and within the limits of its caller.
+
+import { complete } from '../../../chat/complete.ts'
+import { shuttingDown } from '../../../chat/routing/fault-error.ts'
+import { refusedCall } from '../../../chat/ended-call.ts'
+import type { IncomingCall, PaidCall } from '../../../chat/call.ts'
+import { checkAddresses } from '../../../chat/upstream/media-urls.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { Envelope, Inbound, InboundRequest, Warning } from '../../../protocols/protocol.ts'
+import { errorResponse, type Refuse } from '../error-response.ts'
+import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
+import type { Service } from '../../service.ts'
+import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
+import { withinLimits } from './within-limits.ts'
+
+/** The HTTP request, and the call it makes; `bodyBytes` measures what the call's body was read from. */
+export interface ReadChat extends KeyedRequest {
+  readonly call: Pick<IncomingCall, 'inbound' | 'request' | 'bodyBytes' | 'arrivedAt'>
+}
+
+/** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
+export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Promise<Response> {
+  const { caller, requestId, call } = chat
+  const run: Run = (signal, keeper) =>
+    complete(service.gateway, { ...call, caller, requestId, signal, keeper })
+  return servePaid(service, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
+}
+
+/**
+ * A client's body, its addresses checked and put into their plain form: changes `json`. Throws what the inbound throws,
+ * `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict request.
+ */
+export function parsedBody(
+  service: Pick<Service, 'reachableHosts'>,
+  { addresses: places }: Pick<Inbound, 'addresses'>,
+  json: JsonObject,
+  parse: (json: JsonObject) => InboundRequest,
+): InboundRequest {
+  const { addresses, warnings } = checkAddresses(json, places, service.reachableHosts)
+  const request = parse(json)
+  refuseDropped(request.envelope, warnings)
+  return { ...request, addresses, warnings: [...(request.warnings ?? []), ...warnings] }
+}
+
+/** Throws `unsupported_parameter` for the first dropped parameter of a strict request. */
+export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: readonly Warning[]): void {
+  if (first === undefined || !strict) return
+  throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
+}
+
+/** What is paid for. */
+interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
+  readonly call: { readonly request: PaidCall['request'] }
+}
+
+/**
+ * Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. Whatever
+ * refuses it is noted with its caller and its model.
+ */
+export async function servePaid(
+  service: Service,
+  paid: PaidRequest,
+  run: Run,
+  refuse: Refuse = errorResponse,
+): Promise<Response> {
+  const { request, caller, requestId } = paid
+  const noted: Refuse = (thrown, id) => {
+    note(service, paid, thrown)
+    return refuse(thrown, id)
+  }
+  try {
+    if (!service.ready()) throw shuttingDown()
+    service.keepOpen(request)
+    return await idempotent(service, paid, (signal, keeper) =>
+      withinLimits(service, caller, requestId, () => explained(service, paid, run(signal, keeper)), noted),
+    )
+  } catch (thrown) {
+    note(service, paid, thrown)
+    throw thrown
+  }
+}
+
+/** The answer of a call; where it is refused for want of credit, the log gets the figures that it was refused by. */
+async function explained(service: Service, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
+  try {
+    return await answer
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && isWantOfCredit(thrown.code)) {
+      const figures = await creditFigures(service.ledger, paid.caller, service.now()).catch(() => ({}))
+      note(service, paid, thrown, figures)
+    }
+    throw thrown
+  }
+}
+
+/** What has been a call is in the log already. */
+function note(
+  { calls, now }: Service,
+  { caller, requestId, arrivedAt, call }: PaidRequest,
+  thrown: unknown,
+  figures: Readonly<Record<string, unknown>> = {},
+): void {
+  if (!(thrown instanceof GatewayError)) return
+  const asked = { caller, requestId, arrivedAt, request: call.request, keeper: undefined }
+  calls.refused(refusedCall(asked, thrown, now(), figures), thrown)
+}

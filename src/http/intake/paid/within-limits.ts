@@ -1,0 +1,29 @@
+// A paid call within the limits of its caller.
+
+import type { Caller } from '../../../accounts/caller.ts'
+import { GatewayError } from '../../../errors.ts'
+import { errorResponse, type Refuse } from '../error-response.ts'
+import type { Service } from '../../service.ts'
+
+/** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
+export async function withinLimits(
+  { limiter }: Service,
+  caller: Caller,
+  requestId: string,
+  run: () => Promise<Response>,
+  refuse: Refuse = errorResponse,
+): Promise<Response> {
+  let response: Response
+  try {
+    limiter.enter(caller, requestId)
+    response = await run()
+  } catch (error) {
+    limiter.leave(requestId)
+    // Faults of our own go where they are logged.
+    if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
+    response = refuse(error, requestId)
+  }
+  const told = limiter.headers(caller)
+  for (const name in told) response.headers.set(name, told[name]!)
+  return response
+}

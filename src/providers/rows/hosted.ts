@@ -1,0 +1,342 @@
+// Providers on the internet that speak chat completions, each a row. Facts come from recorded exchanges where there
+// are any, else from the providers' documentation.
+//
+// `passes`: fields of a provider's own that its reference lists without a price of their own.
+//
+// `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has left.
+
+import { openaiOnly, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
+import type { ResponsesQuirks } from '../../protocols/openai-responses/outbound/quirks.ts'
+import { alsoDrops, bearer, keyHeader, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import type { Dialect } from '../provider.ts'
+import { foreignSampling, openModelHosts, spokenOutput } from './open-models.ts'
+
+/** OpenAI's own dialect, which Azure serves as well. */
+const openaiQuirks: Partial<OpenAIChatQuirks> = {
+  maxTokensField: 'max_completion_tokens',
+  developerRole: true,
+  refusedWhileReasoning: [
+    'temperature',
+    'top_p',
+    'frequency_penalty',
+    'presence_penalty',
+    'logit_bias',
+    'stop',
+    'logprobs',
+  ],
+  allowedTools: true,
+  refusalParts: true,
+  // Other tiers than the standard one have other prices, which the catalog does not know: half, or twice as much.
+  drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
+  passes: [],
+}
+
+/** Models that reason speak the Responses protocol: in chat completions their reasoning is lost between tool calls. */
+function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}): readonly Dialect[] {
+  return [
+    {
+      models,
+      protocol: 'openai-responses',
+      quirks: { alwaysReasons: true, drops: ['service_tier'], ...quirks },
+      clientBody: 'translated',
+    },
+  ]
+}
+
+/** OpenAI's models that reason, but for the first two, for chat models and for those that search: chat only. */
+const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
+
+/** What those have no field for that know neither OpenAI's newer parameters nor the open models'. */
+const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
+
+const openai = openaiCompatible({
+  id: 'openai',
+  name: 'OpenAI',
+  baseUrl: 'https://api.openai.com/v1',
+  auth: bearer('OPENAI_API_KEY'),
+  quirks: openaiQuirks,
+  embeddings: { format: 'base64' },
+  dialects: reasonInResponses(openaiReasoners),
+})
+
+const azure = openaiCompatible({
+  id: 'azure',
+  name: 'Azure OpenAI',
+  // https://<resource>.openai.azure.com/openai/v1
+  baseUrl: toBeConfigured,
+  auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
+  quirks: openaiQuirks,
+  embeddings: { format: 'base64' },
+  // OpenAI cannot read what Azure encrypted, nor the other way round.
+  dialects: reasonInResponses(openaiReasoners, { reasoningFormat: 'azure-openai-responses-v1' }),
+})
+
+const groq = openaiCompatible({
+  id: 'groq',
+  name: 'Groq',
+  baseUrl: 'https://api.groq.com/openai/v1',
+  auth: bearer('GROQ_API_KEY'),
+  onDisconnect: 'drain',
+  quirks: {
+    maxTokensField: 'max_completion_tokens',
+    efforts: ['none', 'low', 'medium', 'high'],
+    thinkTags: true,
+    messageNames: false,
+    passes: ['reasoning_format', 'include_reasoning', 'disable_tool_validation', 'citation_options'],
+    // The penalties it takes without a word, and by its own reference no model of it supports them.
+    drops: alsoDrops(...beyondPlainChat, 'frequency_penalty', 'presence_penalty', 'logit_bias'),
+    refuses: ['n', 'logprobs'],
+  },
+})
+
+const deepseek = openaiCompatible({
+  id: 'deepseek',
+  name: 'DeepSeek',
+  baseUrl: 'https://api.deepseek.com/v1',
+  auth: bearer('DEEPSEEK_API_KEY'),
+  quirks: {
+    effortFields: ['thinking', 'reasoning_effort'],
+    passes: ['thinking'],
+    efforts: ['low', 'medium', 'high', 'max'],
+    reasoningEcho: 'reasoning_content',
+    echoRequired: true,
+    jsonSchema: false,
+    // A list of parts is a 400 or 422: "invalid type: sequence, expected a string".
+    textParts: false,
+    fileParts: 'none',
+    // Its own guide: while a model thinks these raise no error and have no effect.
+    refusedWhileReasoning: ['temperature', 'top_p', 'frequency_penalty', 'presence_penalty'],
+    drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
+    refuses: ['n'],
+  },
+})
+
+const mistral = openaiCompatible({
+  id: 'mistral',
+  name: 'Mistral',
+  baseUrl: 'https://api.mistral.ai/v1',
+  auth: bearer('MISTRAL_API_KEY'),
+  embeddings: { dimensionsField: 'output_dimension', tokens: false, user: false },
+  onDisconnect: 'drain',
+  quirks: {
+    efforts: ['none', 'high'],
+    passes: ['safe_prompt', 'prompt_mode'],
+    reasoningEcho: 'thinking-parts',
+    toolCallIds: 'nine',
+    requiredToolChoice: 'any',
+    seedField: 'random_seed',
+    messageNames: false,
+    streamOptions: false,
+    fileParts: 'document_url',
+    thinkTags: true,
+    // Voxtral counts the audio of a prompt beside `prompt_tokens`; the total has it.
+    totalCorrects: 'prompt',
+    drops: alsoDrops(...foreignSampling, ...spokenOutput, 'logit_bias', 'user'),
+    refuses: ['logprobs'],
+  },
+})
+
+const xai = openaiCompatible({
+  id: 'xai',
+  name: 'xAI',
+  baseUrl: 'https://api.x.ai/v1',
+  auth: bearer('XAI_API_KEY'),
+  quirks: {
+    efforts: ['low', 'high'],
+    // `search_parameters` has a fee for each source.
+    passes: [],
+    reasoningEcho: 'reasoning_content',
+    reasoningTokens: 'beside',
+    reportedCost: 'usage.cost_in_usd_ticks',
+    refusedWhileReasoning: ['frequency_penalty', 'presence_penalty', 'stop'],
+    drops: alsoDrops(...beyondPlainChat, 'logit_bias'),
+  },
+  dialects: reasonInResponses(/^grok-(?!.*non-reasoning)([4-9]|build|code|latest)/, {
+    developerRole: false,
+    refusedWhileReasoning: [],
+    efforts: ['low', 'medium', 'high'],
+    drops: openaiOnly,
+    allowedTools: false,
+    reportedCost: 'usage.cost_in_usd_ticks',
+    reasoningFormat: 'xai-responses-v1',
+    summaries: false,
+    leastOutputTokens: 1,
+    toolResultMedia: false,
+    logprobs: false,
+  }),
+})
+
+const cerebras = openaiCompatible({
+  id: 'cerebras',
+  name: 'Cerebras',
+  baseUrl: 'https://api.cerebras.ai/v1',
+  auth: bearer('CEREBRAS_API_KEY'),
+  quirks: {
+    maxTokensField: 'max_completion_tokens',
+    efforts: ['none', 'low', 'medium', 'high'],
+    reasoningEcho: 'reasoning',
+    passes: ['clear_thinking', 'disable_reasoning', 'reasoning_format'],
+    drops: alsoDrops(
+      ...foreignSampling,
+      ...spokenOutput,
+      'frequency_penalty',
+      'presence_penalty',
+      'logit_bias',
+    ),
+    refuses: ['n'],
+  },
+})
+
+const openrouter = openaiCompatible({
+  id: 'openrouter',
+  name: 'OpenRouter',
+  baseUrl: 'https://openrouter.ai/api/v1',
+  auth: bearer('OPENROUTER_API_KEY'),
+  costFrom: 'reported',
+  quirks: {
+    effortFields: ['reasoning'],
+    reasoningEcho: 'reasoning_details',
+    cacheControl: true,
+    fileParts: 'file-or-url',
+    reportedCost: 'usage.cost',
+    // Older accounts are told the cost only when they ask.
+    bodyExtras: { usage: { include: true } },
+    // What it charges comes with the answer, but a hold made for the standard tier must cover it.
+    drops: ['store', 'service_tier'],
+    // `plugins` search and read files for a fee, `models` and `preset` choose others than the one that is priced.
+    passes: ['include_reasoning', 'structured_outputs', 'top_a', 'transforms'],
+    refuses: ['n'],
+  },
+})
+
+const perplexity = openaiCompatible({
+  id: 'perplexity',
+  name: 'Perplexity',
+  baseUrl: 'https://api.perplexity.ai',
+  auth: bearer('PERPLEXITY_API_KEY'),
+  onDisconnect: 'drain',
+  // Its fee for each request depends on how much it searched: only its own figure is exact.
+  costFrom: 'reported',
+  quirks: {
+    efforts: ['minimal', 'low', 'medium', 'high'],
+    // `search_type: "pro"` and a larger search context have higher fees.
+    passes: [
+      'disable_search',
+      'enable_search_classifier',
+      'language_preference',
+      'last_updated_after_filter',
+      'last_updated_before_filter',
+      'return_images',
+      'return_related_questions',
+      'search_after_date_filter',
+      'search_before_date_filter',
+      'search_domain_filter',
+      'search_mode',
+      'search_recency_filter',
+    ],
+    alternatingRoles: true,
+    numberedCitations: true,
+    fileParts: 'file_url',
+    thinkTags: true,
+    reportedCost: 'usage.cost',
+    drops: alsoDrops(
+      ...spokenOutput,
+      'min_p',
+      'repetition_penalty',
+      'seed',
+      'stop',
+      'logit_bias',
+      'parallel_tool_calls',
+      'prediction',
+      'user',
+    ),
+    refuses: ['n', 'logprobs'],
+  },
+})
+
+const zai = openaiCompatible({
+  id: 'zai',
+  name: 'Z.ai',
+  baseUrl: 'https://api.z.ai/api/paas/v4',
+  auth: bearer('ZAI_API_KEY'),
+  quirks: {
+    effortFields: ['thinking', 'reasoning_effort'],
+    efforts: ['low', 'medium', 'high'],
+    passes: ['do_sample', 'request_id', 'thinking', 'tool_stream', 'user_id'],
+    reasoningEcho: 'reasoning_content',
+    jsonSchema: false,
+    drops: alsoDrops(
+      ...beyondPlainChat,
+      'frequency_penalty',
+      'presence_penalty',
+      'seed',
+      'logit_bias',
+      'parallel_tool_calls',
+    ),
+    refuses: ['n', 'logprobs'],
+  },
+})
+
+const alibaba = openaiCompatible({
+  id: 'alibaba',
+  name: 'Alibaba Cloud Model Studio',
+  baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
+  auth: bearer('DASHSCOPE_API_KEY'),
+  onDisconnect: 'drain',
+  quirks: {
+    effortFields: ['enable_thinking'],
+    // `enable_search`, `search_options` and `enable_code_interpreter` have fees.
+    passes: ['enable_thinking', 'preserve_thinking', 'thinking_budget', 'tool_stream', 'translation_options'],
+    cacheControl: true,
+    drops: alsoDrops('min_p', 'frequency_penalty', 'logit_bias', 'prediction', 'user'),
+  },
+})
+
+const moonshot = openaiCompatible({
+  id: 'moonshot',
+  name: 'Moonshot AI',
+  baseUrl: 'https://api.moonshot.ai/v1',
+  auth: bearer('MOONSHOT_API_KEY'),
+  quirks: {
+    effortFields: ['thinking'],
+    passes: ['thinking'],
+    reasoningEcho: 'reasoning_content',
+    echoRequired: true,
+    drops: alsoDrops(...beyondPlainChat, 'seed', 'logit_bias', 'parallel_tool_calls'),
+    refuses: ['logprobs'],
+  },
+})
+
+const vercel = openaiCompatible({
+  id: 'vercel',
+  name: 'Vercel AI Gateway',
+  baseUrl: 'https://ai-gateway.vercel.sh/v1',
+  auth: bearer('AI_GATEWAY_API_KEY'),
+  costFrom: 'reported',
+  quirks: {
+    effortFields: ['reasoning'],
+    // `providerOptions` choose other models than the one that is priced, and tools with fees.
+    passes: [],
+    reasoningEcho: 'reasoning_details',
+    cacheControl: true,
+    reasoningTokens: 'inside-unless-larger',
+    reportedCost: 'usage.cost',
+  },
+})
+
+export const hostedProviders = [
+  openai,
+  azure,
+  groq,
+  deepseek,
+  mistral,
+  xai,
+  cerebras,
+  openrouter,
+  perplexity,
+  zai,
+  alibaba,
+  moonshot,
+  vercel,
+  ...openModelHosts,
+]

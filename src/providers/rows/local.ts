@@ -1,0 +1,90 @@
+// Inference servers that an operator runs, and the simulated provider inside this executable.
+
+import { bearer, openaiCompatible, toBeConfigured } from './openai-compatible.ts'
+import type { Provider } from '../provider.ts'
+import { simulatedEfforts, simulatorIgnores } from '../simulator/request.ts'
+
+const ollama: Provider = {
+  id: 'ollama',
+  name: 'Ollama',
+  // Its own protocol: its chat-completions endpoint ignores the size of the context and cuts long prompts in silence.
+  protocol: 'ollama',
+  baseUrl: 'http://127.0.0.1:11434',
+  auth: { kind: 'none' },
+  quirks: {},
+  // Embeddings it serves as OpenAI does, under that API's version.
+  embeddings: { path: '/v1/embeddings', tokens: false },
+  onDisconnect: 'cancel',
+  costFrom: 'rates',
+  clientBody: 'translated',
+  transport: 'http',
+  local: true,
+  headers: {},
+}
+
+const llamacpp = openaiCompatible({
+  id: 'llamacpp',
+  name: 'llama.cpp server',
+  baseUrl: 'http://127.0.0.1:8080/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: {
+    effortFields: ['reasoning_effort', 'chat_template_kwargs'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const vllm = openaiCompatible({
+  id: 'vllm',
+  name: 'vLLM',
+  baseUrl: 'http://127.0.0.1:8000/v1',
+  auth: { kind: 'none' },
+  local: true,
+  quirks: {
+    effortFields: ['reasoning_effort', 'chat_template_kwargs'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const lmstudio = openaiCompatible({
+  id: 'lmstudio',
+  name: 'LM Studio',
+  baseUrl: 'http://127.0.0.1:1234/v1',
+  auth: { kind: 'none' },
+  local: true,
+  // Since version 0.3.6; tells embedding models apart and how much fits (LM Studio's "REST API v0").
+  modelList: '/api/v0/models',
+  quirks: { thinkTags: true },
+})
+
+const gpustack = openaiCompatible({
+  id: 'gpustack',
+  name: 'GPUStack',
+  // http://<server>/v1
+  baseUrl: toBeConfigured,
+  auth: bearer('GPUSTACK_API_KEY'),
+  quirks: {
+    effortFields: ['reasoning_effort', 'enable_thinking'],
+    reasoningEcho: 'reasoning_content',
+    thinkTags: true,
+  },
+})
+
+const sim = openaiCompatible({
+  id: 'sim',
+  name: 'Simulator',
+  baseUrl: 'builtin:sim',
+  auth: { kind: 'none' },
+  transport: 'builtin',
+  quirks: {
+    developerRole: true,
+    allowedTools: true,
+    efforts: simulatedEfforts,
+    drops: simulatorIgnores,
+    passes: ['sim'],
+  },
+})
+
+export const localProviders: readonly Provider[] = [ollama, llamacpp, vllm, lmstudio, gpustack, sim]

@@ -1,0 +1,183 @@
+// What the simulated provider answers: a plan of reasoning, text and calls, cut to the limits of the request.
+
+import type { JsonObject } from '../../conversation/request.ts'
+import { instanceOf } from './schema.ts'
+import type { Effort, SimRequest } from './request.ts'
+import { jsonPieces, wordPieces } from './tokens.ts'
+
+/** What a behaviour wants to say, before limits. */
+export interface Plan {
+  readonly reasoning: string
+  readonly text: string | null
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+  /** Whether the plan was made to fill the limit of the request exactly, so that it counts as cut. */
+  readonly open?: true
+}
+
+export interface AnswerCall {
+  readonly id: string
+  readonly name: string
+  readonly pieces: readonly string[]
+}
+
+/** One answer as it is sent: every piece is one token. All choices of a request are alike but for their ids. */
+export interface AnswerChoice {
+  readonly index: number
+  readonly reasoning: readonly string[]
+  /** null when the answer has no text, only calls. */
+  readonly content: readonly string[] | null
+  readonly calls: readonly AnswerCall[]
+  readonly finish: 'stop' | 'length' | 'tool_calls'
+}
+
+export interface AnswerUsage {
+  readonly prompt: number
+  readonly cached: number
+  readonly audio: number
+  readonly completion: number
+  readonly reasoning: number
+}
+
+/** Nothing is asked of the simulator that would make it write more than this, in tokens a choice. */
+const longestAnswer = 131_072
+const usualLength = 2_000
+
+export function echo(request: SimRequest): Plan {
+  return { reasoning: '', text: request.prompt, calls: [] }
+}
+
+/** Calls what is offered; once the results are there it sums them up, so that every tool loop comes to an end. */
+export function callTools(request: SimRequest): Plan {
+  if (request.results.length > 0) {
+    const lines = request.results.map(({ name, text }) => `${name} answered: ${text}`)
+    return { reasoning: '', text: lines.join('\n'), calls: [] }
+  }
+  if (request.tools.length === 0) return echo(request)
+  const called = request.parallelCalls ? request.tools : request.tools.slice(0, 1)
+  const calls = called.map((tool) => ({
+    name: tool.name,
+    arguments: JSON.stringify(tool.parameters === undefined ? {} : instanceOf(tool.parameters)),
+  }))
+  return { reasoning: '', text: null, calls }
+}
+
+export function structured(request: SimRequest): Plan {
+  const instance = request.schema === undefined ? { answer: request.prompt } : instanceOf(request.schema)
+  return { reasoning: '', text: JSON.stringify(instance), calls: [] }
+}
+
+/** Sentences of reasoning for each effort. */
+const thoughts: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 1,
+  low: 1,
+  medium: 2,
+  high: 4,
+  xhigh: 6,
+  max: 8,
+}
+
+/** Reasons unasked. */
+export function reason(request: SimRequest): Plan {
+  return { ...echo(request), reasoning: reasoningOf(request, request.effort ?? 'medium') }
+}
+
+function reasoningOf(request: SimRequest, effort: Effort): string {
+  const words = request.prompt.split(/\s+/).filter(Boolean).length
+  return Array.from(
+    { length: thoughts[effort] },
+    (_, step) => `Step ${step + 1}: the question has ${words} words, and repeating them answers it.`,
+  ).join(' ')
+}
+
+/** Any model reasons when it is told how hard. */
+function asAsked(plan: Plan, request: SimRequest): Plan {
+  if (plan.reasoning !== '' || request.effort === undefined) return plan
+  return { ...plan, reasoning: reasoningOf(request, request.effort) }
+}
+
+export function long(request: SimRequest): Plan {
+  const length = Math.min(request.maxTokens ?? usualLength, longestAnswer)
+  const plan: Plan = { reasoning: '', text: 'word'.concat(' word'.repeat(length - 1)), calls: [] }
+  return request.maxTokens === length ? { ...plan, open: true } : plan
+}
+
+export function slow(request: SimRequest): Plan {
+  return { reasoning: '', text: 'slow'.concat(' slow'.repeat(request.pace.frames - 1)), calls: [] }
+}
+
+/** The choices of an answer and what they cost. `seed` makes the ids of calls. */
+export function answer(
+  plan: Plan,
+  request: SimRequest,
+  seed: string,
+): { choices: readonly AnswerChoice[]; usage: AnswerUsage } {
+  const cut = cutToLimits(asAsked(plan, request), request)
+  const choices = Array.from({ length: request.n }, (_, index) => ({
+    ...cut,
+    index,
+    calls: cut.calls.map((call, at) => ({
+      ...call,
+      id: `call_${seed}${index.toString(36)}${at.toString(36)}`,
+    })),
+  }))
+  const reasoning = cut.reasoning.length
+  const called = cut.calls.reduce((sum, call) => sum + call.pieces.length, 0)
+  const tokens = reasoning + (cut.content?.length ?? 0) + called
+  return {
+    choices,
+    usage: {
+      prompt: request.promptTokens,
+      cached: request.cachedTokens,
+      audio: request.audioTokens,
+      completion: tokens * request.n,
+      reasoning: reasoning * request.n,
+    },
+  }
+}
+
+/** Reasoning, text and arguments share one budget, in this order. */
+function cutToLimits(plan: Plan, request: SimRequest) {
+  let left = request.maxTokens ?? Number.POSITIVE_INFINITY
+  let short = plan.open ?? false
+  const take = (pieces: readonly string[]): readonly string[] => {
+    const taken = pieces.length <= left ? pieces : pieces.slice(0, left)
+    short ||= taken.length < pieces.length
+    left -= taken.length
+    return taken
+  }
+  const reasoning = take(wordPieces(plan.reasoning))
+  const content = plan.text === null ? null : take(wordPieces(stopped(plan.text, request.stop)))
+  // A call is made whole or not at all: half of its arguments would be of no use to anybody.
+  const calls: { name: string; pieces: readonly string[] }[] = []
+  for (const call of plan.calls) {
+    const pieces = jsonPieces(call.arguments)
+    short ||= pieces.length > left
+    if (short) break
+    calls.push({ name: call.name, pieces: take(pieces) })
+  }
+  const finish: AnswerChoice['finish'] = calls.length > 0 ? 'tool_calls' : short ? 'length' : 'stop'
+  return { reasoning, content, calls, finish }
+}
+
+/** The text up to the first stop string, which is not part of the answer. */
+function stopped(text: string, stops: readonly string[]): string {
+  const found = stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0)
+  return found.length === 0 ? text : text.slice(0, Math.min(...found))
+}
+
+/** OpenAI's usage object, with every counter present. */
+export function usageBody(usage: AnswerUsage): JsonObject {
+  return {
+    prompt_tokens: usage.prompt,
+    completion_tokens: usage.completion,
+    total_tokens: usage.prompt + usage.completion,
+    prompt_tokens_details: { cached_tokens: usage.cached, cache_write_tokens: 0, audio_tokens: usage.audio },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoning,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  }
+}

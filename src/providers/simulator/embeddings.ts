@@ -1,0 +1,58 @@
+// Embeddings of the simulated provider: a vector is made of its input's hash, so that equal inputs have equal vectors.
+
+import { z } from 'zod'
+import type { JsonObject } from '../../conversation/request.ts'
+import { Refusal } from './request.ts'
+import { textTokens } from './tokens.ts'
+
+const usualDimensions = 256
+
+const body = z.looseObject({
+  model: z.string().min(1),
+  input: z.union([z.string().min(1), z.array(z.unknown()).min(1)]),
+  dimensions: z.int().min(1).max(4096).optional(),
+})
+
+/** The answer to a request for embeddings, given as JSON text. Throws Refusal for a bad one. */
+export function embed(text: string): JsonObject {
+  const { model, input, dimensions = usualDimensions } = parsed(text)
+  const inputs = typeof input === 'string' || typeof input[0] === 'number' ? [input] : input
+  const tokens = inputs.map(tokensOf).reduce((sum, count) => sum + count, 0)
+  return {
+    object: 'list',
+    data: inputs.map((one, index) => ({
+      object: 'embedding',
+      index,
+      embedding: unitVector(JSON.stringify(one), dimensions),
+    })),
+    model,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  }
+}
+
+function parsed(text: string): z.infer<typeof body> {
+  try {
+    return body.parse(JSON.parse(text))
+  } catch {
+    throw new Refusal('The body is no request for embeddings.', null, 'invalid_request')
+  }
+}
+
+function tokensOf(input: unknown): number {
+  if (Array.isArray(input)) return input.length
+  return typeof input === 'string' ? textTokens(input) : 0
+}
+
+/** Numbers of a vector of length one; the same for the same text, and as good as at random for another. */
+function unitVector(text: string, dimensions: number): number[] {
+  let state = Number(Bun.hash.xxHash32(text)) || 1
+  const raw = Array.from({ length: dimensions }, () => {
+    // xorshift: plain, and its period is far longer than any vector.
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) / 2 ** 31 - 1
+  })
+  const length = Math.hypot(...raw)
+  return raw.map((number) => Math.fround(number / length))
+}

@@ -1,0 +1,270 @@
+// The `sim` provider: a deterministic stand-in for a model, inside the executable, speaking real chat completions.
+// It lets Weir be tried without a key or the internet, and it misbehaves on request.
+
+import { answer, callTools, echo, long, type Plan, reason, slow, structured } from './answer.ts'
+import { type Envelope, transcript, type Transcript, wholeBody } from './frames.ts'
+import { embed } from './embeddings.ts'
+import { readRequest, Refusal, type SimRequest } from './request.ts'
+
+/** How an answer reaches the caller. */
+type Delivery =
+  | { readonly kind: 'prompt' }
+  /** With a pause before each frame of the answer (not streamed: before the answer). */
+  | { readonly kind: 'paced' }
+  /** Breaks off after so many frames, without a word about why. */
+  | { readonly kind: 'cut'; readonly afterFrames: number }
+  /** Never answers. */
+  | { readonly kind: 'hang' }
+  | { readonly kind: 'error'; readonly fault: SimFault }
+
+interface SimFault {
+  readonly status: number
+  readonly type: string
+  readonly code: string | null
+  readonly message: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+interface Behaviour {
+  readonly compose: (request: SimRequest) => Plan
+  readonly delivery: Delivery
+}
+
+const prompt: Delivery = { kind: 'prompt' }
+
+/** The models that have a will of their own. Every other name, `echo` and `premium` among them, adapts. */
+const behaviours: Readonly<Record<string, Behaviour>> = {
+  tools: { compose: callTools, delivery: prompt },
+  json: { compose: structured, delivery: prompt },
+  reason: { compose: reason, delivery: prompt },
+  long: { compose: long, delivery: prompt },
+  slow: { compose: slow, delivery: { kind: 'paced' } },
+  cut: { compose: echo, delivery: { kind: 'cut', afterFrames: 3 } },
+  hang: { compose: echo, delivery: { kind: 'hang' } },
+  'error-429': {
+    compose: echo,
+    delivery: {
+      kind: 'error',
+      fault: {
+        status: 429,
+        type: 'requests',
+        code: 'rate_limit_exceeded',
+        message: 'Rate limit reached for requests: try again in 1 s.',
+        headers: {
+          'retry-after': '1',
+          'x-ratelimit-limit-requests': '60',
+          'x-ratelimit-remaining-requests': '0',
+        },
+      },
+    },
+  },
+  'error-500': {
+    compose: echo,
+    delivery: {
+      kind: 'error',
+      fault: {
+        status: 500,
+        type: 'server_error',
+        code: null,
+        message: 'The model failed, as it was asked to.',
+        headers: {},
+      },
+    },
+  },
+}
+
+/** What an adaptable model does, by the first row that fits. */
+const adaptations: readonly { fits: (request: SimRequest) => boolean; behaviour: Behaviour }[] = [
+  { fits: (request) => request.toolsForced, behaviour: { compose: callTools, delivery: prompt } },
+  { fits: (request) => request.format === 'json', behaviour: { compose: structured, delivery: prompt } },
+  { fits: () => true, behaviour: { compose: echo, delivery: prompt } },
+]
+
+/**
+ * What answers this request. With a test key every model of the catalog is answered here, so an unknown name is a
+ * model too: it calls tools when it must, writes JSON when that is asked for, and repeats the prompt otherwise.
+ */
+function behaviourOf(request: SimRequest): Behaviour {
+  if (Object.hasOwn(behaviours, request.model)) return behaviours[request.model]!
+  return adaptations.find(({ fits }) => fits(request))!.behaviour
+}
+
+/**
+ * Answers `POST …/chat/completions` and `POST …/embeddings` as a provider would: JSON or server-sent events, errors with their statuses.
+ * Gives the same answer to the same request, ids included; a request with `X-Client-Request-Id` gets ids of its
+ * own. Rejects only when the request is aborted before there is an answer.
+ */
+export async function simulate(request: Request): Promise<Response> {
+  // The signal is held on to: it must outlive the request object, which nothing refers to while frames are paced.
+  const signal = request.signal
+  const path = pathOf(request.url)
+  const reply = endpoints.find(({ end }) => path.endsWith(end))?.reply
+  if (!reply) {
+    return errorResponse(
+      404,
+      'invalid_request_error',
+      'The simulator has no such endpoint.',
+      null,
+      'not_found',
+    )
+  }
+  if (request.method !== 'POST') {
+    return errorResponse(405, 'invalid_request_error', 'Use POST.', null, 'method_not_allowed')
+  }
+  const text = await request.text()
+  try {
+    const seed = Bun.hash(text + (request.headers.get('x-client-request-id') ?? '')).toString(36)
+    return await reply(text, seed, signal)
+  } catch (thrown) {
+    if (!(thrown instanceof Refusal)) throw thrown
+    return errorResponse(400, 'invalid_request_error', thrown.message, thrown.param, thrown.code)
+  }
+}
+
+const endpoints: readonly {
+  readonly end: string
+  readonly reply: (body: string, seed: string, signal: AbortSignal) => Response | Promise<Response>
+}[] = [
+  { end: '/chat/completions', reply: (body, seed, signal) => deliver(readRequest(body), seed, signal) },
+  { end: '/embeddings', reply: (body) => jsonResponse(200, JSON.stringify(embed(body))) },
+]
+
+async function deliver(request: SimRequest, seed: string, signal: AbortSignal): Promise<Response> {
+  const { compose, delivery } = behaviourOf(request)
+  if (delivery.kind === 'hang') return untilAborted(signal)
+  if (delivery.kind === 'error') {
+    const { status, type, message, code, headers } = delivery.fault
+    return errorResponse(status, type, message, null, code, headers)
+  }
+  const envelope: Envelope = {
+    id: `chatcmpl-${seed}`,
+    model: request.model,
+    logprobs: request.logprobs,
+    alternatives: request.alternatives,
+    includeUsage: request.includeUsage,
+  }
+  const { choices, usage } = answer(compose(request), request, seed)
+  if (request.stream)
+    return streamed(transcript(envelope, choices, usage), delivery, request.pace.delayMs, signal)
+  const body = wholeBody(envelope, choices, usage)
+  if (delivery.kind === 'cut') return jsonResponse(200, body.slice(0, Math.floor(body.length / 2)))
+  if (delivery.kind === 'paced') await pause(request.pace.delayMs * request.pace.frames, signal)
+  return jsonResponse(200, body)
+}
+
+/** So many frames are made at a time: short answers are one string, long ones are made as they are read. */
+const framesAtATime = 64
+
+function streamed(script: Transcript, delivery: Delivery, delayMs: number, signal: AbortSignal): Response {
+  if (delivery.kind === 'cut') return eventResponse(script.opening + batch(script, delivery.afterFrames).text)
+  if (delivery.kind === 'paced') return eventResponse(paced(script, delayMs, signal))
+  const first = batch(script, framesAtATime)
+  const start = script.opening + first.text
+  return eventResponse(first.done ? start + script.closing : continued(start, script))
+}
+
+/** The next frames of the middle, at most so many, and whether they are its last. */
+function batch({ middle }: Transcript, size: number): { text: string; done: boolean } {
+  let text = ''
+  for (let made = 0; made < size; made++) {
+    const next = middle.next()
+    if (next.done) return { text, done: true }
+    text += next.value
+  }
+  return { text, done: false }
+}
+
+function continued(start: string, script: Transcript): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(start)),
+      pull(controller) {
+        const { text, done } = batch(script, framesAtATime)
+        controller.enqueue(encoder.encode(done ? text + script.closing : text))
+        if (done) controller.close()
+      },
+    },
+    { highWaterMark: 1 },
+  )
+}
+
+/** One frame after each pause. The caller leaving, or its signal, ends the pause it is in. */
+function paced(script: Transcript, delayMs: number, signal: AbortSignal): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  const left = new AbortController()
+  const either = AbortSignal.any([signal, left.signal])
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(script.opening)),
+      async pull(controller) {
+        const next = script.middle.next()
+        if (next.done) {
+          controller.enqueue(encoder.encode(script.closing))
+          controller.close()
+          return
+        }
+        await pause(delayMs, either)
+        controller.enqueue(encoder.encode(next.value))
+      },
+      cancel: (reason) => left.abort(reason),
+    },
+    { highWaterMark: 1 },
+  )
+}
+
+/** Resolves after a time; rejects with the signal's reason as soon as it is aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
+    signal.addEventListener('abort', stop, { once: true })
+  })
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+}
+
+function eventResponse(body: string | ReadableStream<Uint8Array>): Response {
+  return new Response(body, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-transform',
+    },
+  })
+}
+
+function jsonResponse(
+  status: number,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } })
+}
+
+function errorResponse(
+  status: number,
+  type: string,
+  message: string,
+  param: string | null,
+  code: string | null,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  return jsonResponse(status, JSON.stringify({ error: { message, type, param, code } }), headers)
+}
+
+function pathOf(url: string): string {
+  const end = url.search(/[?#]/)
+  return end < 0 ? url : url.slice(0, end)
+}

@@ -1,0 +1,88 @@
+// The catalog as this installation has it: the imported file or the bundled one, under what the configuration says.
+
+import { join } from 'node:path'
+import { bundledCatalog, bundledRows } from '../../catalog/bundled/bundled.ts'
+import { buildCatalog, type Catalog, defaultPremiumRule } from '../../catalog/catalog.ts'
+import type { ModelOverride } from '../../catalog/overrides.ts'
+import { freePrice } from '../../catalog/prices/price-spec.ts'
+import { type CatalogFile, catalogFileSchema, type CatalogRow } from '../../catalog/row.ts'
+import { type Config, readTextFile } from '../../config.ts'
+import { parseUsdPerMillion } from '../../credits/money.ts'
+import { configureProvider } from '../../providers/configure.ts'
+import { ignoredParameters } from '../../providers/ignored-parameters.ts'
+import { providerById, providers } from '../../providers/registry.ts'
+
+/** Where `weir catalog import` puts the file that replaces the bundled catalog. */
+export function importedCatalogPath(dataDir: string): string {
+  return join(dataDir, 'catalog.json')
+}
+
+/** The catalog file in use. Throws when an imported one has been damaged. */
+export function catalogFileInUse(dataDir: string): CatalogFile {
+  const path = importedCatalogPath(dataDir)
+  const text = readTextFile(path)
+  return text === undefined ? bundledCatalog() : parseCatalogFile(path, text)
+}
+
+/** A catalog file's content, checked. Throws with its first faults. */
+export function parseCatalogFile(path: string, text: string): CatalogFile {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (cause) {
+    throw new Error(`${path} is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
+  }
+  const parsed = catalogFileSchema.safeParse(json)
+  if (parsed.success) return parsed.data
+  const faults = parsed.error.issues
+    .slice(0, 10)
+    .map(({ path: at, message }) => `  ${at.join('.')}: ${message}`)
+  throw new Error(`${path} is not a catalog:\n${faults.join('\n')}`)
+}
+
+/** Every provider that may serve: the registry's and the operator's own, without those taken out of service. */
+export function providersInService(config: Config): ReadonlySet<string> {
+  const named = [...providers.map(({ id }) => id), ...Object.keys(config.providers)]
+  return new Set(named.filter((id) => !config.providers[id]?.disabled))
+}
+
+/**
+ * An entry of a server that is free, on this machine or by the operator's word, is free too where neither it nor the
+ * catalog has a price: also while the server is not running.
+ */
+function withLocalPrice(entry: ModelOverride, config: Config, priced: ReadonlySet<string>): ModelOverride {
+  if (entry.price !== undefined || entry.offers !== undefined || priced.has(entry.id)) return entry
+  const provider = entry.id.slice(0, entry.id.indexOf('/'))
+  const free = config.providers[provider]?.price === 'free' || isLocalServer(provider)
+  return free ? { ...entry, price: freePrice } : entry
+}
+
+function isLocalServer(id: string): boolean {
+  const row = providerById(id)
+  return row !== undefined && row.local && row.transport === 'http'
+}
+
+/**
+ * The catalog that a configuration leads to. `local` are rows of servers found on this machine; the bundled catalog
+ * and the operator's entries stand above them.
+ */
+export function catalogInUse(config: Config, now: () => number, local: readonly CatalogRow[] = []): Catalog {
+  const file = catalogFileInUse(config.data_dir)
+  const rows = [...local, ...bundledRows(file)]
+  const priced = new Set(rows.filter(({ price }) => price !== undefined).map(({ id }) => id))
+  const outputAtLeast =
+    parseUsdPerMillion(config.premium.output_usd_per_million) ?? defaultPremiumRule.outputAtLeast
+  return buildCatalog({
+    rows,
+    unpriced: file.unpriced,
+    overrides: config.models.map((entry) => withLocalPrice(entry, config, priced)),
+    premiumRule: { outputAtLeast },
+    providersKnown: providersInService(config),
+    ignored: (id, upstream, reasoning) =>
+      ignoredParameters(configureProvider(id, providerById(id), config.providers[id]), upstream, reasoning),
+    today: () => new Date(now()).toISOString().slice(0, 10),
+    date: file.date,
+  })
+}

@@ -1,0 +1,190 @@
+// The gateway without a process around it: gives `fetch`, listens nowhere, opens nothing, and is told what time it is.
+
+import { Buffered } from '../../chat/streaming/buffered.ts'
+import type { ChatLimits } from '../../chat/limits.ts'
+import type { ChatParts } from '../../chat/parts.ts'
+import { Health } from '../../chat/routing/health.ts'
+import { InFlight } from '../../chat/in-flight.ts'
+import { media } from '../../chat/upstream/inline-media.ts'
+import { RetryBudget } from '../../chat/routing/retry-budget.ts'
+import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
+import { Turns } from '../../chat/streaming/turns.ts'
+import { Watchdog } from '../../chat/streaming/watchdog.ts'
+import { baseUrlOf } from '../banner.ts'
+import { identityParts } from './identity.ts'
+import type { GatewayParts } from './gateway-parts.ts'
+import { answering, liveCatalog } from './live.ts'
+import { type Config, secretsOf } from '../../config.ts'
+import { Limiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { crossOrigin } from '../../http/intake/cors.ts'
+import { createRoutes } from '../../http/routes.ts'
+import type { Service } from '../../http/service.ts'
+import { callEnded } from '../../observe/call-ended.ts'
+import { CallLog } from '../../observe/call-log.ts'
+import { secretFilter } from '../../observe/secret-filter.ts'
+import { outbounds } from '../../protocols/registry.ts'
+import { auditing } from '../../store/audit-beside.ts'
+
+export interface Gateway {
+  fetch(request: Request): Response | Promise<Response>
+  /** The address of the gateway as its clients know it, without a slash at its end. */
+  readonly publicUrl: () => string
+  /** Where a browser finds it, without a slash at its end. */
+  readonly consoleOrigin: () => string
+  readonly inFlight: Pick<InFlight, 'size'>
+  /** Takes no new calls from now on; those in flight go on. */
+  drain(): void
+  /** Ends the calls in flight with an error; each is settled. */
+  cutOff(): void
+}
+
+/** Puts a gateway together. */
+export function createGateway(parts: GatewayParts): Gateway {
+  const stopping = new AbortController()
+  let draining = false
+  const service = serviceOf(parts, stopping.signal, () => draining)
+  // `fetch` is a getter that compiles the routes whenever it is read.
+  const { fetch } = createRoutes(service)
+  return {
+    fetch: crossOrigin(parts.config.server.cors_origins, fetch),
+    publicUrl: service.publicUrl,
+    consoleOrigin: service.site.url,
+    inFlight: service.gateway.inFlight,
+    drain: () => {
+      draining = true
+    },
+    cutOff: () => stopping.abort(),
+  }
+}
+
+function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => boolean): Service {
+  const { config, store, live, log, clock, owner } = parts
+  const catalog = liveCatalog(live)
+  const inFlight = new InFlight()
+  const limiter = new Limiter(requestLimits(config), inFlight, clock)
+  const calls = new CallLog({
+    log,
+    usd: formatUsd,
+    keep: (row) => store.requestLog.append(row),
+    // Days are kept for ever, and anybody can make up names of models.
+    keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
+  })
+  const turns = new Turns()
+  const gateway: ChatParts = {
+    catalog,
+    get providers() {
+      return live.providers
+    },
+    outbounds,
+    ledger: store.ledger,
+    signatures: store.signatures,
+    onCallEnded: callEnded(
+      [
+        (call, failure) => calls.ended(call, failure),
+        ({ key, promptTokens, completionTokens }) =>
+          limiter.spentTokens(key, promptTokens + completionTokens),
+      ],
+      log,
+    ),
+    keepsContents: config.log.prompts,
+    log,
+    watchdog: new Watchdog(),
+    turns,
+    buffered: new Buffered(config.stream.total_buffer_bytes),
+    limits: limitsOf(config),
+    owner,
+    now: clock,
+    redact: secretFilter(secretsOf(config)),
+    media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
+    inFlight,
+    health: new Health(clock),
+    retryBudget: new RetryBudget(clock),
+    upstream: new ConnectionLimit(config.limits.max_connections_upstream),
+    stopping: stopping,
+  }
+  const service: Service = {
+    gateway,
+    accounts: store.accounts,
+    ledger: store.ledger,
+    idempotency: store.idempotency,
+    responses: store.responses,
+    conversations: store.conversations,
+    responseLimits: {
+      retentionMs: config.responses.retention_ms,
+      storedBytes: config.responses.stored_bytes,
+      accountBytes: config.responses.account_bytes,
+    },
+    idempotencyLimits: {
+      keepMs: config.idempotency.keep_ms,
+      answerBytes: config.idempotency.answer_bytes,
+    },
+    ...identityParts(parts),
+    catalog,
+    answering: () => answering(live),
+    limiter,
+    calls,
+    requests: store.requests,
+    usage: store.usage,
+    statements: store.statements,
+    managementKeys: store.managementKeys,
+    audit: auditing(store.path),
+    body: {
+      maxBodyBytes: config.server.max_body_bytes,
+      maxHeaderBytes: config.server.max_header_bytes,
+      maxDepth: config.limits.json_depth,
+    },
+    turns,
+    log,
+    now: clock,
+    ready: () => !draining(),
+    publicUrl: () => publicUrlOf(config, parts.server()?.port ?? config.server.port),
+    reachableHosts: config.egress.allow_hosts,
+    keepOpen: (request) => parts.server()?.timeout(request, 0),
+  }
+  return service
+}
+
+/** Where clients find the gateway: what the operator says, else where it listens. */
+function publicUrlOf({ server }: Config, port: number): string {
+  return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
+}
+
+function requestLimits({ limits, rate_limits }: Config): RequestLimits {
+  return {
+    inFlight: limits.requests_in_flight,
+    inFlightPerAccount: limits.requests_in_flight_per_account,
+    keyRequestsPerMinute: rate_limits.key_requests_per_minute,
+    keyTokensPerMinute: rate_limits.key_tokens_per_minute,
+    accountRequestsPerMinute: rate_limits.account_requests_per_minute,
+  }
+}
+
+function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
+  return {
+    connectMs: timeouts.connect_ms,
+    firstByteMs: timeouts.first_byte_ms,
+    firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
+    gapMs: timeouts.gap_ms,
+    totalMs: timeouts.total_ms,
+    clientStallMs: timeouts.client_stall_ms,
+    drainMs: timeouts.drain_ms,
+    keepaliveMs: stream.keepalive_ms,
+    bufferBytes: stream.buffer_bytes,
+    checkpointMs: stream.checkpoint_ms,
+    checkpointTokens: stream.checkpoint_tokens,
+    holdOutputTokens: ledger.hold_default_output_tokens,
+    leaseMs: ledger.lease_ms,
+    answerBytes: limits.upstream_body_bytes,
+    eventBytes: limits.sse_event_bytes,
+    attempts: limits.attempts,
+  }
+}
+
+function mediaLimits({ egress }: Config) {
+  return {
+    fileBytes: egress.file_bytes,
+    requestBytes: egress.request_bytes,
+    timeoutMs: egress.timeout_ms,
+  }
+}

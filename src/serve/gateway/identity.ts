@@ -1,0 +1,112 @@
+// The parts of the gateway that know people, from configuration: who may sign in, from where, and what they are given.
+
+import { Attempts } from '../../accounts/identity/attempts.ts'
+import { Identities } from '../../accounts/identity/identities.ts'
+import { SmtpMailer } from '../../accounts/identity/mail.ts'
+import { Oidc, type OidcParts } from '../../accounts/identity/oidc.ts'
+import { Passkeys } from '../../accounts/identity/passkeys.ts'
+import { Passwords } from '../../accounts/identity/password.ts'
+import { type Config, signUpPolicy } from '../../config.ts'
+import { Allowances } from '../../credits/allowance.ts'
+import { usd } from '../../credits/money.ts'
+import { Welcomes } from '../../credits/welcome.ts'
+import { FreeCredit } from '../../http/app/free-credit.ts'
+import { clientAddress, type Site } from '../../http/intake/site.ts'
+import type { Service } from '../../http/service.ts'
+import { baseUrlOf, consoleOrigin } from '../banner.ts'
+import type { GatewayParts } from './gateway-parts.ts'
+
+/** What the routes need to know people. */
+export function identityParts({
+  config,
+  store,
+  log,
+  clock,
+  server,
+}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): Pick<
+  Service,
+  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'passkeys' | 'oidc' | 'acts'
+> {
+  const { signUp, unverified } = signUpPolicy(config)
+  const site = siteOf(config, server)
+  const ledgerTime = () => store.ledger.now()
+  const cap = usd(config.credits.welcome_daily_cap_usd)
+  const freeCredit = new FreeCredit(
+    new Allowances(store.ledger, ledgerTime),
+    new Welcomes(store.identities, store.ledger, cap, ledgerTime),
+    unverified === 'allow',
+  )
+  const { smtp_url: url, from, timeout_ms: timeoutMs } = config.mail
+  const identities = new Identities({
+    accounts: store.accounts,
+    identities: store.identities,
+    passwords: new Passwords(),
+    attempts: new Attempts(attemptLimits(config), clock),
+    mailer: url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs }),
+    signUp,
+    sessionIdleMs: config.accounts.session_idle_ms,
+    now: clock,
+    consoleUrl: () => `${site.url()}/console`,
+    admitted: (account) => {
+      freeCredit
+        .ensure(account)
+        .catch((error: unknown) => log.warn('an account gets its free credit later', { error }))
+    },
+    failed: (message, error) => log.warn(message, { error }),
+  })
+  const passkeys = new Passkeys({
+    accounts: store.accounts,
+    identities: store.identities,
+    now: clock,
+    url: site.url,
+    origins: site.origins,
+  })
+  const { identities: identityStore, acts } = store
+  const oidc = oidcOf(config, {
+    accounts: store.accounts,
+    identities: identityStore,
+    acts,
+    now: clock,
+    redirectUri: () => `${site.url()}/console/api/oidc/callback`,
+  })
+  return { freeCredit, site, identities, identityStore, passkeys, oidc, acts }
+}
+
+function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc | undefined {
+  const { issuer, client_id: clientId, client_secret: clientSecret, label } = accounts.oidc
+  const {
+    allowed_domains: allowedDomains,
+    auto_create: autoCreate,
+    operator_claim: operatorClaim,
+  } = accounts.oidc
+  if (issuer === undefined || clientId === undefined) return undefined
+  const settings = { issuer, clientId, clientSecret, label, allowedDomains, autoCreate, operatorClaim }
+  return new Oidc({ ...parts, settings })
+}
+
+function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {
+  const { host, public_url: publicUrl, trusted_proxies: trusted } = settings
+  const port = () => server()?.port ?? settings.port
+  const listening = () => new URL(baseUrlOf(host, port())).origin
+  const url = () => publicUrl ?? consoleOrigin(host, port())
+  return {
+    url,
+    // Without a public address pages may come from either name of this machine: nobody else has this port.
+    origins: () => new Set(publicUrl === undefined ? [url(), listening()] : [new URL(publicUrl).origin]),
+    secure: publicUrl?.startsWith('https:') ?? false,
+    addressOf: (request) => {
+      const peer = server()?.requestIP(request)?.address ?? ''
+      return clientAddress(peer, request.headers.get('x-forwarded-for'), trusted)
+    },
+  }
+}
+
+function attemptLimits({ accounts }: Config) {
+  return {
+    signInFailures: accounts.sign_in_failures,
+    signInFailuresPerNetwork: accounts.sign_in_failures_per_network,
+    signUpsPerNetwork: accounts.sign_ups_per_network,
+    signUps: accounts.sign_ups,
+    mailsPerAddress: accounts.mails_per_address,
+  }
+}
