@@ -1,0 +1,205 @@
+// One call's money from its hold to its end, on a real ledger.
+
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { Hold } from '../../../src/chat/billing/hold.ts'
+import { StreamWatch } from '../../../src/chat/billing/stream-watch.ts'
+import { tokensIn } from '../../../src/chat/counting/exact-count.ts'
+import { finished, type Outcome } from '../../../src/chat/outcome.ts'
+import type { Candidate } from '../../../src/chat/routing/candidates.ts'
+import { Delivered } from '../../../src/conversation/delivered.ts'
+import type { Progress } from '../../../src/conversation/progress.ts'
+import type { JsonObject } from '../../../src/conversation/request.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import { GatewayError } from '../../../src/errors.ts'
+import { openStore } from '../../../src/store/open.ts'
+import { grantOf } from '../../credits/support.ts'
+import { tempDir } from '../../support/tmp.ts'
+import { callOf, partsOf } from '../parts.ts'
+import { until } from '../lab.ts'
+import { candidateOf } from '../support.ts'
+
+/** An account with so many picodollars, and a hold of its call. */
+async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate = candidateOf('a')) {
+  const dir = tempDir()
+  const store = await openStore(dir.path, { clock: () => Date.now() })
+  await store.ledger.grant(grantOf('g', credit))
+  const parts = partsOf(store, [candidate.provider], { checkpointTokens: 10 })
+  const call = callOf({ model: 'a/m', ...body })
+  const balance = await store.ledger.balance('anna')
+  const open = () => Hold.open(parts, call, [candidate], balance, ['purchased'])
+  return {
+    parts,
+    call,
+    store,
+    open,
+    state: async () => (await store.ledger.call('anna', 'call_1'))?.state,
+    left: async () => (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.remaining, 0n),
+    pinned: async () => (await store.ledger.balance('anna')).lots.reduce((sum, lot) => sum + lot.pinned, 0n),
+    async [Symbol.asyncDispose]() {
+      await store.close()
+      dir[Symbol.dispose]()
+    },
+  }
+}
+
+// Accounts with little credit have their prompts counted, and the vocabulary takes its time to load.
+beforeAll(() => tokensIn('Hello'), 30_000)
+
+/** A picodollar amount that pays for so many output tokens of the test's model. */
+const output = (tokens: number) => BigInt(tokens) * 2_000_000n
+const rich = output(1_000_000)
+
+function saying(text: string, more: Partial<Progress> = {}): Progress {
+  const delivered = new Delivered()
+  delivered.add(0, 'output', text)
+  return {
+    started: true,
+    finished: false,
+    fault: undefined,
+    usage: undefined,
+    delivered,
+    finishReason: undefined,
+    upstreamId: 'up_1',
+    ...more,
+  }
+}
+
+const usage = { ...noUsage, input: 10, output: 5 }
+const whole: Outcome = finished({
+  usage,
+  delivered: saying('Hello.').delivered,
+  finishReason: 'stop',
+  upstreamId: 'up_1',
+})
+
+describe('a hold', () => {
+  test('sets aside what the call may cost, and no call is in flight without one', async () => {
+    await using lab = await held(rich, { max_tokens: 10 })
+    expect(lab.parts.inFlight.size).toBe(0)
+    const hold = await lab.open()
+    expect(await lab.pinned()).toBe(hold.amount)
+    expect(hold.amount).toBeGreaterThan(output(10))
+    expect(hold.warnings).toEqual([])
+    expect(lab.parts.inFlight.size).toBe(1)
+  })
+
+  test('of an account that cannot pay for one token is refused and nothing is set aside', async () => {
+    await using lab = await held(1n)
+    const refusal: unknown = await lab.open().catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'insufficient_credits' })
+    expect(await lab.pinned()).toBe(0n)
+    expect(lab.parts.inFlight.size).toBe(0)
+    // Whoever refuses a call logs it: it has not begun, and so it has not ended.
+    expect(lab.parts.ended).toEqual([])
+    // The prompt is counted, so the vocabulary is loaded first.
+  }, 30_000)
+
+  test('of an account that cannot pay for all of it bounds the answer and says so', async () => {
+    await using lab = await held(output(1_000), { max_tokens: 4_000 })
+    const hold = await lab.open()
+    const bound = hold.outputBound(candidateOf('a'))!
+    expect(bound).toBeWithin(1, 1_000)
+    expect(hold.warnings).toEqual([
+      { param: 'max_tokens', message: `The output is limited to ${bound} tokens by the credit available.` },
+    ])
+  })
+
+  test('is settled at the cost of what the provider counted; the rest goes back', async () => {
+    await using lab = await held(rich, { max_tokens: 100 })
+    const hold = await lab.open()
+    const seen: unknown[] = []
+    await hold.settle(whole, ({ bill, usage: shown }) => {
+      seen.push(bill.cost, shown.output)
+    })
+    expect(seen).toEqual(['0.00002', 5])
+    expect([await lab.state(), await lab.left(), await lab.pinned()]).toEqual([
+      'settled',
+      rich - 20_000_000n,
+      0n,
+    ])
+    expect(lab.parts.ended).toMatchObject([{ ending: 'finished', status: 200, cost: 20_000_000n }])
+    expect(lab.parts.inFlight.size).toBe(0)
+  })
+
+  test('is given back whole by a release, and an ended one is released no more', async () => {
+    await using lab = await held(rich)
+    const hold = await lab.open()
+    await hold.release(new GatewayError('upstream_error'), [])
+    await hold.release(new GatewayError('internal_error'), [])
+    expect([await lab.state(), await lab.left(), await lab.pinned()]).toEqual(['voided', rich, 0n])
+    expect(lab.parts.ended).toMatchObject([{ code: 'upstream_error', cost: 0n }])
+    expect(lab.parts.inFlight.size).toBe(0)
+  })
+
+  test.each<[string, Partial<Outcome>, 'cancel' | 'free', 'settled' | 'voided']>([
+    ['is charged for what it was served', {}, 'cancel', 'settled'],
+    ['was served nothing and owes nothing', { delivered: new Delivered() }, 'cancel', 'voided'],
+    ['owes nothing where the provider bills nothing then', {}, 'free', 'voided'],
+  ])('a client that disconnects %s', async (_, more, onDisconnect, state) => {
+    await using lab = await held(rich, { stream: true }, candidateOf('a', { onDisconnect }))
+    const hold = await lab.open()
+    const ending = { ...whole, usage: undefined, ending: 'client-gone' } as const
+    await hold.settle({ ...ending, ...more }, () => undefined)
+    expect(await lab.state()).toBe(state)
+    expect(await lab.pinned()).toBe(0n)
+  })
+
+  test('an estimate never exceeds what is held for it', async () => {
+    await using lab = await held(rich, { max_tokens: 5, stream: true })
+    const hold = await lab.open()
+    const long = saying('The river runs on and on. '.repeat(100)).delivered
+    await hold.settle({ ...whole, usage: undefined, delivered: long }, () => undefined)
+    expect(await lab.left()).toBe(rich - hold.amount)
+  })
+})
+
+describe('the watch of a stream', () => {
+  test('lets the hold grow before it is used up', async () => {
+    await using lab = await held(rich, { stream: true })
+    const hold = await lab.open()
+    const before = hold.amount
+    const watch = new StreamWatch(lab.parts, lab.call, hold)
+    expect(watch.look(saying('word '.repeat(5)))).toBeUndefined()
+    expect(hold.amount).toBe(before)
+    expect(watch.look(saying('word '.repeat(95)))).toBeUndefined()
+    await until(
+      () => hold.amount,
+      (amount) => amount > before,
+    )
+    expect(await lab.pinned()).toBe(hold.amount)
+  })
+
+  test('stops the stream when the credit has come to its end', async () => {
+    await using lab = await held(output(150), { stream: true })
+    const hold = await lab.open()
+    const watch = new StreamWatch(lab.parts, lab.call, hold)
+    const long = saying('word '.repeat(400))
+    expect(watch.look(long)).toBeUndefined()
+    const isThere = (reason: unknown) => reason !== undefined
+    expect(await until(() => watch.look(long), isThere)).toBe('credits')
+    expect(hold.amount).toBeLessThanOrEqual(output(150))
+  })
+
+  test.each([
+    ['max_tokens that its provider does not keep to', { max_tokens: 3 }, 'max_tokens'],
+    ['max_cost', { max_cost: '0.0003' }, 'max_cost'],
+  ])('stops the stream at %s', async (_, body, reason) => {
+    await using lab = await held(rich, { stream: true, ...body })
+    const watch = new StreamWatch(lab.parts, lab.call, await lab.open())
+    expect(watch.look(saying('a'))).toBeUndefined()
+    const long = saying('word '.repeat(2_000))
+    const isThere = (stoppedBy: unknown) => stoppedBy !== undefined
+    expect(await until(() => watch.look(long), isThere)).toBe(reason as 'max_cost')
+  })
+
+  test('writes checkpoints, by which a call that dies is charged', async () => {
+    await using lab = await held(rich, { stream: true })
+    const watch = new StreamWatch(lab.parts, lab.call, await lab.open())
+    watch.look(saying('word '.repeat(60)))
+    // Commands are committed in the order in which they were given.
+    await lab.store.ledger.grant(grantOf('later', 1n))
+    await lab.store.ledger.recover(Date.now() + 1_000_000)
+    expect(await lab.state()).toBe('settled')
+    expect(await lab.left()).toBeLessThan(rich - output(50))
+  })
+})

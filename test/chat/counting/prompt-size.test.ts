@@ -1,0 +1,184 @@
+// Bounds of a prompt's tokens: never below what a tokenizer counts, and not absurd for media.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { promptBound, promptCount, promptGuess, tokenBound } from '../../../src/chat/counting/prompt-size.ts'
+import type { JsonObject } from '../../../src/conversation/request.ts'
+import { promptOf as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { promptOf as ofChat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
+import { promptOf as ofResponses } from '../../../src/protocols/openai-responses/inbound/inbound.ts'
+
+const bytesOf = (body: JsonObject) => Buffer.byteLength(JSON.stringify(body))
+const bodyWith = (content: JsonObject['content']): JsonObject => ({
+  model: 'a/m',
+  messages: [{ role: 'user', content: content! }],
+})
+const media = 'A'.repeat(1_000_000)
+
+describe('text', () => {
+  test('is never bounded below what o200k_base counts, quickly or by counting', async () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 600 }),
+      fc.string({ unit: 'grapheme', maxLength: 600 }),
+      fc.lorem(),
+    )
+    await fc.assert(
+      fc.asyncProperty(texts, async (text) => {
+        const body = bodyWith(text)
+        const real = countTokens(text)
+        expect(promptBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(await tokenBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
+      }),
+      { numRuns: 150 },
+    )
+  }, 60_000)
+
+  test('more of it is never bounded lower', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.lorem(), fc.lorem(), async (one, two) => {
+        const [short, long] = [bodyWith(one), bodyWith(one + two)]
+        expect(promptBound(ofChat(long), bytesOf(long))).toBeGreaterThanOrEqual(
+          promptBound(ofChat(short), bytesOf(short)),
+        )
+        expect(promptGuess(ofChat(long), bytesOf(long))).toBeGreaterThanOrEqual(
+          promptGuess(ofChat(short), bytesOf(short)),
+        )
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
+
+describe('input items of a response', () => {
+  const items: JsonObject[] = [
+    { role: 'user', content: [{ type: 'input_text', text: 'How high is the river at Basel?' }] },
+    { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'A'.repeat(10_000) },
+    { type: 'function_call', call_id: 'call_1', name: 'level', arguments: '{"town":"Basel"}' },
+    { type: 'function_call_output', call_id: 'call_1', output: '2 metres' },
+  ]
+
+  test('are counted as what the model reads of them: neither ids nor what is encrypted', async () => {
+    const count = await promptCount(ofResponses({ model: 'm', input: items }))
+    const told = 'How high is the river at Basel? level {"town":"Basel"} 2 metres'
+    expect(count).toBeWithin(await promptCount(ofResponses({ input: told })), 60)
+  })
+
+  test('are counted with the instructions', async () => {
+    const instructions = 'Repeat after me. '.repeat(100)
+    const [without, together] = [
+      await promptCount(ofResponses({ input: items })),
+      await promptCount(ofResponses({ input: items, instructions })),
+    ]
+    expect(together - without).toBeWithin(350, 450)
+  })
+
+  test('may be pictures, which count as pictures', async () => {
+    const body: JsonObject = {
+      input: [
+        { role: 'user', content: [{ type: 'input_image', image_url: `data:image/png;base64,${media}` }] },
+        { type: 'image_generation_call', id: 'ig_1', result: media },
+      ],
+    }
+    for (const bound of [
+      promptBound(ofResponses(body), bytesOf(body)),
+      await tokenBound(ofResponses(body), bytesOf(body)),
+    ])
+      expect(bound).toBeWithin(2_000, 20_000)
+    expect(await promptCount(ofResponses(body))).toBeLessThan(5_000)
+  })
+})
+
+describe('media', () => {
+  test.each<[string, JsonObject['content'], number, number]>([
+    // part, tokens at least and at most
+    [
+      'an image inside the request',
+      [{ type: 'image_url', image_url: { url: `data:image/png;base64,${media}` } }],
+      1_000,
+      10_000,
+    ],
+    [
+      'an image by address',
+      [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }],
+      1_000,
+      10_000,
+    ],
+    ['audio', [{ type: 'input_audio', input_audio: { data: media, format: 'wav' } }], 7_000, 10_000],
+    [
+      'a file',
+      [{ type: 'file', file: { file_data: `data:application/pdf;base64,${media}`, filename: 'a.pdf' } }],
+      180_000,
+      200_000,
+    ],
+    [
+      "an image in Anthropic's words",
+      [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: media } }],
+      1_000,
+      10_000,
+    ],
+    [
+      "a document in Anthropic's words",
+      [{ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: media } }],
+      180_000,
+      200_000,
+    ],
+  ])('%s', async (_, content, least, most) => {
+    const body = bodyWith(content)
+    for (const bound of [
+      promptBound(ofMessages(body), bytesOf(body)),
+      await tokenBound(ofMessages(body), bytesOf(body)),
+    ])
+      expect(bound).toBeWithin(least, most)
+    expect(promptGuess(ofMessages(body), bytesOf(body))).toBeLessThan(most)
+  })
+})
+
+describe("a body of Anthropic's protocol", () => {
+  const words = 'The river runs from the mountains to the sea, past towns and mills. '.repeat(30)
+  const inWords = countTokens(words)
+
+  test.each<[string, JsonObject]>([
+    ['the system prompt', { system: words }],
+    ['a system prompt in blocks', { system: [{ type: 'text', text: words }] }],
+    [
+      'a document of plain text',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: words } }],
+          },
+        ],
+      },
+    ],
+    [
+      'the input of a call',
+      {
+        messages: [
+          {
+            role: 'assistant',
+            content: [{ type: 'tool_use', id: 't', name: 'f', input: { text: words } }],
+          },
+        ],
+      },
+    ],
+    [
+      'what a tool answered',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'tool_result', tool_use_id: 't', content: [{ type: 'text', text: words }] }],
+          },
+        ],
+      },
+    ],
+  ])('has %s counted and bounded', async (_, more) => {
+    const body = { ...bodyWith('x'), ...more }
+    const bare = await promptCount(ofMessages(bodyWith('x')))
+    expect(await promptCount(ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
+    expect(await tokenBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    expect(promptBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+  })
+})

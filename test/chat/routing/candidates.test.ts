@@ -1,0 +1,95 @@
+// Which offers may serve a call, and in which order.
+
+import { describe, expect, test } from 'bun:test'
+import { candidatesFor } from '../../../src/chat/routing/candidates.ts'
+import { GatewayError, renderError, retryHeaders } from '../../../src/errors.ts'
+import type { Routing } from '../../../src/protocols/protocol.ts'
+import { anyRoute, modelOf, priceOf, providerOf } from '../support.ts'
+
+const offers = [
+  { provider: 'a', upstream: 'm', price: priceOf(3_000_000n, 9_000_000n) },
+  { provider: 'b', upstream: 'm', price: priceOf(1_000_000n, 2_000_000n) },
+  { provider: 'c', upstream: 'm', price: priceOf(2_000_000n, 4_000_000n) },
+]
+const model = modelOf('a/m', { offers })
+const providers = new Map(['a', 'b', 'c'].map((id) => [id, providerOf(id)]))
+const served = (routing: Partial<Routing>, turn = '') =>
+  candidatesFor([model], providers, { ...anyRoute, ...routing }, turn, 1).map(({ provider }) => provider.id)
+
+function caught(act: () => unknown): GatewayError {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+describe('offers', () => {
+  test.each<[string, Partial<Routing>, string[]]>([
+    ['as the catalog ranks them', {}, ['a', 'b', 'c']],
+    ['order comes first, the rest follows', { order: ['c'] }, ['c', 'a', 'b']],
+    ['only', { only: ['b', 'c'] }, ['b', 'c']],
+    ['ignore', { ignore: ['a'] }, ['b', 'c']],
+    ['a price limit for input', { maxPrice: { input: '2', output: undefined } }, ['b', 'c']],
+    ['a price limit for output', { maxPrice: { input: undefined, output: '3.9' } }, ['b']],
+    ['a price limit finer than any rate', { maxPrice: { input: '1.0000000001', output: undefined } }, ['b']],
+    ['no fallbacks', { allowFallbacks: false, order: ['b'] }, ['b']],
+  ])('%s', (_, routing, expected) => expect(served(routing)).toEqual(expected))
+
+  test('without fallbacks no other provider stands in for those that were named', () => {
+    expect(served({ allowFallbacks: false, order: ['z', 'c'] })).toEqual(['c'])
+    expect(() => served({ allowFallbacks: false, order: ['z'] })).toThrow(GatewayError)
+  })
+
+  test.each<[string, Partial<Routing>, readonly string[], string | undefined, string]>([
+    // what the request says, who is set up here, the field at fault, who is named
+    ['only a stranger', { only: ['z'] }, ['a', 'b', 'c'], 'provider.only', 'a, b, c'],
+    ['only one without a key', { only: ['a'] }, ['b'], 'provider.only', 'b'],
+    ['ignores all', { ignore: ['a', 'b', 'c'] }, ['a', 'b', 'c'], 'provider.ignore', 'a, b, c'],
+    [
+      'pays too little',
+      { maxPrice: { input: '0.1', output: undefined } },
+      ['a', 'b'],
+      'provider.max_price',
+      'a, b',
+    ],
+    [
+      'no fallback from a stranger',
+      { order: ['z'], allowFallbacks: false },
+      ['a', 'b'],
+      'provider.order',
+      'a, b',
+    ],
+    ['two rules together', { only: ['a'], ignore: ['a'] }, ['a', 'b'], 'provider', 'a, b'],
+    ['only a stranger, and nobody has a key', { only: ['z'] }, [], 'provider.only', 'a, b, c'],
+    ['nobody has a key', {}, [], undefined, 'a, b, c'],
+  ])('none left, %s: %p of %p is at fault', (_, routing, ready, param, named) => {
+    const here = new Map(ready.map((id) => [id, providerOf(id)]))
+    const error = caught(() => candidatesFor([model], here, { ...anyRoute, ...routing }, '', 1))
+    expect([error.code, error.details.param]).toEqual(
+      param === undefined ? ['no_provider_available', undefined] : ['invalid_request', param],
+    )
+    expect(error.message).toContain(named)
+    // Neither the caller nor the operator gains anything by asking again.
+    expect(retryHeaders(error)).toEqual({ 'x-should-retry': 'false' })
+    expect(renderError(error, 'req_1').error.metadata['retryable']).toBe(false)
+  })
+
+  test('without fallbacks the other keys of the offer remain', () => {
+    const keyed = new Map([['a', providerOf('a', { keys: ['1', '2'] })]])
+    const routing = { ...anyRoute, allowFallbacks: false }
+    expect(candidatesFor([model], keyed, routing, 't', 1)).toHaveLength(2)
+  })
+
+  test('keys are spread evenly over turns, and one turn always gives the same order', () => {
+    const keyed = new Map([['a', providerOf('a', { keys: ['1', '2', '3', '4'] })]])
+    const first = (turn: string) => candidatesFor([model], keyed, anyRoute, turn, 1)[0]!.key!
+    const counts = new Map<string, number>()
+    for (let at = 0; at < 4_000; at++) counts.set(first(`t${at}`), (counts.get(first(`t${at}`)) ?? 0) + 1)
+    expect(counts.size).toBe(4)
+    for (const count of counts.values()) expect(count).toBeWithin(800, 1_200)
+    expect(first('session')).toBe(first('session'))
+  })
+})

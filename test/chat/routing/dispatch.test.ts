@@ -1,0 +1,213 @@
+// Which offer is tried when, how often, and what all their failures amount to.
+
+import { describe, expect, test } from 'bun:test'
+import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
+import { dispatch, DispatchFailed } from '../../../src/chat/routing/dispatch.ts'
+import { faultsToOpen, Health, probeEveryMs } from '../../../src/chat/routing/health.ts'
+import type { Candidate } from '../../../src/chat/routing/candidates.ts'
+import { RetryBudget } from '../../../src/chat/routing/retry-budget.ts'
+import type { Fault } from '../../../src/conversation/event.ts'
+import { GatewayError } from '../../../src/errors.ts'
+import { candidateOf, faultOf, modelOf, stillClock } from '../support.ts'
+
+type Script = Record<string, readonly (Fault | GatewayError | 'ok')[]>
+
+/** A gateway's memory of its providers, and calls that are answered by a script; the last answer goes on for ever. */
+function house(script: Script, candidates = Object.keys(script).map((id) => candidateOf(id))) {
+  const clock = stillClock()
+  const health = new Health(clock)
+  const budget = new RetryBudget(clock)
+  const tried: string[] = []
+  const waits: number[] = []
+  const client = new AbortController()
+  const attempt = async ({ provider }: Candidate) => {
+    tried.push(provider.id)
+    const answers = script[provider.id]!
+    const told = answers[Math.min(tried.filter((id) => id === provider.id).length, answers.length) - 1]!
+    if (told === 'ok') return provider.id
+    throw told instanceof GatewayError ? told : new AttemptFailed(told)
+  }
+  const pause = async (ms: number) => {
+    waits.push(ms)
+    clock.pass(ms)
+  }
+  const failed = () => undefined
+  const call = (limit = 3) =>
+    dispatch(
+      { candidates, limit, health, account: 'acct', budget, disconnect: client.signal, failed, pause },
+      attempt,
+    ).then(
+      ({ answer }) => answer,
+      (error: unknown) => (error as DispatchFailed).error.code,
+    )
+  return { call, tried, waits, clock, health, client, candidates }
+}
+
+const down = faultOf('broken')
+
+describe('one call', () => {
+  test.each<[string, Script, string, string[]]>([
+    // what happens, the script, the outcome, who was tried
+    ['the first answers', { a: ['ok'], b: ['ok'] }, 'a', ['a']],
+    ['the first is down', { a: [down], b: ['ok'] }, 'b', ['a', 'b']],
+    ['the first refuses our key', { a: [faultOf('credentials')], b: ['ok'] }, 'b', ['a', 'b']],
+    ['the first has run out of money', { a: [faultOf('quota')], b: ['ok'] }, 'b', ['a', 'b']],
+    ['the first does not know the model', { a: [faultOf('not-found')], b: ['ok'] }, 'b', ['a', 'b']],
+    ['the request is wrong', { a: [faultOf('invalid-request')], b: ['ok'] }, 'invalid_request', ['a']],
+    [
+      'the first cannot honour a parameter',
+      { a: [new GatewayError('unsupported_parameter')], b: ['ok'] },
+      'b',
+      ['a', 'b'],
+    ],
+    [
+      'none can honour a parameter',
+      { a: [new GatewayError('unsupported_parameter')], b: [new GatewayError('unsupported_parameter')] },
+      'unsupported_parameter',
+      ['a', 'b'],
+    ],
+    [
+      'who could honour a parameter is down',
+      { a: [new GatewayError('unsupported_parameter')], b: [faultOf('timeout')] },
+      'upstream_timeout',
+      ['a', 'b'],
+    ],
+    [
+      'the request asks for an address that is not allowed',
+      { a: [new GatewayError('url_not_allowed')], b: ['ok'] },
+      'url_not_allowed',
+      ['a'],
+    ],
+    ['the prompt is too long, for one model', { a: [faultOf('context-length')], b: ['ok'] }, 'b', ['a', 'b']],
+    ['a lone offer was down for a moment', { a: [down, 'ok'] }, 'a', ['a', 'a']],
+    ['a lone offer stays down', { a: [down] }, 'upstream_error', ['a', 'a', 'a']],
+    ['a lone offer timed out', { a: [faultOf('timeout')] }, 'upstream_timeout', ['a']],
+    [
+      'a lone offer limits us, without a time',
+      { a: [faultOf('rate-limited')] },
+      'upstream_rate_limited',
+      ['a'],
+    ],
+    [
+      'a lone offer limits us for a moment',
+      { a: [faultOf('rate-limited', { retryAfterMs: 900 }), 'ok'] },
+      'a',
+      ['a', 'a'],
+    ],
+    [
+      'a lone offer limits us for long',
+      { a: [faultOf('rate-limited', { retryAfterMs: 2_001 })] },
+      'upstream_rate_limited',
+      ['a'],
+    ],
+    ['all are down', { a: [down], b: [down], c: [down], d: ['ok'] }, 'upstream_error', ['a', 'b', 'c']],
+  ])('%s', async (_, script, outcome, tried) => {
+    const the = house(script)
+    expect(await the.call()).toBe(outcome)
+    expect(the.tried).toEqual(tried)
+  })
+
+  test('waits as long as it was asked to, and a little longer each time it was not', async () => {
+    const asked = house({ a: [faultOf('overloaded', { retryAfterMs: 1_500 }), 'ok'] })
+    await asked.call()
+    expect(asked.waits).toEqual([1_500])
+    const free = house({ a: [down] })
+    await free.call()
+    expect(free.waits[0]).toBeWithin(50, 151)
+    expect(free.waits[1]).toBeWithin(100, 301)
+  })
+
+  test('tells the shortest of all waits', async () => {
+    const limited = (retryAfterMs: number) => [faultOf('rate-limited', { retryAfterMs })]
+    const the = house({ a: limited(9_000), b: limited(4_000) })
+    const { candidates, health, client } = the
+    const failed = () => undefined
+    const search = { candidates, limit: 3, health, account: 'acct', disconnect: client.signal, failed }
+    const budget = new RetryBudget(the.clock)
+    const error = await dispatch({ ...search, budget, pause: async () => {} }, async ({ provider }) => {
+      throw new AttemptFailed(limited(provider.id === 'a' ? 9_000 : 4_000)[0]!)
+    }).catch((thrown: DispatchFailed) => thrown.error)
+    expect((error as GatewayError).details.retryAfterMs).toBe(4_000)
+  })
+
+  test('ends when the client has left, and does not blame the provider', async () => {
+    const the = house({ a: [down], b: ['ok'] })
+    the.client.abort()
+    expect(await the.call()).toBe('upstream_error')
+    expect(the.tried).toEqual([])
+    expect(the.health.report(the.candidates[0]!.provider, 'acct').answers).toBe(0)
+  })
+
+  test('offers that cannot honour a parameter count for no try, and their other keys are spared', async () => {
+    const unable = new GatewayError('unsupported_parameter')
+    const first = candidateOf('a')
+    const candidates = [first, { ...first, key: 'second' }, candidateOf('b'), candidateOf('c')]
+    const the = house({ a: [unable], b: [unable], c: ['ok'] }, candidates)
+    expect(await the.call(1)).toBe('c')
+    expect(the.tried).toEqual(['a', 'b', 'c'])
+  })
+
+  test('a prompt too long for a model spares its other offers', async () => {
+    const model = modelOf('x/m')
+    const candidates = ['a', 'b'].map((id) => ({ ...candidateOf(id), model }))
+    const the = house({ a: [faultOf('context-length')], b: ['ok'] }, candidates)
+    expect(await the.call()).toBe('context_length_exceeded')
+    expect(the.tried).toEqual(['a'])
+  })
+})
+
+describe('many calls', () => {
+  test('G12: of a provider that is down cost 1.1 tries each at most, then none but a probe a second', async () => {
+    const the = house({ a: [down] })
+    for (let at = 0; at < 1_000; at++) {
+      await the.call()
+      the.clock.pass(1)
+    }
+    expect(the.tried.length).toBeLessThanOrEqual(10 + faultsToOpen)
+    const before = the.tried.length
+    for (let second = 0; second < 10; second++) {
+      for (let at = 0; at < 100; at++) await the.call()
+      the.clock.pass(probeEveryMs)
+    }
+    expect(the.tried.length - before).toBeLessThanOrEqual(11)
+    expect(await the.call()).toBe('upstream_error')
+    expect(await the.call()).toBe('no_provider_available')
+  })
+
+  test('go to the healthy first, and to what cools down when nothing else is left', async () => {
+    const limited = faultOf('rate-limited', { retryAfterMs: 60_000 })
+    const the = house({ a: [limited, limited, 'ok'], b: ['ok', 'ok', down] })
+    expect(await the.call()).toBe('b')
+    expect(await the.call()).toBe('b')
+    expect(the.tried).toEqual(['a', 'b', 'b'])
+    // Now b fails: a is tried although it cools down, for there is nobody else.
+    await the.call()
+    expect(the.tried.slice(3, 5)).toEqual(['b', 'a'])
+  })
+
+  test('one answer brings a provider back', async () => {
+    const the = house({ a: [...Array(faultsToOpen).fill(down), 'ok'] })
+    for (let at = 0; at < faultsToOpen; at++) await the.call(1)
+    expect(await the.call(1)).toBe('no_provider_available')
+    the.clock.pass(probeEveryMs)
+    expect(await the.call(1)).toBe('a')
+    expect(await the.call(1)).toBe('a')
+    expect(the.health.report(the.candidates[0]!.provider, 'acct')).toMatchObject({
+      state: 'healthy',
+      troubles: [],
+    })
+  })
+
+  test('that tried thrice count once each: two of them do not close the way for the third', async () => {
+    const the = house({ a: [...Array(6).fill(down), 'ok'] })
+    expect([await the.call(), await the.call()]).toEqual(['upstream_error', 'upstream_error'])
+    expect(the.tried).toHaveLength(6)
+    expect(await the.call()).toBe('a')
+  })
+
+  test('of what runs inside this process never open a breaker', async () => {
+    const the = house({ sim: [down] }, [candidateOf('sim', { transport: 'builtin' })])
+    for (let at = 0; at < 20; at++) expect(await the.call()).toBe('upstream_error')
+    expect(the.tried).toHaveLength(20)
+  })
+})

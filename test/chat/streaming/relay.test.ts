@@ -1,0 +1,147 @@
+// What waits for a client is bounded, and a client that reads slowly is waited for as long as it reads.
+
+import { describe, expect, test } from 'bun:test'
+import { Buffered } from '../../../src/chat/streaming/buffered.ts'
+import { relay, type OpenStream, type RelayOptions } from '../../../src/chat/streaming/relay.ts'
+import type { StreamChannel } from '../../../src/chat/streaming/channel.ts'
+import type { Progress } from '../../../src/conversation/progress.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { Delivered } from '../../../src/conversation/delivered.ts'
+import { noUsage } from '../../../src/conversation/usage.ts'
+
+const clientStallMs = 1_000
+const chunk = new Uint8Array(10)
+
+/** A provider that has all of its chunks at once, a relay that lets `bufferBytes` wait, and the clock of its deadlines. */
+function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e9)) {
+  let now = 0
+  let read = 0
+  let aborted = false
+  const progress: Progress = {
+    started: true,
+    get finished() {
+      return read === chunks
+    },
+    fault: undefined,
+    usage: undefined,
+    delivered: new Delivered(),
+    finishReason: 'stop',
+    upstreamId: undefined,
+  }
+  const channel: StreamChannel = {
+    progress,
+    *push(bytes) {
+      yield
+      return [bytes]
+    },
+    end: () => [],
+    *take() {
+      yield
+      return []
+    },
+    finish: () => [new Uint8Array(1)],
+    fail: () => [new Uint8Array(2)],
+  }
+  const open: OpenStream = {
+    channel,
+    reader: {
+      readMany: () => (read === chunks ? { done: true } : (read++, { done: false, value: [chunk] })),
+      cancel: () => Promise.resolve(),
+    },
+    head: [],
+    ended: false,
+    read: () => undefined,
+    abort: () => (aborted = true),
+  }
+  const endings: string[] = []
+  const watchdog = new Watchdog(() => now)
+  const never = new AbortController().signal
+  const limits = { totalMs: 1e9, gapMs: 1e9, keepaliveMs: 1e9, drainMs: 1e9, clientStallMs, bufferBytes }
+  const bill = {
+    cost: '0',
+    lines: { input: '0', cache_read: '0', cache_write: '0', output: '0', reasoning: '0', tools: '0' },
+  }
+  const body = relay(open, {
+    requestId: 'req_1',
+    provider: 'p',
+    keepalive: new Uint8Array(),
+    limits: limits as RelayOptions['limits'],
+    watchdog,
+    turns: new Turns(),
+    buffered,
+    elapsedMs: 0,
+    disconnect: never,
+    stopping: never,
+    redact: (text) => text,
+    onDisconnect: 'cancel',
+    settle: async ({ ending }, make) => {
+      endings.push(ending)
+      make({ usage: noUsage, bill, stoppedBy: undefined })
+    },
+    keeper: undefined,
+    onProgress: () => undefined,
+  })
+  return {
+    body,
+    endings,
+    chunksRead: () => read,
+    aborted: () => aborted,
+    /** Lets time pass, and whatever it sets off happen. */
+    pass: async (ms: number) => {
+      now += ms
+      watchdog.look()
+      await new Promise((resolve) => setImmediate(resolve))
+    },
+  }
+}
+
+describe('a client that does not keep up', () => {
+  test('has so much waiting for it and no more', async () => {
+    const { chunksRead, pass, body } = running(100, 50)
+    await pass(0)
+    expect(chunksRead()).toBe(5)
+    await body.cancel()
+  })
+
+  test('is given up when it takes nothing for too long, and the provider is let go', async () => {
+    const { body, endings, aborted, pass } = running(100, 50)
+    await pass(0)
+    await pass(clientStallMs)
+    await pass(0)
+    expect(endings).toEqual(['client-gone'])
+    expect(aborted()).toBe(true)
+    await expect(body.getReader().read()).rejects.toThrow('too long')
+  })
+
+  test('gets all of it as long as it takes something now and then', async () => {
+    const { body, endings, pass } = running(20, 50)
+    await pass(0)
+    const reader = body.getReader()
+    let bytes = 0
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      bytes += value.length
+      await pass(clientStallMs - 1)
+    }
+    expect(bytes).toBe(201)
+    expect(endings).toEqual(['finished'])
+  })
+
+  test('has an equal share of what all may leave unread, where many do', async () => {
+    const buffered = new Buffered(400)
+    const stalled = Array.from({ length: 10 }, () => running(1_000, 1_000, buffered))
+    for (const { pass } of stalled) await pass(0)
+    // Beyond the bound each may have the one chunk that it was allowed while it had nothing.
+    expect(buffered.bytes).toBeLessThanOrEqual(400 + 10 * 10)
+    expect(stalled.map(({ chunksRead }) => chunksRead()).every((read) => read >= 1)).toBe(true)
+    // A client that reads is not held up by those that do not.
+    const { body, endings, pass } = running(50, 1_000, buffered)
+    await pass(0)
+    const reader = body.getReader()
+    while (!(await reader.read()).done);
+    expect(endings).toEqual(['finished'])
+    expect(stalled.every((one) => one.endings.length === 0)).toBe(true)
+  })
+})

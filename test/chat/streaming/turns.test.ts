@@ -1,0 +1,107 @@
+// Long work is done in steps, and between two of them everybody else has a turn.
+
+import { describe, expect, test } from 'bun:test'
+import { stepsOf, Turns } from '../../../src/chat/streaming/turns.ts'
+
+/** Keeps the thread busy. */
+function work(ms: number): void {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}
+
+describe('work in steps', () => {
+  test('is done at once while the loop has time, and gives what it makes', () => {
+    expect(new Turns().run(() => 7)).toBe(7)
+  })
+
+  test('waits for another turn of the loop when this one is used up', async () => {
+    const turns = new Turns()
+    const done: string[] = []
+    setImmediate(() => done.push('the loop has turned'))
+    void turns.run(() => work(20))
+    const second = turns.run(() => done.push('second'))
+    expect(second).toBeInstanceOf(Promise)
+    await second
+    expect(done).toEqual(['the loop has turned', 'second'])
+  })
+
+  test('goes through what pauses by itself, some of it in each turn', async () => {
+    const turns = new Turns()
+    function* steps(pauses: number): Generator<void, string, void> {
+      for (let at = 0; at < pauses; at++) {
+        work(1)
+        yield
+      }
+      return 'done'
+    }
+    expect(turns.through(steps(0))).toBe('done')
+    let turned = 0
+    const count = setInterval(() => (turned += 1), 0)
+    const made = turns.through(steps(60))
+    expect(made).toBeInstanceOf(Promise)
+    expect(await made).toBe('done')
+    clearInterval(count)
+    expect(turned).toBeGreaterThanOrEqual(4)
+  })
+
+  test('lets connections have their turn between any two long steps', async () => {
+    const turns = new Turns()
+    const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('alive') })
+    let answered = 0
+    const state = { over: false }
+    const steps = Promise.all(Array.from({ length: 40 }, () => turns.run(() => work(10)))).then(
+      () => (state.over = true),
+    )
+    while (!state.over) {
+      await (await fetch(`http://127.0.0.1:${server.port}/`)).text()
+      answered += 1
+    }
+    await steps
+    await server.stop(true)
+    // Done in one go, the steps would have let one answer through.
+    expect(answered).toBeGreaterThan(5)
+  })
+
+  test('begins what is new last, and what is urgent first', async () => {
+    const turns = new Turns()
+    const order: string[] = []
+    void turns.run(() => work(20))
+    await Promise.all(
+      (['new', 'later', 'begun', 'soon'] as const).map((urgency) =>
+        turns.run(() => order.push(urgency), urgency),
+      ),
+    )
+    expect(order).toEqual(['soon', 'begun', 'later', 'new'])
+  })
+
+  test('comes to what is new although more urgent work never ends', async () => {
+    const turns = new Turns()
+    const state = { over: false }
+    const busy = async () => {
+      while (!state.over) await turns.run(() => work(10), 'begun')
+    }
+    const lanes = [busy(), busy(), busy()]
+    expect(await turns.run(() => 'begun at last', 'new')).toBe('begun at last')
+    state.over = true
+    await Promise.all(lanes)
+  })
+
+  test('rejects with what it throws, and goes on', async () => {
+    const turns = new Turns()
+    void turns.run(() => work(20))
+    const failing = turns.run(() => {
+      throw new Error('no')
+    })
+    const next = turns.run(() => 'next')
+    await expect(Promise.resolve(failing)).rejects.toThrow('no')
+    expect(await next).toBe('next')
+  })
+})
+
+test('bytes are cut into steps that hold all of them', () => {
+  const bytes = Uint8Array.from({ length: 100_000 }, (_, at) => at % 251)
+  const steps = [...stepsOf(bytes)]
+  expect(steps.length).toBeGreaterThan(5)
+  expect(Buffer.concat(steps)).toEqual(Buffer.from(bytes))
+  expect([...stepsOf(bytes.subarray(0, 10))]).toEqual([bytes.subarray(0, 10)])
+})

@@ -1,0 +1,42 @@
+// What a provider's whole answer may be made of.
+
+import { describe, expect, test } from 'bun:test'
+import { boundedText, parsedAnswer, readWhole } from '../../../src/chat/upstream/answer-body.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
+
+const parsed = (text: string, most?: number) => parsedAnswer(new Response(), text, new Turns(), most)
+const numbers = (count: number) => `{"data":[${'0,'.repeat(count - 1)}0]}`
+
+describe('a whole answer', () => {
+  test('of two million values is read, of more it has failed', async () => {
+    expect(await parsed(numbers(1_000_000))).toHaveProperty('data')
+    await expect(parsed(numbers(2_100_000))).rejects.toThrow('holds more than 2000000 values')
+  })
+
+  test('of vectors may be longer: as many were asked for', async () => {
+    expect(await parsed(numbers(2_100_000), Number.POSITIVE_INFINITY)).toHaveProperty('data')
+  })
+
+  test('that nests deep has failed, wherever it does', async () => {
+    const deep = `{"x":${'['.repeat(5_000)}${']'.repeat(5_000)}}`
+    await expect(parsed(deep)).rejects.toThrow('nests deeper than 128 levels')
+    const quoted = JSON.stringify({ text: '['.repeat(5_000) })
+    expect(await parsed(quoted)).toEqual({ text: '['.repeat(5_000) })
+  })
+
+  test('that its protocol cannot read has failed, as a stream then is broken', () => {
+    const reading = () =>
+      readWhole(() => {
+        throw new Error('an answer has more than 1024 tool calls')
+      })
+    expect(reading).toThrow(AttemptFailed)
+    expect(reading).toThrow('more than 1024 tool calls')
+  })
+
+  test('is read to its bound and not beyond', async () => {
+    const long = 'w'.repeat(200_000)
+    expect(await boundedText(new Response(long), 200_000)).toBe(long)
+    await expect(boundedText(new Response(long), 199_999)).rejects.toThrow('larger than 199999 bytes')
+  })
+})

@@ -1,0 +1,155 @@
+// One request to a provider, and everything that may end it.
+
+import { describe, expect, test } from 'bun:test'
+import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
+import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { ConnectionLimit } from '../../../src/chat/upstream/connection-limit.ts'
+import type { UpstreamParts } from '../../../src/chat/upstream/prepare.ts'
+import { UpstreamRequest } from '../../../src/chat/upstream/upstream-request.ts'
+import { GatewayError } from '../../../src/errors.ts'
+import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
+import { candidateOf } from '../support.ts'
+
+/** A request that may take a second to its first byte and two in all, and what can happen to it. */
+function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
+  let now = 0
+  const watchdog = new Watchdog(() => now)
+  const client = new AbortController()
+  const stopping = new AbortController()
+  const upstream = new ConnectionLimit(room)
+  const quiet = () => undefined
+  const parts = {
+    watchdog,
+    stopping: stopping.signal,
+    upstream,
+    turns: new Turns(),
+    redact: (text: string) => text.replaceAll('sk-secret', '***'),
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+  } as unknown as UpstreamParts
+  const call = { signal: client.signal, requestId: 'req_1', arrivedAt: performance.now() }
+  return {
+    request: () => new UpstreamRequest(parts, call, { firstMs: 1_000, totalMs: 2_000 }, policy),
+    client,
+    stopping,
+    upstream,
+    pass: (ms: number) => {
+      now += ms
+      watchdog.look()
+    },
+  }
+}
+
+/** Sends it to a provider that never answers, lets something happen, and says what the error means. */
+async function verdictAfter(
+  lab: ReturnType<typeof requested>,
+  happens: () => void,
+): Promise<{ kind: string; message: string }> {
+  const silent = await startScriptedProvider({ m: () => undefined })
+  try {
+    const request = lab.request()
+    const candidate = candidateOf('a', { baseUrl: silent.url })
+    const sent = request.send(
+      candidate,
+      { path: '/chat/completions', headers: {}, body: '{"model":"m"}' },
+      1_000,
+    )
+    happens()
+    const error: unknown = await sent.catch((thrown: unknown) => thrown)
+    const verdict = request.verdict(error)
+    request.end()
+    if (verdict instanceof AttemptFailed) return verdict.fault
+    if (verdict instanceof GatewayError) return { kind: verdict.code, message: verdict.message }
+    throw new Error(`no verdict on ${String(verdict)}`)
+  } finally {
+    await silent.stop()
+  }
+}
+
+describe('a request to a provider', () => {
+  test('fails at its deadline with a timeout', async () => {
+    const lab = requested()
+    expect(await verdictAfter(lab, () => lab.pass(1_001))).toMatchObject({ kind: 'timeout' })
+  })
+
+  test('ends when its client disconnects', async () => {
+    const lab = requested()
+    const verdict = await verdictAfter(lab, () => lab.client.abort())
+    expect(verdict).toMatchObject({ kind: 'cut', message: 'the client disconnected' })
+  })
+
+  test('goes on for a client that has disconnected where the answer is drained', async () => {
+    const lab = requested('drain')
+    const verdict = await verdictAfter(lab, () => {
+      lab.client.abort()
+      lab.pass(1_001)
+    })
+    expect(verdict).toMatchObject({ kind: 'timeout' })
+  })
+
+  test.each(['cancel', 'drain', 'free'] as const)(
+    'of policy %s ends when the gateway stops',
+    async (policy) => {
+      const lab = requested(policy)
+      expect(await verdictAfter(lab, () => lab.stopping.abort())).toMatchObject({ kind: 'overloaded' })
+    },
+  )
+
+  test('is never given longer than its whole call may take', async () => {
+    const lab = requested()
+    const request = lab.request()
+    request.extend(10_000)
+    lab.pass(2_001)
+    expect(request.verdict(new Error('aborted'))).toMatchObject({ fault: { kind: 'timeout' } })
+    request.end()
+  })
+
+  test('has no deadline of its own once its answer has begun', () => {
+    const lab = requested()
+    const request = lab.request()
+    request.settle()
+    lab.pass(5_000)
+    const broken = new Error('the connection broke')
+    expect(request.verdict(broken)).toBe(broken)
+    request.end()
+  })
+
+  test('is refused, not queued, when as many are open as may be', () => {
+    const lab = requested()
+    const first = lab.request()
+    expect(() => lab.request()).toThrow(expect.objectContaining({ code: 'overloaded' }))
+    first.end()
+    first.end()
+    const next = lab.request()
+    expect(lab.upstream.taken).toBe(1)
+    next.end()
+    expect(lab.upstream.taken).toBe(0)
+  })
+
+  test("shows nothing secret of a provider's words", () => {
+    const request = requested().request()
+    const fault = { kind: 'credentials', message: 'no such key: sk-secret' } as AttemptFailed['fault']
+    expect(request.verdict(new AttemptFailed(fault))).toMatchObject({
+      fault: { message: 'no such key: ***' },
+    })
+    request.end()
+  })
+
+  test('names its call to the simulator alone', async () => {
+    const provider = await startScriptedProvider({
+      m: (wire) => void wire.write(plain(200, 'application/json', '{}')),
+    })
+    const request = requested().request()
+    const sent = { path: '/chat/completions', headers: { 'x-own': '1' }, body: '{"model":"m"}' }
+    const response = await request.send(candidateOf('a', { baseUrl: provider.url }), sent, 1_000)
+    expect(response.status).toBe(200)
+    const { headers, path } = provider.arrivals[0]!
+    expect([headers.get('x-own'), headers.get('x-client-request-id'), path]).toEqual([
+      '1',
+      null,
+      '/v1/chat/completions',
+    ])
+    request.end()
+    await provider.stop()
+  })
+})

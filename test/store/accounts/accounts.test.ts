@@ -1,0 +1,180 @@
+// Accounts, keys and the records beside the money.
+
+import { afterEach, expect, test } from 'bun:test'
+import { mintKey, type ApiKey } from '../../../src/accounts/api-key.ts'
+import type { RequestLogRow } from '../../../src/observe/request-log.ts'
+import { usd } from '../../../src/credits/money.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const opened: Store[] = []
+const dirs: TempDir[] = []
+
+function freshDir(): string {
+  const dir = tempDir('weir-accounts-')
+  dirs.push(dir)
+  return dir.path
+}
+
+async function open(dataDir: string, clock = () => noon): Promise<Store> {
+  const store = await openStore(dataDir, { clock })
+  opened.push(store)
+  return store
+}
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
+  const { id, mode, hash, lastFour } = mintKey('live')
+  return {
+    id,
+    account,
+    name: 'laptop',
+    mode,
+    hash,
+    lastFour,
+    createdAt: noon,
+    expiresAt: null,
+    revokedAt: null,
+    spendLimit: usd('2.5'),
+    limitWindow: 'day',
+    allowedModels: ['sim/*'],
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    networks: null,
+    ...wanted,
+  }
+}
+
+test('an account is found by its id and by its address in any case; an address has one account', async () => {
+  const { accounts } = await open(freshDir())
+  const anna = await accounts.createAccount('Anna@Example.com ')
+  expect(await accounts.findAccount(anna.id)).toEqual(anna)
+  expect(await accounts.findAccount('ANNA@example.com')).toEqual(anna)
+  expect(() => accounts.createAccount('anna@example.com')).toThrow(
+    expect.objectContaining({ code: 'invalid_request' }),
+  )
+  expect(await accounts.listAccounts()).toEqual([anna])
+  expect(await accounts.findAccount("' OR 1=1--")).toBeUndefined()
+})
+
+test('a key comes back as it went in', async () => {
+  const { accounts } = await open(freshDir())
+  const { id } = await accounts.createAccount('anna@example.com')
+  const keys = [
+    keyFor(id),
+    keyFor(id, { spendLimit: null, allowedModels: null, expiresAt: noon + 1, name: 'ü' }),
+    keyFor(id, { requestsPerMinute: 60, tokensPerMinute: 1_000, networks: ['10.0.0.0/8'] }),
+  ]
+  for (const key of keys) await accounts.insertKey(key)
+  for (const key of keys) expect(await accounts.findKey(key.id)).toEqual(key)
+  expect(await accounts.listKeys(id)).toHaveLength(3)
+  expect(await accounts.findKey('unknown')).toBeUndefined()
+})
+
+test('a key that replaces another goes on from what both have spent of their one limit', async () => {
+  const dataDir = freshDir()
+  const [here, there] = [await open(dataDir), await open(dataDir)]
+  const { id: account } = await here.accounts.createAccount('anna@example.com')
+  await here.ledger.grant(grantOf('g', usd(10), { account }))
+  const [first, second, third] = [keyFor(account), keyFor(account), keyFor(account)]
+  await here.accounts.insertKey(first)
+  const keyLimit = { limit: usd('2.5'), windowStart: noon }
+  const hold = (store: Store, key: ApiKey, call: string, dollars: string) =>
+    store.ledger.hold(
+      holdOf(call, { account, key: key.id, keyLimit, want: usd(dollars), least: usd(dollars) }),
+    )
+  await hold(here, first, 'spent', '1')
+  await here.ledger.settle(settleOf('spent', usd(1)))
+  await here.accounts.insertSuccessor(second, first.id)
+  expect(await here.ledger.keySpend(second.id, noon)).toBe(usd(1))
+  expect(await hold(here, second, 'much', '1.6')).toMatchObject({
+    kind: 'refused',
+    reason: 'key-limit',
+    available: usd('1.5'),
+  })
+  // While both work, what one holds the other cannot.
+  expect(await hold(here, first, 'old', '0.5')).toMatchObject({ kind: 'held' })
+  await here.accounts.insertSuccessor(third, second.id)
+  expect(await hold(here, third, 'new', '1')).toMatchObject({ kind: 'held' })
+  for (const key of [first, second, third]) {
+    expect(await there.ledger.keySpend(key.id, noon)).toBe(usd('2.5'))
+    expect(await hold(there, key, `more-${key.id}`, '0.01')).toMatchObject({ reason: 'key-limit' })
+  }
+  expect(await there.ledger.extend('new', 'here', 1n)).toBe(false)
+  expect((await here.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
+})
+
+test('a revocation is effective at once here, and within a second in another process', async () => {
+  const dataDir = freshDir()
+  const [here, there] = [(await open(dataDir)).accounts, (await open(dataDir)).accounts]
+  const { id } = await here.createAccount('anna@example.com')
+  const key = keyFor(id)
+  await here.insertKey(key)
+  expect((await there.findKey(key.id))?.revokedAt).toBeNull()
+  expect(await here.revokeKey(key.id, noon)).toBe(true)
+  expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
+  const deadline = performance.now() + 1000
+  while ((await there.findKey(key.id))?.revokedAt === null && performance.now() < deadline)
+    await Bun.sleep(20)
+  expect((await there.findKey(key.id))?.revokedAt).toBe(noon)
+  expect(await here.revokeKey(key.id, noon + 5)).toBe(true)
+  expect((await here.findKey(key.id))?.revokedAt).toBe(noon)
+  expect(await here.revokeKey('unknown', noon)).toBe(false)
+  expect(await here.expireKey(key.id, noon + 9)).toBe(true)
+  expect((await here.findKey(key.id))?.expiresAt).toBe(noon + 9)
+})
+
+const row: RequestLogRow = {
+  requestId: 'r1',
+  at: noon,
+  account: 'anna',
+  key: 'k',
+  model: 'sim/echo',
+  provider: 'sim',
+  stream: true,
+  status: 200,
+  code: null,
+  ending: 'finished',
+  promptTokens: 3,
+  completionTokens: 4,
+  cost: 2n ** 60n,
+  attempts: 1,
+  firstByteMs: 12,
+  totalMs: 30,
+  detail: null,
+  contents: null,
+}
+
+test('rows that are waiting when the store closes are written, and a row the database refuses harms no call', async () => {
+  const dataDir = freshDir()
+  const store = await openStore(dataDir, { clock: () => noon })
+  await store.ledger.grant(grantOf('g', usd(1)))
+  store.requestLog.append({ ...row, cost: 'broken' as unknown as bigint })
+  expect((await store.ledger.hold(holdOf('c'))).kind).toBe('held')
+  expect(store.requestLog.dropped).toBe(1)
+  store.requestLog.append(row)
+  store.signatures.remember('call_1', 'sig')
+  await store.close()
+  const again = await open(dataDir)
+  expect((await again.requests.page({ limit: 10 })).rows).toMatchObject([row])
+  expect(again.signatures.recall('call_1')).toBe('sig')
+})
+
+test('a thought signature is known at once, for a day, and to the next process', async () => {
+  const dataDir = freshDir()
+  let now = noon
+  const store = await openStore(dataDir, { clock: () => now })
+  store.signatures.remember('call_1', 'sig')
+  expect(store.signatures.recall('call_1')).toBe('sig')
+  expect(store.signatures.recall('call_2')).toBeUndefined()
+  await store.close()
+  now += 86_400_001
+  const later = await open(dataDir, () => now)
+  expect(later.signatures.recall('call_1')).toBeUndefined()
+  expect(await later.retention.sweep(now)).toBe(1)
+})

@@ -1,0 +1,306 @@
+// How people sign in, as it is kept: tickets, sessions, passkeys, identities, who was welcomed, what operators did.
+
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { mintTicket, ticketIdOf, ticketLife } from '../../../src/accounts/identity/ticket.ts'
+import { mintKey } from '../../../src/accounts/api-key.ts'
+import { mintSession } from '../../../src/accounts/session.ts'
+import { dayMs, startOfDay } from '../../../src/credits/calendar.ts'
+import { usd } from '../../../src/credits/money.ts'
+import { Welcomes } from '../../../src/credits/welcome.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { noon } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const opened: Store[] = []
+const dirs: TempDir[] = []
+
+function freshDir(): string {
+  const dir = tempDir('weir-identities-')
+  dirs.push(dir)
+  return dir.path
+}
+
+async function open(dataDir = freshDir(), clock = () => noon): Promise<Store> {
+  const store = await openStore(dataDir, { clock })
+  opened.push(store)
+  return store
+}
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+async function sessionFor(store: Store, account: string, expiresAt = noon + dayMs): Promise<string> {
+  const { id, hash, lastFour } = mintSession()
+  const times = { createdAt: noon, expiresAt, revokedAt: null, seenAt: noon, elevatedUntil: null }
+  await store.accounts.insertSession({
+    id,
+    account,
+    hash,
+    lastFour,
+    userAgent: 'a browser',
+    idleMs: dayMs,
+    ...times,
+  })
+  return id
+}
+
+function passkeyFor(account: string, id = 'credential') {
+  const publicKey = new Uint8Array([1, 2, 3])
+  const more = { name: 'laptop', backedUp: true, createdAt: noon, lastUsedAt: null }
+  return { id, account, publicKey, counter: 4, transports: ['internal'], ...more }
+}
+
+describe('a ticket', () => {
+  test('is used once, whoever else has it', async () => {
+    const dataDir = freshDir()
+    const [here, there] = [await open(dataDir), await open(dataDir)]
+    const { ticket, text } = mintTicket('link', 'acct_1', noon, { email: 'anna@example.org' })
+    expect(text).toMatch(/^wt-weir-[0-9A-Za-z]{12}-[0-9A-Za-z]{39}$/)
+    expect(ticketIdOf(text)).toBe(ticket.id)
+    await here.identities.insertTicket(ticket)
+    const used = [here, there, here].map(({ identities }) =>
+      identities.useTicket(ticket.id, ticket.hash, 'link', noon),
+    )
+    expect(used).toEqual([ticket, undefined, undefined])
+  })
+
+  test.each([
+    ['of another kind', { kind: 'reset' as const }],
+    ['with another secret', { hash: mintTicket('link', null, noon).ticket.hash }],
+    ['when its time is over', { now: noon + ticketLife.link }],
+    ['that nobody made', { id: 'unknownticke' }],
+  ])('is not used %s, and stays what it was', async (_what, wrong) => {
+    const { identities } = await open()
+    const { ticket } = mintTicket('link', 'acct_1', noon)
+    await identities.insertTicket(ticket)
+    const asked = { id: ticket.id, hash: ticket.hash, kind: 'link' as const, now: noon, ...wrong }
+    expect(await identities.useTicket(asked.id, asked.hash, asked.kind, asked.now)).toBeUndefined()
+    expect(await identities.useTicket(ticket.id, ticket.hash, 'link', noon)).toEqual(ticket)
+  })
+
+  test('of an account is dropped when a newer one takes its place, and swept when its time is over', async () => {
+    const { identities } = await open()
+    const [first, second, reset] = [
+      mintTicket('link', 'acct_1', noon),
+      mintTicket('link', 'acct_1', noon),
+      mintTicket('reset', 'acct_1', noon),
+    ].map(({ ticket }) => ticket)
+    for (const each of [first!, reset!]) await identities.insertTicket(each)
+    await identities.dropTickets('acct_1', 'link')
+    await identities.insertTicket(second!)
+    expect(await identities.useTicket(first!.id, first!.hash, 'link', noon)).toBeUndefined()
+    expect(await identities.useTicket(second!.id, second!.hash, 'link', noon)).toEqual(second)
+    expect(await identities.sweep(noon + ticketLife.link)).toBe(1)
+    expect(await identities.useTicket(reset!.id, reset!.hash, 'reset', noon)).toEqual(reset)
+  })
+})
+
+describe('a session', () => {
+  test('goes on while it is used, and ends with a new password, in every process', async () => {
+    const dataDir = freshDir()
+    const [here, there] = [await open(dataDir), await open(dataDir)]
+    const { id } = await here.accounts.createAccount('anna@example.org')
+    const [one, two, lapsed] = [
+      await sessionFor(here, id),
+      await sessionFor(here, id),
+      await sessionFor(here, id, noon),
+    ]
+    await here.identities.touchSession(one, noon + 5, noon + 2 * dayMs)
+    await here.identities.elevateSession(two, noon + 9)
+    expect(await here.identities.openSessions(id, noon)).toMatchObject([
+      { id: one, seenAt: noon + 5, expiresAt: noon + 2 * dayMs, userAgent: 'a browser', idleMs: dayMs },
+      { id: two, elevatedUntil: noon + 9 },
+    ])
+    expect((await here.accounts.findSession(lapsed))?.expiresAt).toBe(noon)
+    await here.identities.endSessions(id, noon, two)
+    expect((await here.identities.openSessions(id, noon)).map((session) => session.id)).toEqual([two])
+    await here.identities.setPassword(id, 'a hash', noon)
+    expect(await here.identities.passwordOf(id)).toBe('a hash')
+    expect(await here.identities.openSessions(id, noon)).toEqual([])
+    expect((await here.accounts.findSession(two))?.revokedAt).toBe(noon)
+    await Bun.sleep(260)
+    expect((await there.accounts.findSession(two))?.revokedAt).toBe(noon)
+  })
+})
+
+test('the role and the proof of an address are seen at once; the first proof counts', async () => {
+  const { accounts, identities } = await open()
+  const { id } = await accounts.createAccount('anna@example.org', { role: 'user', verifiedAt: null })
+  expect(await accounts.findAccount(id)).toMatchObject({ role: 'user', verifiedAt: null })
+  await identities.verifyEmail(id, noon)
+  await identities.verifyEmail(id, noon + 1)
+  await identities.setRole(id, 'operator')
+  expect(await accounts.findAccount(id)).toMatchObject({ role: 'operator', verifiedAt: noon })
+})
+
+test('a passkey signs with a counter that goes on; a copy of it that lags behind does not count', async () => {
+  const { identities } = await open()
+  expect(await identities.insertPasskey(passkeyFor('acct_1'))).toBe(true)
+  expect(await identities.insertPasskey(passkeyFor('acct_2'))).toBe(false)
+  expect(await identities.findPasskey('credential')).toEqual(passkeyFor('acct_1'))
+  expect(await identities.usedPasskey('credential', 4, 5, noon)).toBe(true)
+  expect(await identities.usedPasskey('credential', 4, 6, noon)).toBe(false)
+  expect(await identities.renamePasskey('acct_2', 'credential', 'mine')).toBe(false)
+  expect(await identities.renamePasskey('acct_1', 'credential', 'desk')).toBe(true)
+  expect(await identities.listPasskeys('acct_1')).toMatchObject([
+    { name: 'desk', counter: 5, lastUsedAt: noon },
+  ])
+  expect(await identities.deletePasskey('acct_2', 'credential')).toBe(false)
+  expect(await identities.deletePasskey('acct_1', 'credential')).toBe(true)
+})
+
+test('an identity of an issuer belongs to one account', async () => {
+  const { accounts, identities } = await open()
+  const [anna, berta] = [
+    await accounts.createAccount('anna@example.org'),
+    await accounts.createAccount('berta@example.org'),
+  ]
+  const identity = { issuer: 'https://id.example.org', subject: '17' }
+  expect(await identities.findIdentity(identity)).toBeUndefined()
+  expect(await identities.linkIdentity(identity, anna.id, noon)).toBe(true)
+  expect(await identities.linkIdentity(identity, berta.id, noon)).toBe(false)
+  expect(await identities.findIdentity(identity)).toEqual(anna)
+  expect(await identities.findIdentity({ ...identity, issuer: 'https://other.example.org' })).toBeUndefined()
+})
+
+test('a deleted account is gone with every way into it, and its address is free again', async () => {
+  const store = await open()
+  const { accounts, identities } = store
+  const { id } = await accounts.createAccount('anna@example.org')
+  const session = await sessionFor(store, id)
+  const { ticket } = mintTicket('link', id, noon)
+  const { id: key, hash, lastFour, mode } = mintKey('live')
+  const limits = { spendLimit: null, limitWindow: 'total' as const, allowedModels: null, networks: null }
+  const times = { createdAt: noon, expiresAt: null, revokedAt: null }
+  const rates = { requestsPerMinute: null, tokensPerMinute: null }
+  await accounts.insertKey({
+    id: key,
+    account: id,
+    name: 'k',
+    mode,
+    hash,
+    lastFour,
+    ...times,
+    ...limits,
+    ...rates,
+  })
+  await identities.insertTicket(ticket)
+  await identities.setPassword(id, 'a hash', noon)
+  await identities.insertPasskey(passkeyFor(id))
+  await identities.linkIdentity({ issuer: 'i', subject: 's' }, id, noon)
+
+  await identities.deleteAccount(id, noon + 1)
+  expect((await accounts.findSession(session))?.revokedAt).toBe(noon)
+  expect((await accounts.findKey(key))?.revokedAt).toBe(noon + 1)
+  expect(await identities.passwordOf(id)).toBeNull()
+  expect(await identities.listPasskeys(id)).toEqual([])
+  expect(await identities.findIdentity({ issuer: 'i', subject: 's' })).toBeUndefined()
+  expect(await identities.useTicket(ticket.id, ticket.hash, 'link', noon)).toBeUndefined()
+  expect(await accounts.findAccount(id)).toMatchObject({ suspended: true, email: `${id}@deleted.invalid` })
+  expect(await accounts.listAccounts()).toEqual([])
+  expect((await accounts.createAccount('anna@example.org')).id).not.toBe(id)
+})
+
+describe('the welcome credit', () => {
+  const free = async (store: Store, account: string) =>
+    (await store.ledger.balance(account)).lots.reduce((sum, lot) => sum + lot.remaining, 0n)
+
+  test('reaches the first account of an address, once, whatever process asks', async () => {
+    const dataDir = freshDir()
+    const [here, there] = [await open(dataDir), await open(dataDir)]
+    for (const store of [here, there]) {
+      const welcomes = new Welcomes(store.identities, store.ledger, usd(10), () => noon)
+      await Promise.all([1, 2, 3].map(() => welcomes.ensure('anna', 'address')))
+      await welcomes.ensure('again', 'address')
+    }
+    expect(await free(here, 'anna')).toBe(usd('0.5'))
+    expect(await free(here, 'again')).toBe(0n)
+    expect((await here.ledger.audit()).ok).toBe(true)
+  })
+
+  test('is capped for each day, and reaches the others on the next', async () => {
+    let now = noon
+    const store = await open(freshDir(), () => now)
+    const welcomes = new Welcomes(store.identities, store.ledger, usd(1), () => now)
+    for (const name of ['anna', 'berta', 'carla']) await welcomes.ensure(name, `of ${name}`)
+    const given = ['anna', 'berta', 'carla'].map((name) => free(store, name))
+    expect(await Promise.all(given)).toEqual([usd('0.5'), usd('0.5'), 0n])
+    // A restart forgets nothing of what the day has given.
+    const later = new Welcomes(store.identities, store.ledger, usd(1), () => now)
+    for (const name of ['anna', 'carla']) await later.ensure(name, `of ${name}`)
+    expect(await free(store, 'carla')).toBe(0n)
+    now += dayMs
+    await welcomes.ensure('carla', 'of carla')
+    expect(await free(store, 'carla')).toBe(usd('0.5'))
+  })
+
+  test('that was granted before there were claims takes nothing from the day', async () => {
+    const store = await open()
+    const { welcomeGrant } = await import('../../../src/credits/calendar.ts')
+    await store.ledger.grant(welcomeGrant('old'))
+    const welcomes = new Welcomes(store.identities, store.ledger, usd('0.5'), () => noon)
+    await welcomes.ensure('old', 'of old')
+    await welcomes.ensure('new', 'of new')
+    expect([await free(store, 'old'), await free(store, 'new')]).toEqual([usd('0.5'), usd('0.5')])
+  })
+
+  test('that a process had claimed and not granted is granted by the next', async () => {
+    const store = await open()
+    const claim = {
+      address: 'of anna',
+      account: 'anna',
+      day: startOfDay(noon),
+      amount: usd('0.5'),
+      cap: usd(1),
+    }
+    expect(await store.identities.claimWelcome(claim)).toBe('claimed')
+    await new Welcomes(store.identities, store.ledger, usd(1), () => noon).ensure('anna', 'of anna')
+    expect(await free(store, 'anna')).toBe(usd('0.5'))
+  })
+})
+
+test('what operators did is kept in order, and cannot be changed', async () => {
+  const dataDir = freshDir()
+  const store = await open(dataDir)
+  for (const [at, what] of ['account.suspend', 'account.resume', 'credit.grant'].entries()) {
+    const suspended = { suspended: at === 0 }
+    await store.acts.record({
+      at: noon + at,
+      operator: 'cli:root',
+      what,
+      subject: 'anna',
+      before: null,
+      after: suspended,
+    })
+  }
+  const [newest, second] = await store.acts.page(2)
+  expect([newest, second]).toMatchObject([
+    { what: 'credit.grant', at: noon + 2, operator: 'cli:root', subject: 'anna', before: null },
+    { what: 'account.resume', after: { suspended: false } },
+  ])
+  expect(await store.acts.page(10, second!.seq)).toMatchObject([{ what: 'account.suspend', seq: 1 }])
+  const database = new Database(join(dataDir, 'weir.db'))
+  expect(() => database.run("UPDATE act SET operator = 'nobody'")).toThrow('insert only')
+  expect(() => database.run('DELETE FROM act')).toThrow('insert only')
+  database.close()
+})
+
+test('accounts from before there were roles are vouched for, and the owner is an operator', async () => {
+  const dataDir = freshDir()
+  mkdirSync(join(dataDir, 'old'))
+  const fixture = join(import.meta.dir, '../../fixtures/schema/9.db.gz')
+  const file = join(dataDir, 'old', 'weir.db')
+  writeFileSync(file, gunzipSync(readFileSync(fixture)))
+  const database = new Database(file)
+  database.run("INSERT INTO account VALUES ('acct_owner', 'owner@localhost', 5, 0)")
+  database.close()
+  const { accounts } = await open(join(dataDir, 'old'))
+  expect(await accounts.findAccount('owner@localhost')).toMatchObject({ role: 'operator', verifiedAt: 5 })
+  expect(await accounts.findAccount('anna@example.org')).toMatchObject({ role: 'user', verifiedAt: noon })
+})

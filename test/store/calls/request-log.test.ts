@@ -1,0 +1,157 @@
+// The request log in the file: rows ride with the money's commits, and are read in pages that look at a bounded number.
+
+import { afterEach, expect, test } from 'bun:test'
+import type { RequestLogRow, RequestQuery } from '../../../src/observe/request-log.ts'
+import { usd } from '../../../src/credits/money.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
+import { grantOf, holdOf, noon } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const dirs: TempDir[] = []
+const stores: Store[] = []
+afterEach(async () => {
+  for (const store of stores.splice(0)) await store.close()
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+function freshDir(): string {
+  const dir = tempDir('weir-requests-')
+  dirs.push(dir)
+  return dir.join('data')
+}
+
+async function open(dataDir = freshDir()): Promise<Store> {
+  const store = await openStore(dataDir, { clock: () => noon })
+  stores.push(store)
+  return store
+}
+
+const row: RequestLogRow = {
+  requestId: 'r1',
+  at: noon,
+  account: 'anna',
+  key: 'k',
+  model: 'sim/echo',
+  provider: 'sim',
+  stream: true,
+  status: 200,
+  code: null,
+  ending: 'finished',
+  promptTokens: 3,
+  completionTokens: 4,
+  cost: 2n ** 60n,
+  attempts: 1,
+  firstByteMs: 12,
+  totalMs: 30,
+  detail: null,
+  contents: null,
+}
+
+test('rows ride on the next commit and come back whole, by id only to their account', async () => {
+  const { ledger, requestLog, requests } = await open()
+  await ledger.grant(grantOf('g', usd(1)))
+  const detail = JSON.stringify({ available: '0.1' })
+  requestLog.append(row)
+  requestLog.append({
+    ...row,
+    requestId: 'r2',
+    account: 'berta',
+    code: 'overloaded',
+    detail,
+    firstByteMs: 1.6,
+  })
+  await ledger.hold(holdOf('c'))
+  expect(await requests.find('r1', 'anna')).toMatchObject(row)
+  expect(await requests.find('r2')).toMatchObject({ account: 'berta', detail, firstByteMs: 2 })
+  expect(await requests.find('r2', 'anna')).toBeUndefined()
+})
+
+/** 60 rows, three of each moment; every sixth failed, every fourth is of another model, every second of another key. */
+async function filled(scan: number) {
+  const dataDir = freshDir()
+  const store = await openStore(dataDir, { clock: () => noon })
+  for (let n = 0; n < 60; n++) {
+    store.requestLog.append({
+      ...row,
+      requestId: `r${n}`,
+      at: noon + Math.floor(n / 3),
+      key: n % 2 === 0 ? 'even' : 'odd',
+      model: n % 4 === 0 ? 'sim/pattern' : 'sim/echo',
+      code: n % 6 === 0 ? 'overloaded' : null,
+      account: n === 59 ? 'berta' : 'anna',
+    })
+  }
+  await store.close()
+  const database = openDatabase(dataDir, noon)
+  const reader = new SqliteRequestReader(database, scan)
+  const all = (query: Omit<RequestQuery, 'limit' | 'after'>, limit = 7) => {
+    const ids: string[] = []
+    let pages = 0
+    for (let after: RequestQuery['after']; ; pages++) {
+      const page = reader.page({ ...query, limit, ...(after ? { after } : {}) })
+      ids.push(...page.rows.map(({ requestId }) => requestId))
+      if (page.next === null) return { ids, pages: pages + 1 }
+      after = page.next
+    }
+  }
+  return { all, close: () => database.close() }
+}
+
+const newestFirst = (wanted: (n: number) => boolean) =>
+  Array.from({ length: 60 }, (_, at) => 59 - at)
+    .filter(wanted)
+    .map((n) => `r${n}`)
+
+test.each<[string, Omit<RequestQuery, 'limit' | 'after'>, (n: number) => boolean]>([
+  ['everything', {}, () => true],
+  ['an account', { account: 'anna' }, (n) => n !== 59],
+  ['another account', { account: 'berta' }, (n) => n === 59],
+  ['nobody', { account: 'nobody' }, () => false],
+  ['a key', { account: 'anna', key: 'odd' }, (n) => n % 2 === 1 && n !== 59],
+  ['a model', { model: 'sim/pattern' }, (n) => n % 4 === 0],
+  ['a code of one account', { account: 'anna', code: 'overloaded' }, (n) => n % 6 === 0],
+  ['a code of all', { code: 'overloaded', key: 'even' }, (n) => n % 6 === 0],
+  ['a time', { from: noon + 3, until: noon + 5 }, (n) => n >= 9 && n < 15],
+])('%s is found page by page, nothing twice and nothing left out', async (_, query, wanted) => {
+  for (const scan of [1, 5, 2_000]) {
+    const { all, close } = await filled(scan)
+    expect(all(query).ids).toEqual(newestFirst(wanted))
+    close()
+  }
+})
+
+test('a page looks at no more rows than it may, and says where to go on when it found none', async () => {
+  const { all, close } = await filled(10)
+  expect(all({ model: 'sim/none' })).toEqual({ ids: [], pages: 7 })
+  close()
+})
+
+test('many rows are paged, filtered and found within the time that the loop has', async () => {
+  const dataDir = freshDir()
+  const database = openDatabase(dataDir, noon)
+  database.run(
+    `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
+       prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms)
+     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+     SELECT 'r' || i, ${noon} + i, 'anna', 'k' || (i % 3), 'sim/echo', 'sim', 0, 200,
+       CASE WHEN i % 20000 = 0 THEN 'overloaded' END, 'finished', 1, 1, 1, 1, 1, 1 FROM n`,
+  )
+  const reader = new SqliteRequestReader(database)
+  const queries: Omit<RequestQuery, 'limit'>[] = [
+    { account: 'anna' },
+    { account: 'anna', code: 'overloaded' },
+    { account: 'anna', model: 'sim/none' },
+    { account: 'anna', key: 'k1', until: noon + 100_000 },
+  ]
+  for (const query of queries) {
+    reader.page({ ...query, limit: 50 })
+    const began = performance.now()
+    reader.page({ ...query, limit: 50 })
+    expect(performance.now() - began).toBeLessThan(100)
+  }
+  expect(reader.page({ account: 'anna', code: 'overloaded', limit: 50 }).rows).toHaveLength(10)
+  expect(reader.find('r77777', 'anna')?.at).toBe(noon + 77_777)
+  database.close()
+})

@@ -1,0 +1,273 @@
+// Stored responses: there from the moment their call is charged, for their account alone, until their time is over.
+
+import { afterEach, describe, expect, test } from 'bun:test'
+import { usd } from '../../../src/credits/money.ts'
+import type { KeepCommand } from '../../../src/responses/response-store.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { defaultGroupLimits } from '../../../src/store/commit-queue.ts'
+import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
+import { SqliteResponses } from '../../../src/store/sqlite/calls/response-store.ts'
+import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { day, grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const opened: Store[] = []
+const dirs: TempDir[] = []
+let now = noon
+
+function freshDir(): string {
+  const dir = tempDir('weir-responses-')
+  dirs.push(dir)
+  return dir.path
+}
+
+async function open(dataDir = freshDir()): Promise<Store> {
+  const store = await openStore(dataDir, { clock: () => now })
+  opened.push(store)
+  await store.ledger.grant(grantOf('g', usd(10)))
+  return store
+}
+
+afterEach(async () => {
+  now = noon
+  for (const store of opened.splice(0)) await store.close().catch(() => undefined)
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+/** The response of the call of the same name: what was asked and answered is in its texts. */
+const keepOf = (call: string, wanted: Partial<KeepCommand> = {}): KeepCommand => ({
+  id: `resp_${call}`,
+  account: 'anna',
+  call,
+  previous: undefined,
+  expiresAt: now + 30 * day,
+  input: JSON.stringify([{ type: 'message', text: `asked ${call}` }]),
+  answer: JSON.stringify({ output: [{ type: 'message', text: `answered ${call}` }] }),
+  ...wanted,
+})
+
+async function answered(store: Store, call: string, wanted: Partial<KeepCommand> = {}): Promise<void> {
+  await store.ledger.hold(holdOf(call))
+  const kept = store.responses.keep(keepOf(call, wanted))
+  await store.ledger.settle(settleOf(call, usd('0.1')))
+  await kept
+}
+
+const roomy = 10_000_000
+
+async function told(store: Store, id: string, maxBytes = roomy): Promise<unknown> {
+  const conversation = await store.responses.conversation('anna', id, maxBytes)
+  return conversation.kind === 'whole' ? conversation.responses.map((one) => one.id) : conversation
+}
+
+describe('a response', () => {
+  test('is there when its call is charged, also for the next process', async () => {
+    const dataDir = freshDir()
+    const store = await open(dataDir)
+    await answered(store, 'a')
+    expect(await store.responses.find('anna', 'resp_a')).toMatchObject({
+      id: 'resp_a',
+      previous: undefined,
+      input: [{ text: 'asked a' }],
+      answer: { output: [{ text: 'answered a' }] },
+    })
+    await opened.pop()!.close()
+    const { responses } = await open(dataDir)
+    expect(await responses.find('anna', 'resp_a')).toMatchObject({ id: 'resp_a' })
+  })
+
+  test('is no other account’s, and cannot be deleted by one', async () => {
+    const store = await open()
+    await answered(store, 'a')
+    expect(await store.responses.find('bob', 'resp_a')).toBeUndefined()
+    expect(await store.responses.conversation('bob', 'resp_a', roomy)).toEqual({
+      kind: 'missing',
+      id: 'resp_a',
+    })
+    expect(await store.responses.delete('bob', 'resp_a')).toBe(false)
+    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+  })
+
+  test('is had by nobody whose call was not charged for it', async () => {
+    const store = await open()
+    for (const call of ['open', 'voided', 'recovered']) {
+      await store.ledger.hold(holdOf(call))
+      await store.responses.keep(keepOf(call))
+    }
+    await store.ledger.release({ call: 'voided', owner: 'here', reason: 'upstream_error', attempts: [] })
+    const cost = usd('0.01')
+    const { usage } = settleOf('recovered', cost)
+    await store.ledger.checkpoint({
+      call: 'recovered',
+      owner: 'here',
+      usage,
+      cost,
+      leaseUntil: noon + minute,
+    })
+    now = noon + 2 * minute
+    expect(await store.responses.find('anna', 'resp_open')).toBeUndefined()
+    await store.ledger.recover(now)
+    expect(await store.ledger.call('anna', 'recovered')).toMatchObject({
+      state: 'settled',
+      ending: 'recovered',
+    })
+    for (const call of ['open', 'voided', 'recovered'])
+      expect(await store.responses.find('anna', `resp_${call}`)).toBeUndefined()
+  })
+
+  test('is gone when it is deleted, and what it held with it', async () => {
+    const store = await open()
+    await answered(store, 'a')
+    expect(await store.responses.delete('anna', 'resp_a')).toBe(true)
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.delete('anna', 'resp_a')).toBe(false)
+  })
+
+  test('expires, and is then forgotten', async () => {
+    const store = await open()
+    await answered(store, 'a')
+    now = noon + 30 * day - 1
+    expect((await store.responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+    now = noon + 30 * day
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await told(store, 'resp_a')).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await store.responses.sweep(noon + 31 * day - 1)).toBe(0)
+    expect(await store.responses.sweep(noon + 31 * day)).toBe(1)
+  })
+
+  test('is forgotten with many others in one round', async () => {
+    const store = await open()
+    for (let n = 0; n < 45; n++) await answered(store, `many${n}`, { expiresAt: noon })
+    expect(await store.responses.sweep(noon + day)).toBe(45)
+  })
+})
+
+describe('a conversation', () => {
+  const threeTurns = async () => {
+    const store = await open()
+    await answered(store, 'a')
+    await answered(store, 'b', { previous: 'resp_a' })
+    await answered(store, 'c', { previous: 'resp_b' })
+    return store
+  }
+
+  test('is all its responses, oldest first, and may branch', async () => {
+    const store = await threeTurns()
+    await answered(store, 'other', { previous: 'resp_a' })
+    expect(await told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    expect(await told(store, 'resp_other')).toEqual(['resp_a', 'resp_other'])
+  })
+
+  test('ends where one of its responses was deleted, and says which', async () => {
+    const store = await threeTurns()
+    await store.responses.delete('anna', 'resp_a')
+    expect(await told(store, 'resp_c')).toEqual({ kind: 'missing', id: 'resp_a' })
+  })
+
+  test('lives as long as its last response', async () => {
+    const store = await open()
+    await answered(store, 'a')
+    now = noon + 29 * day
+    await answered(store, 'b', { previous: 'resp_a' })
+    now = noon + 58 * day
+    await answered(store, 'c', { previous: 'resp_b' })
+    now = noon + 80 * day
+    expect(await store.responses.sweep(now)).toBe(0)
+    expect(await told(store, 'resp_c')).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    // By itself its beginning has expired.
+    expect(await store.responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(await store.responses.sweep(noon + 90 * day)).toBe(3)
+  })
+
+  test('that is larger than it may be is not read', async () => {
+    const store = await threeTurns()
+    const size = (await store.responses.find('anna', 'resp_a'))!.size
+    expect(await told(store, 'resp_c', 3 * size)).toEqual(['resp_a', 'resp_b', 'resp_c'])
+    expect(await told(store, 'resp_c', 3 * size - 1)).toEqual({ kind: 'too-large' })
+  })
+})
+
+/** The parts of a store, so that a test can take the disk away from them. */
+function ledgerOn(dataDir: string) {
+  const database = openDatabase(dataDir, noon)
+  const ledger = new SqliteLedger({
+    database,
+    path: `${dataDir}/weir.db`,
+    time: { clock: () => noon, backMs: 0, stepped: () => undefined },
+    limits: defaultGroupLimits,
+    riders: [],
+    isDead: () => false,
+    committed: () => undefined,
+  })
+  const responses = new SqliteResponses(database, ledger, () => noon)
+  return { dataDir, database, ledger, responses }
+}
+
+test('while nothing can be written a response waits with the settle that charges it, and leaves the file to the money', async () => {
+  const { dataDir, database, ledger, responses } = ledgerOn(freshDir())
+  const spill = new SpillFile(dataDir, noon)
+  ledger.group.spillTo(spill)
+  await ledger.grant(grantOf('g', usd(10)))
+  await ledger.hold(holdOf('a'))
+  database.run('PRAGMA query_only = 1')
+  const answer = JSON.stringify({ output: [], text: 'x'.repeat(100_000) })
+  const kept = responses.keep(keepOf('a', { answer }))
+  const settled = ledger.settle(settleOf('a', usd(1)))
+  await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
+  expect(new SpillFile(dataDir, noon).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
+  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+  database.run('PRAGMA query_only = 0')
+  expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
+  await kept
+  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
+  await ledger.close()
+  spill.close()
+  database.close()
+}, 10_000)
+
+test('a response that finds no room waits alone, and the charges of all go on', async () => {
+  const { database, ledger, responses } = ledgerOn(freshDir())
+  await ledger.grant(grantOf('g', usd(10)))
+  await ledger.hold(holdOf('a'))
+  const { page_count: pages } = database.prepare<{ page_count: bigint }, []>('PRAGMA page_count').get()!
+  database.run(`PRAGMA max_page_count = ${pages + 60n}`)
+
+  const answer = JSON.stringify({ output: [], text: 'x'.repeat(1_000_000) })
+  const kept = responses.keep(keepOf('a', { answer }))
+  expect(await ledger.settle(settleOf('a', usd(1)))).toMatchObject({ kind: 'settled' })
+  for (const call of ['b', 'c', 'd']) {
+    await ledger.hold(holdOf(call))
+    expect(await ledger.settle(settleOf(call, usd(1)))).toMatchObject({ kind: 'settled' })
+  }
+  expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+  expect(ledger.writable()).toBe(true)
+
+  database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
+  await kept
+  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
+  await ledger.close()
+  database.close()
+}, 10_000)
+
+test('what an account has stored is added up, and what it deletes or outlives is not', async () => {
+  const dataDir = freshDir()
+  const store = await open(dataDir)
+  const sizeOf = (call: string) => {
+    const { input, answer } = keepOf(call)
+    return Buffer.byteLength(input) + Buffer.byteLength(answer)
+  }
+  expect(store.responses.storedBytes('anna')).toBe(0)
+  await answered(store, 'a')
+  await answered(store, 'b')
+  expect(store.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
+  expect(store.responses.storedBytes('bert')).toBe(0)
+  const other = await openStore(dataDir, { clock: () => now })
+  opened.push(other)
+  expect(other.responses.storedBytes('anna')).toBe(sizeOf('a') + sizeOf('b'))
+  await store.responses.delete('anna', 'resp_a')
+  expect(store.responses.storedBytes('anna')).toBe(sizeOf('b'))
+  now += 40 * day
+  await store.responses.sweep(now)
+  expect(store.responses.storedBytes('anna')).toBe(0)
+})

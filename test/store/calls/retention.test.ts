@@ -1,0 +1,120 @@
+// What is kept for a time only is deleted when it is over, in bites that leave the loop to others; money is for ever.
+
+import { afterEach, expect, test } from 'bun:test'
+import { usd } from '../../../src/credits/money.ts'
+import { openStore } from '../../../src/store/open.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { one } from '../../../src/store/sqlite/database/one.ts'
+import { defaultRetention, Retention } from '../../../src/store/sqlite/calls/retention.ts'
+import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const day = 86_400_000
+const dirs: TempDir[] = []
+afterEach(() => {
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+function freshDir(): string {
+  const dir = tempDir('weir-retention-')
+  dirs.push(dir)
+  return dir.join('data')
+}
+
+/** So many calls, one every ten minutes up to now. */
+function fill(dataDir: string, rows: number, now = noon): void {
+  const database = openDatabase(dataDir, noon)
+  database.run(
+    `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,
+       prompt_tokens, completion_tokens, cost, attempts, first_byte_ms, total_ms, detail)
+     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})
+     SELECT printf('req_%032d', ${rows} - i), ${now} - i * 600000, 'account' || (i % 50), 'key' || (i % 70), 'sim/echo', 'sim', 0, 200,
+       CASE WHEN i % 9 = 0 THEN 'overloaded' END, 'finished', 1, 1, 1, 1, 1, 1, '{"message":"some words of it"}' FROM n`,
+  )
+  database.close()
+}
+
+/** Round after round, until one finds nothing. */
+async function sweptBy(retention: Pick<Retention, 'sweep'>, now: number): Promise<number> {
+  let all = 0
+  for (let gone = -1; gone !== 0; all += gone) gone = await retention.sweep(now)
+  return all
+}
+
+test('ten years of calls and signatures come down to what is to be kept, and the ledger to nothing less', async () => {
+  const dataDir = freshDir()
+  let now = noon
+  const store = await openStore(dataDir, { clock: () => now, serveAs: 'a' })
+  for (let year = 0; year < 10; year++) {
+    await store.ledger.grant(grantOf(`g${year}`, usd(1)))
+    await store.ledger.hold(holdOf(`c${year}`))
+    await store.ledger.settle(settleOf(`c${year}`, usd(0.01)))
+    store.signatures.remember(`call_${year}`, 'sig')
+    now += 365 * day
+  }
+  await store.close()
+  fill(dataDir, 20_000, now)
+  const later = await openStore(dataDir, { clock: () => now, serveAs: 'b' })
+  // 90 days of one call every ten minutes, this moment's included.
+  expect(await sweptBy(later.retention, now)).toBe(20_000 - 90 * 144 - 1 + 10)
+  expect(await sweptBy(later.retention, now + 91 * day)).toBe(90 * 144 + 1)
+  expect((await later.requests.page({ limit: 1 })).rows).toEqual([])
+  expect(later.retention.facts()).toEqual({ requests: null })
+  const { account } = grantOf('g', usd(1))
+  for (let year = 0; year < 10; year++)
+    expect(await later.ledger.call(account, `c${year}`)).toMatchObject({ state: 'settled' })
+  expect((await later.ledger.audit()).ok).toBe(true)
+  await later.close()
+}, 60_000)
+
+/** The processor time that this process has used, milliseconds. */
+function usedMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
+test('no bite holds the loop for long, and others have their turn in between', async () => {
+  const dataDir = freshDir()
+  fill(dataDir, 40_000)
+  const database = openDatabase(dataDir, noon)
+  const held: number[] = []
+  const retention = new Retention(database, { requestsMs: 1000 })
+  let turns = 0
+  let before = usedMs()
+  // Every turn of the others tells how much processor time has passed since the one before: the loop's, and not that of
+  // other work on the machine.
+  const others = setInterval(() => {
+    const now = usedMs()
+    held.push(now - before)
+    before = now
+    turns += 1
+  }, 1)
+  const deleted = await retention.sweep(noon + day)
+  clearInterval(others)
+  expect(deleted).toBeGreaterThan(1_000)
+  // The collector takes its time now and then.
+  const sorted = held.toSorted((a, b) => a - b)
+  expect(sorted[Math.floor(sorted.length * 0.95)]).toBeLessThan(5)
+  expect(turns).toBeGreaterThan(100)
+  // And money is as durable as before.
+  expect(one(database, 'PRAGMA synchronous')).toBe(2n)
+  expect(one(database, 'PRAGMA wal_autocheckpoint')).toBe(1000n)
+  expect(one(database, 'PRAGMA busy_timeout')).toBe(5000n)
+  expect(Number(one(database, 'SELECT count(*) FROM request_log'))).toBe(40_000 - deleted)
+  database.close()
+}, 60_000)
+
+test('a sweep that runs when the store closes ends after its bite', async () => {
+  const dataDir = freshDir()
+  fill(dataDir, 20_000)
+  const store = await openStore(dataDir, {
+    clock: () => noon,
+    retention: { ...defaultRetention, requestsMs: 1000 },
+  })
+  const sweep = store.retention.sweep(noon + day)
+  await Bun.sleep(30)
+  await store.close()
+  expect(await sweep.catch(() => 'refused')).toSatisfy(
+    (gone: unknown) => gone === 'refused' || (typeof gone === 'number' && gone < 20_000),
+  )
+})

@@ -1,0 +1,191 @@
+// Usage by day: the ledger's own figures, written in the ledger's own transactions.
+
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { noUsage } from '../../../src/conversation/usage.ts'
+import { usd } from '../../../src/credits/money.ts'
+import type { RequestLogRow } from '../../../src/observe/request-log.ts'
+import type { UsageGroup, UsageSum } from '../../../src/observe/usage.ts'
+import { openStore, type Store } from '../../../src/store/open.ts'
+import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+const dirs: TempDir[] = []
+const stores: Store[] = []
+afterEach(async () => {
+  for (const store of stores.splice(0)) await store.close()
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+function freshDir(): string {
+  const dir = tempDir('weir-usage-')
+  dirs.push(dir)
+  return dir.join('data')
+}
+
+async function open(dataDir: string, clock: () => number = () => noon, serveAs?: string): Promise<Store> {
+  const store = await openStore(dataDir, { clock, ...(serveAs === undefined ? {} : { serveAs }) })
+  stores.push(store)
+  return store
+}
+
+const today = { from: noon - day / 2, until: noon + day / 2 }
+
+function usageOf(
+  store: Store,
+  by: UsageGroup,
+  more: { account?: string; key?: string; model?: string } = {},
+) {
+  return store.usage.usage({ ...today, by, ...more })
+}
+
+/** What the table of ended calls adds up to, whatever the rollup says. */
+function booked(dataDir: string) {
+  const database = new Database(join(dataDir, 'weir.db'), { readonly: true, safeIntegers: true })
+  try {
+    return database
+      .query<{ calls: bigint; cost: bigint; charged: bigint }, []>(
+        'SELECT count(*) AS calls, sum(cost) AS cost, sum(charged) AS charged FROM call',
+      )
+      .get()!
+  } finally {
+    database.close()
+  }
+}
+
+function added(sums: readonly UsageSum[]) {
+  return {
+    calls: BigInt(sums.reduce((total, { calls }) => total + calls, 0)),
+    cost: sums.reduce((total, { cost }) => total + cost, 0n),
+    charged: sums.reduce((total, { charged }) => total + charged, 0n),
+  }
+}
+
+const refused: RequestLogRow = {
+  requestId: 'refused',
+  at: noon,
+  account: 'anna',
+  key: 'key1',
+  model: 'sim/echo',
+  provider: null,
+  stream: false,
+  status: 402,
+  code: 'insufficient_credits',
+  ending: null,
+  promptTokens: 0,
+  completionTokens: 0,
+  cost: 0n,
+  attempts: 0,
+  firstByteMs: null,
+  totalMs: 1,
+  detail: null,
+  contents: null,
+}
+
+describe('usage by day', () => {
+  test('adds up to what the ledger has booked, whatever ended the calls', async () => {
+    const dataDir = freshDir()
+    let now = noon - 2 * day
+    const store = await open(dataDir, () => now)
+    const { ledger } = store
+    for (const account of ['anna', 'berta'])
+      await ledger.grant(grantOf(`g:${account}`, usd(100), { account }))
+    for (let n = 0; n < 120; n++) {
+      if (n % 40 === 0) now += n === 0 ? 0 : day
+      const call = `call${n}`
+      const account = n % 3 === 0 ? 'berta' : 'anna'
+      const key = n % 5 === 0 ? null : `key${n % 2}`
+      const model = n % 4 === 0 ? 'sim/echo' : 'sim/flaky'
+      await ledger.hold(holdOf(call, { account, key, model, leaseUntil: now + day }))
+      const release = { call, owner: 'here', reason: 'provider_error', attempts: [] }
+      // Costs that no float adds up exactly, some beyond what may be charged.
+      const cost = usd('0.000000000001') * BigInt(n * n * 7_919 + 1) + (n % 17 === 0 ? usd(3) : 0n)
+      const ending = n % 11 === 0 ? ('provider-cut' as const) : ('finished' as const)
+      if (n % 7 === 0) await ledger.release(release)
+      else await ledger.settle(settleOf(call, cost, { ending, most: usd('0.5') }))
+    }
+    const range = { from: noon - 10 * day, until: noon + day }
+    const { calls, cost, charged } = booked(dataDir)
+    for (const by of ['day', 'model', 'key', 'channel', 'account'] as const) {
+      const sums = await store.usage.usage({ ...range, by })
+      expect(added(sums)).toEqual({ calls, cost, charged })
+    }
+    expect(cost).toBeGreaterThan(charged)
+    const used = ['anna', 'berta'].map(async (account) => (await ledger.totals(account)).used)
+    expect((await Promise.all(used)).reduce((sum, each) => sum + each, 0n)).toBe(charged)
+    const days = await store.usage.usage({ ...range, by: 'day' })
+    expect(days.map(({ calls }) => calls)).toEqual([40, 40, 40])
+  })
+
+  test('tells failures, tokens, keys, models and the app apart', async () => {
+    const store = await open(freshDir())
+    const { ledger, requestLog } = store
+    await ledger.grant(grantOf('g', usd(10)))
+    const served = { usage: { ...noUsage, input: 10, cacheRead: 90, output: 5, reasoning: 7 } }
+    await ledger.hold(holdOf('c1'))
+    await ledger.settle(settleOf('c1', usd('0.25'), served))
+    await ledger.hold(holdOf('c2', { key: null, model: 'sim/other' }))
+    await ledger.release({ call: 'c2', owner: 'here', reason: 'provider_error', attempts: [] })
+    await ledger.hold(holdOf('c3', { key: null, model: 'sim/other' }))
+    await ledger.release({ call: 'c3', owner: 'here', reason: 'client-gone', attempts: [] })
+    requestLog.appendRefused(refused, 'sim/echo')
+    requestLog.appendRefused({ ...refused, requestId: 'made up', model: 'no/such' }, '')
+    await ledger.grant(grantOf('g2', usd(1)))
+    const zero = { day: today.from, errors: 0, inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
+    const paid = { inputTokens: 100, outputTokens: 12, cost: usd('0.25'), charged: usd('0.25') }
+    expect(await usageOf(store, 'model', { account: 'anna' })).toEqual([
+      { ...zero, group: '', calls: 1, errors: 1 },
+      { ...zero, ...paid, group: 'sim/echo', calls: 2, errors: 1 },
+      { ...zero, group: 'sim/other', calls: 2, errors: 1 },
+    ])
+    expect(await usageOf(store, 'channel')).toEqual([
+      { ...zero, ...paid, group: 'api', calls: 3, errors: 2 },
+      { ...zero, group: 'app', calls: 2, errors: 1 },
+    ])
+    expect(await usageOf(store, 'key', { key: 'key1', model: 'sim/echo' })).toEqual([
+      { ...zero, ...paid, group: 'key1', calls: 2, errors: 1 },
+    ])
+    expect(await usageOf(store, 'day', { account: 'somebody else' })).toEqual([])
+  })
+
+  test('has the calls that a process left open when it died', async () => {
+    const dataDir = freshDir()
+    const first = await open(dataDir, () => noon, 'first')
+    await first.ledger.grant(grantOf('g', usd(10)))
+    await first.ledger.hold(holdOf('lost', { owner: 'first' }))
+    const usage = { ...noUsage, input: 3, output: 4 }
+    const leaseUntil = noon + day
+    await first.ledger.checkpoint({ call: 'lost', owner: 'first', usage, cost: usd('0.01'), leaseUntil })
+    await stores.pop()!.close()
+    const second = await open(dataDir, () => noon, 'second')
+    expect(await second.ledger.recover(noon)).toBe(1)
+    expect(await usageOf(second, 'day')).toEqual([
+      {
+        day: today.from,
+        group: '',
+        calls: 1,
+        errors: 0,
+        inputTokens: 3,
+        outputTokens: 4,
+        cost: usd('0.01'),
+        charged: usd('0.01'),
+      },
+    ])
+  })
+
+  test('has the calls of the time before there was a rollup', async () => {
+    const dataDir = freshDir()
+    mkdirSync(dataDir)
+    const fixture = join(import.meta.dir, '../../fixtures/schema/10.db.gz')
+    writeFileSync(join(dataDir, 'weir.db'), gunzipSync(readFileSync(fixture)))
+    const store = await open(dataDir)
+    const sums = await usageOf(store, 'model')
+    expect(added(sums)).toEqual(booked(dataDir))
+    expect(
+      sums.map(({ group, inputTokens, outputTokens }) => ({ group, inputTokens, outputTokens })),
+    ).toEqual([{ group: 'sim/echo', inputTokens: 10, outputTokens: 5 }])
+  })
+})
