@@ -85,7 +85,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   accounts: ['awaitable.ts', 'errors.ts'],
   connect: [],
   egress: ['errors.ts', 'conversation'],
-  tools: ['egress', 'conversation', 'errors.ts'],
+  tools: ['credits', 'egress', 'conversation', 'errors.ts'],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   limits: ['accounts', 'awaitable.ts', 'errors.ts'],
   responses: ['awaitable.ts', 'conversation', 'errors.ts', 'json'],
@@ -203,6 +203,13 @@ describe('the house', () => {
     const wrong = imports.filter(
       ({ from, to, typeOnly }) =>
         roomOf(from) === 'console' && isOwn(to) && roomOf(to) !== 'console' && !typeOnly,
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('tools take only money from credits', () => {
+    const wrong = imports.filter(
+      ({ from, to }) => roomOf(from) === 'tools' && roomOf(to) === 'credits' && to !== 'credits/money.ts',
     )
     expect(wrong).toEqual([])
   })

@@ -10,7 +10,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
   const special: Record<string, [string, unknown]> = {
     'log.level': ['debug', 'debug'],
     'log.format': ['json', 'json'],
-    'search.backend': ['none', 'none'],
+    'search.backend': ['sim', 'sim'],
     'search.base_url': ['http://a/x', 'http://a/x'],
     data_dir: ['/srv/weir', '/srv/weir'],
     'bootstrap.credit_usd': ['7.5', '7.5'],

@@ -36,13 +36,15 @@ export function milliseconds(description: string, fallback: number, least = 1, m
   return whole(`${description}, milliseconds`, fallback, least, most)
 }
 
+/** An amount of US dollars as a decimal string. */
+export const usdText = z
+  .string('must be written as a string, "0.10"')
+  .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
+    error: 'must be a decimal string of US dollars, not negative, with at most 12 decimals',
+  })
+
 export function usdAmount(description: string, fallback: string) {
-  const amount = z
-    .string('must be written as a string, "0.10"')
-    .refine((text) => (parseUsd(text) ?? -1n) >= 0n, {
-      error: 'must be a decimal string of US dollars, not negative, with at most 12 decimals',
-    })
-  return note(amount.default(fallback), description)
+  return note(usdText.default(fallback), description)
 }
 
 export const secret = z.string().min(1)

@@ -9,7 +9,7 @@ import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
-import { baseUrl, day, milliseconds, note, secret, usdAmount, whole } from './fields.ts'
+import { baseUrl, day, milliseconds, note, secret, usdAmount, usdText, whole } from './fields.ts'
 
 const providerTimeouts = {
   connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
@@ -145,12 +145,17 @@ export const configSchema = z.strictObject({
   search: z
     .strictObject({
       backend: note(
-        z.enum(['none', 'searxng', 'tavily', 'brave', 'exa']).default('none'),
-        'What answers web searches of models whose provider has none of its own',
+        z.enum(['none', 'searxng', 'tavily', 'brave', 'exa', 'sim']).default('none'),
+        'What answers web searches of models whose provider has none of its own; sim is an offline index of a few dozen ' +
+          'bundled pages, for trying it out. Test keys always search that index',
       ),
       base_url: note(baseUrl.optional(), 'Its address, where it is not the public one'),
       api_key: note(secret.optional(), 'Its key: text, ${ENVIRONMENT_NAME} or file:/path', { secret: true }),
-      price_per_call: usdAmount('What one executed search costs the account, US dollars', '0'),
+      price_per_call: note(
+        usdText.optional(),
+        'What one executed search costs the account, US dollars; unset, what the backend says it cost, or its list price ' +
+          '(searxng 0, tavily 0.008, brave 0.005, exa as it reports)',
+      ),
       timeout_ms: milliseconds('How long one search may take', 10_000, 1, 300_000),
       max_results: whole('The most results handed to the model', 5, 1, 50),
     })

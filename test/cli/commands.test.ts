@@ -442,6 +442,43 @@ describe('doctor', () => {
     expect(JSON.parse(ran.out)).toMatchObject({ ok: false })
   })
 
+  test('asks the search backend a question, and says why it does not answer', async () => {
+    using other = tempDir()
+    let status = 200
+    const found = { results: [{ url: 'https://a.example/', title: 'A', content: 'a' }] }
+    const searxng = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: () => Response.json(found, { status }),
+    })
+    const finding = async (search: string) => {
+      writeFileSync(other.join('weir.yaml'), search)
+      const { out } = await run({ cwd: other.path, env }, 'doctor', '--json')
+      const { findings } = JSON.parse(out) as { findings: { check: string }[] }
+      return findings.find(({ check }) => check === 'web search')
+    }
+    const settings = `search: { backend: searxng, base_url: http://127.0.0.1:${searxng.port} }`
+    expect(await finding('')).toMatchObject({
+      state: 'info',
+      detail: expect.stringContaining('search.backend'),
+    })
+    expect(await finding('search: { backend: sim }')).toMatchObject({ state: 'ok' })
+    expect(await finding(settings)).toMatchObject({
+      state: 'ok',
+      detail: expect.stringMatching(/^searxng answered in \d+ ms, 0 USD a search$/),
+    })
+    status = 403
+    expect(await finding(settings)).toMatchObject({
+      state: 'bad',
+      detail: expect.stringContaining('HTTP 403'),
+    })
+    await searxng.stop(true)
+    expect(await finding(settings)).toMatchObject({
+      state: 'bad',
+      detail: expect.stringContaining('cannot be reached'),
+    })
+  })
+
   test('leaves nothing behind', async () => {
     using other = tempDir()
     expect((await run({ cwd: other.path, env }, 'doctor')).code).toBe(0)

@@ -18,7 +18,8 @@ import { providers as registry } from '../../../providers/registry.ts'
 import { send, UnreachableError } from '../../../providers/upstream.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print, usageFault } from '../../context.ts'
-import { type Finding, keyNames } from '../service/doctor.ts'
+import { keyNames } from '../service/doctor.ts'
+import type { Finding } from '../service/finding.ts'
 
 /** What a probe found wrong, for scripts. */
 export type Problem =

@@ -11,19 +11,21 @@ import type { RetentionFacts } from '../../../store/store.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print } from '../../context.ts'
 import { withStore } from '../../with-store.ts'
-
-/** `bad` makes the command fail; `warn` is worth a look; `info` is a fact. */
-export interface Finding {
-  readonly check: string
-  readonly state: 'ok' | 'info' | 'warn' | 'bad'
-  readonly detail: string
-}
+import { searchFindings } from './doctor-search.ts'
+import type { Finding } from './finding.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
 
 /** Runs every check; fails when one finds something bad. */
 export async function doctor(context: Context): Promise<void> {
-  const checks: readonly Check[] = [configuration, dataDirectory, database, providers, catalog]
+  const checks: readonly Check[] = [
+    configuration,
+    dataDirectory,
+    database,
+    providers,
+    catalog,
+    searchFindings,
+  ]
   const findings: Finding[] = []
   for (const check of checks) findings.push(...(await check(context)))
   const bad = findings.filter(({ state }) => state === 'bad')

@@ -1,0 +1,36 @@
+// What `weir doctor` says of the web search: a test query shows whether the backend answers, and at which price.
+
+import { formatUsd } from '../../../credits/money.ts'
+import { webSearchOf } from '../../../serve/gateway/web-search.ts'
+import { SearchFault } from '../../../tools/search/backends/backend.ts'
+import type { Context } from '../../context.ts'
+import type { Finding } from './finding.ts'
+
+const check = 'web search'
+
+/** Asks the configured backend once; with one that is paid for, this costs what a search costs. */
+export async function searchFindings({ config, io }: Context): Promise<readonly Finding[]> {
+  const { backend } = webSearchOf(config, io.clock)
+  if (!backend) {
+    const detail =
+      'no backend (search.backend): only models whose provider searches itself can search; test keys use the offline index'
+    return [{ check, state: 'info', detail }]
+  }
+  const began = performance.now()
+  try {
+    const query = { text: 'speed of light', allowedDomains: [], blockedDomains: [] }
+    const hints = { recency: undefined, location: undefined, contextSize: 'low' } as const
+    const { results, cost } = await backend.search(
+      { ...query, ...hints, count: 1 },
+      new AbortController().signal,
+    )
+    const ms = Math.round(performance.now() - began)
+    const price = `${formatUsd(cost ?? backend.price)} USD a search`
+    if (results.length > 0)
+      return [{ check, state: 'ok', detail: `${backend.id} answered in ${ms} ms, ${price}` }]
+    return [{ check, state: 'warn', detail: `${backend.id} answers, and found nothing for "${query.text}"` }]
+  } catch (error) {
+    if (!(error instanceof SearchFault)) throw error
+    return [{ check, state: 'bad', detail: `${error.message} ${error.detail}` }]
+  }
+}

@@ -1,0 +1,23 @@
+// The web search that the settings name.
+
+import type { Config } from '../../config.ts'
+import { parseUsd } from '../../credits/money.ts'
+import { openSearch, type SearchSettings, type WebSearch } from '../../tools/search/open.ts'
+
+/** `onFault` is told of every search that failed, with what only the operator is to know. */
+export function webSearchOf(
+  { search }: Pick<Config, 'search'>,
+  now: () => number,
+  onFault?: SearchSettings['onFault'],
+): WebSearch {
+  return openSearch({
+    backend: search.backend,
+    baseUrl: search.base_url,
+    apiKey: search.api_key,
+    pricePerSearch: search.price_per_call === undefined ? undefined : parseUsd(search.price_per_call),
+    timeoutMs: search.timeout_ms,
+    maxResults: search.max_results,
+    now,
+    ...(onFault === undefined ? {} : { onFault }),
+  })
+}

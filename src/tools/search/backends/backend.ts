@@ -1,0 +1,77 @@
+// What Weir asks of a search backend, and how one may fail.
+
+import type { SearchLocation, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
+import type { Pico } from '../../../credits/money.ts'
+
+/** The backends by name: what `search.backend` and `engine` may say. */
+export const searchEngines = ['searxng', 'tavily', 'brave', 'exa', 'sim'] as const
+export type SearchEngine = (typeof searchEngines)[number]
+
+/** The oldest that a page may be, from the newest on. */
+export const recencies = ['day', 'week', 'month', 'year'] as const
+export type Recency = (typeof recencies)[number]
+
+export interface SearchQuery {
+  readonly text: string
+  /** A hint: what a backend gives beyond these rules is taken out afterwards. */
+  readonly allowedDomains: readonly string[]
+  readonly blockedDomains: readonly string[]
+  readonly recency: Recency | undefined
+  readonly location: SearchLocation | undefined
+  readonly contextSize: WebSearchDeclaration['contextSize']
+  /** How many results are wanted. */
+  readonly count: number
+}
+
+export interface SearchResult {
+  readonly url: string
+  readonly title: string
+  /** What of the page is of interest; may be empty. */
+  readonly text: string
+  /** As the backend writes it: a date, or words such as "2 days ago". */
+  readonly publishedAt: string | undefined
+}
+
+export interface SearchAnswer {
+  readonly results: readonly SearchResult[]
+  /** What the backend says the search cost; undefined where it says nothing. */
+  readonly cost: Pico | undefined
+}
+
+export interface SearchBackend {
+  readonly id: SearchEngine
+  /** What a search costs where the backend does not say, and the most that one is held for. */
+  readonly price: Pico
+  /** Throws SearchFault for every fault of the backend, and the signal's reason when the caller gave up. */
+  search(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>
+}
+
+export const searchFaults = {
+  search_unavailable: 'The search backend cannot be reached or fails.',
+  search_timeout: 'The search took too long.',
+  search_refused: 'The search backend refuses the request.',
+  search_credentials: 'The search backend does not accept the key of this gateway.',
+  search_quota: 'The quota of this gateway at the search backend is used up.',
+  search_rate_limited: 'The search backend limits the rate of requests at the moment.',
+  search_unusable_answer: 'The search backend answered with something that is no search result.',
+} as const
+
+export type SearchFaultCode = keyof typeof searchFaults
+
+/** A search that did not come about. The message is fit for clients and models; `detail` is for the operator. */
+export class SearchFault extends Error {
+  readonly code: SearchFaultCode
+  readonly detail: string
+
+  constructor(code: SearchFaultCode, detail: string, cause?: unknown) {
+    super(searchFaults[code], { cause })
+    this.name = 'SearchFault'
+    this.code = code
+    this.detail = detail
+  }
+}
+
+export const dayMs = 86_400_000
+
+/** How old a page of a recency may be, in days. */
+export const oldestDays: Readonly<Record<Recency, number>> = { day: 1, week: 7, month: 31, year: 366 }

@@ -1,0 +1,148 @@
+// One search at a backend over HTTP: what the four have in common. How each is asked and answers is in its own file.
+
+import { boundedBytes, TooLargeError } from '../../../egress/bounded-body.ts'
+import { dial, type EgressOptions } from '../../../egress/egress.ts'
+import { type Pico, usd } from '../../../credits/money.ts'
+import {
+  type SearchAnswer,
+  type SearchBackend,
+  SearchFault,
+  type SearchFaultCode,
+  type SearchQuery,
+} from './backend.ts'
+
+/** How a backend is asked and what it answers: data and pure functions. */
+export interface HostedBackend {
+  readonly id: 'searxng' | 'tavily' | 'brave' | 'exa'
+  /** Its public address; undefined where it has none. */
+  readonly baseUrl: string | undefined
+  /** What one search costs by its price list, US dollars; also the most that one is held for where it tells its price. */
+  readonly listPrice: string
+  /** The most results it gives for the price of one search. */
+  readonly mostResults: number
+  request(query: SearchQuery, key: string | undefined): HostedRequest
+  /** Undefined for what is no answer of this backend. */
+  read(answer: unknown): SearchAnswer | undefined
+  /** Why it refused, where the status alone does not say or says something else. */
+  faultOf?(status: number, text: string): SearchFaultCode | undefined
+}
+
+export interface HostedRequest {
+  /** Appended to the base address, with the query string. */
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Sent as JSON by POST; a request without one is a GET. */
+  readonly body?: object
+}
+
+export interface HostedSettings {
+  readonly baseUrl: string | undefined
+  readonly apiKey: string | undefined
+  /** What a search costs; undefined for the backend's list price. */
+  readonly price: Pico | undefined
+  readonly timeoutMs: number
+  /** How the network is reached, in tests. */
+  readonly rim: Pick<EgressOptions, 'fetcher' | 'resolve'>
+}
+
+/** The largest answer that is read: twenty results with all their snippets are a tenth of it. */
+const answerBytes = 4 * 1024 * 1024
+/** How much of a refusal is repeated to the operator, in characters. */
+const detailCharacters = 200
+/** A search that claims to cost more is not believed, US dollars. */
+const credibleCost = usd('1')
+
+/** The backend as the settings configure it. Opens nothing. */
+export function hostedBackend(row: HostedBackend, settings: HostedSettings): SearchBackend {
+  const price = settings.price ?? usd(row.listPrice)
+  return {
+    id: row.id,
+    price,
+    search: async (query, signal) => {
+      const asked = { ...query, count: Math.min(query.count, row.mostResults) }
+      const text = await answerOf(row, settings, asked, signal)
+      const answer = row.read(parsed(row, text))
+      if (!answer) throw new SearchFault('search_unusable_answer', `${row.id} answered without results`)
+      const { cost } = answer
+      const credible = cost !== undefined && cost >= 0n && cost <= credibleCost
+      // What the operator says a search costs holds: a contract may be cheaper than the price list.
+      return { ...answer, cost: settings.price === undefined && credible ? cost : price }
+    },
+  }
+}
+
+async function answerOf(
+  row: HostedBackend,
+  settings: HostedSettings,
+  query: SearchQuery,
+  signal: AbortSignal,
+): Promise<string> {
+  const base = settings.baseUrl ?? row.baseUrl ?? ''
+  const deadline = AbortSignal.timeout(settings.timeoutMs)
+  const either = AbortSignal.any([signal, deadline])
+  const { path, headers, body } = row.request(query, settings.apiKey)
+  try {
+    const response = await dial(
+      base + path,
+      {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: new Headers({
+          accept: 'application/json',
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        }),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      },
+      // The operator has named this address; it may be on this machine.
+      { allowHosts: [new URL(base).host], signal: either, ...settings.rim },
+    )
+    const text = new TextDecoder().decode(await boundedBytes(response, answerBytes, either))
+    if (response.status === 200) return text
+    throw refusal(row, response.status, text)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof SearchFault) throw error
+    if (deadline.aborted)
+      throw new SearchFault('search_timeout', `${row.id} did not answer within ${settings.timeoutMs} ms`)
+    if (error instanceof TooLargeError)
+      throw new SearchFault('search_unusable_answer', `${row.id}: ${error.message}`, error)
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new SearchFault('search_unavailable', `${row.id} at ${base}: ${reason}`, error)
+  }
+}
+
+const byStatus: Readonly<Record<number, SearchFaultCode>> = {
+  401: 'search_credentials',
+  402: 'search_quota',
+  403: 'search_credentials',
+  429: 'search_rate_limited',
+}
+
+function refusal(row: HostedBackend, status: number, text: string): SearchFault {
+  const code =
+    row.faultOf?.(status, text) ??
+    byStatus[status] ??
+    (status < 500 ? 'search_refused' : 'search_unavailable')
+  const words = text.replace(/\s+/g, ' ').trim().slice(0, detailCharacters)
+  return new SearchFault(code, `${row.id} answers with HTTP ${status}: ${JSON.stringify(words)}`)
+}
+
+function parsed(row: HostedBackend, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const what = /^\s*</.test(text) ? 'a web page' : text.trim() === '' ? 'nothing' : 'no JSON'
+    throw new SearchFault('search_unusable_answer', `${row.id} answers with ${what}`, error)
+  }
+}
+
+/** The query with operators for the domains, for backends that have no field for them. */
+export function withSites({ text, allowedDomains, blockedDomains }: SearchQuery): string {
+  const allowed = allowedDomains.slice(0, mostSites).map((host) => `site:${host}`)
+  const blocked = blockedDomains.slice(0, mostSites).map((host) => `-site:${host}`)
+  const sites = allowed.length > 1 ? [`(${allowed.join(' OR ')})`] : allowed
+  return [text, ...sites, ...blocked].join(' ')
+}
+
+/** Queries are bounded at the backends: what is left out here is taken out of the results. */
+const mostSites = 8

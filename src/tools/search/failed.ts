@@ -1,0 +1,7 @@
+// A tool call that did not come about: the model is told, nobody is charged.
+
+import type { ToolResult } from '../../conversation/gateway-tools.ts'
+
+export function failed(code: string, message: string): ToolResult {
+  return { text: `Error: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
+}
