@@ -12,6 +12,7 @@ import {
 } from './backends/backend.ts'
 import { hostsOf } from './domains.ts'
 import { failed } from './failed.ts'
+import { pageKey } from './page-key.ts'
 import { bounded, resultsText, visible } from './results-text.ts'
 
 export interface SearchToolOptions {
@@ -135,7 +136,7 @@ function usable(results: readonly SearchResult[], allows: (url: string) => boole
     const url = URL.parse(result.url.trim())
     if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:') || !allows(url.href)) return []
     if (url.username !== '' || url.password !== '' || url.href.length > longestUrl) return []
-    const page = pageOf(url)
+    const page = pageKey(url)
     if (seen.has(page)) return []
     seen.add(page)
     return [{ ...result, url: url.href, title: visible(result.title).replace(/\s+/g, ' ').trim() }]
@@ -143,16 +144,6 @@ function usable(results: readonly SearchResult[], allows: (url: string) => boole
 }
 
 const longestUrl = 2_048
-
-/** What two addresses of one page have in common. */
-function pageOf(url: URL): string {
-  const same = new URL(url)
-  same.hash = ''
-  same.protocol = 'https:'
-  const marks = [...same.searchParams.keys()].filter((name) => /^(utm_\w+|fbclid|gclid|msclkid)$/.test(name))
-  for (const name of marks) same.searchParams.delete(name)
-  return same.href.replace(/^https:\/\/www\./, 'https://').replace(/\/$/, '')
-}
 
 function narrower(a: Recency | undefined, b: Recency | undefined): Recency | undefined {
   if (a === undefined || b === undefined) return a ?? b
