@@ -30,6 +30,8 @@ export interface Route<Parts = Service> {
   readonly errors?: (request: Request) => Refuse
   /** Load balancers ask by HTTP/1.0, without a Host. */
   readonly takesNoHost?: true
+  /** Answered at once, however many requests wait: a probe that waits with them would have a busy process restarted. */
+  readonly takesNoTurn?: true
   /** Loaded with the first reader of the documentation; absent for pages. */
   readonly operation?: () => Promise<Operation>
 }

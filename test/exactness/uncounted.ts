@@ -76,7 +76,8 @@ function plansOf({ callsOfKind, seed }: { readonly callsOfKind: number; readonly
         way: ways[at % ways.length]!,
         stream,
         deltaTokens: random.pick([1, 1, 25]),
-        cutAfter: stream && random.oneIn(4) ? 1 + random.below(20) : undefined,
+        // Rarely: ten answers in a row that break off would have the provider given a rest, and the calls after it refused.
+        cutAfter: stream && random.oneIn(8) ? 1 + random.below(20) : undefined,
         // The number makes each prompt another.
         prompt: `${text(200 + random.below(600))} ${at} ${kind}`,
         answer: text(100 + random.below(3_000)),

@@ -3,8 +3,8 @@
 // of it ends the watch.
 //
 // The machine may be busy with other things, and no delay of theirs is the gateway's fault. The kernel counts how long
-// the gateway's thread has run and how long it has waited for a core while it could have run (schedstat), and the
-// same of this process: what is held against the gateway is only time in which its own thread ran.
+// a thread has run and how long it has waited for a core (schedstat). Held against the gateway is only time in which its
+// own thread ran while this one slept: had it been awake, or waited for a core, an answer might have lain there.
 
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -18,28 +18,45 @@ const port = Number(new URL(origin).port)
 
 const now = () => performance.timeOrigin + performance.now()
 
-/** Milliseconds that the gateway's main thread has run on a core so far. */
-function ran(): number {
-  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1e6
+/** Milliseconds that the main thread of a process has run on a core so far, and has waited for one. */
+function scheduled(of: string | number): { ran: number; waited: number } {
+  const [ran, waited] = readFileSync(`/proc/${of}/task/${of}/schedstat`, 'latin1').split(' ')
+  return { ran: Number(ran) / 1e6, waited: Number(waited) / 1e6 }
+}
+
+/** A moment: of the clock, of the gateway's work, and of what kept this process from looking. */
+interface Moment {
+  readonly at: number
+  readonly ran: number
+  readonly away: number
+}
+
+function moment(): Moment {
+  const own = scheduled(process.pid)
+  return { at: now(), ran: scheduled(pid!).ran, away: own.ran + own.waited }
+}
+
+/** Milliseconds since a moment that are held against the gateway. */
+function heldSince({ at, ran, away }: Moment): number {
+  const current = moment()
+  return Math.max(0, Math.min(current.at - at - (current.away - away), current.ran - ran))
 }
 
 // ---- how long the loop is held --------------------------------------------------------------------------------
 
 let holds: number[] = []
 
-/** Asks for the health again and again. While an answer is awaited, the loop is held for no longer than its thread ran. */
+/** Asks for the health again and again. */
 function probe(): void {
   const socket = connect({ host: '127.0.0.1', port })
-  let askedAt = 0
-  let ranAt = 0
+  let asked: Moment
   const ask = () => {
-    askedAt = now()
-    ranAt = ran()
+    asked = moment()
     socket.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
   }
   socket.on('connect', ask)
   socket.on('data', () => {
-    holds.push(Math.min(now() - askedAt, ran() - ranAt))
+    holds.push(heldSince(asked))
     setTimeout(ask, 5)
   })
   socket.on('close', () => process.exit(1))
@@ -47,17 +64,18 @@ function probe(): void {
 
 // ---- what steady streams gain -----------------------------------------------------------------------------------
 
-/** What the thread had run by when; the delay of an event is held against the gateway only as far as it ran within. */
-const ranBy: { at: number; ms: number }[] = []
+/** What had been by when. */
+const moments: Moment[] = []
 setInterval(() => {
-  ranBy.push({ at: now(), ms: ran() })
-  if (ranBy.length > 4_000) ranBy.splice(0, 2_000)
+  moments.push(moment())
+  if (moments.length > 4_000) moments.splice(0, 2_000)
 }, 5)
 
-function ranSince(at: number): number {
-  let from = ranBy.length - 1
-  while (from > 0 && ranBy[from]!.at > at) from--
-  return ran() - (ranBy[from]?.ms ?? 0)
+/** The last moment before a time. */
+function momentBefore(at: number): Moment {
+  let from = moments.length - 1
+  while (from > 0 && moments[from]!.at > at) from--
+  return moments[from] ?? moment()
 }
 
 let delays: number[] = []
@@ -95,7 +113,7 @@ function stream(): void {
       if (Number(match[1]) !== next) lost += 1
       next = Number(match[1]) + 1
       const delay = now() - sentAt
-      delays.push(delay > 20 ? Math.min(delay, ranSince(sentAt)) : delay)
+      delays.push(delay > 20 ? Math.min(delay, heldSince(momentBefore(sentAt))) : delay)
     }
     rest = received.slice(Math.max(end, received.length - 400))
     if (received.includes('[DONE]')) {

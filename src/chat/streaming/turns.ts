@@ -3,7 +3,10 @@
 
 import type { Steps } from '../../json/steps.ts'
 
-/** How long steps run, one after the other, before the loop looks after its connections again, milliseconds. */
+/**
+ * How long steps run before the loop looks after its connections again, milliseconds. What runs between them counts as
+ * well: a thousand requests may arrive in one look, and each has more to do than its steps.
+ */
 const turnMs = 8
 
 /** The least urgent step waits for no longer than this for others, milliseconds. */
@@ -17,7 +20,8 @@ const urgencies = ['soon', 'begun', 'later', 'new'] as const
 export type Urgency = (typeof urgencies)[number]
 
 export class Turns {
-  #spentMs = 0
+  /** When this turn of the loop began, by performance.now(); undefined before its first step. */
+  #begunAt: number | undefined
   #armed = false
   readonly #queues: Readonly<Record<Urgency, Queue>> = {
     soon: new Queue(),
@@ -31,12 +35,16 @@ export class Turns {
    * no more than a few milliseconds: nothing interrupts it. What it throws rejects, or is thrown.
    */
   run<T>(work: () => T, urgency: Urgency = 'later'): T | Promise<T> {
-    if (this.#hasTime && this.#isNext(urgency)) return this.#timed(work)
+    if (this.#begunAt === undefined) {
+      this.#begunAt = performance.now()
+      this.#arm()
+    }
+    if (this.#hasTime && this.#isNext(urgency)) return work()
     const queue = this.#queues[urgency]
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     queue.add(() => {
       try {
-        resolve(this.#timed(work))
+        resolve(work())
       } catch (error) {
         reject(error)
       }
@@ -67,17 +75,7 @@ export class Turns {
   }
 
   get #hasTime(): boolean {
-    return this.#spentMs < turnMs
-  }
-
-  #timed<T>(work: () => T): T {
-    const begun = performance.now()
-    try {
-      return work()
-    } finally {
-      this.#spentMs += performance.now() - begun
-      this.#arm()
-    }
+    return this.#begunAt === undefined || performance.now() - this.#begunAt < turnMs
   }
 
   #arm(): void {
@@ -89,7 +87,7 @@ export class Turns {
 
   #next(): void {
     this.#armed = false
-    this.#spentMs = 0
+    this.#begunAt = performance.now()
     for (const urgency of urgencies) {
       const queue = this.#queues[urgency]
       // However much is more urgent, one step of each is done now and then.
@@ -97,6 +95,8 @@ export class Turns {
       while (queue.size > 0 && this.#hasTime) queue.take()()
       if (queue.size > 0) this.#arm()
     }
+    // The connections are looked at next, and what they bring has a time of its own.
+    this.#begunAt = undefined
   }
 }
 

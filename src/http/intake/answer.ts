@@ -29,7 +29,8 @@ export async function answered(
       checkHeaders(request.headers, service.body.maxHeaderBytes)
       checkTarget(request)
     }
-    const response = await service.turns.run(() => route.handle(service, call), 'new')
+    const handle = () => route.handle(service, call)
+    const response = await (route.takesNoTurn ? handle() : service.turns.run(handle, 'new'))
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {

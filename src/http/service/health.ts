@@ -9,6 +9,7 @@ export const getHealth: Route<unknown> = {
   path: '/healthz',
   handle: () => Response.json({ status: 'ok' }),
   takesNoHost: true,
+  takesNoTurn: true,
   operation: async () => (await import('./documentation.ts')).health,
 }
 
@@ -27,6 +28,7 @@ export const getReadiness: Route<Pick<Service, 'ledger' | 'ready'>> = {
     return Response.json(body, { status: ready ? 200 : 503 })
   },
   takesNoHost: true,
+  takesNoTurn: true,
   operation: async () => (await import('./documentation.ts')).readiness,
 }
 

@@ -25,6 +25,15 @@ describe('work in steps', () => {
     expect(done).toEqual(['the loop has turned', 'second'])
   })
 
+  test('counts what runs between steps: a thousand requests that arrive at once have more to do than those', async () => {
+    const turns = new Turns()
+    expect(turns.run(() => 'first')).toBe('first')
+    work(20)
+    const second = turns.run(() => 'second')
+    expect(second).toBeInstanceOf(Promise)
+    expect(await second).toBe('second')
+  })
+
   test('goes through what pauses by itself, some of it in each turn', async () => {
     const turns = new Turns()
     function* steps(pauses: number): Generator<void, string, void> {
