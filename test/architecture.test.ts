@@ -85,7 +85,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   accounts: ['awaitable.ts', 'errors.ts'],
   connect: [],
   egress: ['errors.ts', 'conversation'],
-  tools: ['credits', 'egress', 'conversation', 'errors.ts'],
+  tools: ['credits', 'egress', 'conversation', 'errors.ts', 'json', 'version.ts'],
   payments: ['accounts', 'awaitable.ts', 'credits', 'errors.ts'],
   limits: ['accounts', 'awaitable.ts', 'errors.ts'],
   responses: ['awaitable.ts', 'conversation', 'errors.ts', 'json'],

@@ -78,6 +78,8 @@ export interface Source {
 export interface ToolResult {
   /** What the model is given; never empty. */
   readonly text: string
+  /** What the client is shown, where it is not the same. */
+  readonly output?: string
   readonly images?: readonly ToolImage[]
   readonly failure?: ToolFailure
   /** Picodollars; 0 for a call that failed. */

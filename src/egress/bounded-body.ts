@@ -34,6 +34,25 @@ export async function boundedBytes(
   return readUpTo(unpacked(body, response.headers.get('content-encoding')), maxBytes, signal)
 }
 
+/**
+ * The body as it comes, decompressed. It fails with TooLargeError once it has outgrown `maxBytes`; undefined where there
+ * is none. Throws when its encoding cannot be undone.
+ */
+export function boundedStream(response: Response, maxBytes: number): Bytes | undefined {
+  const { body } = response
+  if (body === null) return undefined
+  let size = 0
+  return unpacked(body, response.headers.get('content-encoding')).pipeThrough(
+    new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(bytes, controller) {
+        size += bytes.byteLength
+        if (size > maxBytes) throw new TooLargeError(maxBytes)
+        controller.enqueue(bytes)
+      },
+    }),
+  )
+}
+
 type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>
 
 function unpacked(body: Bytes, encoding: string | null): Bytes {

@@ -24,6 +24,8 @@ export interface GatewayTool {
   readonly mostCost: bigint
   /** Whether the caller must approve a call before it runs. `approval` is given when the call has been approved once. */
   needsApproval?(argumentsText: string, approval?: ApprovedCall): boolean
+  /** The id of the request for approval of a call, where the tool must know it again. */
+  approvalId?(argumentsText: string): string
   /**
    * Runs a call. `argumentsText` is what the model wrote: it may be no JSON. A fault of the tool is a result with
    * `failure`; rejects only when `context.signal` aborts.

@@ -1,0 +1,225 @@
+// One connection to one MCP server, for one call: whoever opens it closes it, and nobody else ever sees it.
+
+import type { Client, JsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
+import { z } from 'zod'
+import { version } from '../../version.ts'
+import { Exchange, type McpEgress } from './exchange.ts'
+import { faultOf, McpFault } from './fault.ts'
+import { type CallResult, callResult } from './result.ts'
+
+/** A server and what it is sent with every request. */
+export interface McpServer {
+  readonly url: string
+  readonly headers: Headers
+}
+
+/** A tool as its server lists it; nothing of it has been checked. */
+export type RawTool = Readonly<Record<string, unknown>>
+
+export interface CallOptions {
+  readonly signal: AbortSignal
+  readonly progress?: (progress: { done: number; total?: number; message?: string }) => void
+}
+
+/** What servers are told of us. */
+const identity = { name: 'weir', version }
+
+/** The most tools that a server may list; more are not read. */
+const mostListed = 20_000
+/** How long an end is waited for: a session that is not ended at the server ends there by itself. */
+const patienceMs = 1_000
+/** The library has bounds of its own, which are shorter than ours might be: ours come as a signal. */
+const noTimeoutMs = 2 ** 31 - 1
+/** A server that names no sensible time is asked again after this, milliseconds. */
+const retryMs = { least: 100, most: 10_000 }
+
+const toolsPage = z.looseObject({
+  tools: z.array(z.record(z.string(), z.unknown())),
+  nextCursor: z.string().optional(),
+})
+
+/** No answer is checked against a schema of its server's: a pattern in it could take for ever. */
+const trusting = {
+  getValidator:
+    <T>(): JsonSchemaValidator<T> =>
+    (value) => ({ valid: true, data: value as T, errorMessage: undefined }),
+}
+
+export class McpConnection {
+  readonly #client: Client
+  readonly #transport: Ending
+  readonly #exchange: Exchange
+
+  constructor(client: Client, transport: Ending, exchange: Exchange) {
+    this.#client = client
+    this.#transport = transport
+    this.#exchange = exchange
+  }
+
+  /**
+   * Connects and negotiates the protocol's version, by Streamable HTTP or, with servers that have nothing newer, by
+   * HTTP with SSE. Rejects with `url_not_allowed` where the server's own address may not be reached, with McpFault for
+   * any other fault of the server, and with the signal's reason.
+   */
+  static async open(server: McpServer, egress: McpEgress, signal: AbortSignal): Promise<McpConnection> {
+    try {
+      return await connected(server, egress, signal, streamableHttp)
+    } catch (error) {
+      if (!(error instanceof McpFault) || !oldStatuses.has(error.status ?? 0)) throw error
+      const old = await connected(server, egress, signal, serverSentEvents).catch(() => undefined)
+      signal.throwIfAborted()
+      // Where neither is spoken, what the server said to the newer one tells more.
+      if (!old) throw error
+      return old
+    }
+  }
+
+  /** Whether the server has done nothing yet that ends the connection. */
+  get usable(): boolean {
+    return !this.#exchange.signal.aborted
+  }
+
+  /** All tools of the server, page by page. Rejects with McpFault, or the signal's reason. */
+  async listTools(signal: AbortSignal): Promise<readonly RawTool[]> {
+    const tools: RawTool[] = []
+    const cursors = new Set<string>()
+    for (let cursor: string | undefined; ;) {
+      const page = await this.#ask(
+        (options) =>
+          this.#client.request(
+            { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+            toolsPage,
+            options,
+          ),
+        signal,
+      )
+      tools.push(...page.tools)
+      if (tools.length > mostListed) throw new McpFault(`the server lists more than ${mostListed} tools`)
+      cursor = page.nextCursor
+      if (cursor === undefined) return tools
+      if (cursors.has(cursor)) throw new McpFault('the list of tools of the server never ends')
+      cursors.add(cursor)
+    }
+  }
+
+  /** Has a tool run. Rejects with McpFault where no result came, or the signal's reason; the server is told of that. */
+  callTool(
+    tool: { readonly name: string; readonly inputSchema: RawTool },
+    args: Record<string, unknown>,
+    { signal, progress }: CallOptions,
+  ): Promise<CallResult> {
+    return this.#ask(async (options) => {
+      const result = await this.#client.callTool(
+        { name: tool.name, arguments: args },
+        {
+          ...options,
+          toolDefinition: { name: tool.name, inputSchema: { ...tool.inputSchema, type: 'object' } },
+          ...(progress && {
+            onprogress: ({ progress: done, total, message }) =>
+              progress({
+                done,
+                ...(total === undefined ? {} : { total }),
+                ...(message === undefined ? {} : { message }),
+              }),
+          }),
+        },
+      )
+      return callResult(result)
+    }, signal)
+  }
+
+  /** The connection is not to be used again. */
+  end(why: McpFault): void {
+    this.#exchange.abandon(why)
+  }
+
+  /** Ends the session at the server and closes the connection; never rejects. */
+  async close(): Promise<void> {
+    const ended = this.#transport.terminateSession?.().catch(() => undefined)
+    await this.#exchange.end(patienceMs)
+    await ended
+    await this.#client.close().catch(() => undefined)
+  }
+
+  async #ask<T>(
+    ask: (options: { signal: AbortSignal; timeout: number }) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const either = AbortSignal.any([signal, this.#exchange.signal])
+    try {
+      return await ask({ signal: either, timeout: noTimeoutMs })
+    } catch (error) {
+      signal.throwIfAborted()
+      throw this.#exchange.signal.aborted ? this.#exchange.signal.reason : faultOf(error)
+    }
+  }
+}
+
+/** Statuses by which a server without Streamable HTTP answers it, says the specification. */
+const oldStatuses = new Set([400, 404, 405])
+
+type Ending = Transport & { terminateSession?: () => Promise<void> }
+type Library = typeof import('@modelcontextprotocol/client')
+type MakeTransport = (library: Library, server: McpServer, exchange: Exchange) => Ending
+
+const streamableHttp: MakeTransport = (library, { url, headers }, exchange) =>
+  new library.StreamableHTTPClientTransport(new URL(url), {
+    fetch: exchange.fetchFor({ streams: false }),
+    requestInit: { headers },
+    reconnectionOptions: {
+      initialReconnectionDelay: retryMs.least,
+      maxReconnectionDelay: retryMs.most,
+      reconnectionDelayGrowFactor: 2,
+      maxRetries: 3,
+    },
+    reconnectionScheduler: (reconnect, delayMs) => {
+      const timer = setTimeout(reconnect, Math.max(delayMs, retryMs.least))
+      return () => clearTimeout(timer)
+    },
+  })
+
+const serverSentEvents: MakeTransport = (library, { url, headers }, exchange) => {
+  const fetch = exchange.fetchFor({ streams: true })
+  return new library.SSEClientTransport(new URL(url), {
+    fetch,
+    requestInit: { headers },
+    eventSourceInit: { fetch },
+  })
+}
+
+async function connected(
+  server: McpServer,
+  egress: McpEgress,
+  signal: AbortSignal,
+  make: MakeTransport,
+): Promise<McpConnection> {
+  // It is large, and most calls have no use for it.
+  const library = await import('@modelcontextprotocol/client')
+  const exchange = new Exchange(egress)
+  const client = new library.Client(identity, {
+    versionNegotiation: { mode: 'auto' },
+    jsonSchemaValidator: trusting,
+  })
+  const transport = make(library, server, exchange)
+  const either = AbortSignal.any([signal, exchange.signal])
+  try {
+    await untilAborted(client.connect(transport, { signal: either, timeout: noTimeoutMs }), either)
+    return new McpConnection(client, transport, exchange)
+  } catch (error) {
+    const fault = exchange.refusal ?? (exchange.signal.aborted ? exchange.signal.reason : faultOf(error))
+    await exchange.end(0)
+    await client.close().catch(() => undefined)
+    signal.throwIfAborted()
+    throw fault
+  }
+}
+
+/** The library does not stop waiting at every step of a handshake. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  return new Promise<T>((resolve, reject) => {
+    const give = () => reject(signal.reason)
+    signal.addEventListener('abort', give, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
+  })
+}

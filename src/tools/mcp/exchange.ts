@@ -1,0 +1,193 @@
+// What the MCP library sends and receives goes through here: to checked addresses only, and no answer is read that is
+// larger, deeper or longer than allowed. The library parses what it is given in one piece.
+
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { boundedBytes, boundedStream } from '../../egress/bounded-body.ts'
+import { dial, type Fetcher } from '../../egress/egress.ts'
+import type { Resolve } from '../../egress/destination.ts'
+import { GatewayError } from '../../errors.ts'
+import { shapeFault } from '../../json/shape.ts'
+import { McpFault } from './fault.ts'
+
+/** A server that makes the library ask again and again is left after so many requests of one connection. */
+const mostRequests = 500
+
+/** How the gateway reaches the servers that its users name. */
+export interface McpEgress {
+  /** `host` or `host:port` entries that may be private: the setting `egress.allow_hosts`. */
+  readonly allowHosts: readonly string[]
+  /** The most bytes of one answer, after decompression. */
+  readonly answerBytes: number
+  readonly fetcher?: Fetcher
+  readonly resolve?: Resolve
+}
+
+/** A fetch of the library's, for the requests of one connection. */
+export class Exchange {
+  readonly #egress: McpEgress
+  readonly #ended = new AbortController()
+  readonly #last = new Set<Promise<unknown>>()
+  #requests = 0
+  /** Why the very first request may not be sent: the caller's own address is at fault, and no answer of the server. */
+  refusal: GatewayError | undefined
+
+  constructor(egress: McpEgress) {
+    this.#egress = egress
+  }
+
+  /** Aborts when the server has done what no server may do. Its reason is an McpFault. */
+  get signal(): AbortSignal {
+    return this.#ended.signal
+  }
+
+  /** Ends all requests and answers, once those that end something at the server are out, or `patienceMs` are over. */
+  async end(patienceMs: number): Promise<void> {
+    await Promise.race([Promise.allSettled(this.#last), Bun.sleep(patienceMs)])
+    this.#ended.abort(new McpFault('the connection is closed'))
+  }
+
+  /** Ends all requests and answers at once. */
+  abandon(why: McpFault): void {
+    this.#ended.abort(why)
+  }
+
+  /** What the library takes for fetch. `streams` allows it a stream of its own, without a request to answer. */
+  fetchFor({ streams }: { readonly streams: boolean }) {
+    return (url: string | URL, init?: RequestInit): Promise<Response> => {
+      const headers = new Headers(init?.headers)
+      // Nothing that a server says unasked is of use within one call. Lost answers are still asked for.
+      if (!streams && init?.method === 'GET' && !headers.has('last-event-id')) {
+        return Promise.resolve(new Response(null, { status: 405 }))
+      }
+      const body = typeof init?.body === 'string' ? init.body : undefined
+      const sent = this.#send(String(url), {
+        method: init?.method ?? 'GET',
+        headers,
+        body,
+        signal: init?.signal,
+      })
+      if (init?.method === 'DELETE' || body?.includes('"notifications/cancelled"') === true)
+        this.#remember(sent)
+      return sent
+    }
+  }
+
+  #remember(sent: Promise<unknown>): void {
+    this.#last.add(sent)
+    void sent.then(
+      () => this.#last.delete(sent),
+      () => this.#last.delete(sent),
+    )
+  }
+
+  async #send(
+    url: string,
+    request: {
+      readonly method: string
+      readonly headers: Headers
+      readonly body: string | undefined
+      readonly signal: AbortSignal | null | undefined
+    },
+  ): Promise<Response> {
+    if (++this.#requests > mostRequests) throw this.#fault(`needs more than ${mostRequests} requests`)
+    const signal = request.signal ? AbortSignal.any([request.signal, this.signal]) : this.signal
+    const { method, headers, body } = request
+    const asked = dial(
+      url,
+      { method, headers, ...(body === undefined ? {} : { body }) },
+      { ...this.#egress, signal },
+    )
+    return this.#checked(await asked.catch((error: unknown) => this.#refused(error)), signal)
+  }
+
+  #refused(error: unknown): never {
+    if (this.#requests === 1 && error instanceof GatewayError && error.code === 'url_not_allowed') {
+      this.refusal = error
+    }
+    throw error
+  }
+
+  async #checked(response: Response, signal: AbortSignal): Promise<Response> {
+    const { status, statusText } = response
+    const headers = new Headers(response.headers)
+    // They are of the bytes as they came, which nobody gets to see.
+    headers.delete('content-encoding')
+    headers.delete('content-length')
+    if (response.body === null || [204, 205, 304].includes(status)) {
+      await response.body?.cancel().catch(() => undefined)
+      return new Response(null, { status, statusText, headers })
+    }
+    const body = isEventStream(response) ? this.#events(response) : await this.#whole(response, signal)
+    return new Response(body, { status, statusText, headers })
+  }
+
+  async #whole(response: Response, signal: AbortSignal): Promise<string> {
+    try {
+      const text = new TextDecoder().decode(await boundedBytes(response, this.#egress.answerBytes, signal))
+      const fault = shapeFault(text)
+      if (fault !== undefined) throw this.#fault(`sent an answer that ${fault}`)
+      return text
+    } catch (error) {
+      throw this.#asFault(error)
+    }
+  }
+
+  /** The same events, written anew, each checked before the library parses it. */
+  #events(response: Response): ReadableStream<Uint8Array> {
+    const body = boundedStream(response, this.#egress.answerBytes)
+    if (!body) return new ReadableStream()
+    const text = new TextDecoder()
+    const bytes = new TextEncoder()
+    const written: string[] = []
+    const parser = createParser({
+      onEvent: (event) => {
+        const fault = shapeFault(event.data)
+        if (fault !== undefined) throw new McpFault(`the server sent an answer that ${fault}`)
+        written.push(asText(event))
+      },
+      onRetry: (ms) => written.push(`retry: ${ms}\n\n`),
+    })
+    const reader = body.getReader()
+    return new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        try {
+          while (written.length === 0) {
+            const { done, value } = await reader.read()
+            if (done) return controller.close()
+            parser.feed(text.decode(value, { stream: true }))
+          }
+          controller.enqueue(bytes.encode(written.splice(0).join('')))
+        } catch (error) {
+          void reader.cancel().catch(() => undefined)
+          controller.error(this.#asFault(error))
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    })
+  }
+
+  /** The library would try again or wait; nothing more is wanted of this server. */
+  #fault(what: string): McpFault {
+    return this.#end(new McpFault(`the server ${what}`))
+  }
+
+  #asFault(error: unknown): unknown {
+    if (error instanceof McpFault) return this.#end(error)
+    const tooLarge = error instanceof Error && error.name === 'TooLargeError'
+    return tooLarge ? this.#fault(`sent an answer of more than ${this.#egress.answerBytes} bytes`) : error
+  }
+
+  #end(fault: McpFault): McpFault {
+    this.abandon(fault)
+    return fault
+  }
+}
+
+function isEventStream(response: Response): boolean {
+  return /^\s*text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')
+}
+
+function asText({ id, event, data }: EventSourceMessage): string {
+  const lines = data.split('\n').map((line) => `data: ${line}\n`)
+  return `${id === undefined ? '' : `id: ${id}\n`}${event === undefined ? '' : `event: ${event}\n`}${lines.join('')}\n`
+}

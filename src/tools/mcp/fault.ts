@@ -1,0 +1,68 @@
+// Why nothing came of a server, in words for the caller and the model.
+
+import { GatewayError } from '../../errors.ts'
+
+/** So much of what a server says is repeated, in characters. */
+const mostRepeated = 300
+
+/** A server's answer, or the server itself, cannot be used. The message names no secret of ours. */
+export class McpFault extends Error {
+  /** The HTTP status of the answer that was the fault. */
+  readonly status: number | undefined
+
+  constructor(message: string, { status, cause }: { status?: number | undefined; cause?: unknown } = {}) {
+    super(message, { cause })
+    this.name = 'McpFault'
+    this.status = status
+  }
+}
+
+/** Anything that the library throws. */
+export function faultOf(error: unknown): McpFault {
+  if (error instanceof McpFault) return error
+  const known = causes(error).find((cause) => cause instanceof McpFault || cause instanceof GatewayError)
+  if (known instanceof McpFault) return known
+  if (known instanceof GatewayError) return new McpFault(known.message, { cause: known })
+  const status = statusOf(error)
+  if (status !== undefined)
+    return new McpFault(`the server answered HTTP ${status}`, { status, cause: error })
+  // A number is the code of a JSON-RPC error, which is the server's own; a text, one of the library's.
+  if (codeOf(error) !== undefined) {
+    return new McpFault(`the server reports: ${plain(error instanceof Error ? error.message : '')}`, {
+      cause: error,
+    })
+  }
+  const said = error instanceof Error ? plain(error.message) : ''
+  return new McpFault(`the server did not answer in the protocol's words${said && `: ${said}`}`, {
+    cause: error,
+  })
+}
+
+/** What a stranger says, short and on one line. */
+export function plain(text: string): string {
+  // Controls would end up in logs and terminals.
+  const line = text.replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim()
+  return line.length > mostRepeated ? `${line.slice(0, mostRepeated)}…` : line
+}
+
+function causes(error: unknown): unknown[] {
+  const found: unknown[] = []
+  for (let at = error; at instanceof Error && found.length < 8; at = at.cause) found.push(at)
+  return found
+}
+
+function statusOf(error: unknown): number | undefined {
+  for (const cause of causes(error)) {
+    const held = cause as { status?: unknown; code?: unknown; data?: { status?: unknown } }
+    for (const value of [held.data?.status, held.status, held.code]) {
+      if (typeof value === 'number' && value >= 300 && value < 600) return value
+    }
+    if (cause instanceof Error && cause.name === 'UnauthorizedError') return 401
+  }
+  return undefined
+}
+
+function codeOf(error: unknown): number | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'number' ? code : undefined
+}

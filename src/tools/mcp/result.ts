@@ -1,0 +1,79 @@
+// What a tool of an MCP server gave, as text and images for a model.
+
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client'
+import type { ToolImage } from '../../conversation/gateway-tools.ts'
+import type { Json } from '../../conversation/request.ts'
+import { plain } from './fault.ts'
+
+/** More text than this is cut, in characters: the caller pays for each that the model reads, in every round. */
+const mostCharacters = 100_000
+/** More of them are left out. */
+const mostImages = 10
+
+export interface CallResult {
+  /** Never empty. */
+  readonly text: string
+  readonly images: readonly ToolImage[]
+  /** The tool itself says that it failed; `text` says why. */
+  readonly isError: boolean
+  /** The same as values, where the tool gave them. */
+  readonly structured: Json | undefined
+}
+
+/** What models are shown. Other media are named in the text. */
+const imageTypes = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
+
+export function callResult({ content, structuredContent, isError }: CallToolResult): CallResult {
+  const images: ToolImage[] = []
+  const texts = (content ?? []).map((block) => textOf(block, images)).filter((text) => text !== '')
+  // Tools that give values give the same as text; not all do.
+  if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent))
+  if (texts.length === 0) texts.push(images.length > 0 ? '(see image)' : '(the tool gave no output)')
+  const structured = structuredContent as Json | undefined
+  return { text: cut(texts.join('\n')), images, isError: isError === true, structured }
+}
+
+function textOf(block: ContentBlock, images: ToolImage[]): string {
+  switch (block.type) {
+    case 'text':
+      return block.text
+    case 'image':
+      return imageOf(block.mimeType, block.data, images)
+    case 'audio':
+      return leftOut('audio', block.mimeType, block.data)
+    case 'resource_link':
+      return `${plain(block.title ?? block.name)}: ${plain(block.uri)}`
+    case 'resource': {
+      const { resource } = block
+      if ('text' in resource) return `${plain(resource.uri)}:\n${resource.text}`
+      const mediaType = resource.mimeType ?? 'application/octet-stream'
+      return imageTypes.has(mediaType)
+        ? imageOf(mediaType, resource.blob, images)
+        : leftOut('resource', mediaType, resource.blob)
+    }
+    default:
+      return ''
+  }
+}
+
+function imageOf(mediaType: string, data: string, images: ToolImage[]): string {
+  const type = mediaType.toLowerCase()
+  if (!imageTypes.has(type) || images.length >= mostImages || !isBase64(data)) {
+    return leftOut('image', mediaType, data)
+  }
+  images.push({ mediaType: type, data })
+  return ''
+}
+
+function isBase64(text: string): boolean {
+  return text.length > 0 && text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text)
+}
+
+function leftOut(kind: string, mediaType: string, data: string): string {
+  return `(${kind} of type ${plain(mediaType).slice(0, 80)}, ${Math.floor((data.length * 3) / 4)} bytes, left out)`
+}
+
+function cut(text: string): string {
+  if (text.length <= mostCharacters) return text
+  return `${text.slice(0, mostCharacters).toWellFormed()}\n(cut after ${mostCharacters} of ${text.length} characters)`
+}
