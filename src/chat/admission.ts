@@ -1,14 +1,15 @@
 // May this caller use this model now? The order of the refusals is part of the contract.
 
-import { type Account, ownerEmail } from '../accounts/account.ts'
+import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
 import { isFree } from '../credits/price.ts'
-import { type ErrorCode, errorTable, GatewayError } from '../errors.ts'
+import { type ErrorCode, GatewayError } from '../errors.ts'
 import type { Warning } from '../protocols/protocol.ts'
 import type { PaidCall } from './call.ts'
+import { ownerHint } from './owner-hint.ts'
 import type { ChatParts } from './parts.ts'
 import { testModel } from './routing/test-mode.ts'
 
@@ -43,19 +44,6 @@ export function refusal(
   if (caller.account.suspended) return 'account_suspended'
   if (!mayUse(caller, model.id)) return 'model_not_allowed'
   return undefined
-}
-
-/**
- * The operator of a gateway of their own can add credit without paying anybody: with the owner's key the message names
- * the command. Nothing for other accounts.
- */
-export function ownerHint(
-  code: 'purchased_credits_required' | 'insufficient_credits',
-  { email }: Account,
-): { readonly message?: string } {
-  if (email !== ownerEmail) return {}
-  const command = `weir credits grant --account ${ownerEmail} --pool purchased --usd 100`
-  return { message: `${errorTable[code].means} To add credit: ${command}` }
 }
 
 /** What a model is asked for. */

@@ -6,6 +6,7 @@ import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { EmbeddingRequest } from '../protocols/embeddings/embeddings.ts'
 import type { AnswerContext, Bill, Inbound, InboundRequest, Warning } from '../protocols/protocol.ts'
+import type { AnswerKeeper } from './answer-keeper.ts'
 import type { Candidate } from './routing/candidates.ts'
 import type { Transcript } from './transcript.ts'
 
@@ -24,16 +25,6 @@ export interface PaidCall {
   readonly transcript?: Transcript
   /** performance.now() at arrival. */
   readonly arrivedAt: number
-}
-
-/** Takes an answer as it is made, so that it is on disk no later than the settle that charges it. */
-export interface AnswerKeeper {
-  /** The answer begins. */
-  begin(headers: Readonly<Record<string, string>>): void
-  /** More of its body. */
-  add(bytes: Uint8Array): void
-  /** It is whole; called right before its settle is queued. */
-  keep(): void
 }
 
 /** A call for an answer of a chat. */

@@ -1,7 +1,7 @@
 // The words of a call for the request log, where the operator wants them kept (`log.prompts`).
 
-import type { AnswerKeeper, PaidCall } from './call.ts'
-import type { ChatParts } from './parts.ts'
+import type { JsonObject } from '../conversation/request.ts'
+import type { AnswerKeeper } from './answer-keeper.ts'
 
 /** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
 const longestPart = 32_768
@@ -36,8 +36,8 @@ export class Transcript implements AnswerKeeper {
 }
 
 /** The call with a transcript, if such are wanted. */
-export function transcribed<Call extends PaidCall>(
-  { keepsContents }: Pick<ChatParts, 'keepsContents'>,
+export function transcribed<Call extends { readonly keeper: AnswerKeeper | undefined }>(
+  { keepsContents }: { readonly keepsContents: boolean },
   call: Call,
 ): Call {
   if (!keepsContents) return call
@@ -46,7 +46,11 @@ export function transcribed<Call extends PaidCall>(
 }
 
 /** The words of a call as JSON; null where none are kept. */
-export function contentsOf({ transcript, request }: Pick<PaidCall, 'transcript' | 'request'>): string | null {
+export function contentsOf(call: {
+  readonly transcript?: Transcript
+  readonly request: { readonly body: JsonObject }
+}): string | null {
+  const { transcript, request } = call
   if (!transcript) return null
   return JSON.stringify({
     request: JSON.stringify(request.body).slice(0, longestPart),

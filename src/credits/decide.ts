@@ -77,7 +77,7 @@ function decideHold(
     pins,
     owner: hold.owner,
     leaseUntil: hold.leaseUntil,
-    progress: null,
+    checkpoint: null,
     model: hold.model,
     priceVersion: hold.priceVersion,
     openedAt: now,
@@ -125,8 +125,8 @@ function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number)
 function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'>): Decision<boolean> {
   const open = openCallOf(wallet, checkpoint.call, checkpoint.owner)
   if (!open) return { result: false, change: null }
-  const progress = { usage: checkpoint.usage, cost: larger(checkpoint.cost, 0n) }
-  const kept: OpenCall = { ...open, leaseUntil: checkpoint.leaseUntil, progress }
+  const reached = { usage: checkpoint.usage, cost: larger(checkpoint.cost, 0n) }
+  const kept: OpenCall = { ...open, leaseUntil: checkpoint.leaseUntil, checkpoint: reached }
   return { result: true, change: { ...noChange, call: { kind: 'kept', open: kept } } }
 }
 

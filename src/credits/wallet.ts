@@ -27,7 +27,7 @@ export interface Pin {
 }
 
 /** What recovery charges when the owner of the call dies. */
-export interface Progress {
+export interface Checkpoint {
   readonly usage: Usage
   readonly cost: Pico
 }
@@ -43,7 +43,7 @@ export interface OpenCall {
   readonly pins: readonly Pin[]
   readonly owner: string
   readonly leaseUntil: number
-  readonly progress: Progress | null
+  readonly checkpoint: Checkpoint | null
   readonly model: string
   readonly priceVersion: string
   readonly openedAt: number
@@ -84,7 +84,7 @@ export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust
 
 export type CallChange =
   | { readonly kind: 'opened'; readonly open: OpenCall }
-  /** Its hold, its lease or its progress changed. */
+  /** Its hold, its lease or its checkpoint changed. */
   | { readonly kind: 'kept'; readonly open: OpenCall }
   | {
       readonly kind: 'ended'

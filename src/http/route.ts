@@ -3,7 +3,7 @@
 import type { Caller } from '../accounts/caller.ts'
 import type { Operation } from './docs/operation.ts'
 import type { Refuse } from './intake/error-response.ts'
-import type { Service } from './service.ts'
+import type { HttpParts } from './parts.ts'
 
 /** A request on its way through a route. */
 export interface Call {
@@ -15,10 +15,10 @@ export interface Call {
   readonly caller: () => Caller | Promise<Caller>
 }
 
-export type Identify = (service: Service, request: Request) => Caller | Promise<Caller>
+export type Identify = (parts: HttpParts, request: Request) => Caller | Promise<Caller>
 
 /** `Parts` is what the handler needs of the service. */
-export interface Route<Parts = Service> {
+export interface Route<Parts = HttpParts> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'ALL'
   /** `:name` stands for one segment, `*` for the rest. */
   readonly path: string

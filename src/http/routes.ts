@@ -6,7 +6,7 @@ import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
 import type { Route } from './route.ts'
-import type { Service } from './service.ts'
+import type { HttpParts } from './parts.ts'
 import { getHealth, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
 import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account/account.ts'
@@ -62,12 +62,12 @@ export const api: readonly Route[] = [
 ]
 
 const toConsole = () => new Response(null, { status: 302, headers: { location: '/console' } })
-const consolePage: Route['handle'] = async (service, { request }) =>
-  (await import('./console/pages.ts')).consolePage(request, service.publicUrl())
-const consoleApi: Route['handle'] = async (service, { request, requestId }) =>
-  (await import('./console/api.ts')).consoleApi(service, request, requestId)
-const adminApi: Route['handle'] = async (service, { request, requestId }) =>
-  (await import('./admin/api.ts')).adminApi(service, request, requestId)
+const consolePage: Route['handle'] = async (parts, { request }) =>
+  (await import('./console/pages.ts')).consolePage(request, parts.publicUrl())
+const consoleApi: Route['handle'] = async (parts, { request, requestId }) =>
+  (await import('./console/api.ts')).consoleApi(parts, request, requestId)
+const adminApi: Route['handle'] = async (parts, { request, requestId }) =>
+  (await import('./admin/api.ts')).adminApi(parts, request, requestId)
 const documentation: Route['handle'] = async (_, { request }) => {
   const { consoleRoutes } = await import('./docs/openapi-console.ts')
   const { adminOperations } = await import('./docs/openapi-admin.ts')
@@ -93,14 +93,14 @@ export const routes: readonly Route[] = [...api, ...pages]
 const nowhere: Route = {
   method: 'ALL',
   path: '/*',
-  handle: (service, { request }) => {
-    throw wrongTarget(request, routes, service.publicUrl())
+  handle: (parts, { request }) => {
+    throw wrongTarget(request, routes, parts.publicUrl())
   },
   errors: errorsAt,
 }
 
 /** The application: takes requests, gives responses, listens nowhere. No failure leaves it as an exception. */
-export function createRoutes(service: Service) {
+export function createRoutes(parts: HttpParts) {
   // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
   const app = new Elysia({ aot: true, handler: { standardHostname: false } })
   for (const route of [...routes, nowhere]) {
@@ -108,7 +108,7 @@ export function createRoutes(service: Service) {
       route.method,
       route.path,
       ({ request, params }: { request: Request; params: Record<string, string> }) =>
-        answered(service, route, request, params),
+        answered(parts, route, request, params),
       { parse: 'none' },
     )
   }

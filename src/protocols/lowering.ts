@@ -113,7 +113,7 @@ export function passedOn(rest: JsonObject, known: ReadonlySet<string>, warn: War
   return passed
 }
 
-export interface Offer {
+export interface ToolOffer {
   readonly tools: readonly FunctionTool[]
   readonly choice: 'auto' | 'none' | 'required'
   /** The one tool that must be called. */
@@ -124,7 +124,7 @@ export interface Offer {
  * The tools to declare (those that may be called) and how free the model is to call them. Throws GatewayError
  * `invalid_request` for a choice that names no tool of the request.
  */
-export function offerOf(request: ChatRequest): Offer {
+export function toolOffer(request: ChatRequest): ToolOffer {
   const { toolChoice: choice, tools } = request
   switch (choice?.kind) {
     case undefined:
@@ -149,7 +149,7 @@ export function offerOf(request: ChatRequest): Offer {
 }
 
 /** The tools for a protocol that cannot name the one to be called: it is shown no other. */
-export function narrowed({ tools, only }: Offer): readonly FunctionTool[] {
+export function narrowed({ tools, only }: ToolOffer): readonly FunctionTool[] {
   return only === undefined ? tools : named(tools, [only])
 }
 

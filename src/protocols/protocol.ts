@@ -11,6 +11,9 @@ import type { Parts } from './request/addresses.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
 import type { Frame } from './framing/sse.ts'
 import type { PromptParts } from './request/prompt-parts.ts'
+import type { LoweredRequest, Warning } from './lowered-request.ts'
+
+export type { LoweredRequest, Warning } from './lowered-request.ts'
 
 /** What providers are spoken to in. */
 export const protocolIds = [
@@ -28,11 +31,6 @@ export type ProtocolId = (typeof protocolIds)[number]
 /** What clients may speak to us: some of it no provider is spoken to in. */
 export type ClientProtocolId = ProtocolId | 'openai-completions'
 
-/** Something the client asked for and will not get: named, never silent. */
-export interface Warning {
-  readonly param: string
-  readonly message: string
-}
 
 // ---- outbound ---------------------------------------------------------------------------------------------
 
@@ -57,15 +55,6 @@ export interface Target<Quirks = unknown> {
   readonly toolNames?: Readonly<Record<string, string>>
 }
 
-/** One request as the provider wants it. `path` is appended to the provider's base URL. */
-export interface LoweredRequest {
-  readonly path: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: JsonObject
-  readonly warnings: readonly Warning[]
-  /** Tools that the wire knows by other names, because the client's are not allowed there: from those to the client's. */
-  readonly toolNames?: Readonly<Record<string, string>>
-}
 
 /**
  * Reads one streamed answer, and keeps what it has to remember of it. Over a whole stream (every `push`, then one

@@ -4,7 +4,7 @@ import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger/ledger.ts'
 import type { CostLine } from '../credits/price.ts'
 import { pools, type Pool } from '../credits/pool.ts'
-import type { OpenCall, Pin, Progress } from '../credits/wallet.ts'
+import type { OpenCall, Pin, Checkpoint } from '../credits/wallet.ts'
 
 /** A call from its hold to its end. */
 export interface OpenCallRow {
@@ -69,7 +69,7 @@ export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attem
   })
 }
 
-export function progressText({ usage, cost }: Progress): string {
+export function checkpointText({ usage, cost }: Checkpoint): string {
   return JSON.stringify({ usage: usageFacts(usage), cost: String(cost) })
 }
 
@@ -113,7 +113,7 @@ export function openCallOf(row: OpenCallRow): OpenCall {
     pins: pinsOf(row.pins),
     owner: row.owner,
     leaseUntil: Number(row.lease_until),
-    progress: progressOf(row.progress),
+    checkpoint: checkpointOf(row.progress),
     model: row.model,
     priceVersion: row.price_version,
     openedAt: Number(row.opened_at),
@@ -124,7 +124,7 @@ function isPool(name: string): name is Pool {
   return (pools as readonly string[]).includes(name)
 }
 
-function progressOf(text: string | null): Progress | null {
+function checkpointOf(text: string | null): Checkpoint | null {
   if (text === null) return null
   const facts = JSON.parse(text) as { usage: Partial<Usage>; cost: string }
   return { usage: usageOf(facts.usage), cost: BigInt(facts.cost) }

@@ -340,12 +340,12 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const entry = this.#wallets.of(account)
     const open = entry.wallet.calls.get(call)
     if (!open || (open.leaseUntil > now && !this.#parts.isDead(open.owner))) return false
-    if (open.progress === null) {
+    if (open.checkpoint === null) {
       const { change } = decide<'release'>(entry.wallet, { kind: 'release', release: open }, at)
       if (change) this.#end(entry, change, at, 'recovered', null, [lostAttempt])
       return change !== null
     }
-    const { usage, cost } = open.progress
+    const { usage, cost } = open.checkpoint
     const settle = { call, owner: open.owner, cost, most: null, estimated: true, provider: 'unreconciled' }
     // An estimate is charged within its hold, and a hold is within the limit of its key.
     const { change } = decide<'settle'>(entry.wallet, { kind: 'settle', settle, keySpend: 0n }, at)

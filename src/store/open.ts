@@ -112,7 +112,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     path,
     time: { clock, backMs, stepped: (behindMs) => notice?.(clockMessage, { behind_ms: behindMs }) },
     limits: { ...defaultGroupLimits, ...options.group },
-    riders: [requestLog, signatures],
+    bufferedRows: [requestLog, signatures],
     isDead,
     committed: (head) => anchors.committed(head),
   })

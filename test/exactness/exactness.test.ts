@@ -5,7 +5,7 @@ import { kinds } from './corpus.ts'
 import { measureExactness, type ExactnessReport } from './exactness.ts'
 import { measureUncounted, type UncountedReport } from './uncounted.ts'
 
-describe('G7: of 2,500 mixed calls, streamed and whole, with caches, tools, zeros, gaps and departures', () => {
+describe('G7: of 2,500 mixed calls, streamed and whole, with caches, tools, zeros, gaps and disconnects', () => {
   let report: ExactnessReport
   beforeAll(async () => {
     report = await measureExactness({ calls: 2_500, lanes: 24, seed: 1 })

@@ -175,7 +175,7 @@ function compared(
     }
     if (call.ending === 'complete' && call.plan.usage !== 'missing')
       broken.push(`${what}: ${call.id} was estimated although the provider counted`)
-    // A departure is charged for what was delivered; the provider may have made a few words more.
+    // A call whose client disconnected is charged for what was delivered; the provider may have made a few words more.
     const booked = row.upstream_id === null ? undefined : bill.get(row.upstream_id)
     const made = call.ending === 'complete' ? call.plan.words : (booked?.words ?? call.words)
     const kind = `${call.plan.stream ? 'stream' : 'whole'} ${call.ending}`

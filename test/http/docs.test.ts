@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path'
 import { errorTable, errorReference, type ErrorCode } from '../../src/errors.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
-import type { Service } from '../../src/http/service.ts'
+import type { HttpParts } from '../../src/http/parts.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
 const source = resolve(import.meta.dir, '../../src')
@@ -21,7 +21,7 @@ const routes = createRoutes({
   calls,
   turns: new Turns(),
   publicUrl: () => '',
-} as Partial<Service> as Service)
+} as Partial<HttpParts> as HttpParts)
 
 function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
   return Promise.resolve(

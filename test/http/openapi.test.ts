@@ -11,7 +11,7 @@ import { consoleRoutes } from '../../src/http/docs/openapi-console.ts'
 import { errorSchema } from '../../src/http/docs/openapi-errors.ts'
 import { openApiDocument } from '../../src/http/docs/openapi.ts'
 import { api, createRoutes } from '../../src/http/routes.ts'
-import * as service from '../../src/http/service/documentation.ts'
+import * as parts from '../../src/http/service/documentation.ts'
 import { requestListSchema } from '../../src/http/v1/account/requests-documentation.ts'
 import { creditsSchema, keySchema, receiptSchema } from '../../src/http/v1/account/schema.ts'
 import { estimateSchema } from '../../src/http/v1/chat/documentation.ts'
@@ -26,7 +26,7 @@ import {
   messagesError,
   tokenCount,
 } from '../../src/protocols/anthropic-messages/inbound/answer-schema.ts'
-import type { Service } from '../../src/http/service.ts'
+import type { HttpParts } from '../../src/http/parts.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
 interface MediaType {
@@ -65,7 +65,7 @@ const described = Object.entries(plain.paths).flatMap(([path, methods]) =>
 describe('the document', () => {
   test('has every route of the gateway, and no other', () => {
     // Routes are only listed, so nothing of the service is asked for.
-    const registered = createRoutes({} as Service)
+    const registered = createRoutes({} as HttpParts)
       .routes.filter(({ path }) => path !== '/*')
       .map(({ method, path }) => `${method} ${path}`)
     const pages = ['/', '/console', '/console/*', '/docs', '/docs/*'].map((path) => `GET ${path}`)
@@ -207,13 +207,13 @@ describe('the gateway', () => {
     ['/v1/models/sim/echo', modelObjectSchema],
     ['/v1/key', keySchema],
     ['/v1/credits', creditsSchema],
-    ['/v1/providers', service.providersSchema],
+    ['/v1/providers', parts.providersSchema],
     ['/v1/requests', requestListSchema],
-    ['/v1/errors', service.errorListSchema],
+    ['/v1/errors', parts.errorListSchema],
     ['/v1/nothing', errorSchema],
     ['/v1/messages', messagesError],
-    ['/healthz', service.aliveSchema],
-    ['/readyz', service.readinessSchema],
+    ['/healthz', parts.aliveSchema],
+    ['/readyz', parts.readinessSchema],
   ] as [string, z.ZodType][])('answers %s as documented', async (path, schema) => {
     const body: unknown = await (await send(path)).json()
     expect(schema.parse(body)).toEqual(body)

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { createRoutes } from '../../src/http/routes.ts'
-import type { Service } from '../../src/http/service.ts'
+import type { HttpParts } from '../../src/http/parts.ts'
 import { wrongTarget } from '../../src/http/intake/wrong-target.ts'
 import { CallLog } from '../../src/observe/call-log.ts'
 
@@ -15,7 +15,7 @@ const app = createRoutes({
   calls: new CallLog({ log, keep: quiet, keepRefused: quiet, usd: String }),
   turns: new Turns(),
   publicUrl: () => publicUrl,
-} as Partial<Service> as Service)
+} as Partial<HttpParts> as HttpParts)
 
 const asked = (method: string, path: string) =>
   wrongTarget({ method, url: `http://127.0.0.1:8787${path}` }, app.routes, publicUrl)

@@ -18,7 +18,7 @@ const ledger = new SqliteLedger({
   path: join(dataDir, 'weir.db'),
   time: { clock: () => noon, backMs: 0, stepped: () => undefined },
   limits: defaultGroupLimits,
-  riders: [],
+  bufferedRows: [],
   isDead: () => false,
   committed: () => undefined,
 })

@@ -310,7 +310,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'recovery forgets what was delivered',
-    patches: [[core, 'if (open.progress === null) {', 'if (open.progress !== undefined) {']],
+    patches: [[core, 'if (open.checkpoint === null) {', 'if (open.checkpoint !== undefined) {']],
   },
 ]
 

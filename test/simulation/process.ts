@@ -78,7 +78,7 @@ export class SimulatedProcess {
       path,
       time: { clock: () => world.now(), backMs: world.clockBackMs, stepped: () => undefined },
       limits,
-      riders: [],
+      bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
       committed: (head) => world.anchored(head),
     })

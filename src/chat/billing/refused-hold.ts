@@ -4,7 +4,7 @@ import { windowEnd } from '../../accounts/spend-window.ts'
 import type { HoldResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
-import { ownerHint } from '../admission.ts'
+import { ownerHint } from '../owner-hint.ts'
 import type { PaidCall } from '../call.ts'
 import type { Need } from './need.ts'
 

@@ -10,7 +10,7 @@ import { creditView } from '../console/credits.ts'
 import { iso, isoOrNull } from '../console/route.ts'
 import { inviteBody, type LinkView } from '../console/wire.ts'
 import { queryOf } from '../intake/query.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { type AdminAsked, type AdminRoute, adminRoute, recordAct } from './route.ts'
 
 const role = z.enum(['user', 'operator'])
@@ -47,9 +47,9 @@ export const accountRoutes: readonly AdminRoute[] = [
       description: 'In the order they were opened. Deleted accounts are not among them.',
       query: listParameters,
     },
-    async ({ service, request }) => {
+    async ({ parts, request }) => {
       const { q, cursor, limit } = queryOf(listParameters, request)
-      const { accounts, next } = await pageOf(service, q?.toLowerCase(), cursor, limit)
+      const { accounts, next } = await pageOf(parts, q?.toLowerCase(), cursor, limit)
       return { data: accounts.map(accountView), has_more: next !== null, next_cursor: next }
     },
   ),
@@ -65,12 +65,12 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: inviteBody,
     },
     async (asked) => {
-      const { service, body } = asked
-      const account = await service.accounts.createAccount(requireAddress(body.email), {
+      const { parts, body } = asked
+      const account = await parts.accounts.createAccount(requireAddress(body.email), {
         role: body.role ?? 'user',
       })
       await recordAct(asked, 'account.create', account.id, null, accountView(account))
-      await service.freeCredit.ensure(account)
+      await parts.freeCredit.ensure(account)
       return accountView(account)
     },
   ),
@@ -83,7 +83,7 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     async (asked) => {
       const account = await accountNamed(asked)
-      return { data: { ...accountView(account), credits: await creditView(asked.service, account.id) } }
+      return { data: { ...accountView(account), credits: await creditView(asked.parts, account.id) } }
     },
   ),
   adminRoute(
@@ -99,11 +99,11 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     grantCredit,
   ),
-  changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (service, id) =>
-    service.accounts.suspend(id),
+  changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (parts, id) =>
+    parts.accounts.suspend(id),
   ),
-  changing('resume', 'resumeAccount', 'Serve the calls of a suspended account again', (service, id) =>
-    service.accounts.resume(id),
+  changing('resume', 'resumeAccount', 'Serve the calls of a suspended account again', (parts, id) =>
+    parts.accounts.resume(id),
   ),
   adminRoute(
     {
@@ -115,9 +115,9 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: z.strictObject({ role }),
     },
     async (asked) => {
-      const { service, body } = asked
+      const { parts, body } = asked
       const before = await accountNamed(asked)
-      await service.identityStore.setRole(before.id, body.role)
+      await parts.identityStore.setRole(before.id, body.role)
       await recordAct(asked, 'account.role', before.id, { role: before.role }, { role: body.role })
       return accountView(await accountNamed(asked))
     },
@@ -136,7 +136,7 @@ export const accountRoutes: readonly AdminRoute[] = [
     async (asked) => {
       const account = await accountNamed(asked)
       await recordAct(asked, 'account.link', account.id, null, null)
-      return linkView(await asked.service.identities.linkFor('link', account))
+      return linkView(await asked.parts.identities.linkFor('link', account))
     },
   ),
   adminRoute(
@@ -148,7 +148,7 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     async (asked) => {
       const { id } = await accountNamed(asked)
-      const sessions = await asked.service.identityStore.openSessions(id, asked.service.now())
+      const sessions = await asked.parts.identityStore.openSessions(id, asked.parts.now())
       return {
         data: sessions.map((session) => ({
           id: session.id,
@@ -168,11 +168,11 @@ export const accountRoutes: readonly AdminRoute[] = [
       summary: 'End a session, at once',
     },
     async (asked) => {
-      const { service, params } = asked
+      const { parts, params } = asked
       const account = await accountNamed(asked)
-      const session = await service.accounts.findSession(params['session'] ?? '')
+      const session = await parts.accounts.findSession(params['session'] ?? '')
       if (session?.account !== account.id) throw new GatewayError('not_found')
-      await service.accounts.revokeSession(session.id, service.now())
+      await parts.accounts.revokeSession(session.id, parts.now())
       await recordAct(asked, 'session.end', account.id, { session: session.id }, null)
       return { id: session.id, ended: true }
     },
@@ -188,29 +188,29 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: inviteBody,
     },
     async (asked) => {
-      const { service, body } = asked
+      const { parts, body } = asked
       const invited = { email: body.email, role: body.role ?? 'user' }
-      const account = await invitedAccount(service.accounts, invited.email, invited.role)
+      const account = await invitedAccount(parts.accounts, invited.email, invited.role)
       await recordAct(asked, 'account.invite', account.id, null, { ...invited, email: account.email })
-      return linkView(await service.identities.linkFor('invitation', account))
+      return linkView(await parts.identities.linkFor('invitation', account))
     },
   ),
 ]
 
 async function grantCredit(asked: AdminAsked<z.infer<typeof grantBody>>): Promise<object> {
-  const { service, body } = asked
+  const { parts, body } = asked
   const account = await accountNamed(asked)
   const amount = amountOf(body.usd)
-  const expiresAt = expiryOf(body, service.now())
+  const expiresAt = expiryOf(body, parts.now())
   const source = `operator:${body.id ?? crypto.randomUUID()}`
   const grant = { source, account: account.id, pool: body.pool, amount, expiresAt, from: 'grant' }
-  const result = await service.ledger.grant(grant)
+  const result = await parts.ledger.grant(grant)
   if (result.granted) {
     const { pool, note = null } = body
     const after = { pool, usd: formatUsd(amount), lot: result.lot, source, note }
     await recordAct(asked, 'credits.grant', account.id, null, after)
   }
-  const credits = await creditView(service, account.id)
+  const credits = await creditView(parts, account.id)
   return { lot: result.lot, granted: result.granted, pool: body.pool, usd: formatUsd(amount), credits }
 }
 
@@ -234,7 +234,7 @@ function changing(
   verb: 'suspend' | 'resume',
   id: string,
   summary: string,
-  change: (service: Service, account: string) => unknown,
+  change: (parts: HttpParts, account: string) => unknown,
 ): AdminRoute {
   return adminRoute(
     { method: 'POST', path: `accounts/:account/${verb}`, id, summary, body: nothing },
@@ -242,7 +242,7 @@ function changing(
       const before = await accountNamed(asked)
       if (before.id === asked.operator.id)
         throw new GatewayError('invalid_request', { message: 'Operators do not suspend themselves.' })
-      await change(asked.service, before.id)
+      await change(asked.parts, before.id)
       const after = await accountNamed(asked)
       const states = [before, after].map(({ suspended }) => ({ suspended }))
       await recordAct(asked, `account.${verb}`, before.id, states[0], states[1])
@@ -257,17 +257,17 @@ function linkView({ url, expiresAt }: { readonly url: string; readonly expiresAt
 
 /** The account of the path. Throws `not_found`. */
 export async function accountNamed({
-  service,
+  parts,
   params,
-}: Pick<AdminAsked<unknown>, 'service' | 'params'>): Promise<Account> {
+}: Pick<AdminAsked<unknown>, 'parts' | 'params'>): Promise<Account> {
   const id = params['account'] ?? ''
-  const account = await service.accounts.findAccount(id)
+  const account = await parts.accounts.findAccount(id)
   if (account?.id !== id) throw new GatewayError('not_found')
   return account
 }
 
-async function pageOf(service: Service, q: string | undefined, cursor: string | undefined, limit: number) {
-  const all = await service.accounts.listAccounts()
+async function pageOf(parts: HttpParts, q: string | undefined, cursor: string | undefined, limit: number) {
+  const all = await parts.accounts.listAccounts()
   const found = all.filter(
     ({ id, email: address }) => q === undefined || address.includes(q) || id.includes(q),
   )

@@ -7,18 +7,18 @@ import { managementKeyIdOf } from '../../accounts/management-key.ts'
 import { GatewayError } from '../../errors.ts'
 import { bodyOf, routeIn } from '../console/table.ts'
 import { bearerOf } from '../intake/authenticate.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { adminRoutes } from './routes.ts'
 
 const prefix = '/admin/v1/'
 
 /** Answers a request below `/admin/v1/`. Throws every refusal as a GatewayError. */
-export async function adminApi(service: Service, request: Request, requestId: string): Promise<Response> {
+export async function adminApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
   // Whose key it is comes first: strangers are told nothing of the routes.
-  const operator = await operatorOf(service, request)
-  const { route, params } = routeIn(adminRoutes, prefix, request, service)
-  const body = await bodyOf(service, request, route)
-  const answer = await route.handle({ service, request, requestId, params, body, operator })
+  const operator = await operatorOf(parts, request)
+  const { route, params } = routeIn(adminRoutes, prefix, request, parts)
+  const body = await bodyOf(parts, request, route)
+  const answer = await route.handle({ parts, request, requestId, params, body, operator })
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
   if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')
@@ -29,8 +29,8 @@ export async function adminApi(service: Service, request: Request, requestId: st
  * The operator behind the management key of `Authorization: Bearer`. Throws as `authenticate` does;
  * `network_not_allowed` for a key used from elsewhere, and `operator_required` when its account is none any more.
  */
-async function operatorOf(service: Service, request: Request): Promise<Account> {
-  const { managementKeys, accounts, site, now } = service
+async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
+  const { managementKeys, accounts, site, now } = parts
   const text = bearerOf(request.headers)
   const id = managementKeyIdOf(text)
   const key = id === undefined ? undefined : await managementKeys.find(id)

@@ -7,7 +7,7 @@ import { GatewayError } from '../../errors.ts'
 import { iso } from '../console/route.ts'
 import { requestDetail, requestPage, requestParameters } from '../console/calls/requests.ts'
 import { queryOf } from '../intake/query.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
 import {
   adminUsageParameters,
@@ -43,7 +43,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'getOverview',
       summary: 'Get how the installation is: accounts, calls, debts, the ledger’s head',
     },
-    ({ service }) => overview(service),
+    ({ parts }) => overview(parts),
   ),
   adminRoute(
     {
@@ -54,7 +54,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       description: 'The newest first. A page may be short, or empty, before the last.',
       query: logParameters,
     },
-    ({ service, request }) => requestPage(service, queryOf(logParameters, request)),
+    ({ parts, request }) => requestPage(parts, queryOf(logParameters, request)),
   ),
   adminRoute(
     {
@@ -63,7 +63,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'getAnyRequest',
       summary: 'Get one call with its receipt, or why it was refused',
     },
-    async ({ service, params }) => ({ data: await requestDetail(service, params['id'] ?? '') }),
+    async ({ parts, params }) => ({ data: await requestDetail(parts, params['id'] ?? '') }),
   ),
   adminRoute(
     {
@@ -73,7 +73,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get what the calls of all accounts came to, by day',
       query: adminUsageParameters,
     },
-    ({ service, request }) => allUsage(service, request),
+    ({ parts, request }) => allUsage(parts, request),
   ),
   adminRoute(
     {
@@ -83,8 +83,8 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'Get the same as CSV',
       query: adminUsageParameters,
     },
-    async ({ service, request }) => {
-      const view = await allUsage(service, request)
+    async ({ parts, request }) => {
+      const view = await allUsage(parts, request)
       return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
     },
   ),
@@ -95,8 +95,8 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'listAllProviders',
       summary: 'List the providers, and how each has been doing',
     },
-    ({ service, operator }) =>
-      describeProviders(service.gateway, { account: operator, key: null, channel: 'app', mode: 'live' }),
+    ({ parts, operator }) =>
+      describeProviders(parts.chat, { account: operator, key: null, channel: 'app', mode: 'live' }),
   ),
   adminRoute(
     {
@@ -105,7 +105,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'getCatalogState',
       summary: 'Get the date of the catalog, its size, and what is not sold for want of a price',
     },
-    ({ service: { catalog, answering } }) => ({
+    ({ parts: { catalog, answering } }) => ({
       date: catalog.date,
       models: catalog.count(),
       callable: catalog.count(answering()),
@@ -120,9 +120,9 @@ export const insightRoutes: readonly AdminRoute[] = [
       summary: 'List what operators did, the newest first',
       query: actParameters,
     },
-    async ({ service, request }) => {
+    async ({ parts, request }) => {
       const { cursor, limit } = queryOf(actParameters, request)
-      const acts = await service.acts.page(limit, cursor)
+      const acts = await parts.acts.page(limit, cursor)
       const next = acts.length === limit ? acts.at(-1)!.seq : null
       const data = acts.map(({ seq, at, ...act }) => ({ id: seq, at: iso(at), ...act }))
       return { data, has_more: next !== null, next_cursor: next === null ? null : String(next) }
@@ -138,11 +138,11 @@ export const insightRoutes: readonly AdminRoute[] = [
         'Runs beside the calls, in a thread of its own. It takes a second for each 100,000 calls or so; who asks while one runs gets its result. With `day` only what was booked on that UTC day is checked.',
       body: z.strictObject({ day: z.iso.date().optional() }),
     },
-    async ({ service, body }) => {
+    async ({ parts, body }) => {
       const day = body.day === undefined ? undefined : Date.parse(body.day)
-      if (day !== undefined && day > service.now())
+      if (day !== undefined && day > parts.now())
         throw new GatewayError('invalid_request', { message: 'day has not begun.', param: 'day' })
-      return { data: auditView(await service.audit(day)) }
+      return { data: auditView(await parts.audit(day)) }
     },
   ),
 ]
@@ -159,20 +159,20 @@ function auditView(report: AuditReport | DayAudit) {
   }
 }
 
-async function allUsage(service: Service, request: Request) {
-  const query = usageQuery(queryOf(adminUsageParameters, request), service.now())
-  return usageView(service.usage, query, (by, group) => labelIn(service.accounts, by, group))
+async function allUsage(parts: HttpParts, request: Request) {
+  const query = usageQuery(queryOf(adminUsageParameters, request), parts.now())
+  return usageView(parts.usage, query, (by, group) => labelIn(parts.accounts, by, group))
 }
 
-async function overview(service: Service) {
-  const { accounts, ledger, gateway, catalog, answering, usage, now } = service
+async function overview(parts: HttpParts) {
+  const { accounts, ledger, chat, catalog, answering, usage, now } = parts
   const all = await accounts.listAccounts()
   const today = await usage.usage(usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now()))
   const [sum] = today
   return {
     accounts: all.length,
     suspended: all.filter(({ suspended }) => suspended).length,
-    calls_in_flight: gateway.inFlight.size,
+    calls_in_flight: chat.inFlight.size,
     today: {
       calls: sum?.calls ?? 0,
       errors: sum?.errors ?? 0,
@@ -180,7 +180,7 @@ async function overview(service: Service) {
       charged: formatUsd(sum?.charged ?? 0n),
     },
     catalog: { date: catalog.date, models: catalog.count(), callable: catalog.count(answering()) },
-    providers: gateway.providers.size,
+    providers: chat.providers.size,
     store: (await ledger.writable()) ? 'writable' : 'unavailable',
   }
 }

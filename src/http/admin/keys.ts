@@ -17,10 +17,10 @@ export const keyRoutes: readonly AdminRoute[] = keyActs.map(({ handle, ...spec }
     { ...spec, path: `accounts/:account/${spec.path}`, id: ids[`${spec.method} ${spec.path}`]! },
     async (asked) => {
       const { method, path } = spec
-      const { service, params, body: given } = asked
+      const { parts, params, body: given } = asked
       const account = await accountNamed(asked)
-      const before = params['id'] === undefined ? undefined : await service.accounts.findKey(params['id'])
-      const answer = await handle({ service, account, params, body: given })
+      const before = params['id'] === undefined ? undefined : await parts.accounts.findKey(params['id'])
+      const answer = await handle({ parts, account, params, body: given })
       if (method === 'GET') return answer
       const verb = path.endsWith('rotate')
         ? 'rotate'

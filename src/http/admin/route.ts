@@ -3,10 +3,10 @@
 import type { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import type { Answer, RouteSpec } from '../console/route.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 
 export interface AdminAsked<Body> {
-  readonly service: Service
+  readonly parts: HttpParts
   readonly request: Request
   readonly requestId: string
   readonly params: Readonly<Record<string, string>>
@@ -36,11 +36,11 @@ export function adminRoute<Body = undefined>(
 
 /** Records what an operator did. */
 export async function recordAct(
-  { service, operator }: Pick<AdminAsked<unknown>, 'service' | 'operator'>,
+  { parts, operator }: Pick<AdminAsked<unknown>, 'parts' | 'operator'>,
   what: string,
   subject: string,
   before: unknown,
   after: unknown,
 ): Promise<void> {
-  await service.acts.record({ at: service.now(), operator: operator.id, what, subject, before, after })
+  await parts.acts.record({ at: parts.now(), operator: operator.id, what, subject, before, after })
 }

@@ -3,7 +3,7 @@
 import type { Caller } from '../../accounts/caller.ts'
 import type { Session } from '../../accounts/session.ts'
 import { authenticateSession } from '../intake/authenticate.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 
 /**
@@ -11,12 +11,12 @@ import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
  * whether that is a call or a look at the credits. A suspended account is granted nothing. The session comes as a
  * bearer token, or as the console's cookie with a request of one of its pages; where there are both, the token counts.
  */
-export async function signedIn(service: Service, request: Request): Promise<Caller> {
-  const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, service.site)
-  if (cookie !== undefined) requireOwnOrigin(request, service.site)
-  const { caller, session } = await authenticateSession(request.headers, service, cookie)
-  await stillUsed(service, session)
-  await service.freeCredit.ensure(caller.account)
+export async function signedIn(parts: HttpParts, request: Request): Promise<Caller> {
+  const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, parts.site)
+  if (cookie !== undefined) requireOwnOrigin(request, parts.site)
+  const { caller, session } = await authenticateSession(request.headers, parts, cookie)
+  await stillUsed(parts, session)
+  await parts.freeCredit.ensure(caller.account)
   return caller
 }
 
@@ -25,7 +25,7 @@ const seenEveryMs = 3_600_000
 
 /** A session that lasts while it is used is used: its end moves on, at most once an hour. */
 export async function stillUsed(
-  { identityStore, now }: Pick<Service, 'identityStore' | 'now'>,
+  { identityStore, now }: Pick<HttpParts, 'identityStore' | 'now'>,
   { id, idleMs, seenAt }: Session,
 ): Promise<void> {
   const at = now()

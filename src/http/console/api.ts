@@ -7,7 +7,7 @@ import { sessionIdOf } from '../../accounts/session.ts'
 import { GatewayError } from '../../errors.ts'
 import { stillUsed } from '../app/signed-in.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import type { ConsoleRoute, SignedInAccount } from './route.ts'
 import { routes } from './routes.ts'
 import { bodyOf, routeIn } from './table.ts'
@@ -15,17 +15,17 @@ import { bodyOf, routeIn } from './table.ts'
 const prefix = '/console/api/'
 
 /** Answers a request below `/console/api/`. Throws every refusal as a GatewayError. */
-export async function consoleApi(service: Service, request: Request, requestId: string): Promise<Response> {
-  const { route, params } = routeIn(routes, prefix, request, service)
-  requireOwnOrigin(request, service.site)
-  const signedIn = await signedInOf(service, request)
-  admit(route, signedIn, service.now())
+export async function consoleApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
+  const { route, params } = routeIn(routes, prefix, request, parts)
+  requireOwnOrigin(request, parts.site)
+  const signedIn = await signedInOf(parts, request)
+  admit(route, signedIn, parts.now())
   const visitor = {
-    network: networkOf(service.site.addressOf(request)),
+    network: networkOf(parts.site.addressOf(request)),
     userAgent: request.headers.get('user-agent'),
   }
-  const body = await bodyOf(service, request, route)
-  const answer = await route.handle({ service, request, requestId, params, body, visitor, signedIn })
+  const body = await bodyOf(parts, request, route)
+  const answer = await route.handle({ parts, request, requestId, params, body, visitor, signedIn })
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
   // Whatever is answered here is about one account, and some of it is shown once.
@@ -34,8 +34,8 @@ export async function consoleApi(service: Service, request: Request, requestId: 
 }
 
 /** Whose cookie came along; undefined for none, and for one of a session that is over. */
-async function signedInOf(service: Service, request: Request): Promise<SignedInAccount | undefined> {
-  const { accounts, now, site } = service
+async function signedInOf(parts: HttpParts, request: Request): Promise<SignedInAccount | undefined> {
+  const { accounts, now, site } = parts
   const text = sessionCookie(request, site)
   const id = text === undefined ? undefined : sessionIdOf(text)
   const session = id === undefined ? undefined : await accounts.findSession(id)
@@ -43,7 +43,7 @@ async function signedInOf(service: Service, request: Request): Promise<SignedInA
   const over = session.revokedAt !== null || session.expiresAt <= now()
   const account = over ? undefined : await accounts.findAccount(session.account)
   if (!account || account.suspended) return undefined
-  await stillUsed(service, session)
+  await stillUsed(parts, session)
   return { account, session }
 }
 

@@ -6,7 +6,7 @@ import { GatewayError } from '../../errors.ts'
 import { withoutEncrypted } from '../../protocols/openai-responses/inbound/encode.ts'
 import type { ConversationChanges, ConversationRecord } from '../../responses/conversation-store.ts'
 import type { StoredResponse } from '../../responses/response-store.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { outputOf } from '../../responses/recall.ts'
 import { type ConsoleRoute, iso, ownRoute } from './route.ts'
 
@@ -27,8 +27,8 @@ const changes = z.strictObject({
 export const conversationRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'conversations', summary: 'The conversations of the chat, the latest first' },
-    async ({ service, account }) => {
-      const all = await service.conversations.list(account.id, mostConversations)
+    async ({ parts, account }) => {
+      const all = await parts.conversations.list(account.id, mostConversations)
       return { data: all.map(conversationObject) }
     },
   ),
@@ -40,8 +40,8 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       status: 201,
       body: newConversation,
     },
-    async ({ service, account, body }) => {
-      const at = service.now()
+    async ({ parts, account, body }) => {
+      const at = parts.now()
       const conversation: ConversationRecord = {
         id: `conv_${Bun.randomUUIDv7().replaceAll('-', '')}`,
         account: account.id,
@@ -51,7 +51,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
         createdAt: at,
         updatedAt: at,
       }
-      await service.conversations.add(conversation, mostConversations)
+      await parts.conversations.add(conversation, mostConversations)
       return conversationObject(conversation)
     },
   ),
@@ -62,10 +62,10 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       summary: 'One conversation with its turns',
       errors: ['not_found'],
     },
-    async ({ service, account, params }) => {
-      const conversation = await service.conversations.find(account.id, params['id']!)
+    async ({ parts, account, params }) => {
+      const conversation = await parts.conversations.find(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
-      const responses = await chainOf(service, account.id, conversation.lastResponse)
+      const responses = await chainOf(parts, account.id, conversation.lastResponse)
       return { ...conversationObject(conversation), turns: responses.map(turnObject) }
     },
   ),
@@ -77,14 +77,14 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       errors: ['not_found'],
       body: changes,
     },
-    async ({ service, account, params, body }) => {
+    async ({ parts, account, params, body }) => {
       const { last_response: lastResponse, ...rest } = body
-      if (lastResponse !== undefined && !(await service.responses.find(account.id, lastResponse))) {
+      if (lastResponse !== undefined && !(await parts.responses.find(account.id, lastResponse))) {
         const message = 'This account has no stored response with that id.'
         throw new GatewayError('invalid_request', { message, param: 'last_response' })
       }
       const change: ConversationChanges = { ...rest, ...(lastResponse === undefined ? {} : { lastResponse }) }
-      const changed = await service.conversations.change(account.id, params['id']!, change, service.now())
+      const changed = await parts.conversations.change(account.id, params['id']!, change, parts.now())
       if (!changed) throw noSuchConversation()
       return conversationObject(changed)
     },
@@ -96,13 +96,13 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       summary: 'Delete a conversation with its stored responses',
       errors: ['not_found'],
     },
-    async ({ service, account, params }) => {
-      const conversation = await service.conversations.find(account.id, params['id']!)
+    async ({ parts, account, params }) => {
+      const conversation = await parts.conversations.find(account.id, params['id']!)
       if (!conversation) throw noSuchConversation()
-      const responses = await chainOf(service, account.id, conversation.lastResponse)
-      await service.conversations.remove(account.id, conversation.id)
+      const responses = await chainOf(parts, account.id, conversation.lastResponse)
+      await parts.conversations.remove(account.id, conversation.id)
       // The latest first: whatever stops this leaves a chain that still has its beginning.
-      for (const { id } of responses.toReversed()) await service.responses.delete(account.id, id)
+      for (const { id } of responses.toReversed()) await parts.responses.delete(account.id, id)
       return { id: conversation.id, deleted: true }
     },
   ),
@@ -110,7 +110,7 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
 
 /** The responses of a conversation, oldest first; none where its answers have expired. */
 async function chainOf(
-  { responses, body }: Pick<Service, 'responses' | 'body'>,
+  { responses, body }: Pick<HttpParts, 'responses' | 'body'>,
   account: string,
   last: string | null,
 ): Promise<readonly StoredResponse[]> {

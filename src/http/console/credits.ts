@@ -8,23 +8,23 @@ import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools } from '../../credits/pool.ts'
 import { queryOf } from '../intake/query.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { csvOf, csvResponse } from '../v1/account/usage.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
 
 export const creditRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'credits', summary: 'The credit of the account, by pool and lot' },
-    async ({ service, account }) => {
-      await service.freeCredit.ensure(account)
-      return { data: await creditView(service, account.id) }
+    async ({ parts, account }) => {
+      await parts.freeCredit.ensure(account)
+      return { data: await creditView(parts, account.id) }
     },
   ),
   ownRoute(
     { method: 'GET', path: 'credits/history', summary: 'How its credit came and went, the newest first' },
-    async ({ service, account, request }) => {
+    async ({ parts, account, request }) => {
       const { cursor, limit } = queryOf(pageParameters, request)
-      const page = await service.statements.page(account.id, limit, cursor)
+      const page = await parts.statements.page(account.id, limit, cursor)
       return {
         data: page.entries.map(entryView),
         has_more: page.next !== null,
@@ -34,9 +34,9 @@ export const creditRoutes: readonly ConsoleRoute[] = [
   ),
   ownRoute(
     { method: 'GET', path: 'credits/history.csv', summary: 'The same as a file, all of it' },
-    async ({ service, account, request }) => {
+    async ({ parts, account, request }) => {
       queryOf(z.strictObject({}), request)
-      return csvResponse(await historyCsv(service, account.id), 'credits.csv')
+      return csvResponse(await historyCsv(parts, account.id), 'credits.csv')
     },
   ),
 ]
@@ -54,7 +54,7 @@ const pageParameters = z.strictObject({
 })
 
 /** The credit of an account now. Amounts are decimal strings of US dollars. */
-export async function creditView({ ledger, now }: Pick<Service, 'ledger' | 'now'>, account: string) {
+export async function creditView({ ledger, now }: Pick<HttpParts, 'ledger' | 'now'>, account: string) {
   const at = now()
   const [balance, totals] = [await ledger.balance(account), await ledger.totals(account)]
   const living = balance.lots.filter(({ expiresAt }) => expiresAt === null || expiresAt > at)
@@ -111,7 +111,7 @@ const columns = ['at', 'kind', 'pool', 'amount', 'lot', 'call', 'model', 'note']
 /** A file larger than this is for `weir credits history`. */
 const mostLines = 100_000
 
-async function historyCsv({ statements }: Pick<Service, 'statements'>, account: string): Promise<string> {
+async function historyCsv({ statements }: Pick<HttpParts, 'statements'>, account: string): Promise<string> {
   const lines: ReturnType<typeof entryView>[] = []
   let before: number | undefined
   do {

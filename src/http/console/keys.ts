@@ -9,11 +9,11 @@ import { freeIn } from '../../credits/balance.ts'
 import { formatUsd, larger, largestLot, parseUsd, type Pico, smaller } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
 import { changeKeyBody, createKeyBody, type KeyView, type NewKeyView, rotateKeyBody } from './wire.ts'
 
-interface KeyAsked<Body> extends Pick<Asked<Body>, 'service' | 'params' | 'body'> {
+interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
   /** Whose keys they are. */
   readonly account: Account
 }
@@ -33,10 +33,10 @@ function keyAct<Body = undefined>(
 export const keyActs: readonly KeyAct[] = [
   keyAct(
     { method: 'GET', path: 'keys', summary: 'The keys of the account' },
-    async ({ service, account }) => {
-      const keys = await service.accounts.listKeys(account.id)
-      const free = await freeCredit(service, account.id)
-      return { data: await Promise.all(keys.map((key) => keyView(service, key, free))) }
+    async ({ parts, account }) => {
+      const keys = await parts.accounts.listKeys(account.id)
+      const free = await freeCredit(parts, account.id)
+      return { data: await Promise.all(keys.map((key) => keyView(parts, key, free))) }
     },
   ),
   keyAct(
@@ -47,17 +47,17 @@ export const keyActs: readonly KeyAct[] = [
       status: 201,
       body: createKeyBody,
     },
-    async ({ service, account, body }) => {
+    async ({ parts, account, body }) => {
       const { name, mode = 'live' } = body
-      const limits = { ...unlimited, ...limitsOf(body, service.now()) }
+      const limits = { ...unlimited, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limits.spendLimit === null) throw windowWithoutLimit()
-      const keys = await service.accounts.listKeys(account.id)
-      const open = keys.filter((key) => isActive(service, key))
+      const keys = await parts.accounts.listKeys(account.id)
+      const open = keys.filter((key) => isActive(parts, key))
       if (open.length >= mostKeys)
         throw invalid(`An account has at most ${mostKeys} keys that work: revoke some first.`)
       const rights = { account: account.id, name, mode, ...limits }
-      const issued = await issueKey(service.accounts, rights, service.now())
-      return shownOnce(service, issued, {})
+      const issued = await issueKey(parts.accounts, rights, parts.now())
+      return shownOnce(parts, issued, {})
     },
   ),
   keyAct(
@@ -68,20 +68,20 @@ export const keyActs: readonly KeyAct[] = [
       body: changeKeyBody,
     },
     async (asked) => {
-      const { service, body } = asked
+      const { parts, body } = asked
       const key = await activeKey(asked)
       const changed = { ...key, ...(body.name === undefined ? {} : { name: body.name }) }
-      const limited = { ...changed, ...limitsOf(body, service.now()) }
+      const limited = { ...changed, ...limitsOf(body, parts.now()) }
       if (body.limit_window !== undefined && limited.spendLimit === null) throw windowWithoutLimit()
-      await service.accounts.changeKey(limited)
-      return keyView(service, limited)
+      await parts.accounts.changeKey(limited)
+      return keyView(parts, limited)
     },
   ),
   keyAct({ method: 'DELETE', path: 'keys/:id', summary: 'Revoke a key, at once' }, async (asked) => {
-    const { service } = asked
+    const { parts } = asked
     const { id } = await ownKey(asked)
-    await service.accounts.revokeKey(id, service.now())
-    return keyView(service, (await service.accounts.findKey(id))!)
+    await parts.accounts.revokeKey(id, parts.now())
+    return keyView(parts, (await parts.accounts.findKey(id))!)
   }),
   keyAct(
     {
@@ -93,8 +93,8 @@ export const keyActs: readonly KeyAct[] = [
       body: rotateKeyBody,
     },
     async (asked) => {
-      const { service, body } = asked
-      const { accounts, now } = service
+      const { parts, body } = asked
+      const { accounts, now } = parts
       const old = await activeKey(asked)
       const overlapMs = lengthOf(body.overlap ?? '0')
       const issued = await issueSuccessor(accounts, old, now())
@@ -103,7 +103,7 @@ export const keyActs: readonly KeyAct[] = [
       const ends = Math.min(now() + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
       if (overlapMs === 0) await accounts.revokeKey(old.id, now())
       else await accounts.expireKey(old.id, ends)
-      return shownOnce(service, issued, { replaces: old.id, replaced_works_until: iso(ends) })
+      return shownOnce(parts, issued, { replaces: old.id, replaced_works_until: iso(ends) })
     },
   ),
 ]
@@ -179,39 +179,39 @@ function lengthOf(text: string): number {
   return ms
 }
 
-async function ownKey({ service, account, params }: KeyAsked<unknown>): Promise<ApiKey> {
-  const key = await service.accounts.findKey(params['id']!)
+async function ownKey({ parts, account, params }: KeyAsked<unknown>): Promise<ApiKey> {
+  const key = await parts.accounts.findKey(params['id']!)
   if (key?.account !== account.id) throw new GatewayError('not_found')
   return key
 }
 
 async function activeKey(asked: KeyAsked<unknown>): Promise<ApiKey> {
   const key = await ownKey(asked)
-  const state = keyState(key, asked.service.now())
+  const state = keyState(key, asked.parts.now())
   if (state !== 'active') throw invalid(`The key is ${state}: make a new one.`)
   return key
 }
 
-function isActive({ now }: Service, key: ApiKey): boolean {
+function isActive({ now }: HttpParts, key: ApiKey): boolean {
   return keyState(key, now()) === 'active'
 }
 
 async function shownOnce(
-  service: Service,
+  parts: HttpParts,
   { key, text }: IssuedKey,
   more: Pick<NewKeyView, 'replaces' | 'replaced_works_until'>,
 ): Promise<NewKeyView> {
-  return { ...(await keyView(service, key)), key: text, ...more }
+  return { ...(await keyView(parts, key)), key: text, ...more }
 }
 
 /** What API calls of the account could spend now. */
-async function freeCredit({ ledger, now }: Service, account: string): Promise<Pico> {
+async function freeCredit({ ledger, now }: HttpParts, account: string): Promise<Pico> {
   return freeIn(await ledger.balance(account), fundingOf('api', true), now())
 }
 
-async function keyView(service: Service, key: ApiKey, known?: Pico): Promise<KeyView> {
-  const { ledger, accounts, now } = service
-  const free = known ?? (await freeCredit(service, key.account))
+async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<KeyView> {
+  const { ledger, accounts, now } = parts
+  const free = known ?? (await freeCredit(parts, key.account))
   const spent = await ledger.keySpend(key.id, windowStart(key.limitWindow, now()))
   const rest = key.spendLimit === null ? free : smaller(free, larger(0n, key.spendLimit - spent))
   return {

@@ -10,16 +10,16 @@ import { formatUsd } from '../../credits/money.ts'
 import { fundingOf } from '../../credits/pool.ts'
 import { compressible } from '../intake/compressed.ts'
 import { queryOf } from '../intake/query.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'
 
 export const modelRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'models', summary: 'The models, and whether the account can call them' },
-    async ({ service, account, request }) => {
-      await service.freeCredit.ensure(account)
+    async ({ parts, account, request }) => {
+      await parts.freeCredit.ensure(account)
       const { fields } = queryOf(modelParameters, request)
-      const rows = await modelRows(service, account)
+      const rows = await modelRows(parts, account)
       const data = fields === undefined ? rows : rows.map((row) => chosen(row, fields))
       return tagged(request, JSON.stringify({ data }))
     },
@@ -61,17 +61,17 @@ function chosen(row: Row, fields: readonly Column[]): Partial<Row> {
 }
 
 /** The whole list for one account. */
-async function modelRows(service: Service, account: Account): Promise<readonly Row[]> {
-  const { catalog, ledger, now } = service
+async function modelRows(parts: HttpParts, account: Account): Promise<readonly Row[]> {
+  const { catalog, ledger, now } = parts
   const balance = await ledger.balance(account.id)
-  const answering = service.answering()
-  return catalog.list({}).map((model) => modelRow(service, account, model, balance, answering, now()))
+  const answering = parts.answering()
+  return catalog.list({}).map((model) => modelRow(parts, account, model, balance, answering, now()))
 }
 
 const millionTokens = 1_000_000n
 
 function modelRow(
-  { gateway }: Pick<Service, 'gateway'>,
+  { chat }: Pick<HttpParts, 'chat'>,
   account: Account,
   model: Model,
   balance: Balance,
@@ -82,7 +82,7 @@ function modelRow(
   const perMillion = (rate: bigint) => formatUsd(rate * millionTokens)
   const served = model.offers.some(({ provider }) => answering.has(provider))
   const chats = !model.outputModalities.includes('embeddings')
-  const costs = costsOf(model, (id) => gateway.providers.get(id)?.costFrom === 'reported')
+  const costs = costsOf(model, (id) => chat.providers.get(id)?.costFrom === 'reported')
   const reason = (channel: 'api' | 'app') => {
     if (!served) return 'no_provider'
     if (channel === 'app' && !chats) return 'not_chat'

@@ -5,13 +5,13 @@ import type { ErrorCode } from '../../errors.ts'
 import type { Account } from '../../accounts/account.ts'
 import type { Visitor } from '../../accounts/identity/identities.ts'
 import type { Session } from '../../accounts/session.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** What every handler is given. */
 export interface Asked<Body> {
-  readonly service: Service
+  readonly parts: HttpParts
   readonly request: Request
   readonly requestId: string
   /** The segments of the path that the route names with a colon. */

@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors.ts'
 import { safeParsed } from '../../protocols/request/safe-parse.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { wrongTarget } from '../intake/wrong-target.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { emptyBody } from './wire.ts'
 
 /** No body of these tables is long. */
@@ -23,7 +23,7 @@ export function routeIn<Route extends TableRoute>(
   table: readonly Route[],
   prefix: string,
   request: Request,
-  service: Pick<Service, 'publicUrl'>,
+  parts: Pick<HttpParts, 'publicUrl'>,
 ): { readonly route: Route; readonly params: Record<string, string> } {
   const path = new URL(request.url).pathname.slice(prefix.length)
   const method = request.method === 'HEAD' ? 'GET' : request.method
@@ -32,7 +32,7 @@ export function routeIn<Route extends TableRoute>(
     if (params) return { route, params }
   }
   const names = table.map((route) => ({ method: route.method, path: prefix + route.path }))
-  throw wrongTarget(request, names, service.publicUrl())
+  throw wrongTarget(request, names, parts.publicUrl())
 }
 
 function paramsIn(pattern: string, path: string): Record<string, string> | undefined {
@@ -52,12 +52,12 @@ function paramsIn(pattern: string, path: string): Record<string, string> | undef
 
 /** The body of a request, checked by the route's schema, which is closed. Throws `invalid_request` by the field's name. */
 export async function bodyOf(
-  service: Pick<Service, 'body' | 'turns'>,
+  parts: Pick<HttpParts, 'body' | 'turns'>,
   request: Request,
   route: TableRoute,
 ): Promise<unknown> {
   const { headers, method } = request
-  const { body: limits, turns } = service
+  const { body: limits, turns } = parts
   if (method === 'GET' || method === 'HEAD') return undefined
   const isEmpty = Number(headers.get('content-length') ?? 0) === 0 && !headers.has('transfer-encoding')
   if (!route.body && isEmpty) return undefined

@@ -4,14 +4,14 @@ import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Route } from '../route.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 import { authenticate } from './authenticate.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 
 /** Runs a route. Never rejects: whatever the handler throws becomes the error that the route's clients know. */
 export async function answered(
-  service: Service,
+  parts: HttpParts,
   route: Route,
   request: Request,
   params: Call['params'],
@@ -22,34 +22,34 @@ export async function answered(
     request,
     requestId,
     params,
-    caller: () => callerOf(service, request, identify),
+    caller: () => callerOf(parts, request, identify),
   }
   try {
     if (route.takesNoHost === undefined || request.headers.has('host')) {
-      checkHeaders(request.headers, service.body.maxHeaderBytes)
+      checkHeaders(request.headers, parts.body.maxHeaderBytes)
       checkTarget(request)
     }
-    const handle = () => route.handle(service, call)
-    const response = await (route.takesNoTurn ? handle() : service.turns.run(handle, 'new'))
+    const handle = () => route.handle(parts, call)
+    const response = await (route.takesNoTurn ? handle() : parts.turns.run(handle, 'new'))
     if (!response.headers.has('x-request-id')) response.headers.set('x-request-id', requestId)
     return response
   } catch (thrown) {
     if (!(thrown instanceof GatewayError) || thrown.code === 'internal_error') {
-      service.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
+      parts.log.error('a request failed inside the gateway', { request_id: requestId, error: thrown })
     }
-    if (thrown instanceof GatewayError) noteRefusal(service, request, thrown, requestId)
+    if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
     const refuse = route.errors?.(request) ?? errorResponse
     return refuse(thrown, requestId)
   }
 }
 
 /** Throws `network_not_allowed` for a key that is used from outside of its networks, and as `identify` does. */
-async function callerOf(service: Service, request: Request, identify: Route['identify']): Promise<Caller> {
+async function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Promise<Caller> {
   const caller = await (identify === undefined
-    ? authenticate(request.headers, service)
-    : identify(service, request))
+    ? authenticate(request.headers, parts)
+    : identify(parts, request))
   const networks = caller.key?.networks
-  if (networks && !isWithin(service.site.addressOf(request), networks))
+  if (networks && !isWithin(parts.site.addressOf(request), networks))
     throw new GatewayError('network_not_allowed')
   return caller
 }
@@ -62,7 +62,7 @@ export function asCaller<Parts>(
 }
 
 /** Every error carries a request id that finds it in the log, also where no call came of the request. */
-function noteRefusal({ calls }: Service, request: Request, error: GatewayError, requestId: string): void {
+function noteRefusal({ calls }: HttpParts, request: Request, error: GatewayError, requestId: string): void {
   const { code, status, details } = error
   const path = URL.parse(request.url)?.pathname.slice(0, 200)
   const fields = { request_id: requestId, method: request.method, path, status, code, param: details.param }

@@ -2,7 +2,7 @@
 
 import { errorReference } from '../../errors.ts'
 import type { Route } from '../route.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 
 export const getHealth: Route<unknown> = {
   method: 'GET',
@@ -14,16 +14,16 @@ export const getHealth: Route<unknown> = {
 }
 
 /** Says no while the database cannot be written, and while the gateway drains. */
-export const getReadiness: Route<Pick<Service, 'ledger' | 'ready'>> = {
+export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
   method: 'GET',
   path: '/readyz',
-  handle: (service) => {
-    const writable = service.ledger.writable()
-    const ready = writable && service.ready()
+  handle: (parts) => {
+    const writable = parts.ledger.writable()
+    const ready = writable && parts.ready()
     const body = {
       status: ready ? 'ready' : 'not ready',
       store: writable ? 'writable' : 'unavailable',
-      draining: !service.ready(),
+      draining: !parts.ready(),
     }
     return Response.json(body, { status: ready ? 200 : 503 })
   },

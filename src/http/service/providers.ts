@@ -5,12 +5,12 @@ import type { ChatParts } from '../../chat/parts.ts'
 import type { LastError } from '../../chat/routing/health.ts'
 import { asCaller } from '../intake/answer.ts'
 import type { Route } from '../route.ts'
-import type { Service } from '../service.ts'
+import type { HttpParts } from '../parts.ts'
 
-export const listProviders: Route<Pick<Service, 'gateway'>> = {
+export const listProviders: Route<Pick<HttpParts, 'chat'>> = {
   method: 'GET',
   path: '/v1/providers',
-  handle: asCaller(({ gateway }, caller) => describeProviders(gateway, caller)),
+  handle: asCaller(({ chat }, caller) => describeProviders(chat, caller)),
   operation: async () => (await import('./documentation.ts')).providers,
 }
 

@@ -5,7 +5,7 @@ import { closedSchema, warnOfDescribed } from '../claude/closed-schema.ts'
 import { traitsOf } from '../claude/models.ts'
 import { answerTool } from '../claude/names.ts'
 import { argumentsSchema } from '../claude/root-object.ts'
-import { isBlank, narrowed, type Offer, offerOf, type Warn } from '../lowering.ts'
+import { isBlank, narrowed, type ToolOffer, toolOffer, type Warn } from '../lowering.ts'
 import type { WireNames } from '../wire-names.ts'
 import { cachePoint } from './content.ts'
 import type { Family } from './models.ts'
@@ -29,7 +29,7 @@ export function toolingOf(
   { caches, forces }: Family,
   warn: Warn,
 ): Tooling {
-  const offer = offerOf(request)
+  const offer = toolOffer(request)
   const output = structuredFormat(request, model, warn)
   const answer = output === undefined ? answerToolOf(request) : undefined
   const called = toolsCalled(turns)
@@ -91,7 +91,7 @@ function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn)
 
 /** Undefined leaves the model free, which is what Bedrock does by itself. */
 function choiceOf(
-  { choice, only }: Offer,
+  { choice, only }: ToolOffer,
   declared: number,
   answers: boolean,
   names: WireNames,

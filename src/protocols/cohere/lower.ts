@@ -5,8 +5,8 @@ import {
   defined,
   functionTool,
   narrowed,
-  type Offer,
-  offerOf,
+  type ToolOffer,
+  toolOffer,
   passedOn,
   refuse,
   unknownLabels,
@@ -39,7 +39,7 @@ export function lower(request: ChatRequest, target: Target<CohereQuirks>): Lower
     model: target.model,
     messages,
     ...(documents.length === 0 ? {} : { documents: [...given, ...documents] }),
-    ...toolsOf(request, offerOf(request), warn),
+    ...toolsOf(request, toolOffer(request), warn),
     ...(request.maxOutputTokens === undefined ? {} : { max_tokens: request.maxOutputTokens }),
     ...samplingOf(request, warn),
     ...thinkingOf(request, target, quirks, warn),
@@ -50,7 +50,7 @@ export function lower(request: ChatRequest, target: Target<CohereQuirks>): Lower
   return { path: quirks.path, headers: {}, body, warnings }
 }
 
-function toolsOf(request: ChatRequest, offer: Offer, warn: Warn): JsonObject {
+function toolsOf(request: ChatRequest, offer: ToolOffer, warn: Warn): JsonObject {
   const { choice } = offer
   const tools = narrowed(offer)
   if (tools.length === 0) return {}

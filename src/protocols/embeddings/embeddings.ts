@@ -3,7 +3,7 @@
 import type { Fault } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
-import type { LoweredRequest } from '../protocol.ts'
+import type { LoweredRequest } from '../lowered-request.ts'
 
 /** One thing to embed: a text, or the tokens that the client has made of one. */
 export type EmbeddingInput = string | readonly number[]

@@ -8,7 +8,7 @@ import {
   functionTool,
   isPlain,
   narrowed,
-  offerOf,
+  toolOffer,
   passedOn,
   plainReasoning,
   refuse,
@@ -132,7 +132,7 @@ function imageData(part: ContentPart, param: string): string {
 // ---- tools, format, options -------------------------------------------------------------------------------
 
 function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
-  const offer = offerOf(request)
+  const offer = toolOffer(request)
   const { choice } = offer
   const tools = narrowed(offer)
   // Not to call is not to be shown any tool; to have to call is nothing that Ollama knows.

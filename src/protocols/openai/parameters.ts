@@ -4,17 +4,10 @@
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
 import { asksNothing } from '../lowering.ts'
-import type { Target, Warning } from '../protocol.ts'
-import { type MessageQuirks, type OptionalField, type ParameterQuirks, restFields } from './quirks.ts'
+import type { Warning } from '../protocol.ts'
+import type { LoweredFields, ParameterTarget } from './parameter-target.ts'
+import { type MessageQuirks, type OptionalField, restFields } from './quirks.ts'
 import { switchOf } from './reasoning.ts'
-
-export type ParameterTarget = Target<ParameterQuirks>
-
-/** Fields of the body, and what was left out of it. */
-export interface LoweredFields {
-  readonly fields: JsonObject
-  readonly warnings: readonly Warning[]
-}
 
 /** Throws GatewayError `unsupported_parameter` for what would change the shape of the answer. */
 export function refuseUnsupported(request: ChatRequest, target: ParameterTarget): void {

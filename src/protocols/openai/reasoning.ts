@@ -2,7 +2,7 @@
 
 import type { ChatRequest, JsonObject, Reasoning } from '../../conversation/request.ts'
 import type { Warning } from '../protocol.ts'
-import type { LoweredFields, ParameterTarget } from './parameters.ts'
+import type { LoweredFields, ParameterTarget } from './parameter-target.ts'
 import type { EffortField } from './quirks.ts'
 
 /** How hard to think, under every name the provider reads. */

@@ -3,7 +3,7 @@
 
 import type { Message } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Warning } from '../protocol.ts'
+import type { Warning } from '../lowered-request.ts'
 
 /** How a client of another protocol than chat completions calls what it sent. */
 export interface ClientFields {

@@ -19,7 +19,7 @@ import { Limiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { crossOrigin } from '../../http/intake/cors.ts'
 import { createRoutes } from '../../http/routes.ts'
-import type { Service } from '../../http/service.ts'
+import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
@@ -43,14 +43,14 @@ export interface Gateway {
 export function createGateway(parts: GatewayParts): Gateway {
   const stopping = new AbortController()
   let draining = false
-  const service = serviceOf(parts, stopping.signal, () => draining)
+  const http = httpParts(parts, stopping.signal, () => draining)
   // `fetch` is a getter that compiles the routes whenever it is read.
-  const { fetch } = createRoutes(service)
+  const { fetch } = createRoutes(http)
   return {
     fetch: crossOrigin(parts.config.server.cors_origins, fetch),
-    publicUrl: service.publicUrl,
-    consoleOrigin: service.site.url,
-    inFlight: service.gateway.inFlight,
+    publicUrl: http.publicUrl,
+    consoleOrigin: http.site.url,
+    inFlight: http.chat.inFlight,
     drain: () => {
       draining = true
     },
@@ -58,7 +58,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   }
 }
 
-function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => boolean): Service {
+function httpParts(parts: GatewayParts, stopping: AbortSignal, draining: () => boolean): HttpParts {
   const { config, store, live, log, clock, owner } = parts
   const catalog = liveCatalog(live)
   const inFlight = new InFlight()
@@ -71,7 +71,7 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const turns = new Turns()
-  const gateway: ChatParts = {
+  const chat: ChatParts = {
     catalog,
     get providers() {
       return live.providers
@@ -103,8 +103,8 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     upstream: new ConnectionLimit(config.limits.max_connections_upstream),
     stopping: stopping,
   }
-  const service: Service = {
-    gateway,
+  return {
+    chat,
     accounts: store.accounts,
     ledger: store.ledger,
     idempotency: store.idempotency,
@@ -142,7 +142,6 @@ function serviceOf(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     reachableHosts: config.egress.allow_hosts,
     keepOpen: (request) => parts.server()?.timeout(request, 0),
   }
-  return service
 }
 
 /** Where clients find the gateway: what the operator says, else where it listens. */

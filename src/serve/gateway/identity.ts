@@ -12,7 +12,7 @@ import { usd } from '../../credits/money.ts'
 import { Welcomes } from '../../credits/welcome.ts'
 import { FreeCredit } from '../../http/app/free-credit.ts'
 import { clientAddress, type Site } from '../../http/intake/site.ts'
-import type { Service } from '../../http/service.ts'
+import type { IdentityParts } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 
@@ -23,10 +23,7 @@ export function identityParts({
   log,
   clock,
   server,
-}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): Pick<
-  Service,
-  'freeCredit' | 'site' | 'identities' | 'identityStore' | 'passkeys' | 'oidc' | 'acts'
-> {
+}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock' | 'server'>): IdentityParts {
   const { signUp, unverified } = signUpPolicy(config)
   const site = siteOf(config, server)
   const ledgerTime = () => store.ledger.now()

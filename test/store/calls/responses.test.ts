@@ -196,7 +196,7 @@ function ledgerOn(dataDir: string) {
     path: `${dataDir}/weir.db`,
     time: { clock: () => noon, backMs: 0, stepped: () => undefined },
     limits: defaultGroupLimits,
-    riders: [],
+    bufferedRows: [],
     isDead: () => false,
     committed: () => undefined,
   })

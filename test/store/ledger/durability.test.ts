@@ -223,7 +223,7 @@ describe('a full disk', () => {
       path,
       time: { clock: () => noon, backMs: 0, stepped: () => undefined },
       limits,
-      riders: [],
+      bufferedRows: [],
       isDead: () => false,
       committed: () => undefined,
     }

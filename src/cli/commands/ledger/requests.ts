@@ -7,7 +7,7 @@ import {
   requestList,
   requestObject,
   requestWhole,
-} from '../../../http/v1/account/requests.ts'
+} from '../../../http/v1/account/request-views.ts'
 import type { LoggedRequest, RequestPage, RequestPlace, RequestQuery } from '../../../observe/request-log.ts'
 import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { momentOf } from '../../values.ts'

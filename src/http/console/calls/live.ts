@@ -19,18 +19,18 @@ const open = new Map<string, number>()
 export const liveRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'live', summary: 'Its calls in flight, as events whenever they change' },
-    ({ service, account, request, session }) => {
+    ({ parts, account, request, session }) => {
       if ((open.get(account.id) ?? 0) >= mostStreams)
         throw new GatewayError('rate_limit_exceeded', {
           message: `An account watches its calls in at most ${mostStreams} places at once.`,
           retryAfterMs: 5_000,
         })
-      service.keepOpen(request)
+      parts.keepOpen(request)
       const isOver = async () => {
-        const now = await service.accounts.findSession(session.id)
-        return !service.ready() || now?.revokedAt !== null || now.expiresAt <= service.now()
+        const now = await parts.accounts.findSession(session.id)
+        return !parts.ready() || now?.revokedAt !== null || now.expiresAt <= parts.now()
       }
-      return new Response(liveEvents(service.gateway.inFlight, account.id, isOver, request.signal), {
+      return new Response(liveEvents(parts.chat.inFlight, account.id, isOver, request.signal), {
         headers: {
           'content-type': 'text/event-stream',
           'cache-control': 'no-store',

@@ -4,8 +4,8 @@ import { z } from 'zod'
 import type { LoggedRequest, RequestQuery } from '../../../observe/request-log.ts'
 import { GatewayError } from '../../../errors.ts'
 import { queryOf } from '../../intake/query.ts'
-import type { Service } from '../../service.ts'
-import { cursorText, placeOf, requestObject, requestWhole } from '../../v1/account/requests.ts'
+import type { HttpParts } from '../../parts.ts'
+import { cursorText, placeOf, requestObject, requestWhole } from '../../v1/account/request-views.ts'
 import { accountUsage, csvResponse, usageCsv } from '../../v1/account/usage.ts'
 import { refusalOf } from './refusal.ts'
 import { type ConsoleRoute, ownRoute } from '../route.ts'
@@ -13,24 +13,24 @@ import { type ConsoleRoute, ownRoute } from '../route.ts'
 export const requestRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'usage', summary: 'What its calls came to, by day' },
-    ({ service, account, request }) => accountUsage(service, account, request),
+    ({ parts, account, request }) => accountUsage(parts, account, request),
   ),
   ownRoute(
     { method: 'GET', path: 'usage.csv', summary: 'The same as a file' },
-    async ({ service, account, request }) => {
-      const view = await accountUsage(service, account, request)
+    async ({ parts, account, request }) => {
+      const view = await accountUsage(parts, account, request)
       return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
     },
   ),
   ownRoute(
     { method: 'GET', path: 'requests', summary: 'Its calls, the newest first' },
-    ({ service, account, request }) =>
-      requestPage(service, { ...queryOf(requestParameters, request), account: account.id }),
+    ({ parts, account, request }) =>
+      requestPage(parts, { ...queryOf(requestParameters, request), account: account.id }),
   ),
   ownRoute(
     { method: 'GET', path: 'requests/:id', summary: 'One call, with its receipt or why it was refused' },
-    async ({ service, account, params }) => ({
-      data: await requestDetail(service, params['id'] ?? '', account.id),
+    async ({ parts, account, params }) => ({
+      data: await requestDetail(parts, params['id'] ?? '', account.id),
     }),
   ),
 ]
@@ -66,7 +66,7 @@ type Asked = z.infer<typeof requestParameters> & { readonly account?: string | u
 
 /** A page of calls. A filter by channel looks at the rows of the page: it may come out short. */
 export async function requestPage(
-  { requests, accounts }: Pick<Service, 'requests' | 'accounts'>,
+  { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
   { cursor, channel, ...filter }: Asked,
 ) {
   const query = { ...filter, ...(cursor === undefined ? {} : { after: cursor }) } as RequestQuery
@@ -83,7 +83,7 @@ export async function requestPage(
 
 /** One call of an account, or of anybody where none is named. Throws `not_found`: another's is as none at all. */
 export async function requestDetail(
-  { requests, ledger, accounts }: Pick<Service, 'requests' | 'ledger' | 'accounts'>,
+  { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
   id: string,
   account?: string,
 ) {
@@ -98,7 +98,7 @@ function channelOf({ key }: LoggedRequest): 'api' | 'app' {
   return key === null ? 'app' : 'api'
 }
 
-async function originOf(accounts: Pick<Service['accounts'], 'findKey'>, row: LoggedRequest) {
+async function originOf(accounts: Pick<HttpParts['accounts'], 'findKey'>, row: LoggedRequest) {
   const key = row.key === null ? undefined : await accounts.findKey(row.key)
   const mode = key?.mode ?? 'live'
   return { channel: channelOf(row), mode }

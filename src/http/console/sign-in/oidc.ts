@@ -30,8 +30,8 @@ function stateCookie({ secure }: { readonly secure: boolean }): string {
   return secure ? '__Host-weir-oidc' : 'weir_oidc'
 }
 
-async function start({ service, signedIn, visitor }: Asked<undefined>): Promise<Response> {
-  const { identities, oidc, site, now } = service
+async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Response> {
+  const { identities, oidc, site, now } = parts
   if (!oidc) throw new GatewayError('not_found')
   identities.allowChallenge(visitor)
   // Another way into an account is as dear as its password.
@@ -41,19 +41,19 @@ async function start({ service, signedIn, visitor }: Asked<undefined>): Promise<
 }
 
 async function callback(asked: Asked<undefined>): Promise<Response> {
-  const { service, request, signedIn, visitor } = asked
-  const { identities, oidc, site } = service
+  const { parts, request, signedIn, visitor } = asked
+  const { identities, oidc, site } = parts
   if (!oidc) throw new GatewayError('not_found')
   const state = cookieOf(request.headers, stateCookie(site))
   const account = await oidc.finish(new URL(request.url).searchParams, state, signedIn?.account)
   const answer = await entered(asked, await identities.open(account, visitor))
-  await service.freeCredit.ensure(account)
+  await parts.freeCredit.ensure(account)
   return redirect('/console', [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
 }
 
 /** A failure leads to the sign-in page, which says what it means; faults of ours go where they are logged. */
 async function onPage(
-  { service: { site } }: Asked<undefined>,
+  { parts: { site } }: Asked<undefined>,
   work: () => Promise<Response>,
 ): Promise<Response> {
   try {

@@ -15,7 +15,7 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       elevated: true,
       body: emptyBody,
     },
-    ({ service, account }) => service.passkeys.creationOptions(account),
+    ({ parts, account }) => parts.passkeys.creationOptions(account),
   ),
   ownRoute(
     {
@@ -26,8 +26,8 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       elevated: true,
       body: passkeyBody,
     },
-    async ({ service, account, body }) =>
-      passkeyView(await service.passkeys.register(account, body.response, body.name ?? 'passkey')),
+    async ({ parts, account, body }) =>
+      passkeyView(await parts.passkeys.register(account, body.response, body.name ?? 'passkey')),
   ),
   publicRoute(
     {
@@ -36,9 +36,9 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       summary: 'What a browser needs to find a passkey',
       body: emptyBody,
     },
-    ({ service, visitor }) => {
-      service.identities.allowChallenge(visitor)
-      return service.passkeys.requestOptions()
+    ({ parts, visitor }) => {
+      parts.identities.allowChallenge(visitor)
+      return parts.passkeys.requestOptions()
     },
   ),
   publicRoute(
@@ -50,20 +50,20 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
       body: provePasskeyBody,
     },
     async (asked) => {
-      const { service, body, visitor } = asked
-      const account = await service.passkeys.prove(body.response)
-      return entered(asked, await service.identities.open(account, visitor))
+      const { parts, body, visitor } = asked
+      const account = await parts.passkeys.prove(body.response)
+      return entered(asked, await parts.identities.open(account, visitor))
     },
   ),
   ownRoute(
     { method: 'GET', path: 'passkeys', summary: 'The passkeys of the account' },
-    async ({ service, account }) => ({
-      data: (await service.identityStore.listPasskeys(account.id)).map(passkeyView),
+    async ({ parts, account }) => ({
+      data: (await parts.identityStore.listPasskeys(account.id)).map(passkeyView),
     }),
   ),
   ownRoute(
     { method: 'PATCH', path: 'passkeys/:id', summary: 'Name a passkey', body: renamePasskeyBody },
-    async ({ service: { identityStore }, account, body, params }) => {
+    async ({ parts: { identityStore }, account, body, params }) => {
       const id = params['id']!
       if (!(await identityStore.renamePasskey(account.id, id, body.name))) throw new GatewayError('not_found')
       return passkeyView((await identityStore.findPasskey(id))!)
@@ -71,7 +71,7 @@ export const passkeyRoutes: readonly ConsoleRoute[] = [
   ),
   ownRoute(
     { method: 'DELETE', path: 'passkeys/:id', summary: 'Remove a passkey', elevated: true },
-    async ({ service: { identityStore }, account, params }) => {
+    async ({ parts: { identityStore }, account, params }) => {
       const id = params['id']!
       if (!(await identityStore.deletePasskey(account.id, id))) throw new GatewayError('not_found')
       return { id, deleted: true }

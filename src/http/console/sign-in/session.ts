@@ -3,7 +3,7 @@
 import type { OpenedSession } from '../../../accounts/identity/identities.ts'
 import { GatewayError } from '../../../errors.ts'
 import { sessionCookie, setSessionCookie } from '../../intake/site.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 import {
   type Asked,
   type ConsoleRoute,
@@ -31,13 +31,13 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
   publicRoute(
     { method: 'GET', path: 'session', summary: 'Who is signed in, and how one may sign in' },
     async (asked) => {
-      const { service, request, signedIn } = asked
-      const view = await sessionView(service, signedIn)
-      const text = sessionCookie(request, service.site)
+      const { parts, request, signedIn } = asked
+      const view = await sessionView(parts, signedIn)
+      const text = sessionCookie(request, parts.site)
       if (text === undefined) return view
       // The browser's cookie lasts as long as the session, which moves on while it is used.
-      const restMs = signedIn ? signedIn.session.expiresAt - service.now() : 0
-      return withCookie(service, view, signedIn ? text : '', restMs)
+      const restMs = signedIn ? signedIn.session.expiresAt - parts.now() : 0
+      return withCookie(parts, view, signedIn ? text : '', restMs)
     },
   ),
   publicRoute(
@@ -49,7 +49,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       errors: ['sign_up_closed'],
       body: credentialsBody,
     },
-    async ({ service: { identities }, body, visitor }) => {
+    async ({ parts: { identities }, body, visitor }) => {
       await identities.signUp(body.email, body.password, visitor)
       return accepted(identities.mails)
     },
@@ -63,15 +63,15 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       body: credentialsBody,
     },
     async (asked) => {
-      const { service, body, visitor } = asked
-      return entered(asked, await service.identities.signIn(body.email, body.password, visitor))
+      const { parts, body, visitor } = asked
+      return entered(asked, await parts.identities.signIn(body.email, body.password, visitor))
     },
   ),
   publicRoute(
     { method: 'POST', path: 'sign-out', summary: 'End this session', body: emptyBody },
-    async ({ service, signedIn }) => {
-      if (signedIn) await service.identities.endSession(signedIn.account, signedIn.session.id)
-      return left(service)
+    async ({ parts, signedIn }) => {
+      if (signedIn) await parts.identities.endSession(signedIn.account, signedIn.session.id)
+      return left(parts)
     },
   ),
   ownRoute(
@@ -83,9 +83,9 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       body: passwordBody,
     },
     async (asked) => {
-      const { service, account, session, body, visitor } = asked
+      const { parts, account, session, body, visitor } = asked
       const wanted = { password: body.password, current: body.current }
-      return entered(asked, await service.identities.changePassword(account, session, wanted, visitor))
+      return entered(asked, await parts.identities.changePassword(account, session, wanted, visitor))
     },
   ),
   publicRoute(
@@ -96,7 +96,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       status: 202,
       body: resetBody,
     },
-    ({ service: { identities }, body }) => {
+    ({ parts: { identities }, body }) => {
       identities.requestReset(body.email)
       return accepted(identities.mails)
     },
@@ -110,8 +110,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       body: confirmResetBody,
     },
     async (asked) => {
-      const { service, body, visitor } = asked
-      return entered(asked, await service.identities.confirmReset(body.token, body.password, visitor))
+      const { parts, body, visitor } = asked
+      return entered(asked, await parts.identities.confirmReset(body.token, body.password, visitor))
     },
   ),
   publicRoute(
@@ -122,8 +122,8 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       errors: ['invalid_ticket'],
       body: tokenBody,
     },
-    async ({ service, body }) => {
-      await service.identities.verify(body.token)
+    async ({ parts, body }) => {
+      await parts.identities.verify(body.token)
       return { email_verified: true }
     },
   ),
@@ -135,7 +135,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       errors: ['invalid_ticket'],
       body: tokenBody,
     },
-    async (asked) => entered(asked, await asked.service.identities.follow(asked.body.token, asked.visitor)),
+    async (asked) => entered(asked, await asked.parts.identities.follow(asked.body.token, asked.visitor)),
   ),
   ownRoute(
     {
@@ -145,24 +145,24 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       errors: ['wrong_credentials'],
       body: elevateBody,
     },
-    async ({ service, account, session, body, visitor }) => {
-      if ('password' in body) await service.identities.elevate(account, session, body.password, visitor)
+    async ({ parts, account, session, body, visitor }) => {
+      if ('password' in body) await parts.identities.elevate(account, session, body.password, visitor)
       else {
-        const proven = await service.passkeys.prove(body.passkey)
+        const proven = await parts.passkeys.prove(body.passkey)
         if (proven.id !== account.id) throw new GatewayError('wrong_credentials')
-        await service.identities.elevated(session)
+        await parts.identities.elevated(session)
       }
-      return sessionView(service, await current(service, session.id))
+      return sessionView(parts, await current(parts, session.id))
     },
   ),
   ownRoute({ method: 'GET', path: 'sessions', summary: 'The open sessions' }, listSessions),
   ownRoute(
     { method: 'DELETE', path: 'sessions/:id', summary: 'End a session' },
-    async ({ service, account, session, params }) => {
+    async ({ parts, account, session, params }) => {
       const id = params['id']!
-      await service.identities.endSession(account, id)
+      await parts.identities.endSession(account, id)
       const ended = { id, ended: true }
-      return id === session.id ? withCookie(service, ended, '', 0) : ended
+      return id === session.id ? withCookie(parts, ended, '', 0) : ended
     },
   ),
   ownRoute(
@@ -173,14 +173,14 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       elevated: true,
       body: deleteAccountBody,
     },
-    async ({ service, account, body }) => {
+    async ({ parts, account, body }) => {
       if (body.confirm.trim().toLowerCase() !== account.email)
         throw new GatewayError('invalid_request', {
           message: 'Confirm with the address of the account.',
           param: 'confirm',
         })
-      await service.identities.remove(account)
-      return left(service)
+      await parts.identities.remove(account)
+      return left(parts)
     },
   ),
 ]
@@ -192,31 +192,31 @@ function accepted(mail: boolean) {
 
 /** The answer to whoever has just signed in: the session's cookie. A session it replaces ends. */
 export async function entered(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
-  const { service, signedIn } = asked
+  const { parts, signedIn } = asked
   const { account, session, text } = opened
-  const before = signedIn && (await service.accounts.findSession(signedIn.session.id))
-  if (signedIn && before?.revokedAt === null) await service.identities.endSession(signedIn.account, before.id)
-  const view = await sessionView(service, { account, session })
-  return withCookie(service, view, text, session.expiresAt - service.now())
+  const before = signedIn && (await parts.accounts.findSession(signedIn.session.id))
+  if (signedIn && before?.revokedAt === null) await parts.identities.endSession(signedIn.account, before.id)
+  const view = await sessionView(parts, { account, session })
+  return withCookie(parts, view, text, session.expiresAt - parts.now())
 }
 
-async function left(service: Service): Promise<Response> {
-  return withCookie(service, await sessionView(service, undefined), '', 0)
+async function left(parts: HttpParts): Promise<Response> {
+  return withCookie(parts, await sessionView(parts, undefined), '', 0)
 }
 
-function withCookie({ site }: Service, view: object, text: string, maxAgeMs: number): Response {
+function withCookie({ site }: HttpParts, view: object, text: string, maxAgeMs: number): Response {
   return Response.json(view, { headers: { 'set-cookie': setSessionCookie(site, text, maxAgeMs) } })
 }
 
 /** The session as it is now, after a change. */
-async function current({ accounts }: Service, id: string): Promise<SignedInAccount | undefined> {
+async function current({ accounts }: HttpParts, id: string): Promise<SignedInAccount | undefined> {
   const session = await accounts.findSession(id)
   const account = session && (await accounts.findAccount(session.account))
   return session && account ? { account, session } : undefined
 }
 
 export async function sessionView(
-  { identities, identityStore, passkeys: webauthn, oidc }: Service,
+  { identities, identityStore, passkeys: webauthn, oidc }: HttpParts,
   signedIn: SignedInAccount | undefined,
 ): Promise<SessionView> {
   const ways = {
@@ -247,11 +247,11 @@ export async function sessionView(
 }
 
 async function listSessions({
-  service,
+  parts,
   account,
   session,
 }: Asked<undefined> & SignedInAccount): Promise<ListView<OpenSessionView>> {
-  const open = await service.identityStore.openSessions(account.id, service.now())
+  const open = await parts.identityStore.openSessions(account.id, parts.now())
   return {
     data: open.map((each) => ({
       id: each.id,

@@ -1,7 +1,7 @@
 // The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
 
 import type { Caller } from '../../../accounts/caller.ts'
-import type { AnswerKeeper } from '../../../chat/call.ts'
+import type { AnswerKeeper } from '../../../chat/answer-keeper.ts'
 import type { Turns } from '../../../chat/streaming/turns.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { pass } from '../../../credits/ledger/failpoint.ts'
@@ -20,7 +20,7 @@ export interface IdempotencyLimits {
 export interface IdempotencyParts {
   readonly idempotency: IdempotencyStore
   readonly idempotencyLimits: IdempotencyLimits
-  readonly turns: Turns
+  readonly turns: Pick<Turns, 'run' | 'through'>
   readonly now: () => number
   readonly log: Log
 }
@@ -131,8 +131,8 @@ async function firstAnswer(
     await finish()
     return response
   }
-  const departure = cancels ? 'cancel' : 'read-on'
-  return new Response(followed(body, { finish, departed: request.signal, departure }), { status, headers })
+  const onDisconnect = cancels ? 'cancel' : 'read-on'
+  return new Response(followed(body, { finish, disconnected: request.signal, onDisconnect }), { status, headers })
 }
 
 async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {
@@ -186,9 +186,9 @@ interface Ends {
   /** Called once: the answer has been read to its end, broke off, or was cancelled. */
   readonly finish: () => Promise<void>
   /** Aborts when the client leaves, also before it has taken anything. */
-  readonly departed: AbortSignal
+  readonly disconnected: AbortSignal
   /** What becomes of the call then. */
-  readonly departure: 'read-on' | 'cancel'
+  readonly onDisconnect: 'read-on' | 'cancel'
 }
 
 /**
@@ -198,7 +198,7 @@ interface Ends {
 function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let ended: Promise<void> | undefined
-  let gone = false
+  let clientGone = false
   async function next(): Promise<Uint8Array | undefined> {
     const { done, value } = await reader.read()
     if (done) await (ended ??= ends.finish())
@@ -207,10 +207,10 @@ function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<
   async function readOn(): Promise<void> {
     while ((await next()) !== undefined);
   }
-  async function leave(): Promise<void> {
-    if (gone || ended !== undefined) return
-    gone = true
-    if (ends.departure === 'cancel') {
+  async function disconnect(): Promise<void> {
+    if (clientGone || ended !== undefined) return
+    clientGone = true
+    if (ends.onDisconnect === 'cancel') {
       ended = ends.finish()
       await reader.cancel().catch(() => undefined)
     } else await readOn().catch(() => (ended ??= ends.finish()))
@@ -220,20 +220,20 @@ function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<
       async pull(controller) {
         try {
           const chunk = await next()
-          if (gone) return
+          if (clientGone) return
           if (chunk === undefined) controller.close()
           else controller.enqueue(chunk)
         } catch (error) {
           await (ended ??= ends.finish())
-          if (!gone) controller.error(error)
+          if (!clientGone) controller.error(error)
         }
       },
-      // Not waited for: nobody is there to be told.
-      cancel: () => void leave(),
+      // Not awaited: nobody reads the result.
+      cancel: () => void disconnect(),
     },
     { highWaterMark: 0 },
   )
-  ends.departed.addEventListener('abort', () => void leave(), { once: true })
-  if (ends.departed.aborted) void leave()
+  ends.disconnected.addEventListener('abort', () => void disconnect(), { once: true })
+  if (ends.disconnected.aborted) void disconnect()
   return stream
 }

@@ -10,7 +10,7 @@ import { GatewayError } from '../../../errors.ts'
 import type { Envelope, Inbound, InboundRequest, Warning } from '../../../protocols/protocol.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
 import { withinLimits } from './within-limits.ts'
 
@@ -20,11 +20,11 @@ export interface ReadChat extends KeyedRequest {
 }
 
 /** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
-export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Promise<Response> {
+export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call } = chat
   const run: Run = (signal, keeper) =>
-    complete(service.gateway, { ...call, caller, requestId, signal, keeper })
-  return servePaid(service, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
+    complete(parts.chat, { ...call, caller, requestId, signal, keeper })
+  return servePaid(parts, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
 }
 
 /**
@@ -32,12 +32,12 @@ export function serveChat(service: Service, chat: ReadChat, refuse?: Refuse): Pr
  * `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict request.
  */
 export function parsedBody(
-  service: Pick<Service, 'reachableHosts'>,
+  parts: Pick<PaidParts, 'reachableHosts'>,
   { addresses: places }: Pick<Inbound, 'addresses'>,
   json: JsonObject,
   parse: (json: JsonObject) => InboundRequest,
 ): InboundRequest {
-  const { addresses, warnings } = checkAddresses(json, places, service.reachableHosts)
+  const { addresses, warnings } = checkAddresses(json, places, parts.reachableHosts)
   const request = parse(json)
   refuseDropped(request.envelope, warnings)
   return { ...request, addresses, warnings: [...(request.warnings ?? []), ...warnings] }
@@ -59,36 +59,36 @@ interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
  * refuses it is noted with its caller and its model.
  */
 export async function servePaid(
-  service: Service,
+  parts: PaidParts,
   paid: PaidRequest,
   run: Run,
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
   const { request, caller, requestId } = paid
   const noted: Refuse = (thrown, id) => {
-    note(service, paid, thrown)
+    note(parts, paid, thrown)
     return refuse(thrown, id)
   }
   try {
-    if (!service.ready()) throw shuttingDown()
-    service.keepOpen(request)
-    return await idempotent(service, paid, (signal, keeper) =>
-      withinLimits(service, caller, requestId, () => explained(service, paid, run(signal, keeper)), noted),
+    if (!parts.ready()) throw shuttingDown()
+    parts.keepOpen(request)
+    return await idempotent(parts, paid, (signal, keeper) =>
+      withinLimits(parts, caller, requestId, () => explained(parts, paid, run(signal, keeper)), noted),
     )
   } catch (thrown) {
-    note(service, paid, thrown)
+    note(parts, paid, thrown)
     throw thrown
   }
 }
 
 /** The answer of a call; where it is refused for want of credit, the log gets the figures that it was refused by. */
-async function explained(service: Service, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
+async function explained(parts: PaidParts, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
   try {
     return await answer
   } catch (thrown) {
     if (thrown instanceof GatewayError && isWantOfCredit(thrown.code)) {
-      const figures = await creditFigures(service.ledger, paid.caller, service.now()).catch(() => ({}))
-      note(service, paid, thrown, figures)
+      const figures = await creditFigures(parts.ledger, paid.caller, parts.now()).catch(() => ({}))
+      note(parts, paid, thrown, figures)
     }
     throw thrown
   }
@@ -96,7 +96,7 @@ async function explained(service: Service, paid: PaidRequest, answer: Promise<Re
 
 /** What has been a call is in the log already. */
 function note(
-  { calls, now }: Service,
+  { calls, now }: PaidParts,
   { caller, requestId, arrivedAt, call }: PaidRequest,
   thrown: unknown,
   figures: Readonly<Record<string, unknown>> = {},

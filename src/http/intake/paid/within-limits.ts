@@ -3,11 +3,11 @@
 import type { Caller } from '../../../accounts/caller.ts'
 import { GatewayError } from '../../../errors.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 
 /** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
 export async function withinLimits(
-  { limiter }: Service,
+  { limiter }: Pick<PaidParts, 'limiter'>,
   caller: Caller,
   requestId: string,
   run: () => Promise<Response>,

@@ -12,10 +12,10 @@ import { GatewayError } from '../../../errors.ts'
 import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
 import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 
-type Ledger = Pick<Service, 'ledger' | 'now'>
-type Usage = Pick<Service, 'usage' | 'accounts' | 'now'>
+type Ledger = Pick<HttpParts, 'ledger' | 'now'>
+type Usage = Pick<HttpParts, 'usage' | 'accounts' | 'now'>
 
 export const getKey: Route<Ledger> = {
   method: 'GET',
@@ -43,8 +43,8 @@ export const getGeneration: Route<Ledger> = {
 export const getUsage: Route<Usage> = {
   method: 'GET',
   path: '/v1/usage',
-  handle: asCaller(async (service, { account }, { request }) =>
-    (await import('./usage.ts')).accountUsage(service, account, request),
+  handle: asCaller(async (parts, { account }, { request }) =>
+    (await import('./usage.ts')).accountUsage(parts, account, request),
   ),
   operation: async () => (await import('./requests-documentation.ts')).usage,
 }
@@ -52,10 +52,10 @@ export const getUsage: Route<Usage> = {
 export const getUsageCsv: Route<Usage> = {
   method: 'GET',
   path: '/v1/usage.csv',
-  handle: async (service, call) => {
+  handle: async (parts, call) => {
     const { account } = await call.caller()
     const { accountUsage, csvResponse, usageCsv } = await import('./usage.ts')
-    const view = await accountUsage(service, account, call.request)
+    const view = await accountUsage(parts, account, call.request)
     return csvResponse(usageCsv(view), `usage-${view.from}-${view.to}.csv`)
   },
   operation: async () => (await import('./requests-documentation.ts')).usageCsv,

@@ -5,7 +5,7 @@ import { receiptSchema } from './schema.ts'
 import { ofAnyRequest, ofCaller } from '../../docs/openapi-errors.ts'
 import { shownReceipt as receipt } from './documentation.ts'
 import { json, type Operation, text } from '../../docs/operation.ts'
-import type { requestList, requestWhole } from './requests.ts'
+import type { requestList, requestWhole } from './request-views.ts'
 import { usageSchema, type UsageView } from './usage.ts'
 
 const logged = z.object({

@@ -1,28 +1,20 @@
 // GET /v1/requests and GET /v1/requests/{id}: what became of the calls of an account, served or refused.
 
-import { z } from 'zod'
 import type { Caller } from '../../../accounts/caller.ts'
 import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
-import { formatUsd } from '../../../credits/money.ts'
-import { receiptOf } from '../../../credits/ledger/receipt.ts'
 import { GatewayError } from '../../../errors.ts'
-import type {
-  LoggedRequest,
-  RequestPage,
-  RequestPlace,
-  RequestQuery,
-  RequestReader,
-} from '../../../observe/request-log.ts'
+import type { RequestQuery, RequestReader } from '../../../observe/request-log.ts'
 import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import { placeOf, requestList, requestWhole } from './request-views.ts'
+import type { HttpParts } from '../../parts.ts'
 
 const defaultPage = 50
 const largestPage = 200
 /** No id, name or time is longer. */
 const maxFilterCharacters = 200
 
-type Requests = Pick<Service, 'requests' | 'ledger'>
+type Requests = Pick<HttpParts, 'requests' | 'ledger'>
 
 export const listRequests: Route<Requests> = {
   method: 'GET',
@@ -38,48 +30,6 @@ export const getRequest: Route<Requests> = {
     oneRequest(caller, requests, ledger, params['id']!),
   ),
   operation: async () => (await import('./requests-documentation.ts')).getRequest,
-}
-
-/** One call of the request log. `detail` is what its error said beside the code. */
-export function requestObject(row: LoggedRequest) {
-  return {
-    id: row.requestId,
-    object: 'request' as const,
-    ended_at: new Date(row.at).toISOString(),
-    key: row.key,
-    model: row.model === '' ? null : row.model,
-    provider: row.provider,
-    stream: row.stream,
-    status: row.status,
-    code: row.code,
-    ending: row.ending,
-    prompt_tokens: row.promptTokens,
-    completion_tokens: row.completionTokens,
-    cost: formatUsd(row.cost),
-    attempts: row.attempts,
-    first_byte_ms: row.firstByteMs,
-    total_ms: row.totalMs,
-    detail: jsonObject(row.detail),
-  }
-}
-
-export function requestList({ rows, next }: RequestPage) {
-  return {
-    object: 'list' as const,
-    data: rows.map(requestObject),
-    has_more: next !== null,
-    next_cursor: next === null ? null : cursorText(next),
-  }
-}
-
-/** One call with its receipt, where it became one, and its words, where they are kept. */
-export async function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call'>) {
-  const call = await ledger.call(row.account, row.requestId)
-  return {
-    ...requestObject(row),
-    receipt: call === undefined ? null : receiptOf(call),
-    contents: jsonObject(row.contents),
-  }
 }
 
 /** The calls of the caller's account, newest first, by the filters of the address. Throws `invalid_request`. */
@@ -144,20 +94,4 @@ function limitOf(query: URLSearchParams): number {
 
 function wrong(param: string, right: string): GatewayError {
   return new GatewayError('invalid_request', { message: `${param} must be ${right}.`, param })
-}
-
-export function cursorText({ at, seq }: RequestPlace): string {
-  return `${at}_${seq}`
-}
-
-export function placeOf(cursor: string): RequestPlace | undefined {
-  const [, at, seq] = /^(\d{1,15})_(\d{1,15})$/.exec(cursor) ?? []
-  return at === undefined ? undefined : { at: Number(at), seq: Number(seq) }
-}
-
-/** What was written as an object is read as one; anything else is left out. */
-function jsonObject(stored: string | null): Record<string, unknown> | null {
-  if (stored === null) return null
-  const read = z.record(z.string(), z.unknown()).safeParse(JSON.parse(stored))
-  return read.success ? read.data : null
 }

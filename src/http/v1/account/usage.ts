@@ -7,7 +7,7 @@ import { formatUsd } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
 import { queryOf } from '../../intake/query.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 
 const defaultDays = 30
 const mostDays = 366
@@ -72,7 +72,7 @@ export type UsageView = z.infer<typeof usageSchema>
 
 /** The usage of one account by the parameters of the address. Throws `invalid_request`. */
 export function accountUsage(
-  { usage, accounts, now }: Pick<Service, 'usage' | 'accounts' | 'now'>,
+  { usage, accounts, now }: Pick<HttpParts, 'usage' | 'accounts' | 'now'>,
   account: Pick<Account, 'id'>,
   request: Request,
 ): Promise<UsageView> {
@@ -82,7 +82,7 @@ export function accountUsage(
 
 /** The name that a key or an account goes by. */
 export async function labelIn(
-  accounts: Pick<Service['accounts'], 'findKey' | 'findAccount'>,
+  accounts: Pick<HttpParts['accounts'], 'findKey' | 'findAccount'>,
   by: UsageGroup,
   group: string,
 ): Promise<string | null> {

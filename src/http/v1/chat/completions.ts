@@ -6,12 +6,12 @@ import type { Inbound } from '../../../protocols/protocol.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 
 export const createChatCompletion: Route = {
   method: 'POST',
   path: '/v1/chat/completions',
-  handle: (service, call) => serve(service, call, chat),
+  handle: (parts, call) => serve(parts, call, chat),
   operation: async () => (await import('./documentation.ts')).chat,
 }
 
@@ -19,25 +19,25 @@ export const createChatCompletion: Route = {
 export const createCompletion: Route = {
   method: 'POST',
   path: '/v1/completions',
-  handle: (service, call) => serve(service, call, textCompletions),
+  handle: (parts, call) => serve(parts, call, textCompletions),
   operation: async () => (await import('./documentation.ts')).completion,
 }
 
 async function serve(
-  service: Service,
+  parts: PaidParts,
   { request, requestId, caller: identify }: Call,
   inbound: Inbound,
 ): Promise<Response> {
   const arrivedAt = performance.now()
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const known = identify()
   const caller = known instanceof Promise ? await known : known
-  const { json, bytes } = await readJson(request, service)
+  const { json, bytes } = await readJson(request, parts)
   const call = {
     inbound,
-    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
+    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }
-  return serveChat(service, { request, caller, json, requestId, call })
+  return serveChat(parts, { request, caller, json, requestId, call })
 }

@@ -7,7 +7,7 @@ import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inb
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { refuseDropped, servePaid } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 
 export const createEmbeddings: Route = {
   method: 'POST',
@@ -16,16 +16,16 @@ export const createEmbeddings: Route = {
   operation: async () => (await import('./documentation.ts')).embeddings,
 }
 
-async function serve(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function serve(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
   const arrivedAt = performance.now()
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   // Texts may come as the tokens they are.
-  const { json } = await readJson(request, service, Number.POSITIVE_INFINITY)
-  const { addresses, warnings } = checkAddresses(json, embeddingAddresses, service.reachableHosts)
+  const { json } = await readJson(request, parts, Number.POSITIVE_INFINITY)
+  const { addresses, warnings } = checkAddresses(json, embeddingAddresses, parts.reachableHosts)
   const { envelope, body, bodyBytes, promptParts, request: embedding, format } = parseEmbedding(json)
   refuseDropped(envelope, warnings)
-  await Promise.all(addresses.map((address) => service.gateway.media.check(address)))
+  await Promise.all(addresses.map((address) => parts.chat.media.check(address)))
   const asked = {
     request,
     caller,
@@ -34,8 +34,8 @@ async function serve(service: Service, { request, requestId, caller: identify }:
     arrivedAt,
     call: { request: { envelope, body, promptParts } },
   }
-  return servePaid(service, asked, (signal, keeper) =>
-    embed(service.gateway, {
+  return servePaid(parts, asked, (signal, keeper) =>
+    embed(parts.chat, {
       caller,
       request: { envelope, body, promptParts, warnings },
       embedding,

@@ -8,7 +8,7 @@ import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { InboundRequest } from '../../../protocols/protocol.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call, Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts, ResponseParts } from '../../parts.ts'
 
 export const estimateCall: Route = {
   method: 'POST',
@@ -17,20 +17,20 @@ export const estimateCall: Route = {
   operation: async () => (await import('./documentation.ts')).estimate,
 }
 
-async function answer(service: Service, { request, caller: identify }: Call): Promise<Response> {
-  refuseByHeaders(request.headers, service.body)
+async function answer(parts: PaidParts & ResponseParts, { request, caller: identify }: Call): Promise<Response> {
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json, bytes } = await readJson(request, service)
-  const priced = await estimate(service.gateway, {
+  const { json, bytes } = await readJson(request, parts)
+  const priced = await estimate(parts.chat, {
     caller,
-    ...(await read(service, caller, json, bytes)),
+    ...(await read(parts, caller, json, bytes)),
   })
   return Response.json(priced)
 }
 
 /** The body by the protocol it is written in: only one of the two has an `input`, or something before it. */
 async function read(
-  service: Service,
+  parts: PaidParts & ResponseParts,
   caller: Caller,
   json: JsonObject,
   bytes: number,
@@ -40,8 +40,8 @@ async function read(
     return { request: inbound.parse(json), bodyBytes: bytes }
   const { callOf } = await import('../responses/create.ts')
   // Nothing is answered, so there is nothing to keep.
-  const { call, bodyBytes } = await callOf(service, caller, json, bytes, {
-    now: service.now,
+  const { call, bodyBytes } = await callOf(parts, caller, json, bytes, {
+    now: parts.now,
     keep: () => false,
   })
   return { request: call.request, bodyBytes }

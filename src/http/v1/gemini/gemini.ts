@@ -12,10 +12,10 @@ import { decoded } from '../../intake/model-in-path.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 import { withinLimits } from '../../intake/paid/within-limits.ts'
 
-type Act = (service: Service, call: Call, model: string) => Promise<Response>
+type Act = (parts: PaidParts, call: Call, model: string) => Promise<Response>
 
 const methods: Readonly<Record<string, Act>> = {
   generateContent: (...given) => generate(...given, 'whole'),
@@ -27,7 +27,7 @@ const methods: Readonly<Record<string, Act>> = {
  * Serves `POST /v1beta/models/{model}:{method}`, and the same under `/v1`. Rejects with GatewayError before the first
  * byte.
  */
-export async function callGemini(service: Service, call: Call): Promise<Response> {
+export async function callGemini(parts: PaidParts, call: Call): Promise<Response> {
   const path = decoded(call.params['*']!)
   const colon = path.lastIndexOf(':')
   const method = path.slice(colon + 1)
@@ -37,28 +37,28 @@ export async function callGemini(service: Service, call: Call): Promise<Response
       message: `There is no such method of a model here; these are served: ${known}.`,
     })
   }
-  return methods[method]!(service, call, path.slice(0, colon))
+  return methods[method]!(parts, call, path.slice(0, colon))
 }
 
 async function generate(
-  service: Service,
+  parts: PaidParts,
   { request, requestId, caller: identify }: Call,
   model: string,
   kind: 'whole' | 'stream',
 ): Promise<Response> {
   const arrivedAt = performance.now()
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json: sent, bytes } = await readJson(request, service)
+  const { json: sent, bytes } = await readJson(request, parts)
   const json = withModel(sent, model, kind === 'stream')
   const call = {
     inbound,
-    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
+    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }
   const paid = { request, caller, json, requestId, arrivedAt, call }
-  const response = await serveChat(service, paid, refuseGemini)
+  const response = await serveChat(parts, paid, refuseGemini)
   const asEvents = new URL(request.url).searchParams.get('alt') === 'sse'
   return kind === 'stream' && !asEvents && isEventStream(response) ? asArray(response) : response
 }
@@ -69,22 +69,22 @@ function isEventStream({ headers }: Response): boolean {
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
 async function count(
-  service: Service,
+  parts: PaidParts,
   { request, requestId, caller: identify }: Call,
   model: string,
 ): Promise<Response> {
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json } = await readJson(request, service)
+  const { json } = await readJson(request, parts)
   const inner = json['generateContentRequest'] ?? json['generate_content_request']
   const { promptParts } = inbound.parse(withModel(isObject(inner) ? inner : json, model, false))
   const counted = async () => {
-    const totalTokens = await countTokens(service.gateway, caller, modelId(model), promptParts)
+    const totalTokens = await countTokens(parts.chat, caller, modelId(model), promptParts)
     // No call holds the request's place among those in flight: it ends here.
-    service.limiter.leave(requestId)
+    parts.limiter.leave(requestId)
     return Response.json({ totalTokens }, { headers: { 'x-request-id': requestId } })
   }
-  return withinLimits(service, caller, requestId, counted, refuseGemini)
+  return withinLimits(parts, caller, requestId, counted, refuseGemini)
 }
 
 /**

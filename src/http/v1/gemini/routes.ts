@@ -2,19 +2,19 @@
 
 import { authenticateEither } from '../../intake/authenticate.ts'
 import type { Identify, Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 import { refuseGemini } from './errors.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
-const byGoogleKey: Identify = (service, request) =>
-  authenticateEither(request.headers, service, 'x-goog-api-key')
+const byGoogleKey: Identify = (parts, request) =>
+  authenticateEither(request.headers, parts, 'x-goog-api-key')
 
 const errors = () => refuseGemini
 
 export const callGemini: Route = {
   method: 'POST',
   path: '/v1beta/models/*',
-  handle: async (service, call) => (await import('./gemini.ts')).callGemini(service, call),
+  handle: async (parts, call) => (await import('./gemini.ts')).callGemini(parts, call),
   identify: byGoogleKey,
   errors,
   operation: async () => (await import('./documentation.ts')).callGemini,
@@ -27,7 +27,7 @@ export const callGeminiV1: Route = {
   operation: async () => (await import('./documentation.ts')).callGeminiV1,
 }
 
-export const listGeminiModels: Route<Pick<Service, 'catalog'>> = {
+export const listGeminiModels: Route<Pick<HttpParts, 'catalog'>> = {
   method: 'GET',
   path: '/v1beta/models',
   handle: async ({ catalog }, { request }) =>
@@ -36,7 +36,7 @@ export const listGeminiModels: Route<Pick<Service, 'catalog'>> = {
   operation: async () => (await import('./documentation.ts')).listModels,
 }
 
-export const showGeminiModel: Route<Pick<Service, 'catalog'>> = {
+export const showGeminiModel: Route<Pick<HttpParts, 'catalog'>> = {
   method: 'GET',
   path: '/v1beta/models/*',
   handle: async ({ catalog }, { params }) =>

@@ -9,7 +9,7 @@ import { refusalIn, type Refuse } from '../../intake/error-response.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts } from '../../parts.ts'
 import { withinLimits } from '../../intake/paid/within-limits.ts'
 
 const inShape = refusalIn(inbound.error)
@@ -18,7 +18,7 @@ const inShape = refusalIn(inbound.error)
 export const refuseMessages: Refuse = (thrown, requestId) => identified(inShape(thrown, requestId))
 
 /** Its clients send the key as `x-api-key`, or as a bearer. */
-const byEitherKey: Identify = (service, request) => authenticateEither(request.headers, service)
+const byEitherKey: Identify = (parts, request) => authenticateEither(request.headers, parts)
 
 export const createMessage: Route = {
   method: 'POST',
@@ -39,33 +39,33 @@ export const countMessageTokens: Route = {
   operation: async () => (await import('./documentation.ts')).countTokens,
 }
 
-async function serve(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
+async function serve(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
   const arrivedAt = performance.now()
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json: sent, bytes } = await readJson(request, service)
+  const { json: sent, bytes } = await readJson(request, parts)
   const json = withBetas(sent, request.headers)
   const call = {
     inbound,
-    request: await service.turns.run(() => parsedBody(service, inbound, json, inbound.parse)),
+    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
     bodyBytes: bytes,
     arrivedAt,
   }
-  return identified(await serveChat(service, { request, caller, json, requestId, call }, refuseMessages))
+  return identified(await serveChat(parts, { request, caller, json, requestId, call }, refuseMessages))
 }
 
-async function count(service: Service, { request, requestId, caller: identify }: Call): Promise<Response> {
-  refuseByHeaders(request.headers, service.body)
+async function count(parts: PaidParts, { request, requestId, caller: identify }: Call): Promise<Response> {
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json } = await readJson(request, service)
+  const { json } = await readJson(request, parts)
   const { model } = checkedForCount(json)
   const counted = async () => {
-    const input_tokens = await countTokens(service.gateway, caller, modelId(model), promptOf(json))
+    const input_tokens = await countTokens(parts.chat, caller, modelId(model), promptOf(json))
     // No call holds the request's place among those in flight: it ends here.
-    service.limiter.leave(requestId)
+    parts.limiter.leave(requestId)
     return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
   }
-  return identified(await withinLimits(service, caller, requestId, counted, refuseMessages))
+  return identified(await withinLimits(parts, caller, requestId, counted, refuseMessages))
 }
 
 /** Clients of this protocol look for the id of a request under a name of their own. */

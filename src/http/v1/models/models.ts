@@ -9,7 +9,7 @@ import { compressible } from '../../intake/compressed.ts'
 import { errorResponse, type Refuse } from '../../intake/error-response.ts'
 import { decoded } from '../../intake/model-in-path.ts'
 import type { Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 import { refuseGemini } from '../gemini/errors.ts'
 import { listGeminiModels, showGeminiModel } from '../gemini/routes.ts'
 import { refuseMessages } from '../messages/messages.ts'
@@ -17,7 +17,7 @@ import { refuseMessages } from '../messages/messages.ts'
 /** Longer search words are refused: no id is longer. */
 const maxQueryCharacters = 200
 
-type Models = Pick<Service, 'catalog' | 'answering'>
+type Models = Pick<HttpParts, 'catalog' | 'answering'>
 
 /**
  * The list, filtered by `q`, `provider`, `access`, `max_price` (USD per million tokens), `supported_parameters`
@@ -85,7 +85,7 @@ function pageOf(query: URLSearchParams): ModelPage {
   return { limit, afterId: text(query, 'after_id'), beforeId: text(query, 'before_id') }
 }
 
-function filterOf(query: URLSearchParams, answering: Service['answering']): ModelFilter {
+function filterOf(query: URLSearchParams, answering: HttpParts['answering']): ModelFilter {
   const q = text(query, 'q')
   const provider = text(query, 'provider')
   const access = text(query, 'access')

@@ -17,33 +17,33 @@ import { recall } from '../../../responses/recall.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { PaidParts, ResponseParts } from '../../parts.ts'
 
 /** Serves one request. Rejects with GatewayError before the first byte. */
 export async function createResponse(
-  service: Service,
+  parts: PaidParts & ResponseParts,
   { request, requestId, caller: identify }: Call,
 ): Promise<Response> {
   const arrivedAt = performance.now()
-  refuseByHeaders(request.headers, service.body)
+  refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
-  const { json, bytes } = await readJson(request, service)
+  const { json, bytes } = await readJson(request, parts)
   const hooks: AnswerHooks = {
-    now: service.now,
+    now: parts.now,
     keep: (answer) =>
-      keepResponse(service, {
+      keepResponse(parts, {
         account: caller.account.id,
         requestId,
         input: listedItems(call.items, requestId),
         answer,
       }),
   }
-  const own = await service.turns.run(() => checkAddresses(json, addresses, service.reachableHosts))
-  const { call, bodyBytes } = await callOf(service, caller, json, bytes, hooks)
+  const own = await parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
+  const { call, bodyBytes } = await callOf(parts, caller, json, bytes, hooks)
   const { inbound, request: asked } = call
   // What is recalled was checked when it was sent, perhaps by other rules than today's.
-  const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, service.reachableHosts) : own
-  return serveChat(service, {
+  const checked = bodyBytes > bytes ? checkAddresses(asked.body, addresses, parts.reachableHosts) : own
+  return serveChat(parts, {
     request,
     caller,
     json,
@@ -58,20 +58,20 @@ export async function createResponse(
  * than a body may be.
  */
 export async function callOf(
-  service: Pick<Service, 'responses' | 'body' | 'turns'>,
+  parts: Pick<PaidParts & ResponseParts, 'responses' | 'body' | 'turns'>,
   caller: Caller,
   json: JsonObject,
   bytes: number,
   hooks: AnswerHooks,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
-  const request = await service.turns.run(() => checkedRequest(json))
-  const { bytes: recalledBytes, ...recalled } = await recall(service.responses, {
+  const request = await parts.turns.run(() => checkedRequest(json))
+  const { bytes: recalledBytes, ...recalled } = await recall(parts.responses, {
     account: caller.account.id,
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),
-    room: service.body.maxBodyBytes - bytes,
-    maxBodyBytes: service.body.maxBodyBytes,
+    room: parts.body.maxBodyBytes - bytes,
+    maxBodyBytes: parts.body.maxBodyBytes,
   })
-  const call = await service.turns.run(() => responsesCall(request, recalled, hooks))
+  const call = await parts.turns.run(() => responsesCall(request, recalled, hooks))
   return { call, bodyBytes: bytes + recalledBytes }
 }

@@ -2,22 +2,22 @@
 
 import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 
 export const createResponse: Route = {
   method: 'POST',
   path: '/v1/responses',
-  handle: async (service, call) => (await import('./create.ts')).createResponse(service, call),
+  handle: async (parts, call) => (await import('./create.ts')).createResponse(parts, call),
   operation: async () => (await import('./documentation.ts')).createResponse,
 }
 
-type Stored = Pick<Service, 'responses' | 'body'>
+type Stored = Pick<HttpParts, 'responses' | 'body'>
 
 export const getResponse: Route<Stored> = {
   method: 'GET',
   path: '/v1/responses/:id',
-  handle: asCaller(async (service, caller, { params, request }) =>
-    (await import('./stored.ts')).showResponse(service, caller, params['id']!, request),
+  handle: asCaller(async (parts, caller, { params, request }) =>
+    (await import('./stored.ts')).showResponse(parts, caller, params['id']!, request),
   ),
   operation: async () => (await import('./documentation.ts')).getResponse,
 }
@@ -25,8 +25,8 @@ export const getResponse: Route<Stored> = {
 export const deleteResponse: Route<Stored> = {
   method: 'DELETE',
   path: '/v1/responses/:id',
-  handle: asCaller(async (service, caller, { params }) =>
-    (await import('./stored.ts')).deleteResponse(service, caller, params['id']!),
+  handle: asCaller(async (parts, caller, { params }) =>
+    (await import('./stored.ts')).deleteResponse(parts, caller, params['id']!),
   ),
   operation: async () => (await import('./documentation.ts')).deleteResponse,
 }
@@ -34,8 +34,8 @@ export const deleteResponse: Route<Stored> = {
 export const listInputItems: Route<Stored> = {
   method: 'GET',
   path: '/v1/responses/:id/input_items',
-  handle: asCaller(async (service, caller, { params, request }) =>
-    (await import('./stored.ts')).listInputItems(service, caller, params['id']!, request),
+  handle: asCaller(async (parts, caller, { params, request }) =>
+    (await import('./stored.ts')).listInputItems(parts, caller, params['id']!, request),
   ),
   operation: async () => (await import('./documentation.ts')).listInputItems,
 }

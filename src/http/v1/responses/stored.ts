@@ -8,13 +8,13 @@ import { invalidParam } from '../../../protocols/request/invalid-param.ts'
 import { requestIdOf } from '../../../protocols/openai-responses/inbound/answer.ts'
 import { itemsOf, outputOf } from '../../../responses/recall.ts'
 import type { StoredResponse } from '../../../responses/response-store.ts'
-import type { Service } from '../../service.ts'
+import type { HttpParts } from '../../parts.ts'
 
-type Stored = Pick<Service, 'responses' | 'body'>
+type Stored = Pick<HttpParts, 'responses' | 'body'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
 export async function showResponse(
-  service: Stored,
+  parts: Stored,
   caller: Caller,
   id: string,
   request: Request,
@@ -24,14 +24,14 @@ export async function showResponse(
     const message = "'stream' cannot be honoured: a stored response is given as a whole."
     throw new GatewayError('unsupported_parameter', { message, param: 'stream' })
   }
-  const stored = await storedOf(service, caller, id)
+  const stored = await storedOf(parts, caller, id)
   if (wantsEncrypted(searchParams)) return stored.answer
   return { ...stored.answer, output: outputOf(stored).map(withoutEncrypted) }
 }
 
 /** Resolves when the response is gone from the disk. Rejects with `not_found`. */
-export async function deleteResponse(service: Stored, caller: Caller, id: string): Promise<JsonObject> {
-  const gone = await service.responses.delete(caller.account.id, id)
+export async function deleteResponse(parts: Stored, caller: Caller, id: string): Promise<JsonObject> {
+  const gone = await parts.responses.delete(caller.account.id, id)
   if (!gone) throw noSuchResponse()
   return { id, object: 'response', deleted: true }
 }
@@ -44,7 +44,7 @@ const mostAtOnce = 100
  * Throws `not_found`, and `invalid_request` for a page that cannot be.
  */
 export async function listInputItems(
-  service: Stored,
+  parts: Stored,
   caller: Caller,
   id: string,
   request: Request,
@@ -53,7 +53,7 @@ export async function listInputItems(
   const limit = limitOf(searchParams.get('limit'))
   const order = searchParams.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalidParam('order', "it is 'asc' or 'desc'.")
-  const all = await inputOf(service, caller, id)
+  const all = await inputOf(parts, caller, id)
   const ordered = order === 'asc' ? all : all.toReversed()
   const after = searchParams.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item['id'] === after) + 1
@@ -70,12 +70,12 @@ export async function listInputItems(
 }
 
 /** What is still there of a conversation that has lost its beginning is listed all the same. */
-async function inputOf(service: Stored, caller: Caller, id: string): Promise<JsonObject[]> {
-  const stored = await storedOf(service, caller, id)
+async function inputOf(parts: Stored, caller: Caller, id: string): Promise<JsonObject[]> {
+  const stored = await storedOf(parts, caller, id)
   const before =
     stored.previous === undefined
       ? undefined
-      : await service.responses.conversation(caller.account.id, stored.previous, service.body.maxBodyBytes)
+      : await parts.responses.conversation(caller.account.id, stored.previous, parts.body.maxBodyBytes)
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
 }
@@ -110,7 +110,7 @@ function wantsEncrypted(query: URLSearchParams): boolean {
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
 async function storedOf(
-  { responses }: Pick<Service, 'responses'>,
+  { responses }: Pick<HttpParts, 'responses'>,
   caller: Caller,
   id: string,
 ): Promise<StoredResponse> {

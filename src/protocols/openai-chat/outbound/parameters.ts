@@ -7,7 +7,8 @@ import type {
   JsonObject,
   ResponseFormat,
 } from '../../../conversation/request.ts'
-import { type LoweredFields, parametersOf, shownTools } from '../../openai/parameters.ts'
+import type { LoweredFields } from '../../openai/parameter-target.ts'
+import { parametersOf, shownTools } from '../../openai/parameters.ts'
 import type { Target } from '../../protocol.ts'
 import { markOf } from './messages.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'

@@ -9,14 +9,13 @@ import type {
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import {
-  type LoweredFields,
   lowerRest as lowerSharedRest,
   lowerSampling as lowerSharedSampling,
-  type ParameterTarget,
   parametersOf,
   refuseUnsupported as refuseShared,
   shownTools,
 } from '../../openai/parameters.ts'
+import type { LoweredFields, ParameterTarget } from '../../openai/parameter-target.ts'
 import { lowerReasoning as lowerSharedReasoning } from '../../openai/reasoning.ts'
 import type { Target } from '../../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'

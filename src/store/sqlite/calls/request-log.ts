@@ -2,7 +2,7 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
-import type { Rider } from '../ledger/ledger-parts.ts'
+import type { BufferedRows } from '../ledger/ledger-parts.ts'
 import { isOutage } from '../database/outage.ts'
 import { UsageDays } from './usage-days.ts'
 
@@ -10,7 +10,7 @@ const bufferedRows = 10_000
 const rowsPerCommit = 256
 const latestMs = 250
 
-export class SqliteRequestLog implements RequestLog, Rider {
+export class SqliteRequestLog implements RequestLog, BufferedRows {
   readonly #insert: Statement
   readonly #used: Statement
   readonly #usage: UsageDays
@@ -23,7 +23,7 @@ export class SqliteRequestLog implements RequestLog, Rider {
   /** Rows that found the buffer full or that the database refused. */
   dropped = 0
 
-  /** `flush` commits the riders when no call does it for 250 ms. */
+  /** `flush` commits the buffered rows when no call does it for 250 ms. */
   constructor(database: Database, flush: () => void) {
     this.#flush = flush
     this.#usage = new UsageDays(database)

@@ -2,14 +2,14 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Rider } from '../ledger/ledger-parts.ts'
+import type { BufferedRows } from '../ledger/ledger-parts.ts'
 import { isOutage } from '../database/outage.ts'
 
 const cachedSignatures = 5_000
 const largestSignature = 256 * 1024
 const waitingSignatures = 1_000
 
-export class SqliteSignatures implements Rider {
+export class SqliteSignatures implements BufferedRows {
   readonly #cache = new LRUCache<string, string>({
     max: cachedSignatures,
     maxSize: 64 * 1024 * 1024,

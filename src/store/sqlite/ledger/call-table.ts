@@ -12,7 +12,7 @@ import {
   endedRecordOf,
   openRecordOf,
   pinsText,
-  progressText,
+  checkpointText,
   receiptText,
   type EndedCallRow,
   type OpenCallRow,
@@ -118,7 +118,7 @@ export class CallTable implements CallWrites {
     this.#opened.write()
     passAll('hold-written', this.#opening)
     for (const open of this.#kept.values()) {
-      const progress = open.progress === null ? null : progressText(open.progress)
+      const progress = open.checkpoint === null ? null : checkpointText(open.checkpoint)
       const { call, owner, hold, leaseUntil } = open
       requireOne(
         this.#sql.update.run(hold, pinsText(open.pins), leaseUntil, progress, call, owner).changes,
@@ -182,7 +182,7 @@ function rowOf(account: string, open: OpenCall) {
     open.owner,
     open.leaseUntil,
     open.openedAt,
-    open.progress === null ? null : progressText(open.progress),
+    open.checkpoint === null ? null : checkpointText(open.checkpoint),
   ] as const
 }
 

@@ -6,7 +6,7 @@ import type { Head } from '../audit/anchors.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
-export interface Rider {
+export interface BufferedRows {
   write(): void
   committed(): void
 }
@@ -16,8 +16,8 @@ export interface LedgerParts {
   readonly path: string
   readonly time: LedgerClockParts
   readonly limits: GroupLimits
-  /** Rows of other tables that ride on a group's commit. */
-  readonly riders: readonly Rider[]
+  /** Rows of other tables that are written with the next group's commit. */
+  readonly bufferedRows: readonly BufferedRows[]
   /** Whether a process is dead for certain, whatever its leases say. */
   readonly isDead: (owner: string) => boolean
   /** Called after every commit with the head of the journal. */

@@ -189,11 +189,11 @@ function tablesOf(parts: LedgerParts): Tables {
       wallets.flush()
       wallets.trim()
       prices.write()
-      for (const rider of parts.riders) rider.write()
+      for (const rows of parts.bufferedRows) rows.write()
     },
     committed: () => {
       prices.committed()
-      for (const rider of parts.riders) rider.committed()
+      for (const rows of parts.bufferedRows) rows.committed()
       if (journal.head) parts.committed(journal.head)
     },
     abandon: () => {

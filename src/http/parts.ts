@@ -1,0 +1,85 @@
+// What the routes are given.
+
+import type { ManagementKeyStore } from '../accounts/management-key.ts'
+import type { AccountStore } from '../accounts/account.ts'
+import type { Identities } from '../accounts/identity/identities.ts'
+import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
+import type { Oidc } from '../accounts/identity/oidc.ts'
+import type { Passkeys } from '../accounts/identity/passkeys.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ChatParts } from '../chat/parts.ts'
+import type { StatementReader } from '../credits/ledger/statements.ts'
+import type { AuditReport, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
+import type { CallLog } from '../observe/call-log.ts'
+import type { Log } from '../observe/log.ts'
+import type { RequestReader } from '../observe/request-log.ts'
+import type { UsageReader } from '../observe/usage.ts'
+import type { ResponseLimits } from '../responses/keep.ts'
+import type { ConversationStore } from '../responses/conversation-store.ts'
+import type { ResponseStore } from '../responses/response-store.ts'
+import type { FreeCredit } from './app/free-credit.ts'
+import type { Limiter } from './intake/paid/limits.ts'
+import type { IdempotencyParts } from './intake/paid/idempotency.ts'
+import type { BodyLimits, BodyParts } from './intake/read-body.ts'
+import type { Site } from './intake/site.ts'
+
+/** What every route may need: who calls, how a body is read, and where the gateway is found. */
+export interface IntakeParts extends BodyParts {
+  readonly accounts: AccountStore
+  readonly body: BodyLimits
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** The address of the gateway as its clients know it, without a slash at its end. */
+  readonly publicUrl: () => string
+  /** False while the gateway drains: it finishes what it has and takes nothing new. */
+  readonly ready: () => boolean
+}
+
+/** What is served for money: chats, embeddings, estimates. */
+export interface PaidParts extends IntakeParts, IdempotencyParts {
+  readonly chat: ChatParts
+  readonly ledger: LedgerStore
+  readonly limiter: Limiter
+  readonly calls: CallLog
+  /** Private `host` or `host:port` entries that users' requests may name. */
+  readonly reachableHosts: readonly string[]
+  /** Lifts the idle timeout of a request whose answer may take its time; the call's own deadlines hold instead. */
+  readonly keepOpen: (request: Request) => void
+}
+
+/** Who people are, and how they prove it. */
+export interface IdentityParts {
+  readonly site: Site
+  readonly identities: Identities
+  readonly identityStore: IdentityStore
+  readonly passkeys: Passkeys
+  /** undefined where no issuer is set. */
+  readonly oidc: Oidc | undefined
+  readonly freeCredit: Pick<FreeCredit, 'ensure'>
+  readonly acts: ActLog
+}
+
+/** What is kept of answers. */
+export interface ResponseParts {
+  readonly responses: ResponseStore
+  readonly conversations: ConversationStore
+  readonly responseLimits: ResponseLimits
+}
+
+/** What is read of calls and their charges. */
+export interface RecordParts {
+  readonly requests: RequestReader
+  readonly usage: UsageReader
+  readonly statements: StatementReader
+}
+
+/** All that the routes are given; a handler names the part it needs. */
+export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, RecordParts {
+  readonly managementKeys: ManagementKeyStore
+  /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
+  readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
+  readonly catalog: Catalog
+  /** The providers that can answer now, by id: configured with a key, or found running. */
+  readonly answering: () => ReadonlySet<string>
+}

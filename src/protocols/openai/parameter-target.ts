@@ -1,0 +1,13 @@
+// What lowering the parameters of a request takes and gives.
+
+import type { JsonObject } from '../../conversation/request.ts'
+import type { Target, Warning } from '../protocol.ts'
+import type { ParameterQuirks } from './quirks.ts'
+
+export type ParameterTarget = Target<ParameterQuirks>
+
+/** Fields of the body, and what was left out of it. */
+export interface LoweredFields {
+  readonly fields: JsonObject
+  readonly warnings: readonly Warning[]
+}
