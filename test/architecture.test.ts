@@ -165,38 +165,13 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
-  test('no file needs, by whatever way, a file that needs it', () => {
-    const needed = (typesToo: boolean, within: (file: string) => boolean) =>
-      new Map(
-        files
-          .filter(within)
-          .map((file) => [
-            file,
-            imports
-              .filter(({ from, to, typeOnly }) => from === file && within(to) && (typesToo || !typeOnly))
-              .map(({ to }) => to),
-          ]),
-      )
-    expect(circlesIn(needed(false, isOwn))).toEqual([])
-    const rooms = new Set(['serve', 'responses', 'cli', 'store', 'accounts', 'credits'])
-    expect(circlesIn(needed(true, (file) => rooms.has(roomOf(file))))).toEqual([])
-  })
-
   test('serve takes nothing from the command line', () => {
     const wrong = imports.filter(({ from, to }) => roomOf(from) === 'serve' && roomOf(to) === 'cli')
     expect(wrong).toEqual([])
   })
 
-  test('no files import each other in a circle when the program runs', () => {
-    expect(circlesAmong(imports.filter(({ typeOnly }) => !typeOnly))).toEqual([])
-  })
-
-  test('nor do their types, but in rooms whose words are still being taken apart', () => {
-    const circular = new Set(['chat', 'http', 'protocols', 'serve'])
-    const circles = circlesAmong(imports).filter(
-      (files) => !files.every((file) => circular.has(roomOf(file))),
-    )
-    expect(circles).toEqual([])
+  test('no files need each other in a circle, be it for their types alone', () => {
+    expect(circlesAmong(imports)).toEqual([])
   })
 
   test('the console takes nothing but types from the gateway', () => {
@@ -338,15 +313,3 @@ describe('the house', () => {
     expect(readFileSync(join(root, 'bun.lock'), 'utf8').includes('://')).toBe(false)
   })
 })
-
-/** Files that need each other: what is left when those that need none of the rest have been taken away, again and again. */
-function circlesIn(needed: ReadonlyMap<string, readonly string[]>): string[] {
-  const left = new Map(needed)
-  for (let before = -1; before !== left.size;) {
-    before = left.size
-    for (const [file, needs] of left) if (!needs.some((need) => left.has(need))) left.delete(file)
-    const asked = new Set([...left.values()].flat())
-    for (const file of left.keys()) if (!asked.has(file)) left.delete(file)
-  }
-  return [...left.keys()]
-}

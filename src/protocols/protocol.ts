@@ -31,7 +31,6 @@ export type ProtocolId = (typeof protocolIds)[number]
 /** What clients may speak to us: some of it no provider is spoken to in. */
 export type ClientProtocolId = ProtocolId | 'openai-completions'
 
-
 // ---- outbound ---------------------------------------------------------------------------------------------
 
 /** Where one request goes, as far as the protocol needs to know. Quirks are the provider row's data. */
@@ -54,7 +53,6 @@ export interface Target<Quirks = unknown> {
   /** For reading the answer: the `toolNames` of the request that was lowered. */
   readonly toolNames?: Readonly<Record<string, string>>
 }
-
 
 /**
  * Reads one streamed answer, and keeps what it has to remember of it. Over a whole stream (every `push`, then one

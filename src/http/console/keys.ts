@@ -31,14 +31,11 @@ function keyAct<Body = undefined>(
 }
 
 export const keyActs: readonly KeyAct[] = [
-  keyAct(
-    { method: 'GET', path: 'keys', summary: 'The keys of the account' },
-    async ({ parts, account }) => {
-      const keys = await parts.accounts.listKeys(account.id)
-      const free = await freeCredit(parts, account.id)
-      return { data: await Promise.all(keys.map((key) => keyView(parts, key, free))) }
-    },
-  ),
+  keyAct({ method: 'GET', path: 'keys', summary: 'The keys of the account' }, async ({ parts, account }) => {
+    const keys = await parts.accounts.listKeys(account.id)
+    const free = await freeCredit(parts, account.id)
+    return { data: await Promise.all(keys.map((key) => keyView(parts, key, free))) }
+  }),
   keyAct(
     {
       method: 'POST',

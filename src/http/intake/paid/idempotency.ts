@@ -132,7 +132,10 @@ async function firstAnswer(
     return response
   }
   const onDisconnect = cancels ? 'cancel' : 'read-on'
-  return new Response(followed(body, { finish, disconnected: request.signal, onDisconnect }), { status, headers })
+  return new Response(followed(body, { finish, disconnected: request.signal, onDisconnect }), {
+    status,
+    headers,
+  })
 }
 
 async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: Keeper): Promise<void> {

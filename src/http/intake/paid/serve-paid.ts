@@ -22,8 +22,7 @@ export interface ReadChat extends KeyedRequest {
 /** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call } = chat
-  const run: Run = (signal, keeper) =>
-    complete(parts.chat, { ...call, caller, requestId, signal, keeper })
+  const run: Run = (signal, keeper) => complete(parts.chat, { ...call, caller, requestId, signal, keeper })
   return servePaid(parts, { ...chat, arrivedAt: call.arrivedAt }, run, refuse)
 }
 

@@ -17,7 +17,10 @@ export const estimateCall: Route = {
   operation: async () => (await import('./documentation.ts')).estimate,
 }
 
-async function answer(parts: PaidParts & ResponseParts, { request, caller: identify }: Call): Promise<Response> {
+async function answer(
+  parts: PaidParts & ResponseParts,
+  { request, caller: identify }: Call,
+): Promise<Response> {
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   const { json, bytes } = await readJson(request, parts)

@@ -6,8 +6,7 @@ import type { HttpParts } from '../../parts.ts'
 import { refuseGemini } from './errors.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
-const byGoogleKey: Identify = (parts, request) =>
-  authenticateEither(request.headers, parts, 'x-goog-api-key')
+const byGoogleKey: Identify = (parts, request) => authenticateEither(request.headers, parts, 'x-goog-api-key')
 
 const errors = () => refuseGemini
 
