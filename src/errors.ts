@@ -55,9 +55,11 @@ export interface RenderedError {
 
 /**
  * The one error shape of the wire contract: OpenAI's four keys, always all of them, and our `metadata`.
- * Takes the error and the id of the request it belongs to.
+ * Takes the error, the id of the request it belongs to, and the address of the gateway as its clients know it: neither
+ * the request's address nor its `Host` header would do for the link to the reference, since behind a proxy the one is
+ * not what the client used, and the other says what anybody likes. Without an address the link is relative.
  */
-export function renderError(error: GatewayError, requestId: string): RenderedError {
+export function renderError(error: GatewayError, requestId: string, publicUrl = ''): RenderedError {
   const row = errorTable[error.code]
   const { param, source, provider, metadata } = error.details
   const wait = waitMs(error)
@@ -73,27 +75,16 @@ export function renderError(error: GatewayError, requestId: string): RenderedErr
         request_id: requestId,
         retryable: mayPass(error),
         ...(wait === undefined ? {} : { retry_after: Math.ceil(wait / 1000) }),
-        docs_url: docsUrl(error.code),
+        docs_url: docsUrl(error.code, publicUrl),
         ...metadata,
       },
     },
   }
 }
 
-let referenceUrl = '/docs/errors'
-
-/**
- * Says where the error reference is, for the links of all errors: at start, when the address of the gateway is known.
- * Neither the request's address nor its `Host` header would do: behind a proxy the one is not what the client used, and
- * the other says what anybody likes.
- */
-export function linkErrorsTo(publicUrl: string): void {
-  referenceUrl = `${publicUrl}/docs/errors`
-}
-
 /** The error's section of the reference. */
-function docsUrl(code: string): string {
-  return `${referenceUrl}#${code}`
+function docsUrl(code: string, publicUrl: string): string {
+  return `${publicUrl}/docs/errors#${code}`
 }
 
 /** The headers that tell a client library whether and when to retry; they obey them in this order. */
@@ -119,7 +110,7 @@ function waitMs(error: GatewayError): number | undefined {
 }
 
 /** The error reference as data: `GET /v1/errors` and the documentation page are both made from it. */
-export function errorReference() {
+export function errorReference(publicUrl = '') {
   return Object.entries(errorTable).map(([code, row]) => ({
     code,
     status: row.status,
@@ -127,6 +118,6 @@ export function errorReference() {
     retryable: row.retryable,
     means: row.means,
     remedy: row.remedy,
-    docs_url: docsUrl(code),
+    docs_url: docsUrl(code, publicUrl),
   }))
 }

@@ -19,7 +19,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const { models, warnings, balance } = await admitted(parts, call, 'chat')
   const { routing, n } = call.request.envelope
   const candidates = candidatesFor(models, parts.providers, routing, turnOf(call), n)
-  const funding = await fundingFor(call, candidates)
+  const funding = await fundingFor(parts.counter, call, candidates)
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const round = { call, candidates, warnings: [...warnings, ...hold.warnings] }
     const { answer, candidate } = await playRound(parts, hold, round)

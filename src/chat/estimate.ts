@@ -42,8 +42,8 @@ export async function estimate(
   const { caller, request, bodyBytes } = call
   const listed = parts.catalog.resolve(request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
-  const most = Math.min(await tokenBound(request.promptParts, bodyBytes), bodyBytes + 10_000)
-  const counted = Math.min(await promptCount(request.promptParts), most)
+  const most = Math.min(await tokenBound(parts.counter, request.promptParts, bodyBytes), bodyBytes + 10_000)
+  const counted = Math.min(await promptCount(parts.counter, request.promptParts), most)
   const candidates = candidatesFor([model], parts.providers, request.envelope.routing, '', request.envelope.n)
   const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
@@ -54,7 +54,7 @@ export async function estimate(
   const costWith = (output: number) => costOf({ ...noUsage, input: counted, output: output * n }, price).total
   const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
-  const funding = await fundingFor(call, candidates)
+  const funding = await fundingFor(parts.counter, call, candidates)
   const now = parts.now()
   const balance = await parts.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)

@@ -34,6 +34,7 @@ const nothing: Omit<LiveCall, 'id' | 'account' | 'startedAt'> = {
 export class InFlight {
   readonly #calls = new Map<string, LiveCall>()
   readonly #perAccount = new Map<string, Set<LiveCall>>()
+  readonly #watchers = new Map<string, number>()
   readonly #clock: () => number
 
   /** `clock` gives milliseconds since 1970. */
@@ -53,6 +54,21 @@ export class InFlight {
   /** Those of an account, in the order they came. They go on changing. */
   callsOf(account: string): readonly Readonly<LiveCall>[] {
     return [...(this.#perAccount.get(account) ?? [])]
+  }
+
+  /**
+   * One more who watches the calls of an account, of at most `most`. Gives the function that ends it, to be called once;
+   * undefined where there are enough.
+   */
+  watch(account: string, most: number): (() => void) | undefined {
+    const watching = this.#watchers.get(account) ?? 0
+    if (watching >= most) return undefined
+    this.#watchers.set(account, watching + 1)
+    return () => {
+      const left = (this.#watchers.get(account) ?? 1) - 1
+      if (left > 0) this.#watchers.set(account, left)
+      else this.#watchers.delete(account)
+    }
   }
 
   enter(requestId: string, account: string): void {

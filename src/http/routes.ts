@@ -112,7 +112,7 @@ export function createRoutes(parts: HttpParts) {
       { parse: 'none' },
     )
   }
-  return app.onError(({ error }) => errorResponse(error, newRequestId()))
+  return app.onError(({ error }) => errorResponse(error, newRequestId(), parts.publicUrl()))
 }
 
 /** The shape of errors that the client knows, though what it asks for is not served. */

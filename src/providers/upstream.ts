@@ -1,11 +1,11 @@
-// send(): the only request to a provider. Plain HTTP in, plain Response out; what it means is the protocol's business.
+// The only requests to providers. Plain HTTP in, plain Response out; what it means is the protocol's business.
 
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
 import { GatewayError } from '../errors.ts'
 import { awsHeaders } from './credentials/aws-signature.ts'
 import { lacksDescriptors } from './descriptors.ts'
-import { googleToken } from './credentials/google-token.ts'
+import { GoogleTokens } from './credentials/google-token.ts'
 import type { ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator/simulator.ts'
 
@@ -33,88 +33,121 @@ export class UnreachableError extends Error {
   }
 }
 
-/** How long a provider that answered counts as reachable, milliseconds; when each did so last. */
-const reachableForMs = 60_000
-const lastAnswer = new Map<string, number>()
-
-/**
- * Sends one request. Resolves with the provider's answer whatever its status; rejects with UnreachableError
- * (`cut` when refused, reset or unresolvable, `timeout` when no connection came about in `connectMs`), with
- * `overloaded` when this process has no file descriptor left for a connection, and with the signal's reason when that
- * aborts. Redirects are not followed: they would carry the key to another host.
- */
-export async function send(request: SendRequest): Promise<Response> {
-  const url = request.provider.baseUrl + request.path
-  const made = credential(request, url)
-  // Most are there at once: to await those would cost every call a turn.
-  const credentials = made instanceof Promise ? await made : made
-  const init = {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      // A compressed stream would be held back by the decompressor and cannot be forwarded as it is.
-      'accept-encoding': 'identity',
-      ...request.provider.headers,
-      ...credentials,
-      ...request.headers,
-    },
-    body: request.body,
-  }
-  const { signal } = request.abort
-  if (request.provider.transport === 'builtin') {
-    return simulate(new Request(`http://sim.invalid${request.path}`, { ...init, signal }))
-  }
-  const options = { ...init, signal, redirect: 'manual', timeout: false } as const
-  const connect = watchConnect(request)
-  try {
-    const response = await fetch(url, options).catch((error: unknown) => {
-      // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered. A
-      // provider that resets without having answered since has no such connection, and is not asked twice.
-      const wasKept = lastAnswer.delete(request.provider.baseUrl)
-      if (codeOf(error) === 'ECONNRESET' && wasKept && !signal.aborted) return fetch(url, options)
-      throw error
-    })
-    lastAnswer.set(request.provider.baseUrl, performance.now())
-    return response
-  } catch (error) {
-    if (signal.aborted && !connect.timedOut()) throw signal.reason
-    if (lacksDescriptors(error)) throw noDescriptors(error)
-    throw unreachable(error, connect.timedOut())
-  } finally {
-    connect.stop()
-  }
-}
-
 type Headers = Record<string, string>
 
-/** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
-function credential(request: SendRequest, url: string): Headers | Promise<Headers> {
-  const { provider, key, body } = request
-  const { auth } = provider
-  if (key === undefined) return {}
-  switch (auth.kind) {
-    case 'none':
-      return {}
-    case 'bearer':
-      return { authorization: `Bearer ${key}` }
-    case 'header':
-      return { [auth.header]: key }
-    case 'aws':
-      return awsHeaders(key, auth.service, url, body)
-    case 'google':
-      return bearerOfGoogle(key, auth.scope, request.abort.signal)
-    default:
-      return auth satisfies never
-  }
-}
+/** How long a provider that answered counts as reachable, milliseconds. */
+const reachableForMs = 60_000
 
-async function bearerOfGoogle(key: string, scope: string, signal: AbortSignal): Promise<Headers> {
-  try {
-    return { authorization: `Bearer ${await googleToken(key, scope, signal)}` }
-  } catch (error) {
-    if (signal.aborted) throw signal.reason
-    if (lacksDescriptors(error)) throw noDescriptors(error)
-    throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
+/** Sends requests to providers, and keeps what it learns about reaching them. */
+export class Upstream {
+  readonly #googleTokens = new GoogleTokens()
+  /** When each base URL answered last, milliseconds of performance.now(). */
+  readonly #lastAnswer = new Map<string, number>()
+
+  /**
+   * Sends one request. Resolves with the provider's answer whatever its status; rejects with UnreachableError
+   * (`cut` when refused, reset or unresolvable, `timeout` when no connection came about in `connectMs`), with
+   * `overloaded` when this process has no file descriptor left for a connection, and with the signal's reason when that
+   * aborts. Redirects are not followed: they would carry the key to another host.
+   */
+  async send(request: SendRequest): Promise<Response> {
+    const url = request.provider.baseUrl + request.path
+    const made = this.#credential(request, url)
+    // Most are there at once: to await those would cost every call a turn.
+    const credentials = made instanceof Promise ? await made : made
+    const init = {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        // A compressed stream would be held back by the decompressor and cannot be forwarded as it is.
+        'accept-encoding': 'identity',
+        ...request.provider.headers,
+        ...credentials,
+        ...request.headers,
+      },
+      body: request.body,
+    }
+    const { signal } = request.abort
+    if (request.provider.transport === 'builtin') {
+      return simulate(new Request(`http://sim.invalid${request.path}`, { ...init, signal }))
+    }
+    const options = { ...init, signal, redirect: 'manual', timeout: false } as const
+    const connect = this.#watchConnect(request)
+    try {
+      const response = await fetch(url, options).catch((error: unknown) => {
+        // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered. A
+        // provider that resets without having answered since has no such connection, and is not asked twice.
+        const wasKept = this.#lastAnswer.delete(request.provider.baseUrl)
+        if (codeOf(error) === 'ECONNRESET' && wasKept && !signal.aborted) return fetch(url, options)
+        throw error
+      })
+      this.#lastAnswer.set(request.provider.baseUrl, performance.now())
+      return response
+    } catch (error) {
+      if (signal.aborted && !connect.timedOut()) throw signal.reason
+      if (lacksDescriptors(error)) throw noDescriptors(error)
+      throw unreachable(error, connect.timedOut())
+    } finally {
+      connect.stop()
+    }
+  }
+
+  /** The headers that carry a provider's key, or what the key is good for. Rejects with UnreachableError. */
+  #credential(request: SendRequest, url: string): Headers | Promise<Headers> {
+    const { provider, key, body } = request
+    const { auth } = provider
+    if (key === undefined) return {}
+    switch (auth.kind) {
+      case 'none':
+        return {}
+      case 'bearer':
+        return { authorization: `Bearer ${key}` }
+      case 'header':
+        return { [auth.header]: key }
+      case 'aws':
+        return awsHeaders(key, auth.service, url, body)
+      case 'google':
+        return this.#bearerOfGoogle(key, auth.scope, request.abort.signal)
+      default:
+        return auth satisfies never
+    }
+  }
+
+  async #bearerOfGoogle(key: string, scope: string, signal: AbortSignal): Promise<Headers> {
+    try {
+      return { authorization: `Bearer ${await this.#googleTokens.token(key, scope, signal)}` }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason
+      if (lacksDescriptors(error)) throw noDescriptors(error)
+      throw new UnreachableError({ ...noCredentials, message: messageOf(error) }, error)
+    }
+  }
+
+  /**
+   * fetch() cannot tell connecting from waiting. The provider is therefore dialled beside the request, at once when it
+   * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
+   * time, the request is given up.
+   */
+  #watchConnect(request: SendRequest): { stop: () => void; timedOut: () => boolean } {
+    const { provider, connectMs, abort } = request
+    let timedOut = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let hangUp = () => {}
+    const stop = () => {
+      clearTimeout(timer)
+      hangUp()
+    }
+    const watch = () => {
+      hangUp = dial(provider.baseUrl, stop)
+      timer = setTimeout(() => {
+        timedOut = true
+        abort.abort()
+      }, connectMs)
+    }
+    const answered = this.#lastAnswer.get(provider.baseUrl) ?? Number.NEGATIVE_INFINITY
+    if (performance.now() - answered < reachableForMs) timer = setTimeout(watch, connectMs)
+    else watch()
+    return { stop, timedOut: () => timedOut }
   }
 }
 
@@ -129,33 +162,6 @@ const noCredentials: Fault = {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'no token could be had'
-}
-
-/**
- * fetch() cannot tell connecting from waiting. The provider is therefore dialled beside the request, at once when it
- * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
- * time, the request is given up.
- */
-function watchConnect(request: SendRequest): { stop: () => void; timedOut: () => boolean } {
-  const { provider, connectMs, abort } = request
-  let timedOut = false
-  let timer: ReturnType<typeof setTimeout> | undefined
-  let hangUp = () => {}
-  const stop = () => {
-    clearTimeout(timer)
-    hangUp()
-  }
-  const watch = () => {
-    hangUp = dial(provider.baseUrl, stop)
-    timer = setTimeout(() => {
-      timedOut = true
-      abort.abort()
-    }, connectMs)
-  }
-  const answered = lastAnswer.get(provider.baseUrl) ?? Number.NEGATIVE_INFINITY
-  if (performance.now() - answered < reachableForMs) timer = setTimeout(watch, connectMs)
-  else watch()
-  return { stop, timedOut: () => timedOut }
 }
 
 /**

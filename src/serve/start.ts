@@ -15,7 +15,6 @@ import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.
 import { startSweep } from '../credits/ledger/sweep.ts'
 import type { Log } from '../observe/log.ts'
 import { keepMemorySmall } from '../observe/memory.ts'
-import { linkErrorsTo } from '../errors.ts'
 import { openStore, type Store } from '../store/open.ts'
 
 export interface RunningGateway {
@@ -51,7 +50,6 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   const gateway = createGateway({ config, store, live, log, clock: Date.now, owner, server: () => listening })
   const server = await listenOrClose(config, gateway, store)
   listening = server
-  linkErrorsTo(gateway.publicUrl())
   try {
     // Only after the port is ours: a key that was made and never shown would be lost.
     const ownerKey = await firstRun(

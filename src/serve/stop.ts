@@ -29,6 +29,7 @@ export async function stopServing({ config, log, server, gateway, store }: Servi
   // A last answer may still be on its way to its client; connections without a request have nothing to wait for.
   await within(settleMs, () => server.pendingRequests === 0)
   await server.stop(true)
+  gateway.close()
   await store.close()
 }
 

@@ -9,6 +9,8 @@ import { RetryBudget } from '../../src/chat/routing/retry-budget.ts'
 import { Buffered } from '../../src/chat/streaming/buffered.ts'
 import { Turns } from '../../src/chat/streaming/turns.ts'
 import { Watchdog } from '../../src/chat/streaming/watchdog.ts'
+import { TokenCounter } from '../../src/chat/counting/token-counter.ts'
+import { Upstream } from '../../src/providers/upstream.ts'
 import { ConnectionLimit } from '../../src/chat/upstream/connection-limit.ts'
 import { media } from '../../src/chat/upstream/inline-media.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
@@ -38,6 +40,9 @@ const limits: ChatLimits = {
   attempts: 3,
 }
 
+/** One for all tests of a file: its vocabulary takes a while to load. */
+export const counter = new TokenCounter()
+
 /** Parts over these providers, each of which serves `<its id>/m`; `ended` collects the calls that have ended. */
 export function partsOf(
   store: Pick<Store, 'ledger' | 'signatures'>,
@@ -58,6 +63,7 @@ export function partsOf(
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     watchdog: new Watchdog(),
     turns: new Turns(),
+    counter,
     buffered: new Buffered(1e9),
     limits: { ...limits, ...more },
     owner: 'me',
@@ -67,7 +73,9 @@ export function partsOf(
     inFlight: new InFlight(),
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
-    upstream: new ConnectionLimit(10),
+    connections: new ConnectionLimit(10),
+    upstream: new Upstream(),
+    publicUrl: () => '',
     stopping: new AbortController().signal,
   }
 }

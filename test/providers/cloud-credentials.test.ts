@@ -4,9 +4,9 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose'
 import { awsHeaders } from '../../src/providers/credentials/aws-signature.ts'
-import { googleToken } from '../../src/providers/credentials/google-token.ts'
+import { GoogleTokens } from '../../src/providers/credentials/google-token.ts'
 import { providerById } from '../../src/providers/registry.ts'
-import { send, UnreachableError } from '../../src/providers/upstream.ts'
+import { UnreachableError, Upstream } from '../../src/providers/upstream.ts'
 import { loadConfig } from '../../src/config.ts'
 
 const secret = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY'
@@ -91,7 +91,9 @@ const account = () =>
   })
 
 describe("a service account's key", () => {
+  let tokens: GoogleTokens
   beforeEach(() => {
+    tokens = new GoogleTokens()
     asked = []
     seen = []
     answer = () => Response.json({ access_token: `token-${asked.length}`, expires_in: 3600 })
@@ -99,8 +101,8 @@ describe("a service account's key", () => {
 
   test('is exchanged once for a token, however many ask at a time, and the token is kept', async () => {
     const key = account()
-    const tokens = await Promise.all([1, 2, 3].map(() => googleToken(key, scope, signal)))
-    expect([...tokens, await googleToken(key, scope, signal)]).toEqual(Array(4).fill('token-1'))
+    const given = await Promise.all([1, 2, 3].map(() => tokens.token(key, scope, signal)))
+    expect([...given, await tokens.token(key, scope, signal)]).toEqual(Array(4).fill('token-1'))
     expect(asked).toHaveLength(1)
     const { payload, protectedHeader } = await jwtVerify(asked[0]!.assertion, keys.publicKey, {
       audience: `${base}/token`,
@@ -114,34 +116,34 @@ describe("a service account's key", () => {
   test('is exchanged anew before its token expires', async () => {
     const key = account()
     answer = () => Response.json({ access_token: `token-${asked.length}`, expires_in: 0.0001 })
-    await googleToken(key, scope, signal)
+    await tokens.token(key, scope, signal)
     const before = Date.now()
     while (Date.now() - before < 2) await Promise.resolve()
-    expect(await googleToken(key, scope, signal)).toBe('token-2')
+    expect(await tokens.token(key, scope, signal)).toBe('token-2')
   })
 
   test('that the endpoint refuses is asked for again by the next call, and its error holds no secret', async () => {
     const key = account()
     answer = () => new Response('denied', { status: 401 })
-    const failure: Error = await googleToken(key, scope, signal).then(
+    const failure: Error = await tokens.token(key, scope, signal).then(
       () => new Error('no failure'),
       (error) => error,
     )
     expect(failure.message).toBe('the token endpoint answered with status 401')
     answer = () => Response.json({ access_token: 'late', expires_in: 60 })
-    expect(await googleToken(key, scope, signal)).toBe('late')
+    expect(await tokens.token(key, scope, signal)).toBe('late')
   })
 
   test.each([['{}'], ['{"client_email":"a@b.example","private_key":"no"}'], ['{broken']])(
     '%s is no key',
     async (key) => {
-      expect(googleToken(key, scope, signal)).rejects.toThrow(/service account/)
+      expect(tokens.token(key, scope, signal)).rejects.toThrow(/service account/)
     },
   )
 
   test('does not keep a caller that has left', async () => {
     const gone = AbortSignal.abort(new Error('left'))
-    expect(googleToken(account(), scope, gone)).rejects.toThrow('left')
+    expect(tokens.token(account(), scope, gone)).rejects.toThrow('left')
   })
 })
 
@@ -158,9 +160,9 @@ describe('a request', () => {
 
   test('to Bedrock carries a signature, to Vertex a token', async () => {
     answer = () => Response.json({ access_token: 'for-vertex' })
-    await send(request('bedrock', `${id}:${secret}`))
-    await send(request('bedrock', 'bedrock-key'))
-    await send(request('vertex', account()))
+    await new Upstream().send(request('bedrock', `${id}:${secret}`))
+    await new Upstream().send(request('bedrock', 'bedrock-key'))
+    await new Upstream().send(request('vertex', account()))
     expect(seen.map((headers) => headers.get('authorization')?.split(' ').slice(0, 2).join(' '))).toEqual([
       expect.stringContaining('AWS4-HMAC-SHA256 Credential='),
       'Bearer bedrock-key',
@@ -170,7 +172,7 @@ describe('a request', () => {
 
   test('without a token to be had fails over as one whose key is bad', async () => {
     answer = () => new Response('', { status: 403 })
-    const error = await send(request('vertexclaude', account())).then(
+    const error = await new Upstream().send(request('vertexclaude', account())).then(
       () => undefined,
       (thrown: unknown) => thrown,
     )

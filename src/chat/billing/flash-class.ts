@@ -6,20 +6,23 @@ import type { TokenBucket } from '../../conversation/usage.ts'
 import { fundingOf, type Pool } from '../../credits/pool.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import type { Counter } from '../counting/exact-count.ts'
 import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { mediaIn } from './unpriced-media.ts'
 
 /** The pools that may pay for the call, in the order they are spent. One candidate outside of flash class decides. */
 export async function fundingFor(
+  counter: Counter,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<readonly Pool[]> {
   const { channel } = call.caller
   // An API key spends purchased credit, whatever the class.
-  return fundingOf(channel, channel === 'app' && (await isFlashCall(call, candidates)))
+  return fundingOf(channel, channel === 'app' && (await isFlashCall(counter, call, candidates)))
 }
 
 async function isFlashCall(
+  counter: Counter,
   { request, bodyBytes }: Pick<IncomingCall, 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<boolean> {
@@ -29,7 +32,7 @@ async function isFlashCall(
   const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
   if (within(promptBound(request.promptParts, bodyBytes))) return true
   // Counting is worth its time only where a shorter prompt than the bound would be within the limits.
-  return within(0) && within(await tokenBound(request.promptParts, bodyBytes))
+  return within(0) && within(await tokenBound(counter, request.promptParts, bodyBytes))
 }
 
 const sound = ['inputAudio', 'cacheReadAudio'] as const

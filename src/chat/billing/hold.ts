@@ -11,6 +11,7 @@ import type { Log } from '../../observe/log.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import type { PaidCall } from '../call.ts'
 import { exactCount } from '../counting/own-count.ts'
+import type { Counter } from '../counting/exact-count.ts'
 import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { endedCall, type CallEnding } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
@@ -37,6 +38,8 @@ export interface BillingParts {
   readonly inFlight: InFlight
   /** Shares the event loop among all calls. */
   readonly turns: Turns
+  /** Counts tokens beside the calls. */
+  readonly counter: Counter
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -221,7 +224,12 @@ export class Hold {
     const credible = usage && credibleUsage(usage, this.#candidate.model, this.#call.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
-    return chargeFor(this.#candidate, answered, await exactCount(this.#call, answered), this.#amount)
+    return chargeFor(
+      this.#candidate,
+      answered,
+      await exactCount(this.#parts.counter, this.#call, answered),
+      this.#amount,
+    )
   }
 
   async #end(command: () => Promise<void>): Promise<void> {
@@ -285,7 +293,7 @@ export function leaseUntil({ totalMs, drainMs, leaseMs }: ChatLimits, now: numbe
 
 /** The prompt is counted only where its quick bound is more than the caller has or wants to spend. */
 async function needFor(
-  { turns, limits }: BillingParts,
+  { turns, limits, counter }: BillingParts,
   { request: { envelope, promptParts }, bodyBytes }: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
@@ -294,5 +302,7 @@ async function needFor(
   const quick = await turns.run(() =>
     quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free),
   )
-  return quick ?? needOf(envelope, candidates, await tokenBound(promptParts, bodyBytes), holdOutputTokens)
+  return (
+    quick ?? needOf(envelope, candidates, await tokenBound(counter, promptParts, bodyBytes), holdOutputTokens)
+  )
 }

@@ -11,7 +11,7 @@ import { promptCount } from './prompt-size.ts'
  * credit. Rejects for a model that is not there, is no chat model, or is not this caller's to use.
  */
 export async function countTokens(
-  { catalog }: Pick<ChatParts, 'catalog'>,
+  { catalog, counter }: Pick<ChatParts, 'catalog' | 'counter'>,
   caller: Caller,
   model: string,
   prompt: PromptParts,
@@ -20,5 +20,5 @@ export async function countTokens(
   if (wrongEndpoint(found, 'chat')) throw refusalError('wrong_endpoint', found, 'chat')
   if (caller.account.suspended) throw refusalError('account_suspended', found, 'chat')
   if (!mayUse(caller, found.id)) throw refusalError('model_not_allowed', found, 'chat')
-  return promptCount(prompt)
+  return promptCount(counter, prompt)
 }

@@ -1,7 +1,7 @@
 // Tokens by the vocabulary o200k_base, in the worker: what a prompt has, and what an answer has delivered.
 
 import type { DeliveredTokens, Sample } from '../../conversation/delivered.ts'
-import { TokenCounter } from './token-counter.ts'
+import type { TokenCounter } from './token-counter.ts'
 
 /** Every tokenizer is quadratic on long unbroken runs; slices of this many characters keep it linear. */
 const sliceCharacters = 512
@@ -10,10 +10,10 @@ const countableCharacters = 65_536
 /** How far off the running estimate can be: what stands behind the counted part is corrected by no more. */
 const mostCorrection = 2
 
-const counter = new TokenCounter()
+export type Counter = Pick<TokenCounter, 'count'>
 
 /** The tokens of a text. Of a long one every so many slices are counted and stand for the rest. */
-export async function tokensIn(text: string): Promise<number> {
+export async function tokensIn(counter: Counter, text: string): Promise<number> {
   const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
   const slices: string[] = []
   let characters = 0
@@ -27,9 +27,12 @@ export async function tokensIn(text: string): Promise<number> {
 }
 
 /** The tokens that these samples stand for, by the kind of their text. */
-export async function deliveredTokensIn(samples: readonly Sample[]): Promise<DeliveredTokens> {
+export async function deliveredTokensIn(
+  counter: Counter,
+  samples: readonly Sample[],
+): Promise<DeliveredTokens> {
   const tokens = { output: 0, reasoning: 0 }
-  const counts = await Promise.all(samples.map((sample) => tokensIn(sample.text)))
+  const counts = await Promise.all(samples.map((sample) => tokensIn(counter, sample.text)))
   for (const [at, { kind, textTokens, allTokens }] of samples.entries()) {
     const counted = counts[at]!
     const correction = textTokens > 0 ? counted / textTokens : 1

@@ -2,7 +2,7 @@
 
 import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
-import { deliveredTokensIn } from './exact-count.ts'
+import { type Counter, deliveredTokensIn } from './exact-count.ts'
 import type { PaidCall } from '../call.ts'
 import { promptCount, promptGuess } from './prompt-size.ts'
 
@@ -38,11 +38,11 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
 }
 
 /** Counts by the vocabulary, in the worker: for a charge. Never rejects. */
-export async function exactCount(call: Sized, answered: Answered): Promise<OwnCount> {
+export async function exactCount(counter: Counter, call: Sized, answered: Answered): Promise<OwnCount> {
   const sides = uncountedSides(answered)
   const [prompt, output] = await Promise.all([
-    sides.prompt ? promptCount(call.request.promptParts) : nothing.prompt,
-    sides.output ? exactOutput(answered) : nothing.output,
+    sides.prompt ? promptCount(counter, call.request.promptParts) : nothing.prompt,
+    sides.output ? exactOutput(counter, answered) : nothing.output,
   ])
   return { prompt, output }
 }
@@ -56,9 +56,9 @@ export function roughCount(call: Sized, answered: Answered): OwnCount {
   }
 }
 
-async function exactOutput(answered: Answered): Promise<DeliveredTokens> {
+async function exactOutput(counter: Counter, answered: Answered): Promise<DeliveredTokens> {
   const since = sinceOf(answered)
-  return whole(answered, await deliveredTokensIn(answered.delivered.samples(since)))
+  return whole(answered, await deliveredTokensIn(counter, answered.delivered.samples(since)))
 }
 
 /** The output of a stream on its way, by the running estimate. */

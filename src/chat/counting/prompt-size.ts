@@ -1,7 +1,7 @@
 // How many tokens a prompt can have at the most, before any provider has counted it.
 
 import type { PromptContent, PromptParts } from '../../protocols/request/prompt-parts.ts'
-import { tokensIn } from './exact-count.ts'
+import { type Counter, tokensIn } from './exact-count.ts'
 
 /** Upper figures for media, whose bytes say little about their tokens. */
 const imageTokens = 6_000
@@ -32,9 +32,9 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
 }
 
 /** A tighter upper bound, by counting tokens: for callers whose credit the quick bound would exceed. */
-export async function tokenBound(prompt: PromptParts, bodyBytes: number): Promise<number> {
+export async function tokenBound(counter: Counter, prompt: PromptParts, bodyBytes: number): Promise<number> {
   const content = prompt.content()
-  const counted = Math.ceil((await tokensIn(content.texts.join('\n'))) * tokenizerMargin)
+  const counted = Math.ceil((await tokensIn(counter, content.texts.join('\n'))) * tokenizerMargin)
   const apart = mediaTokens(content) + content.tokenIds
   return Math.min(counted + overheadTokens + apart, boundOf(content, bodyBytes))
 }
@@ -43,10 +43,15 @@ export async function tokenBound(prompt: PromptParts, bodyBytes: number): Promis
  * The prompt's tokens as near as they can be told without the provider: for an answer it has not counted. What the
  * model reads is counted, and the few tokens that chat formats put around each message.
  */
-export async function promptCount(prompt: PromptParts): Promise<number> {
+export async function promptCount(counter: Counter, prompt: PromptParts): Promise<number> {
   const { texts, messages, content } = prompt.reading()
   const framing = messages === 0 ? 0 : messages * tokensPerMessage + tokensPerPrompt
-  return (await tokensIn(texts.join('\n'))) + framing + Math.ceil(mediaTokens(content) / 4) + content.tokenIds
+  return (
+    (await tokensIn(counter, texts.join('\n'))) +
+    framing +
+    Math.ceil(mediaTokens(content) / 4) +
+    content.tokenIds
+  )
 }
 
 /** ChatML's own tokens, as OpenAI counts them: around each message, and before the answer. */

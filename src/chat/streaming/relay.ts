@@ -37,6 +37,8 @@ export interface ByteReader {
 
 export interface RelayOptions {
   readonly requestId: string
+  /** The address of the gateway as its clients know it. */
+  readonly publicUrl: string
   readonly provider: string
   /** What the client is sent while there is nothing else to send. */
   readonly keepalive: Uint8Array
@@ -278,7 +280,8 @@ class Relay {
   }
 
   #fail(error: GatewayError): readonly Uint8Array[] {
-    return this.#open.channel.fail(renderError(error, this.#options.requestId))
+    const { requestId, publicUrl } = this.#options
+    return this.#open.channel.fail(renderError(error, requestId, publicUrl))
   }
 
   #outcome(): Outcome {

@@ -36,6 +36,8 @@ export interface StreamingParts {
   readonly redact: (text: string) => string
   readonly health: Health
   readonly log: Log
+  /** The address of the gateway as its clients know it, without a slash at its end. */
+  readonly publicUrl: () => string
 }
 
 export function answerHeaders(
@@ -113,6 +115,7 @@ export function streamResponse(
   const watch = new StreamWatch(parts, call, hold)
   const body = relay(answer, {
     requestId: call.requestId,
+    publicUrl: parts.publicUrl(),
     provider: provider.id,
     keepalive: call.inbound.keepalive,
     limits: deadlinesOf(parts.limits, provider),

@@ -7,6 +7,7 @@ import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import type { Upstream } from '../../providers/upstream.ts'
 import type { Watchdog } from '../streaming/watchdog.ts'
 import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
@@ -20,7 +21,8 @@ export interface UpstreamParts extends LoweringParts {
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   /** Requests to providers that are open now. */
-  readonly upstream: ConnectionLimit
+  readonly connections: ConnectionLimit
+  readonly upstream: Pick<Upstream, 'send'>
   /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
   readonly stopping: AbortSignal
   /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */

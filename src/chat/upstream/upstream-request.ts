@@ -2,7 +2,6 @@
 
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors.ts'
-import { send } from '../../providers/upstream.ts'
 import type { PaidCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
@@ -36,6 +35,7 @@ export class UpstreamRequest {
   /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
   readonly #endsAt: number
   readonly #giveBack: () => void
+  readonly #upstream: UpstreamParts['upstream']
   readonly #redact: UpstreamParts['redact']
   readonly #log: UpstreamParts['log']
   readonly #turns: Turns
@@ -46,14 +46,15 @@ export class UpstreamRequest {
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, upstream, turns, redact, log }: UpstreamParts,
+    { watchdog, stopping, connections, upstream, turns, redact, log }: UpstreamParts,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
-    const giveBack = upstream.take()
+    const giveBack = connections.take()
     if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     this.#giveBack = giveBack
+    this.#upstream = upstream
     this.#turns = turns
     this.#clientGone = call.signal
     this.#requestId = call.requestId
@@ -84,7 +85,8 @@ export class UpstreamRequest {
       bytes: lowered.body.length,
     })
     return this.#turns.run(() => {
-      const sent = send({ ...lowered, headers, provider, key, abort: this.#controller, connectMs })
+      const abort = this.#controller
+      const sent = this.#upstream.send({ ...lowered, headers, provider, key, abort, connectMs })
       pass('request-sent', this.#requestId)
       return sent
     }, 'new')

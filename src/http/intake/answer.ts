@@ -39,7 +39,7 @@ export async function answered(
     }
     if (thrown instanceof GatewayError) noteRefusal(parts, request, thrown, requestId)
     const refuse = route.errors?.(request) ?? errorResponse
-    return refuse(thrown, requestId)
+    return refuse(thrown, requestId, parts.publicUrl())
   }
 }
 

@@ -9,13 +9,13 @@ import {
 } from '../../errors.ts'
 
 /** Makes the response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
-export type Refuse = (thrown: unknown, requestId: string) => Response
+export type Refuse = (thrown: unknown, requestId: string, publicUrl: string) => Response
 
 /** Refusals whose bodies are written by `shape`, for routes whose clients know another shape than the contract's own. */
 export function refusalIn(shape: (error: RenderedError) => object): Refuse {
-  return (thrown, requestId) => {
+  return (thrown, requestId, publicUrl) => {
     const error = asGatewayError(thrown)
-    return Response.json(shape(renderError(error, requestId)), {
+    return Response.json(shape(renderError(error, requestId, publicUrl)), {
       status: error.status,
       headers: { 'x-request-id': requestId, ...servedBy(error), ...allowed(error), ...retryHeaders(error) },
     })

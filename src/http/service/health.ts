@@ -32,9 +32,9 @@ export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
   operation: async () => (await import('./documentation.ts')).readiness,
 }
 
-export const listErrors: Route<unknown> = {
+export const listErrors: Route<Pick<HttpParts, 'publicUrl'>> = {
   method: 'GET',
   path: '/v1/errors',
-  handle: () => Response.json({ object: 'list', data: errorReference() }),
+  handle: ({ publicUrl }) => Response.json({ object: 'list', data: errorReference(publicUrl()) }),
   operation: async () => (await import('./documentation.ts')).errors,
 }

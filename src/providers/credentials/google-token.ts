@@ -24,35 +24,38 @@ interface Cached {
   readonly renewAt: number
 }
 
-const cached = new Map<string, Cached>()
-/** Exchanges under way: callers that come meanwhile wait for the same one. */
-const pending = new Map<string, Promise<Cached>>()
+/** The tokens that keys were exchanged for, until shortly before they expire. */
+export class GoogleTokens {
+  readonly #cached = new Map<string, Cached>()
+  /** Exchanges under way: callers that come meanwhile wait for the same one. */
+  readonly #pending = new Map<string, Promise<Cached>>()
 
-/**
- * A token for this key: the JSON of a service account, or a token already. Rejects with an Error whose message holds
- * no secret when the key is no such JSON or the endpoint refuses it, and with the signal's reason.
- */
-export async function googleToken(key: string, scope: string, signal: AbortSignal): Promise<string> {
-  if (!key.trimStart().startsWith('{')) return key
-  const id = `${scope} ${key}`
-  const known = cached.get(id)
-  if (known && Date.now() < known.renewAt) return known.token
-  const exchange = pending.get(id) ?? begin(id, key, scope)
-  return (await unlessAborted(exchange, signal)).token
-}
+  /**
+   * A token for this key: the JSON of a service account, or a token already. Rejects with an Error whose message holds
+   * no secret when the key is no such JSON or the endpoint refuses it, and with the signal's reason.
+   */
+  async token(key: string, scope: string, signal: AbortSignal): Promise<string> {
+    if (!key.trimStart().startsWith('{')) return key
+    const id = `${scope} ${key}`
+    const known = this.#cached.get(id)
+    if (known && Date.now() < known.renewAt) return known.token
+    const exchange = this.#pending.get(id) ?? this.#begin(id, key, scope)
+    return (await unlessAborted(exchange, signal)).token
+  }
 
-/** Not bound to the caller that began it: others wait for it too. */
-function begin(id: string, key: string, scope: string): Promise<Cached> {
-  const exchange = exchanged(key, scope)
-    .then((fresh) => {
-      cached.set(id, fresh)
-      return fresh
-    })
-    .finally(() => pending.delete(id))
-  pending.set(id, exchange)
-  // A caller that has left does not hear of its failure; nobody else must crash over it.
-  exchange.catch(() => undefined)
-  return exchange
+  /** Not bound to the caller that began it: others wait for it too. */
+  #begin(id: string, key: string, scope: string): Promise<Cached> {
+    const exchange = exchanged(key, scope)
+      .then((fresh) => {
+        this.#cached.set(id, fresh)
+        return fresh
+      })
+      .finally(() => this.#pending.delete(id))
+    this.#pending.set(id, exchange)
+    // Its caller may have disconnected: a failure that nobody awaits must not end the process.
+    exchange.catch(() => undefined)
+    return exchange
+  }
 }
 
 async function exchanged(key: string, scope: string): Promise<Cached> {

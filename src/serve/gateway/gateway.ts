@@ -3,6 +3,7 @@
 import { Buffered } from '../../chat/streaming/buffered.ts'
 import type { ChatLimits } from '../../chat/limits.ts'
 import type { ChatParts } from '../../chat/parts.ts'
+import { TokenCounter } from '../../chat/counting/token-counter.ts'
 import { Health } from '../../chat/routing/health.ts'
 import { InFlight } from '../../chat/in-flight.ts'
 import { media } from '../../chat/upstream/inline-media.ts'
@@ -23,6 +24,7 @@ import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
+import { Upstream } from '../../providers/upstream.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { auditing } from '../../store/audit-beside.ts'
 
@@ -37,13 +39,16 @@ export interface Gateway {
   drain(): void
   /** Ends the calls in flight with an error; each is settled. */
   cutOff(): void
+  /** Ends what works beside it: to be called once nothing is in flight. */
+  close(): void
 }
 
 /** Puts a gateway together. */
 export function createGateway(parts: GatewayParts): Gateway {
   const stopping = new AbortController()
   let draining = false
-  const http = httpParts(parts, stopping.signal, () => draining)
+  const counter = new TokenCounter()
+  const http = httpParts(parts, counter, stopping.signal, () => draining)
   // `fetch` is a getter that compiles the routes whenever it is read.
   const { fetch } = createRoutes(http)
   return {
@@ -55,12 +60,19 @@ export function createGateway(parts: GatewayParts): Gateway {
       draining = true
     },
     cutOff: () => stopping.abort(),
+    close: () => counter.stop(),
   }
 }
 
-function httpParts(parts: GatewayParts, stopping: AbortSignal, draining: () => boolean): HttpParts {
+function httpParts(
+  parts: GatewayParts,
+  counter: TokenCounter,
+  stopping: AbortSignal,
+  draining: () => boolean,
+): HttpParts {
   const { config, store, live, log, clock, owner } = parts
   const catalog = liveCatalog(live)
+  const publicUrl = () => publicUrlOf(config, parts.server()?.port ?? config.server.port)
   const inFlight = new InFlight()
   const limiter = new Limiter(requestLimits(config), inFlight, clock)
   const calls = new CallLog({
@@ -91,6 +103,7 @@ function httpParts(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     log,
     watchdog: new Watchdog(),
     turns,
+    counter,
     buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),
     owner,
@@ -100,8 +113,10 @@ function httpParts(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     inFlight,
     health: new Health(clock),
     retryBudget: new RetryBudget(clock),
-    upstream: new ConnectionLimit(config.limits.max_connections_upstream),
-    stopping: stopping,
+    upstream: new Upstream(),
+    connections: new ConnectionLimit(config.limits.max_connections_upstream),
+    stopping,
+    publicUrl,
   }
   return {
     chat,
@@ -138,7 +153,7 @@ function httpParts(parts: GatewayParts, stopping: AbortSignal, draining: () => b
     log,
     now: clock,
     ready: () => !draining(),
-    publicUrl: () => publicUrlOf(config, parts.server()?.port ?? config.server.port),
+    publicUrl,
     reachableHosts: config.egress.allow_hosts,
     keepOpen: (request) => parts.server()?.timeout(request, 0),
   }

@@ -14,7 +14,7 @@ import { GatewayError } from '../../../src/errors.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { grantOf } from '../../credits/support.ts'
 import { tempDir } from '../../support/tmp.ts'
-import { callOf, partsOf } from '../parts.ts'
+import { callOf, counter, partsOf } from '../parts.ts'
 import { until } from '../lab.ts'
 import { candidateOf } from '../support.ts'
 
@@ -43,7 +43,7 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
 }
 
 // Accounts with little credit have their prompts counted, and the vocabulary takes its time to load.
-beforeAll(() => tokensIn('Hello'), 30_000)
+beforeAll(() => tokensIn(counter, 'Hello'), 30_000)
 
 /** A picodollar amount that pays for so many output tokens of the test's model. */
 const output = (tokens: number) => BigInt(tokens) * 2_000_000n

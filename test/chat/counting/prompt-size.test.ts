@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { promptBound, promptCount, promptGuess, tokenBound } from '../../../src/chat/counting/prompt-size.ts'
+import { TokenCounter } from '../../../src/chat/counting/token-counter.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { promptOf as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { promptOf as ofChat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
@@ -14,6 +15,7 @@ const bodyWith = (content: JsonObject['content']): JsonObject => ({
   model: 'a/m',
   messages: [{ role: 'user', content: content! }],
 })
+const counter = new TokenCounter()
 const media = 'A'.repeat(1_000_000)
 
 describe('text', () => {
@@ -28,7 +30,7 @@ describe('text', () => {
         const body = bodyWith(text)
         const real = countTokens(text)
         expect(promptBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
-        expect(await tokenBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(await tokenBound(counter, ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
       }),
       { numRuns: 150 },
     )
@@ -59,16 +61,16 @@ describe('input items of a response', () => {
   ]
 
   test('are counted as what the model reads of them: neither ids nor what is encrypted', async () => {
-    const count = await promptCount(ofResponses({ model: 'm', input: items }))
+    const count = await promptCount(counter, ofResponses({ model: 'm', input: items }))
     const told = 'How high is the river at Basel? level {"town":"Basel"} 2 metres'
-    expect(count).toBeWithin(await promptCount(ofResponses({ input: told })), 60)
+    expect(count).toBeWithin(await promptCount(counter, ofResponses({ input: told })), 60)
   })
 
   test('are counted with the instructions', async () => {
     const instructions = 'Repeat after me. '.repeat(100)
     const [without, together] = [
-      await promptCount(ofResponses({ input: items })),
-      await promptCount(ofResponses({ input: items, instructions })),
+      await promptCount(counter, ofResponses({ input: items })),
+      await promptCount(counter, ofResponses({ input: items, instructions })),
     ]
     expect(together - without).toBeWithin(350, 450)
   })
@@ -82,10 +84,10 @@ describe('input items of a response', () => {
     }
     for (const bound of [
       promptBound(ofResponses(body), bytesOf(body)),
-      await tokenBound(ofResponses(body), bytesOf(body)),
+      await tokenBound(counter, ofResponses(body), bytesOf(body)),
     ])
       expect(bound).toBeWithin(2_000, 20_000)
-    expect(await promptCount(ofResponses(body))).toBeLessThan(5_000)
+    expect(await promptCount(counter, ofResponses(body))).toBeLessThan(5_000)
   })
 })
 
@@ -127,7 +129,7 @@ describe('media', () => {
     const body = bodyWith(content)
     for (const bound of [
       promptBound(ofMessages(body), bytesOf(body)),
-      await tokenBound(ofMessages(body), bytesOf(body)),
+      await tokenBound(counter, ofMessages(body), bytesOf(body)),
     ])
       expect(bound).toBeWithin(least, most)
     expect(promptGuess(ofMessages(body), bytesOf(body))).toBeLessThan(most)
@@ -176,9 +178,9 @@ describe("a body of Anthropic's protocol", () => {
     ],
   ])('has %s counted and bounded', async (_, more) => {
     const body = { ...bodyWith('x'), ...more }
-    const bare = await promptCount(ofMessages(bodyWith('x')))
-    expect(await promptCount(ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
-    expect(await tokenBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    const bare = await promptCount(counter, ofMessages(bodyWith('x')))
+    expect(await promptCount(counter, ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
+    expect(await tokenBound(counter, ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
     expect(promptBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
   })
 })

@@ -64,6 +64,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
   }
   const body = relay(open, {
     requestId: 'req_1',
+    publicUrl: '',
     provider: 'p',
     keepalive: new Uint8Array(),
     limits: limits as RelayOptions['limits'],

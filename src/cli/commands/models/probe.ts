@@ -15,7 +15,7 @@ import { configureProviders } from '../../../providers/configure.ts'
 import { modelsOf } from '../../../providers/local-servers.ts'
 import { type ConfiguredProvider, spokenTo } from '../../../providers/provider.ts'
 import { providers as registry } from '../../../providers/registry.ts'
-import { send, UnreachableError } from '../../../providers/upstream.ts'
+import { UnreachableError, Upstream } from '../../../providers/upstream.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print, usageFault } from '../../context.ts'
 import { keyNames } from '../service/doctor.ts'
@@ -178,7 +178,7 @@ async function ending(
     const lowered = outbound.lower(question(model.id), target)
     const { connect_ms: connectMs } = config.timeouts
     const body = JSON.stringify(lowered.body)
-    const response = await send({ ...lowered, body, provider, key, abort, connectMs })
+    const response = await new Upstream().send({ ...lowered, body, provider, key, abort, connectMs })
     return read(response, await textOf(response), provider, outbound, target)
   } catch (error) {
     if (abort.signal.aborted && !(error instanceof UnreachableError))

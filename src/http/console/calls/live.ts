@@ -1,6 +1,6 @@
 // The account's calls as they run: one stream of events, looked at twice a second, with no contents.
 
-import type { InFlight, LiveCall } from '../../../chat/in-flight.ts'
+import type { LiveCall } from '../../../chat/in-flight.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
 import { type ConsoleRoute, iso, ownRoute } from '../route.ts'
@@ -14,13 +14,13 @@ const mostCalls = 100
 /** After that long the browser asks again, and shows who it is. */
 const longestMs = 10 * 60_000
 
-const open = new Map<string, number>()
-
 export const liveRoutes: readonly ConsoleRoute[] = [
   ownRoute(
     { method: 'GET', path: 'live', summary: 'Its calls in flight, as events whenever they change' },
     ({ parts, account, request, session }) => {
-      if ((open.get(account.id) ?? 0) >= mostStreams)
+      const { inFlight } = parts.chat
+      const endWatch = inFlight.watch(account.id, mostStreams)
+      if (!endWatch)
         throw new GatewayError('rate_limit_exceeded', {
           message: `An account watches its calls in at most ${mostStreams} places at once.`,
           retryAfterMs: 5_000,
@@ -30,22 +30,25 @@ export const liveRoutes: readonly ConsoleRoute[] = [
         const now = await parts.accounts.findSession(session.id)
         return !parts.ready() || now?.revokedAt !== null || now.expiresAt <= parts.now()
       }
-      return new Response(liveEvents(parts.chat.inFlight, account.id, isOver, request.signal), {
-        headers: {
-          'content-type': 'text/event-stream',
-          'cache-control': 'no-store',
-          'x-accel-buffering': 'no',
+      return new Response(
+        liveEvents(() => inFlight.callsOf(account.id), isOver, endWatch, request.signal),
+        {
+          headers: {
+            'content-type': 'text/event-stream',
+            'cache-control': 'no-store',
+            'x-accel-buffering': 'no',
+          },
         },
-      })
+      )
     },
   ),
 ]
 
 /** Ends when `isOver`, when the reader goes, and after ten minutes. */
 function liveEvents(
-  inFlight: InFlight,
-  account: string,
+  callsNow: () => readonly Readonly<LiveCall>[],
   isOver: () => Promise<boolean>,
+  endWatch: () => void,
   signal: AbortSignal,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
@@ -58,9 +61,7 @@ function liveEvents(
     if (timer === undefined) return
     clearInterval(timer)
     timer = undefined
-    const left = (open.get(account) ?? 1) - 1
-    if (left > 0) open.set(account, left)
-    else open.delete(account)
+    endWatch()
   }
   return new ReadableStream({
     start(controller) {
@@ -80,7 +81,7 @@ function liveEvents(
         const over = await isOver().catch(() => true)
         if (timer === undefined) return
         if (over || performance.now() - began > longestMs) return close()
-        const calls = inFlight.callsOf(account).slice(-mostCalls).map(callView)
+        const calls = callsNow().slice(-mostCalls).map(callView)
         const here = new Set(calls.map(({ id }) => id))
         const settled = seen
           .filter(({ id, phase }) => phase !== 'settled' && !here.has(id))
@@ -91,7 +92,6 @@ function liveEvents(
           seen = calls
         } else if (performance.now() - saidAt > keepaliveMs) say(': still here\n\n')
       }
-      open.set(account, (open.get(account) ?? 0) + 1)
       timer = setInterval(() => void look(), lookEveryMs)
       signal.addEventListener('abort', close, { once: true })
       void look()

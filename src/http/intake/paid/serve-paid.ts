@@ -64,9 +64,9 @@ export async function servePaid(
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
   const { request, caller, requestId } = paid
-  const noted: Refuse = (thrown, id) => {
+  const noted: Refuse = (thrown, ...failed) => {
     note(parts, paid, thrown)
-    return refuse(thrown, id)
+    return refuse(thrown, ...failed)
   }
   try {
     if (!parts.ready()) throw shuttingDown()

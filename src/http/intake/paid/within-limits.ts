@@ -7,7 +7,7 @@ import type { PaidParts } from '../../parts.ts'
 
 /** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
 export async function withinLimits(
-  { limiter }: Pick<PaidParts, 'limiter'>,
+  { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
   caller: Caller,
   requestId: string,
   run: () => Promise<Response>,
@@ -21,7 +21,7 @@ export async function withinLimits(
     limiter.leave(requestId)
     // Faults of our own go where they are logged.
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
-    response = refuse(error, requestId)
+    response = refuse(error, requestId, publicUrl())
   }
   const told = limiter.headers(caller)
   for (const name in told) response.headers.set(name, told[name]!)

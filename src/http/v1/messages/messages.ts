@@ -15,7 +15,7 @@ import { withinLimits } from '../../intake/paid/within-limits.ts'
 const inShape = refusalIn(inbound.error)
 
 /** A refusal as Anthropic's clients read it. */
-export const refuseMessages: Refuse = (thrown, requestId) => identified(inShape(thrown, requestId))
+export const refuseMessages: Refuse = (...failed) => identified(inShape(...failed))
 
 /** Its clients send the key as `x-api-key`, or as a bearer. */
 const byEitherKey: Identify = (parts, request) => authenticateEither(request.headers, parts)
