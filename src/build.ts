@@ -16,7 +16,12 @@ const targets = [
 type Target = (typeof targets)[number]
 
 /** The program, and what runs in threads of its own. */
-const programs = ['main.ts', 'chat/counting/count-worker.ts', 'store/audit-worker.ts']
+const programs = [
+  'main.ts',
+  'chat/counting/count-worker.ts',
+  'store/audit-worker.ts',
+  'tools/search/page/page-worker.ts',
+]
 
 /** Compiles the executable for one platform; for this one without a target. */
 async function build(outfile: string, files: readonly string[], target?: Target): Promise<void> {

@@ -158,6 +158,12 @@ export const configSchema = z.strictObject({
       ),
       timeout_ms: milliseconds('How long one search may take', 10_000, 1, 300_000),
       max_results: whole('The most results handed to the model', 5, 1, 50),
+      open_pages: note(
+        z.boolean().default(true),
+        'Whether models that may search may also open pages, which the gateway fetches (open_page)',
+      ),
+      page_bytes: whole('The largest page that is opened', 2 * 1024 ** 2, 1024, 16 * 1024 ** 2),
+      page_read_ms: milliseconds('How long turning a page into text may take', 2_000, 10, 60_000),
     })
     .prefault({}),
   egress: z

@@ -45,12 +45,18 @@ export interface FetchOptions extends EgressOptions {
   readonly timeoutMs: number
   /** The Accept header. */
   readonly accept?: string
+  /** Whether an address may be used: asked of the first one and of each that it redirects to. */
+  readonly allows?: (url: string) => boolean
 }
 
 export interface Fetched {
+  /** Where it was found, behind the redirects. */
+  readonly url: string
   readonly status: number
   /** The media type in lower case, without parameters; empty where the server names none. */
   readonly mediaType: string
+  /** The `charset` of the media type, where the server names one. */
+  readonly charset: string | undefined
   readonly bytes: Uint8Array
 }
 
@@ -70,10 +76,12 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
   const deadline = AbortSignal.timeout(options.timeoutMs)
   const signal = options.signal === undefined ? deadline : AbortSignal.any([options.signal, deadline])
   try {
-    const response = await followed(url, { ...options, signal })
+    const { response, url: found } = await followed(url, { ...options, signal })
     const bytes = await boundedBytes(response, options.maxBytes, signal)
-    const mediaType = (response.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase()
-    return { status: response.status, mediaType, bytes }
+    const contentType = response.headers.get('content-type') ?? ''
+    const mediaType = contentType.split(';')[0]!.trim().toLowerCase()
+    const charset = /;\s*charset=\s*"?([^\s;"]+)/i.exec(contentType)?.[1]
+    return { url: found, status: response.status, mediaType, charset, bytes }
   } catch (error) {
     if (options.signal?.aborted === true) throw options.signal.reason
     if (deadline.aborted) throw notFetched(param, `it took longer than ${options.timeoutMs} ms`, error)
@@ -89,13 +97,15 @@ export async function fetchPublic(url: string, options: FetchOptions): Promise<F
 async function followed(
   first: string,
   options: FetchOptions & { readonly signal: AbortSignal },
-): Promise<Response> {
+): Promise<{ response: Response; url: string }> {
   let url = first
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
+    if (options.allows?.(url) === false)
+      throw notAllowed(options.param, 'the request does not allow its domain')
     const headers = new Headers({ accept: options.accept ?? '*/*' })
     const response = await dial(url, { method: 'GET', headers }, options)
     const location = response.headers.get('location')
-    if (response.status < 300 || response.status >= 400 || location === null) return response
+    if (response.status < 300 || response.status >= 400 || location === null) return { response, url }
     // The rest of this answer is of no interest, and unread it would hold its connection.
     await response.body?.cancel().catch(() => undefined)
     if (!URL.canParse(location, url))

@@ -123,3 +123,17 @@ test('the command line itself loads neither configuration nor database', async (
   )
   expect(own).toHaveLength(2)
 })
+
+test('doctor asks the search and reads a page, whose reader the executable finds', async () => {
+  using home = tempDir()
+  const env = {
+    PATH: '',
+    HOME: home.path,
+    WEIR_LOCAL_SERVERS_DISCOVER: 'no',
+    WEIR_SEARCH_BACKEND: 'sim',
+  }
+  const { stdout } = await runWeir(['doctor', '--json'], { cwd: home.path, env })
+  const { findings } = JSON.parse(stdout) as { findings: { check: string; state: string }[] }
+  const found = findings.filter(({ check }) => check === 'web search' || check === 'open_page')
+  expect(found).toMatchObject([{ state: 'ok' }, { state: 'ok' }])
+})

@@ -6,7 +6,7 @@ import { openSearch, type SearchSettings, type WebSearch } from '../../tools/sea
 
 /** `onFault` is told of every search that failed, with what only the operator is to know. */
 export function webSearchOf(
-  { search }: Pick<Config, 'search'>,
+  { search, egress }: Pick<Config, 'search' | 'egress'>,
   now: () => number,
   onFault?: SearchSettings['onFault'],
 ): WebSearch {
@@ -17,6 +17,10 @@ export function webSearchOf(
     pricePerSearch: search.price_per_call === undefined ? undefined : parseUsd(search.price_per_call),
     timeoutMs: search.timeout_ms,
     maxResults: search.max_results,
+    pages: search.open_pages
+      ? { bytes: search.page_bytes, fetchMs: search.timeout_ms, readMs: search.page_read_ms }
+      : undefined,
+    allowHosts: egress.allow_hosts,
     now,
     ...(onFault === undefined ? {} : { onFault }),
   })

@@ -17,6 +17,9 @@ import { hostedBackend } from './backends/hosted.ts'
 import { brave, exa, searxng, tavily } from './backends/rows.ts'
 import { simBackend } from './backends/sim.ts'
 import { domainFilter } from './domains.ts'
+import type { PageLimits } from './page/fetch-page.ts'
+import { openPageTool } from './page/open-page.ts'
+import { PageReader } from './page/page-reader.ts'
 import { searchTool } from './search-tool.ts'
 
 export interface SearchSettings {
@@ -27,6 +30,10 @@ export interface SearchSettings {
   readonly pricePerSearch: Pico | undefined
   readonly timeoutMs: number
   readonly maxResults: number
+  /** Whether the model is also offered to open pages, and how: see PageLimits. */
+  readonly pages: (PageLimits & { readonly readMs: number }) | undefined
+  /** Private hosts that pages may be on, as host or host:port. */
+  readonly allowHosts: readonly string[]
   readonly now: () => number
   /** Is told of every search that failed, with the detail that clients are not told. */
   readonly onFault?: (fault: SearchFault) => void
@@ -49,20 +56,26 @@ export interface WebSearch {
 export function openSearch(settings: SearchSettings): WebSearch {
   const configured = backendOf(settings)
   const sim = simBackend(settings.now)
+  const reader = new PageReader(settings.pages?.readMs ?? 0)
   return {
     backend: configured,
     open: (declaration, _declared, caller) => {
       const backend = chosen(declaration, caller, configured, sim)
-      const { allowedDomains, blockedDomains, param } = declaration
+      const { allowedDomains, blockedDomains, param, contextSize } = declaration
+      const allows = domainFilter(allowedDomains, blockedDomains, param)
       const tool = searchTool({
         backend,
         request: declaration,
         recency: recencyOf(declaration),
         maxResults: settings.maxResults,
-        allows: domainFilter(allowedDomains, blockedDomains, param),
+        allows,
         onFault: settings.onFault ?? (() => undefined),
       })
-      return sourceOf([tool])
+      if (!settings.pages) return sourceOf([tool])
+      const egress = { allowHosts: settings.allowHosts, ...settings.rim }
+      const offline = backend.id !== 'sim' ? 'no' : caller.mode === 'test' ? 'alone' : 'with-web'
+      const page = openPageTool({ offline, contextSize, allows, limits: settings.pages, reader, egress })
+      return sourceOf([tool, page])
     },
   }
 }

@@ -45,6 +45,14 @@ function sourceText(
   ].join('\n')
 }
 
+/** The content of a page for the model, in the same quotation. */
+export function pageText(url: string, title: string, content: string): string {
+  return [
+    `The page ${url}. ${notInstructions}`,
+    [`> Title: ${oneLine(title, titleCharacters)}`, quoted(visible(content))].join('\n'),
+  ].join('\n\n')
+}
+
 function quoted(text: string): string {
   return text
     .split(/\r\n|[\n\r\u2028\u2029\u0085\v\f]/)
@@ -54,7 +62,8 @@ function quoted(text: string): string {
     .replace(/(?:\n> *)+$/, '')
 }
 
-function oneLine(text: string, characters: number): string {
+/** Without line breaks and what cannot be seen, at most so many characters. */
+export function oneLine(text: string, characters: number): string {
   return bounded(visible(text).replace(/\s+/g, ' ').trim(), characters)
 }
 

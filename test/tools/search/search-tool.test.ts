@@ -14,6 +14,8 @@ const settings: SearchSettings = {
   pricePerSearch: undefined,
   timeoutMs: 1_000,
   maxResults: 5,
+  pages: undefined,
+  allowHosts: [],
   now: () => Date.UTC(2026, 10, 22),
 }
 

@@ -3,10 +3,31 @@
 import { formatUsd } from '../../../credits/money.ts'
 import { webSearchOf } from '../../../serve/gateway/web-search.ts'
 import { SearchFault } from '../../../tools/search/backends/backend.ts'
+import { PageReader, UnreadablePage } from '../../../tools/search/page/page-reader.ts'
 import type { Context } from '../../context.ts'
 import type { Finding } from './finding.ts'
 
 const check = 'web search'
+
+/** Whether pages can be opened: the reader runs in a thread of its own, which must be found in the executable. */
+export async function pageFindings({ config }: Context): Promise<readonly Finding[]> {
+  const reader = new PageReader(config.search.page_read_ms)
+  const named = { check: 'open_page' }
+  if (!config.search.open_pages)
+    return [{ ...named, state: 'info', detail: 'switched off (search.open_pages)' }]
+  const began = performance.now()
+  try {
+    await reader.extract('<p>words</p>', 'https://example.org/', new AbortController().signal)
+    return [
+      { ...named, state: 'ok', detail: `reads pages, ready in ${Math.round(performance.now() - began)} ms` },
+    ]
+  } catch (error) {
+    if (!(error instanceof UnreadablePage)) throw error
+    return [{ ...named, state: 'bad', detail: error.message }]
+  } finally {
+    reader.stop()
+  }
+}
 
 /** Asks the configured backend once; with one that is paid for, this costs what a search costs. */
 export async function searchFindings({ config, io }: Context): Promise<readonly Finding[]> {

@@ -11,7 +11,7 @@ import type { RetentionFacts } from '../../../store/store.ts'
 import { catalogInUse } from '../../../serve/gateway/catalog-in-use.ts'
 import { CommandFailure, type Context, print } from '../../context.ts'
 import { withStore } from '../../with-store.ts'
-import { searchFindings } from './doctor-search.ts'
+import { pageFindings, searchFindings } from './doctor-search.ts'
 import type { Finding } from './finding.ts'
 
 type Check = (context: Context) => Promise<readonly Finding[]>
@@ -25,6 +25,7 @@ export async function doctor(context: Context): Promise<void> {
     providers,
     catalog,
     searchFindings,
+    pageFindings,
   ]
   const findings: Finding[] = []
   for (const check of checks) findings.push(...(await check(context)))

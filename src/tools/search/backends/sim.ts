@@ -32,6 +32,14 @@ export function simBackend(clock: () => number): SearchBackend {
   }
 }
 
+/** The bundled page at this address, as `open_page` gives it to test keys. */
+export function simPageAt(url: string): SimPage | undefined {
+  const address = URL.parse(url)
+  if (!address) return undefined
+  address.hash = ''
+  return simPages.find((page) => page.url === address.href.replace(/\/$/, ''))
+}
+
 function rankedBy(question: string, pages: readonly SimPage[]): SimPage[] {
   const words = new Set(wordsOf(question))
   const scored = pages.map((page) => ({ page, score: scoreOf(page, words) }))

@@ -1,0 +1,145 @@
+// Pages are turned into markdown by a worker: a hostile one costs its own time and not that of the calls. The worker is
+// started for the first page, takes one at a time, and is ended when a page takes too long or none has come for a while.
+
+import { Worker } from 'node:worker_threads'
+import type { Extracted } from './extract.ts'
+
+/** What goes to the worker. */
+export interface ToExtract {
+  readonly job: number
+  readonly html: string
+  readonly address: string
+}
+
+/** What comes back: that the worker has started, then a page for each job. */
+export type FromWorker = { readonly started: true } | ({ readonly job: number } & Extracted)
+
+/** The page could not be read in time, or too many others wait. */
+export class UnreadablePage extends Error {}
+
+interface Job extends ToExtract {
+  readonly resolve: (extracted: Extracted) => void
+  readonly reject: (reason: unknown) => void
+}
+
+/** A worker that has nothing to do for this long, milliseconds, is ended. */
+const idleMs = 60_000
+/** Starting the worker reads a few hundred kilobytes of code. */
+const startMs = 10_000
+/** Pages that may wait: each holds its text in memory. */
+const mostWaiting = 32
+
+export class PageReader {
+  readonly #timeoutMs: number
+  readonly #waiting: Job[] = []
+  #running: Job | undefined
+  #last = 0
+  #worker: Worker | undefined
+  /** The worker has started and takes jobs. */
+  #ready = false
+  #idle: ReturnType<typeof setTimeout> | undefined
+  #deadline: ReturnType<typeof setTimeout> | undefined
+
+  /** @param timeoutMs how long one page may take, milliseconds; starting the worker is not counted. */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Whether a worker runs now. */
+  get running(): boolean {
+    return this.#worker !== undefined
+  }
+
+  /** The page as markdown. Throws UnreadablePage, and the signal's reason when the caller gave up. */
+  extract(html: string, address: string, signal: AbortSignal): Promise<Extracted> {
+    signal.throwIfAborted()
+    if (this.#waiting.length >= mostWaiting) return Promise.reject(new UnreadablePage('too many pages wait'))
+    const { promise, resolve, reject } = Promise.withResolvers<Extracted>()
+    const job = { job: ++this.#last, html, address, resolve, reject }
+    const give = () => {
+      const at = this.#waiting.indexOf(job)
+      if (at >= 0) this.#waiting.splice(at, 1)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', give, { once: true })
+    this.#waiting.push(job)
+    this.#next()
+    return promise.finally(() => signal.removeEventListener('abort', give))
+  }
+
+  /** Ends the worker; the next page starts another. */
+  stop(): void {
+    clearTimeout(this.#idle)
+    clearTimeout(this.#deadline)
+    void this.#worker?.terminate()
+    this.#worker = undefined
+    this.#ready = false
+  }
+
+  #next(): void {
+    if (this.#running) return
+    const job = this.#waiting.shift()
+    if (!job) return
+    this.#running = job
+    clearTimeout(this.#idle)
+    if (this.#ready) this.#send(job)
+    else this.#start()
+  }
+
+  #send({ job, html, address }: Job): void {
+    clearTimeout(this.#deadline)
+    this.#worker?.postMessage({ job, html, address } satisfies ToExtract)
+    this.#failAfter(this.#timeoutMs, `it takes longer than ${this.#timeoutMs} ms to read`)
+  }
+
+  #failAfter(ms: number, reason: string): void {
+    this.#deadline = setTimeout(() => this.#fail(new UnreadablePage(reason)), ms)
+  }
+
+  /** What the worker does now is given up with it. */
+  #fail(reason: unknown): void {
+    this.stop()
+    const failed = this.#running
+    this.#running = undefined
+    failed?.reject(reason)
+    this.#next()
+  }
+
+  #take(message: FromWorker): void {
+    if ('started' in message) {
+      this.#ready = true
+      if (this.#running) this.#send(this.#running)
+      return
+    }
+    const { job, ...extracted } = message
+    if (this.#running?.job !== job) return
+    clearTimeout(this.#deadline)
+    this.#running.resolve(extracted)
+    this.#running = undefined
+    this.#next()
+    if (this.#running) return
+    this.#idle = setTimeout(() => this.stop(), idleMs)
+    this.#idle.unref()
+  }
+
+  #start(): void {
+    const worker = startWorker()
+    worker.on('message', (message: FromWorker) => {
+      if (this.#worker === worker) this.#take(message)
+    })
+    worker.on('error', (error) => {
+      if (this.#worker === worker) this.#fail(new UnreadablePage(`the reader failed: ${error.message}`))
+    })
+    // A process that ends does not wait for it.
+    worker.unref()
+    this.#worker = worker
+    this.#failAfter(startMs, 'the reader did not start')
+  }
+}
+
+function startWorker(): Worker {
+  // In the executable all code lies in one folder, and the worker where the build has put its file.
+  const inSource = import.meta.url.endsWith('.ts')
+  const file = inSource ? './page-worker.ts' : './tools/search/page/page-worker.ts'
+  return new Worker(new URL(file, import.meta.url))
+}
