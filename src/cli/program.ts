@@ -4,6 +4,7 @@
 import { Command, CommanderError } from 'commander'
 import { accountCommands } from './commands/accounts/commands.ts'
 import { ledgerCommands } from './commands/ledger/commands.ts'
+import { mcpCommands } from './commands/mcp/commands.ts'
 import { modelCommands } from './commands/models/commands.ts'
 import { serviceCommands } from './commands/service/commands.ts'
 import { CommandFailure, exitCodes, type Io } from './context.ts'
@@ -42,5 +43,6 @@ function program(io: Io): Command {
   accountCommands(weir, io)
   ledgerCommands(weir, io)
   modelCommands(weir, io)
+  mcpCommands(weir, io)
   return weir
 }

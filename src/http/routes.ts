@@ -5,6 +5,7 @@ import { inApp, inAppOnly } from './app/app.ts'
 import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
+import { callMcp } from './mcp/mcp.ts'
 import type { Route } from './route.ts'
 import type { HttpParts } from './parts.ts'
 import { getHealth, getReadiness, listErrors } from './service/health.ts'
@@ -55,6 +56,7 @@ export const api: readonly Route[] = [
   inAppOnly(showModel),
   inApp(getCredits),
   inApp(getGeneration),
+  callMcp,
   listProviders,
   listErrors,
   getHealth,

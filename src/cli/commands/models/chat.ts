@@ -2,10 +2,9 @@
 
 import { createParser } from 'eventsource-parser'
 import { z } from 'zod'
-import { baseUrlOf } from '../../../serve/banner.ts'
 import { reasonOf } from '../../../config.ts'
-import { runningServer } from '../../../serve/running-server.ts'
 import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
+import { gatewayAddress } from '../../gateway-address.ts'
 
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
 
@@ -40,11 +39,7 @@ interface Reply {
 /** Asks the configured gateway; it must be running. The reply goes to standard output, all else beside it. */
 export async function chat(context: Context, invocation: Invocation): Promise<void> {
   const [model = '', ...words] = invocation.args
-  const key = invocation.option('key') || context.env['WEIR_API_KEY']
-  if (!key) throw usageFault('give an API key with --key or in WEIR_API_KEY (weir keys create)')
-  const { data_dir, server } = context.config
-  const found = invocation.option('url') ?? runningServer(data_dir) ?? baseUrlOf(server.host, server.port)
-  const base = addressOf(found)
+  const { base, key } = gatewayAddress(context, invocation)
   const response = await ask(base, key, model, await messageOf(context, words))
   const reply = await readReply(context, response)
   const id = response.headers.get('x-request-id')
@@ -67,13 +62,6 @@ async function messageOf(context: Context, words: readonly string[]): Promise<st
   const message = words.map((word) => (word === '-' ? input : word)).join('\n\n')
   if (message.trim() === '') throw usageFault('standard input is empty: there is nothing to ask')
   return message
-}
-
-/** A base URL without its last slash; `127.0.0.1:8787/v1` alone would be read as a scheme and a path. */
-function addressOf(url: string): string {
-  if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
-    throw usageFault(`--url takes an address such as http://127.0.0.1:8787/v1, not ${JSON.stringify(url)}`)
-  return url.replace(/\/+$/, '')
 }
 
 async function ask(base: string, key: string, model: string, content: string): Promise<Response> {

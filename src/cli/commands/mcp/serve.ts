@@ -1,0 +1,40 @@
+// `weir mcp serve`: the MCP server of a running gateway for programs that speak to servers by standard input and output.
+
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { reasonOf } from '../../../config.ts'
+import type { GatewayApi } from '../../../http/mcp/api.ts'
+import { gatewayServer } from '../../../http/mcp/server.ts'
+import type { Context, Invocation } from '../../context.ts'
+import { gatewayAddress, type GatewayAddress } from '../../gateway-address.ts'
+
+/** Serves until standard input ends. */
+export async function serveMcp(context: Context, invocation: Invocation): Promise<void> {
+  const address = gatewayAddress(context, invocation)
+  const api = apiAt(address)
+  await new Promise<void>((resolve) => {
+    serveStdio(() => gatewayServer(api), {
+      onerror: (error) => context.io.err(`weir: ${reasonOf(error)}\n`),
+    })
+    process.stdin.once('end', resolve)
+    process.stdin.once('close', resolve)
+  })
+}
+
+/** The API of a gateway at an address. Nobody there, or an answer that is none, is an answer with an error. */
+function apiAt({ base, key }: GatewayAddress): GatewayApi {
+  return async (path, body, signal) => {
+    try {
+      return await fetch(base + path.replace(/^\/v1/, ''), {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        signal,
+        redirect: 'manual',
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+    } catch (error) {
+      signal.throwIfAborted()
+      const message = `No gateway answers at ${base} (${reasonOf(error)}): start it with weir serve.`
+      return Response.json({ error: { message } }, { status: 503 })
+    }
+  }
+}

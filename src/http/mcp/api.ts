@@ -1,0 +1,41 @@
+// The gateway's own API, as the tools of its MCP server call it: without a connection, by the routes that everybody
+// calls, so that a call is admitted, limited, charged and logged as any other.
+
+import type { Caller } from '../../accounts/caller.ts'
+import { errorResponse, newRequestId } from '../intake/error-response.ts'
+import type { HttpParts } from '../parts.ts'
+import type { Route } from '../route.ts'
+import { getCredits } from '../v1/account/account.ts'
+import { createChatCompletion } from '../v1/chat/completions.ts'
+import { estimateCall } from '../v1/chat/estimate.ts'
+import { listModels } from '../v1/models/models.ts'
+
+/** Asks the API: a path with its query, and a body for POST. Rejects when the signal aborts, or nobody answers. */
+export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>
+
+const routes: readonly Route[] = [createChatCompletion, estimateCall, listModels, getCredits]
+
+/** The API as `caller` may use it, on behalf of the request that has brought the caller. */
+export function ownApi(parts: HttpParts, outer: Request, caller: Caller): GatewayApi {
+  // The one connection there is has its timeout lifted already.
+  const within: HttpParts = { ...parts, keepOpen: () => undefined }
+  return async (path, body, signal) => {
+    const url = new URL(path, outer.url)
+    const route = routes.find((each) => each.path === url.pathname)!
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const headers = { 'content-type': 'application/json' }
+    const request = new Request(url, {
+      method: route.method,
+      headers,
+      // Of a client that disconnects the library may hear later, or never.
+      signal: AbortSignal.any([signal, outer.signal]),
+      ...(text === undefined ? {} : { body: text }),
+    })
+    const requestId = newRequestId()
+    try {
+      return await route.handle(within, { request, requestId, params: {}, caller: () => caller })
+    } catch (thrown) {
+      return errorResponse(thrown, requestId, parts.publicUrl())
+    }
+  }
+}
