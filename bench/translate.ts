@@ -88,7 +88,7 @@ function run(way: Way, pieces: readonly Uint8Array[], least: number): number {
   for (const piece of pieces) for (const out of atOnce(channel.push(piece))) bytes += out.length
   for (const out of channel.end()) bytes += out.length
   const { finished, fault, usage } = channel.progress
-  for (const out of channel.finish(usage ?? noUsage, bill, undefined)) bytes += out.length
+  for (const out of atOnce(channel.finish(usage ?? noUsage, bill, undefined))) bytes += out.length
   const ms = performance.now() - began
   if (!finished || bytes < least)
     throw new Error(`${way}: ${bytes} bytes of at least ${least}, ${fault?.message ?? 'not finished'}`)

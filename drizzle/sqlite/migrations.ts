@@ -2,7 +2,7 @@
 
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
   {
-    name: '0000_start',
+    name: "0000_start",
     sql: `CREATE TABLE \`account\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`email\` text NOT NULL,
@@ -190,7 +190,7 @@ CREATE TRIGGER \`price_version_no_delete\` BEFORE DELETE ON \`price_version\` BE
 `,
   },
   {
-    name: '0001_sessions_and_answers',
+    name: "0001_sessions_and_answers",
     sql: `CREATE TABLE \`session\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -205,7 +205,7 @@ CREATE INDEX \`session_account\` ON \`session\` (\`account\`);ALTER TABLE \`idem
 `,
   },
   {
-    name: '0002_open_calls',
+    name: "0002_open_calls",
     sql: `CREATE TABLE \`open_call\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -254,22 +254,22 @@ INSERT INTO \`__new_call\`("seq", "id", "account", "key", "state", "hold", "fund
 `,
   },
   {
-    name: '0003_upstream_ids_in_blocks',
+    name: "0003_upstream_ids_in_blocks",
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 12,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
   {
-    name: '0004_refunds_of_a_lot',
+    name: "0004_refunds_of_a_lot",
     sql: `ALTER TABLE \`correction\` ADD \`lot\` text;CREATE INDEX \`correction_lot\` ON \`correction\` (\`lot\`);
 `,
   },
   {
-    name: '0005_smaller_blocks_of_upstream_ids',
+    name: "0005_smaller_blocks_of_upstream_ids",
     sql: `DROP INDEX \`call_upstream\`;CREATE INDEX \`call_upstream\` ON \`call\` (seq >> 9,\`upstream_id\`) WHERE upstream_id is not null;
 `,
   },
   {
-    name: '0006_stored_responses',
+    name: "0006_stored_responses",
     sql: `CREATE TABLE \`response\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -285,7 +285,7 @@ CREATE INDEX \`response_expiry\` ON \`response\` (\`kept_until\`);CREATE INDEX \
 `,
   },
   {
-    name: '0007_one_grant_per_id',
+    name: "0007_one_grant_per_id",
     sql: `ALTER TABLE \`api_key\` ADD \`lineage\` text;CREATE INDEX \`api_key_lineage\` ON \`api_key\` (\`lineage\`) WHERE lineage is not null;
 -- An operator's grant id stood for one grant in each account; now it is one in the whole ledger. Where several accounts
 -- have used the same id, it is the first one's.
@@ -299,12 +299,12 @@ WHERE \`lot\`.id = named.id;
 `,
   },
   {
-    name: '0008_request_log_detail',
+    name: "0008_request_log_detail",
     sql: `ALTER TABLE \`request_log\` ADD \`detail\` text;ALTER TABLE \`request_log\` ADD \`contents\` text;CREATE INDEX \`request_log_request\` ON \`request_log\` (\`request_id\`);CREATE INDEX \`request_log_code\` ON \`request_log\` (\`account\`,\`code\`,\`at\`) WHERE code is not null;
 `,
   },
   {
-    name: '0009_sign_in',
+    name: "0009_sign_in",
     sql: `CREATE TABLE \`act\` (
 	\`seq\` integer PRIMARY KEY NOT NULL,
 	\`at\` integer NOT NULL,
@@ -358,7 +358,7 @@ UPDATE \`account\` SET \`role\` = 'operator' WHERE \`email\` = 'owner@localhost'
 `,
   },
   {
-    name: '0010_usage_by_day',
+    name: "0010_usage_by_day",
     sql: `CREATE TABLE \`management_key\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -398,7 +398,7 @@ INSERT INTO \`usage_day\` SELECT account, at - at % 86400000, coalesce(key, ''),
 `,
   },
   {
-    name: '0011_conversations',
+    name: "0011_conversations",
     sql: `CREATE TABLE \`conversation\` (
 	\`id\` text PRIMARY KEY NOT NULL,
 	\`account\` text NOT NULL,
@@ -409,6 +409,17 @@ INSERT INTO \`usage_day\` SELECT account, at - at % 86400000, coalesce(key, ''),
 	\`updated_at\` integer NOT NULL
 ) STRICT;
 CREATE INDEX \`conversation_account\` ON \`conversation\` (\`account\`,\`updated_at\`);
+`,
+  },
+  {
+    name: "0012_response_parts",
+    sql: `CREATE TABLE \`response_part\` (
+	\`response\` text NOT NULL,
+	\`part\` integer NOT NULL,
+	\`of\` text NOT NULL,
+	\`text\` text NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX \`response_part_of\` ON \`response_part\` (\`response\`,\`part\`);ALTER TABLE \`response\` ADD \`parts\` integer;
 `,
   },
 ]

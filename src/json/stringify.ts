@@ -137,11 +137,22 @@ function roomAfter(value: unknown, room: number, level = 0): number {
   return left
 }
 
-/** A JSON value is no shorter than this when it is written, characters or bytes; to tell takes much less than to write it. */
-export function leastLength(value: unknown): number {
-  if (typeof value === 'string') return value.length
+/** Whether a JSON value, written, is so long that it is better written in steps. */
+export function isLong(value: unknown): boolean {
+  return roomAfter(value, stepCharacters) < 0
+}
+
+/**
+ * The bytes that a JSON value measures when it is written, but for what escapes add and the punctuation; to tell takes
+ * much less than to write it.
+ */
+export function leastBytes(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
   if (typeof value !== 'object' || value === null) return 0
-  let length = 0
-  for (const inner of Object.values(value)) length += leastLength(inner)
-  return length
+  let bytes = 0
+  if (Array.isArray(value)) for (const item of value) bytes += leastBytes(item)
+  else
+    for (const key in value)
+      bytes += key.length + leastBytes((value as Readonly<Record<string, unknown>>)[key])
+  return bytes
 }

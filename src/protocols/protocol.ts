@@ -250,6 +250,11 @@ export interface Inbound {
   /** A whole answer in the client's protocol. */
   whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject
   encoder(context: AnswerContext): StreamEncoder
+  /**
+   * Resolves when what is kept of the answer is on its way to the store, in front of whatever is queued afterwards: the
+   * charge waits for it. Absent where nothing is kept.
+   */
+  kept?(): Promise<void> | undefined
   /** An error as the body of an answer. */
   error(error: RenderedError): object
   /**

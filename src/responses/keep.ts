@@ -1,7 +1,8 @@
 // Keeps answers for clients that come back for them.
 
 import type { JsonObject } from '../conversation/request.ts'
-import { leastLength } from '../json/stringify.ts'
+import type { Steps } from '../json/steps.ts'
+import { leastBytes, stringifySteps } from '../json/stringify.ts'
 import type { ResponseStore } from './response-store.ts'
 
 export interface ResponseLimits {
@@ -16,6 +17,8 @@ export interface ResponseLimits {
 export interface KeepingParts {
   readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes'>
   readonly responseLimits: ResponseLimits
+  /** Shares the event loop among all calls. */
+  readonly turns: { through<T>(steps: Steps<T>): T | Promise<T> }
   readonly log: { warn(message: string, facts: Readonly<Record<string, unknown>>): void }
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -30,35 +33,40 @@ export interface AnsweredCall {
 }
 
 /**
- * Has a response kept, if it is not too large and its account has room for it. Its charge is booked right after, so
- * neither is without the other. Gives whether it is kept.
+ * Has a response kept, if it is not too large and its account has room for it; undefined where not. Resolves, always,
+ * when the store has it in its queue: its charge is booked right behind it, so neither is without the other.
  */
-export function keepResponse(
-  { responses, responseLimits, log, now }: KeepingParts,
-  call: AnsweredCall,
-): boolean {
-  const { account, requestId } = call
-  if (leastLength([call.input, call.answer]) > responseLimits.storedBytes) return false
-  const input = JSON.stringify(call.input)
-  const answer = JSON.stringify(call.answer)
-  const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
-  if (size > responseLimits.storedBytes) return false
-  if (!hasRoom(responses, account, responseLimits.accountBytes - size)) return false
-  const previous = call.answer['previous_response_id']
-  responses
-    .keep({
-      id: String(call.answer['id']),
+export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<void> | undefined {
+  const { responses, responseLimits } = parts
+  const size = leastBytes([call.input, call.answer])
+  if (size > responseLimits.storedBytes) return undefined
+  if (!hasRoom(responses, call.account, responseLimits.accountBytes - size)) return undefined
+  return keep(parts, call)
+}
+
+async function keep(parts: KeepingParts, { account, requestId, input, answer }: AnsweredCall): Promise<void> {
+  const { responses, responseLimits, turns, log, now } = parts
+  const previous = answer['previous_response_id']
+  const fail = (error: unknown) => log.warn('a response was not stored yet', { request_id: requestId, error })
+  try {
+    const texts = [
+      (await turns.through(stringifySteps(input))).join(''),
+      (await turns.through(stringifySteps(answer))).join(''),
+    ] as const
+    const kept = responses.keep({
+      id: String(answer['id']),
       account,
       call: requestId,
       previous: typeof previous === 'string' ? previous : undefined,
       expiresAt: now() + responseLimits.retentionMs,
-      input,
-      answer,
+      input: texts[0],
+      answer: texts[1],
     })
-    .catch((error: unknown) => {
-      log.warn('a response was not stored yet', { request_id: requestId, error })
-    })
-  return true
+    // Not waited for: the charge is to be in the same commit.
+    kept.catch(fail)
+  } catch (error) {
+    fail(error)
+  }
 }
 
 /** An answer goes out also while the store cannot be read: it is only not kept. */

@@ -320,11 +320,27 @@ function recordTables(c: typeof columns) {
       keptUntil: c.time('kept_until').notNull(),
       /** Of the contents. */
       size: c.whole('size').notNull(),
+      /** Empty where the contents lie in parts. */
       input: c.json('input').notNull(),
       answer: c.json('answer').notNull(),
+      /** How many parts the two texts lie in, one behind the other; null where they lie here. */
+      parts: c.whole('parts'),
     },
     // An account's bytes are added up without a look at what they are of.
     (t) => [c.index('response_expiry').on(t.keptUntil), c.index('response_account').on(t.account, t.size)],
+  )
+
+  /** The texts of large responses, written in several commits: one of ten megabytes would hold up all other calls. */
+  const responsePart = c.table(
+    'response_part',
+    {
+      response: c.string('response').notNull(),
+      /** Parts of the input, and behind them those of the answer. */
+      part: c.whole('part').notNull(),
+      of: c.string('of').notNull(),
+      text: c.string('text').notNull(),
+    },
+    (t) => [c.uniqueIndex('response_part_of').on(t.response, t.part)],
   )
 
   /** What the chat lists: a title, and the response that a conversation stands at. */
@@ -368,12 +384,13 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  return { requestLog, signature, idempotency, payment, response, conversation, usageDay }
+  return { requestLog, signature, idempotency, payment, response, responsePart, conversation, usageDay }
 }
 
 const tables = defineTables(columns)
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, payment, priceVersion } = tables
-export const { managementKey, requestLog, response, server, session, signature, ticket } = tables
+export const { managementKey, requestLog, response, responsePart, server, session, signature, ticket } =
+  tables
 export const { usageDay, wallet, welcome } = tables

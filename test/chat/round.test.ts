@@ -137,7 +137,7 @@ test('two streamed rounds make one answer, which is settled once', async () => {
   await hold.settle(finished({ usage, delivered, upstreamId, finishReason }), (figures) =>
     sink.finish(figures.usage, figures.bill, figures.stoppedBy),
   )
-  const text = Buffer.concat(sink.written()).toString('utf8')
+  const text = Buffer.concat(atOnce(sink.written())).toString('utf8')
   expect(text.match(/"role":"assistant"/g)).toHaveLength(1)
   expect(text.match(/"finish_reason":"[a-z_]+"/g)).toEqual(['"finish_reason":"stop"'])
   expect(text).toContain('Let me look. ')

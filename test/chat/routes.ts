@@ -81,7 +81,8 @@ export function asks(client: Client, more: JsonObject): Asked {
       return { inbound: chat, request: chat.parse({ model: 'a/m', messages: hello, ...more }) }
     case 'responses': {
       const request = checkedRequest({ model: 'a/m', input: 'Hello', ...more })
-      return responsesCall(request, { history: [], items: new Map() }, { now: () => 0, keep: () => true })
+      const hooks = { now: () => 0, keep: () => true, kept: () => undefined }
+      return responsesCall(request, { history: [], items: new Map() }, hooks)
     }
     case 'messages': {
       const body = { model: 'a/m', max_tokens: 64, messages: hello, ...more }

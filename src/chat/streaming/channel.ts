@@ -18,7 +18,7 @@ export interface StreamChannel {
   /** Events of an answer that came whole although a stream was asked for; the last one ends it. */
   take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]>
   /** The last bytes, after the charge is durable. `stoppedBy` when the gateway cut the answer short. */
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[]
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]>
   /** The last bytes of an answer that failed after its first byte. */
-  fail(error: RenderedError): readonly Uint8Array[]
+  fail(error: RenderedError): Steps<readonly Uint8Array[]>
 }

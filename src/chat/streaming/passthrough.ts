@@ -44,12 +44,12 @@ export class PassthroughChannel implements StreamChannel {
     return this.#whole.take(events)
   }
 
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
-    if (this.#whole) return this.#whole.finish(usage, bill, stoppedBy)
+  *finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
+    if (this.#whole) return yield* this.#whole.finish(usage, bill, stoppedBy)
     return this.#stream.finish(usage, bill, stoppedBy === undefined ? undefined : stopNote(stoppedBy))
   }
 
-  fail(error: RenderedError): readonly Uint8Array[] {
-    return (this.#whole ?? this.#stream).fail(error)
+  *fail(error: RenderedError): Steps<readonly Uint8Array[]> {
+    return this.#whole ? yield* this.#whole.fail(error) : this.#stream.fail(error)
   }
 }

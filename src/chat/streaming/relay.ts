@@ -60,9 +60,11 @@ export interface RelayOptions {
    * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
    * only after it resolves.
    */
-  readonly settle: (outcome: Outcome, make: (figures: FinalFigures) => void) => Promise<void>
+  readonly settle: (outcome: Outcome, make: (figures: FinalFigures) => Promise<void>) => Promise<void>
   /** Keeps what the client gets; undefined where nobody can ask for it again. */
   readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
+  /** Resolves when what the protocol keeps of its answer is queued: the charge comes behind it. */
+  readonly kept: (() => Promise<void> | undefined) | undefined
   /** Called after every read; what it returns must stop the stream now. */
   readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
@@ -252,16 +254,19 @@ class Relay {
 
   async #conclude(): Promise<void> {
     const outcome = this.#outcome()
-    const { settle, keeper, requestId } = this.#options
+    const { settle, keeper, kept, requestId } = this.#options
     let last: readonly Uint8Array[] = []
-    const make = (figures: FinalFigures) => {
-      last = this.#lastFrames(outcome, figures)
+    const make = async (figures: FinalFigures) => {
+      last = await this.#lastFrames(outcome, figures)
+      await kept?.()
       if (keeper === undefined || this.#clientGone) return
       for (const bytes of last) keeper.add(bytes)
       keeper.keep()
     }
     try {
-      await settle(outcome, make).catch((error: unknown) => (last = this.#fail(asGatewayError(error))))
+      await settle(outcome, make).catch(async (error: unknown) => {
+        last = await this.#fail(asGatewayError(error))
+      })
       for (const bytes of last) this.#send(bytes)
     } catch (error) {
       // Nothing can be sent to the client any more; an end without its last frames is an error to it, as it should be.
@@ -271,17 +276,17 @@ class Relay {
     pass('last-frame', requestId)
   }
 
-  #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): readonly Uint8Array[] {
+  #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
-      return this.#open.channel.finish(usage, bill, stoppedBy)
+      return this.#options.turns.through(this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
     // Nobody reads what would be written, and a response that was cancelled did not fail.
     if (outcome.ending === 'client-gone') return []
     return this.#fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider))
   }
 
-  #fail(error: GatewayError): readonly Uint8Array[] {
-    const { requestId, publicUrl } = this.#options
-    return this.#open.channel.fail(renderError(error, requestId, publicUrl))
+  #fail(error: GatewayError): Written {
+    const { turns, requestId, publicUrl } = this.#options
+    return turns.through(this.#open.channel.fail(renderError(error, requestId, publicUrl)), 'begun')
   }
 
   #outcome(): Outcome {
@@ -321,5 +326,8 @@ class Relay {
     }
   }
 }
+
+/** At once, or when the loop has had time for it. */
+type Written = readonly Uint8Array[] | Promise<readonly Uint8Array[]>
 
 const brokeOff = transportFault('cut', 'the stream broke off')

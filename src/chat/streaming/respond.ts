@@ -62,7 +62,7 @@ function headerText(text: string): string {
 /** A whole answer, shown when its charge is durable. */
 export async function jsonResponse(
   { turns }: Pick<StreamingParts, 'turns'>,
-  { keeper }: Pick<PaidCall, 'keeper'>,
+  { keeper, inbound }: Pick<PaidCall, 'keeper'> & Partial<Pick<IncomingCall, 'inbound'>>,
   hold: Hold,
   answer: Pick<WholeAnswer, 'outcome' | 'body'>,
   headers: Record<string, string>,
@@ -72,6 +72,7 @@ export async function jsonResponse(
   await hold.settle(answer.outcome, async (figures) => {
     const body = await turns.run(() => answer.body(figures))
     pieces = await turns.through(stringifySteps(body))
+    await inbound?.kept?.()
     keeper?.begin(allHeaders)
     for (const piece of keeper ? pieces : []) keeper?.add(Buffer.from(piece))
     keeper?.keep()
@@ -132,6 +133,7 @@ export function streamResponse(
       return hold.settle(outcome, make)
     },
     keeper: call.keeper,
+    kept: call.inbound.kept,
     onProgress: (progress) => watch.look(progress),
   })
   return new Response(body, { headers: allHeaders })

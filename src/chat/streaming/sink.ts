@@ -5,7 +5,8 @@ import type { ContentEvent } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import { encodeFrame, type Frame } from '../../protocols/framing/sse.ts'
+import type { Steps } from '../../json/steps.ts'
+import { encodeFrame, type Frame, LongFrame } from '../../protocols/framing/sse.ts'
 import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
 
@@ -14,8 +15,8 @@ export class AnswerSink {
   readonly #encoder: StreamEncoder
   readonly #extra: JsonObject
   readonly #utf8 = new TextEncoder()
-  /** What is written and not yet handed on: as bytes, and behind them as text. */
-  #bytes: Uint8Array[] = []
+  /** What is not yet handed on: as bytes, or still to be written, and behind them as text. */
+  #queued: (Uint8Array | LongFrame)[] = []
   #text = ''
   #opened = false
   readonly #choices = new Set<number>()
@@ -54,11 +55,16 @@ export class AnswerSink {
     this.#write(this.#encoder.fail(error))
   }
 
-  /** The bytes of what was written since the last time. */
-  written(): readonly Uint8Array[] {
+  /** The bytes of what has come since the last time. */
+  *written(): Steps<readonly Uint8Array[]> {
     this.#encode()
-    const bytes = this.#bytes
-    this.#bytes = []
+    const queued = this.#queued
+    this.#queued = []
+    const bytes: Uint8Array[] = []
+    for (const each of queued) {
+      if (each instanceof Uint8Array) bytes.push(each)
+      else for (const piece of yield* each.encode()) bytes.push(piece)
+    }
     return bytes
   }
 
@@ -69,12 +75,17 @@ export class AnswerSink {
   }
 
   #write(frames: readonly Frame[]): void {
-    for (const frame of frames) this.#text += encodeFrame(frame)
+    for (const frame of frames) {
+      if (frame instanceof LongFrame) {
+        this.#encode()
+        this.#queued.push(frame)
+      } else this.#text += encodeFrame(frame)
+    }
     if (this.#text.length > pieceCharacters) this.#encode()
   }
 
   #encode(): void {
-    if (this.#text !== '') this.#bytes.push(this.#utf8.encode(this.#text))
+    if (this.#text !== '') this.#queued.push(this.#utf8.encode(this.#text))
     this.#text = ''
   }
 }

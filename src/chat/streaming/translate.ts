@@ -5,7 +5,7 @@ import type { ContentEvent, Progress } from '../../conversation/progress.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { Steps } from '../../json/steps.ts'
+import { atOnce, type Steps } from '../../json/steps.ts'
 import { SseDecoder } from '../../protocols/framing/sse.ts'
 import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
@@ -35,25 +35,25 @@ export class TranslateChannel implements StreamChannel {
 
   *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     yield* this.#source.push(bytes)
-    return this.#sink.written()
+    return yield* this.#sink.written()
   }
 
   end(): readonly Uint8Array[] {
     this.#source.end()
-    return this.#sink.written()
+    return atOnce(this.#sink.written())
   }
 
   *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
     yield* this.#source.take(events)
-    return this.#sink.written()
+    return yield* this.#sink.written()
   }
 
-  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): readonly Uint8Array[] {
+  finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
     this.#sink.finish(usage, bill, stoppedBy)
     return this.#sink.written()
   }
 
-  fail(error: RenderedError): readonly Uint8Array[] {
+  fail(error: RenderedError): Steps<readonly Uint8Array[]> {
     this.#sink.fail(error)
     return this.#sink.written()
   }
@@ -86,12 +86,12 @@ export class EventChannel implements StreamChannel {
     return []
   }
 
-  finish(): readonly Uint8Array[] {
-    return []
+  finish(): Steps<readonly Uint8Array[]> {
+    return this.take([])
   }
 
-  fail(): readonly Uint8Array[] {
-    return []
+  fail(): Steps<readonly Uint8Array[]> {
+    return this.take([])
   }
 }
 

@@ -1,12 +1,41 @@
 // Bytes ⇄ server-sent event frames.
 
 import { createParser } from 'eventsource-parser'
+import type { JsonObject } from '../../conversation/request.ts'
 import { shapeFault } from '../../json/shape.ts'
+import type { Steps } from '../../json/steps.ts'
+import { stringifySteps } from '../../json/stringify.ts'
 
 /** One event of a stream: its name, where it had one, and its data, joined by newlines. */
 export interface Frame {
   readonly event: string | undefined
   readonly data: string
+}
+
+/** An event for a client whose data is so long that it is better written in steps. */
+export class LongFrame implements Frame {
+  readonly event: string
+  readonly #json: JsonObject
+
+  constructor(event: string, json: JsonObject) {
+    this.event = event
+    this.#json = json
+  }
+
+  get data(): string {
+    return JSON.stringify(this.#json)
+  }
+
+  /** As `encodeFrame`, in bytes. */
+  *encode(): Steps<Uint8Array[]> {
+    const bytes = [utf8.encode(`event: ${this.event}\ndata: `)]
+    for (const piece of yield* stringifySteps(this.#json)) {
+      bytes.push(utf8.encode(piece))
+      yield
+    }
+    bytes.push(utf8.encode('\n\n'))
+    return bytes
+  }
 }
 
 /**

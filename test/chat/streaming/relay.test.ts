@@ -40,8 +40,14 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
       yield
       return []
     },
-    finish: () => [new Uint8Array(1)],
-    fail: () => [new Uint8Array(2)],
+    *finish() {
+      yield
+      return [new Uint8Array(1)]
+    },
+    *fail() {
+      yield
+      return [new Uint8Array(2)]
+    },
   }
   const open: OpenStream = {
     channel,
@@ -78,9 +84,10 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     onDisconnect: 'cancel',
     settle: async ({ ending }, make) => {
       endings.push(ending)
-      make({ usage: noUsage, bill, stoppedBy: undefined })
+      await make({ usage: noUsage, bill, stoppedBy: undefined })
     },
     keeper: undefined,
+    kept: undefined,
     onProgress: () => undefined,
   })
   return {

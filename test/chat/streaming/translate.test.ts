@@ -60,7 +60,7 @@ describe('a translated stream', () => {
         text += textOf(atOnce(one.push(Buffer.from(wholeStream.slice(at, at + size)))))
       text += textOf(one.end())
       expect(one.progress).toMatchObject({ finished: true, usage: { input: 12, output: 4 } })
-      return text + textOf(one.finish(usage, bill, undefined))
+      return text + textOf(atOnce(one.finish(usage, bill, undefined)))
     })
     expect(said[0]).toContain('runs.')
     expect(new Set(said).size).toBe(1)
@@ -72,7 +72,7 @@ describe('a translated stream', () => {
     expect(one.progress).toMatchObject({ started: true, finished: false, fault: { kind: 'cut' } })
     expect(finishes(text)).toEqual([])
     const error = renderError(new GatewayError('upstream_error'), 'req_1')
-    expect(textOf(one.fail(error))).toContain('"upstream_error"')
+    expect(textOf(atOnce(one.fail(error)))).toContain('"upstream_error"')
   })
 
   test('that cannot be read is a fault, and what came before it is kept', () => {
@@ -92,7 +92,7 @@ describe('a translated stream', () => {
         { kind: 'choice-finish', choice: 1, reason: 'stop', native: 'stop' },
       ]),
     )
-    const text = textOf(one.finish(usage, bill, 'max_cost'))
+    const text = textOf(atOnce(one.finish(usage, bill, 'max_cost')))
     expect(finishes(text)).toEqual(['length', 'stop'])
     expect(text).toContain('"stopped_by":"max_cost"')
   })
@@ -128,10 +128,10 @@ describe('a source', () => {
   test('in a channel of its own leaves the writing to whoever takes the events', () => {
     const sink = new AnswerSink(inbound.encoder(context()), {})
     const one = new EventChannel(sourceParts(), (content) => sink.event(content))
-    expect([...atOnce(one.push(Buffer.from(wholeStream))), ...one.end(), ...one.finish()]).toEqual([])
+    expect([...atOnce(one.push(Buffer.from(wholeStream))), ...one.end(), ...atOnce(one.finish())]).toEqual([])
     expect(one.progress.finished).toBe(true)
-    expect(textOf(sink.written())).toContain('The river')
-    expect(sink.written()).toEqual([])
+    expect(textOf(atOnce(sink.written()))).toContain('The river')
+    expect(atOnce(sink.written())).toEqual([])
   })
 })
 

@@ -136,6 +136,53 @@ describe('a response', () => {
     expect(await store.responses.sweep(noon + 31 * day)).toBe(1)
   })
 
+  test('is the same however large it is, and lies in parts that are written one by one', async () => {
+    const { database, ledger, responses } = ledgerOn(freshDir())
+    await ledger.grant(grantOf('g', usd(10)))
+    await ledger.hold(holdOf('a'))
+    // Pairs of surrogates: wherever a part ends, one of them would be cut.
+    const input = JSON.stringify([{ text: `x${'🌊'.repeat(700_000)}` }])
+    const answer = JSON.stringify({ output: [{ text: '🌊'.repeat(700_000) }] })
+    const kept = responses.keep(keepOf('a', { input, answer }))
+    const settled = ledger.settle(settleOf('a', usd(1)))
+    expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+    await settled
+    const found = await responses.find('anna', 'resp_a')
+    expect(Bun.hash(JSON.stringify(found?.input))).toBe(Bun.hash(input))
+    expect(Bun.hash(JSON.stringify(found?.answer))).toBe(Bun.hash(answer))
+    await kept
+    const { most, count } = database
+      .prepare<{ most: bigint; count: bigint }, []>(
+        'SELECT max(length(text)) AS most, count(*) AS count FROM response_part',
+      )
+      .get()!
+    expect(most).toBeLessThanOrEqual(262_144n)
+    expect(count).toBeGreaterThan(5n)
+    // A second version, as of a failure, leaves nothing of the first behind.
+    await responses.keep(keepOf('a'))
+    expect((await responses.find('anna', 'resp_a'))?.input).toMatchObject([{ text: 'asked a' }])
+    expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
+    await ledger.close()
+    database.close()
+  })
+
+  test('of which a part is missing is had by nobody', async () => {
+    const { database, ledger, responses } = ledgerOn(freshDir())
+    await ledger.grant(grantOf('g', usd(10)))
+    await ledger.hold(holdOf('a'))
+    const kept = responses.keep(keepOf('a', { answer: JSON.stringify({ text: 'x'.repeat(600_000) }) }))
+    await ledger.settle(settleOf('a', usd(1)))
+    await kept
+    expect((await responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
+    database.run('DELETE FROM response_part WHERE part = 1')
+    expect(await responses.find('anna', 'resp_a')).toBeUndefined()
+    expect(responses.conversation('anna', 'resp_a', roomy)).toEqual({ kind: 'missing', id: 'resp_a' })
+    expect(await responses.sweep(noon + 31 * day)).toBe(1)
+    expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
+    await ledger.close()
+    database.close()
+  })
+
   test('is forgotten with many others in one round', async () => {
     const store = await open()
     for (let n = 0; n < 45; n++) await answered(store, `many${n}`, { expiresAt: noon })

@@ -46,6 +46,7 @@ async function read(
   const { call, bodyBytes } = await callOf(parts, caller, json, bytes, {
     now: parts.now,
     keep: () => false,
+    kept: () => undefined,
   })
   return { request: call.request, bodyBytes }
 }

@@ -28,15 +28,15 @@ export async function createResponse(
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   const { json, bytes } = await readJson(request, parts)
+  let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
     now: parts.now,
-    keep: (answer) =>
-      keepResponse(parts, {
-        account: caller.account.id,
-        requestId,
-        input: listedItems(call.items, requestId),
-        answer,
-      }),
+    keep: (answer) => {
+      const input = listedItems(call.items, requestId)
+      queued = keepResponse(parts, { account: caller.account.id, requestId, input, answer })
+      return queued !== undefined
+    },
+    kept: () => queued,
   }
   const own = await parts.turns.run(() => checkAddresses(json, addresses, parts.reachableHosts))
   const { call, bodyBytes } = await callOf(parts, caller, json, bytes, hooks)

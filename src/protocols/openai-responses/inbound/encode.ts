@@ -11,8 +11,9 @@ import {
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
+import { isLong } from '../../../json/stringify.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
-import type { Frame } from '../../framing/sse.ts'
+import { type Frame, LongFrame } from '../../framing/sse.ts'
 import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
 import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
 import { readableText, ReasoningItem } from './output-reasoning.ts'
@@ -28,6 +29,8 @@ export interface AnswerHooks {
    * will be there.
    */
   readonly keep: (response: JsonObject) => boolean
+  /** Resolves when what was to be kept is queued; undefined where nothing was. */
+  readonly kept: () => Promise<void> | undefined
 }
 
 export interface Asked {
@@ -250,8 +253,11 @@ export class ResponseEncoder implements StreamEncoder {
 
   #tell(type: string, fields: JsonObject): void {
     if (this.#whole) return
-    const data = JSON.stringify({ type, sequence_number: this.#sequence++, ...fields })
-    this.#frames.push({ event: type, data })
+    const json = { type, sequence_number: this.#sequence++, ...fields }
+    // At its end a text is told four times over: of megabytes, each of them takes a while to write.
+    this.#frames.push(
+      isLong(fields) ? new LongFrame(type, json) : { event: type, data: JSON.stringify(json) },
+    )
   }
 
   #response(standing: Standing): JsonObject {

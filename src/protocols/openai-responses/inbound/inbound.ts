@@ -55,6 +55,7 @@ export function responsesCall(
       keepalive: keepaliveComment,
       addresses,
       error: (error) => error,
+      kept: hooks.kept,
       parse: (body) => responsesCall(checkedRequest(body), recalled, hooks).request,
       whole: (result, usage, bill, context) => wholeResponse(asked, result, usage, bill, context),
       encoder: (context) => new ResponseEncoder(asked, context),

@@ -21,6 +21,10 @@ const sweptInOneRound = 5_000
 const sparedMs = 86_400_000
 /** More responses than any conversation has: what a model reads ends long before. */
 const longestConversation = 10_000
+/** Characters of a text in one row: what is longer is written in parts, each in a commit of its own if need be. */
+const partCharacters = 262_144
+/** Parts of expired responses that are forgotten in one commit. */
+const partsSweptAtOnce = 40
 /** Accounts whose bytes are known without adding them up. */
 const accountsRemembered = 10_000
 
@@ -30,6 +34,12 @@ interface Row {
   readonly input: string
   readonly answer: string
   readonly size: bigint
+  readonly parts: bigint | null
+}
+
+interface Part {
+  readonly of: 'input' | 'answer'
+  readonly text: string
 }
 
 interface Link {
@@ -56,10 +66,21 @@ export class SqliteResponses implements ResponseStore {
     const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
     const keptUntil = expiresAt + sparedMs
     this.#bytes.set(account, this.storedBytes(account) + size)
-    await this.#group.persist(() => {
-      this.#sql.put.run(id, account, call, previous, expiresAt, keptUntil, size, input, answer)
+    const isLong = input.length + answer.length > partCharacters
+    const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
+    const texts = isLong ? (['', ''] as const) : ([input, answer] as const)
+    const row = this.#group.persist(() => {
+      // A response whose charge could not be booked at its end has failed instead: it comes a second time.
+      this.#sql.removeParts.run(id, parts.length)
+      const count = isLong ? parts.length : null
+      this.#sql.put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
       if (previous !== null) this.#sql.extend.run(account, previous, expiresAt, keptUntil)
     })
+    // The queue keeps their order: all of them are there before the settle that comes behind them.
+    const written = parts.map(({ of, text }, part) =>
+      this.#group.persist(() => void this.#sql.putPart.run(id, part, of, text, id)),
+    )
+    await Promise.all([row, ...written])
   }
 
   storedBytes(account: string): number {
@@ -73,7 +94,7 @@ export class SqliteResponses implements ResponseStore {
 
   find(account: string, id: string): StoredResponse | undefined {
     const row = reading(() => this.#sql.find.get(account, id, this.#clock()))
-    return row ? responseOf(row) : undefined
+    return row ? this.#responseOf(row) : undefined
   }
 
   conversation(account: string, id: string, maxBytes: number): Conversation {
@@ -85,15 +106,17 @@ export class SqliteResponses implements ResponseStore {
     const first = links.at(-1)!
     if (first.previous !== null) return { kind: 'missing', id: first.previous }
     const rows = links.toReversed().map((link) => reading(() => this.#sql.read.get(account, link.id)))
-    return { kind: 'whole', responses: rows.flatMap((row) => (row ? [responseOf(row)] : [])) }
+    return { kind: 'whole', responses: rows.flatMap((row) => (row ? [this.#responseOf(row)] : [])) }
   }
 
   async delete(account: string, id: string): Promise<boolean> {
     const gone = await this.#group.admit(() => {
       const call = this.#sql.remove.get(account, id, this.#clock())?.call
       // Nor does it come back to a request that is sent again with its Idempotency-Key.
-      if (call !== undefined) this.#sql.forgetAnswer.run(call)
-      return call !== undefined
+      if (call === undefined) return false
+      this.#sql.forgetAnswer.run(call)
+      this.#sql.removeParts.run(id, 0)
+      return true
     })
     this.#bytes.delete(account)
     return gone
@@ -101,6 +124,8 @@ export class SqliteResponses implements ResponseStore {
 
   async sweep(now: number): Promise<number> {
     let swept = 0
+    for (let gone = partsSweptAtOnce; gone === partsSweptAtOnce;)
+      gone = await this.#group.admit(() => Number(this.#sql.sweepParts.run(now, partsSweptAtOnce).changes))
     while (swept < sweptInOneRound) {
       const gone = await this.#group.admit(() => Number(this.#sql.sweep.run(now, sweptAtOnce).changes))
       swept += gone
@@ -109,29 +134,54 @@ export class SqliteResponses implements ResponseStore {
     if (swept > 0) this.#bytes.clear()
     return swept
   }
+
+  #responseOf({ id, previous, input, answer, size, parts }: Row): StoredResponse {
+    const lying = parts === null ? [] : reading(() => this.#sql.parts.all(id))
+    const text = (of: Part['of'], short: string) =>
+      parts === null ? short : lying.flatMap((part) => (part.of === of ? [part.text] : [])).join('')
+    return {
+      id,
+      previous: previous ?? undefined,
+      input: JSON.parse(text('input', input)) as JsonObject[],
+      answer: JSON.parse(text('answer', answer)) as JsonObject,
+      size: Number(size),
+    }
+  }
 }
 
-function responseOf({ id, previous, input, answer, size }: Row): StoredResponse {
-  return {
-    id,
-    previous: previous ?? undefined,
-    input: JSON.parse(input) as JsonObject[],
-    answer: JSON.parse(answer) as JsonObject,
-    size: Number(size),
+function* partsOf(of: Part['of'], text: string): Generator<Part> {
+  for (let from = 0; from < text.length;) {
+    let to = from + partCharacters
+    const last = text.charCodeAt(to - 1)
+    // The two halves of a character stay together: alone neither can be written.
+    if (last >= 0xd800 && last <= 0xdbff) to--
+    yield { of, text: text.slice(from, to) }
+    from = to
   }
 }
 
 /** A response is there when its call has been settled by the process that made it. */
 const charged = `EXISTS (SELECT 1 FROM call WHERE call.id = response.call
   AND call.state = 'settled' AND call.ending <> 'recovered')`
+/** And when all of its parts are: a disk may have had room for some of them only. */
+const whole = `(response.parts IS NULL OR response.parts =
+  (SELECT count(*) FROM response_part WHERE response_part.response = response.id))`
 
 function statements(database: Database) {
   return {
     put: database.prepare(
-      // A response whose charge could not be booked at its end has failed instead.
-      `INSERT OR REPLACE INTO response (id, account, call, previous, expires_at, kept_until, size, input, answer)
-       VALUES (?,?,?,?,?,?,?,?,?)`,
+      `INSERT OR REPLACE INTO response (id, account, call, previous, expires_at, kept_until, size, input, answer, parts)
+       VALUES (?,?,?,?,?,?,?,?,?,?)`,
     ) as Statement,
+    putPart: database.prepare(
+      `INSERT OR REPLACE INTO response_part (response, part, of, text)
+       SELECT ?,?,?,? WHERE EXISTS (SELECT 1 FROM response WHERE id = ?)`,
+    ) as Statement,
+    /** Those from a number on. */
+    removeParts: database.prepare('DELETE FROM response_part WHERE response = ? AND part >= ?') as Statement,
+    parts: database.prepare<Part, [string]>(
+      'SELECT of, text FROM response_part WHERE response = ? ORDER BY part',
+    ),
     extend: database.prepare(
       `WITH RECURSIVE chain (id, previous) AS (
          SELECT id, previous FROM response WHERE account = ?1 AND id = ?2
@@ -140,11 +190,11 @@ function statements(database: Database) {
        UPDATE response SET kept_until = ?4 WHERE id IN (SELECT id FROM chain) AND kept_until < ?3`,
     ) as Statement,
     find: database.prepare<Row, [string, string, number]>(
-      `SELECT id, previous, size, input, answer FROM response
-       WHERE account = ? AND id = ? AND expires_at > ? AND ${charged}`,
+      `SELECT id, previous, size, input, answer, parts FROM response
+       WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} AND ${whole}`,
     ),
     there: database.prepare<{ size: bigint }, [string, string, number]>(
-      `SELECT size FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged}`,
+      `SELECT size FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} AND ${whole}`,
     ),
     /** From the last response to the first that is there. */
     chain: database.prepare<Link, [string, string]>(
@@ -159,7 +209,7 @@ function statements(database: Database) {
       'SELECT sum(size) AS bytes FROM response WHERE account = ?',
     ),
     read: database.prepare<Row, [string, string]>(
-      'SELECT id, previous, size, input, answer FROM response WHERE account = ? AND id = ?',
+      'SELECT id, previous, size, input, answer, parts FROM response WHERE account = ? AND id = ?',
     ),
     remove: database.prepare<{ call: string }, [string, string, number]>(
       `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} RETURNING call`,
@@ -168,6 +218,10 @@ function statements(database: Database) {
     sweep: database.prepare(
       `DELETE FROM response WHERE id IN
        (SELECT id FROM response WHERE kept_until <= ? ORDER BY kept_until LIMIT ?)`,
+    ) as Statement,
+    sweepParts: database.prepare(
+      `DELETE FROM response_part WHERE rowid IN (SELECT response_part.rowid FROM response
+       JOIN response_part ON response_part.response = response.id WHERE kept_until <= ? LIMIT ?)`,
     ) as Statement,
   }
 }
