@@ -28,6 +28,26 @@ export interface NewAccount {
   readonly verifiedAt?: number | null
 }
 
+export interface AccountQuery {
+  readonly limit: number
+  /** Those opened after the account with this id. */
+  readonly after?: string | undefined
+  /** Only those whose address or id holds this text, in lower case. */
+  readonly q?: string | undefined
+}
+
+export interface AccountPage {
+  readonly accounts: readonly Account[]
+  /** The `after` of the next page; null at the end. */
+  readonly next: string | null
+}
+
+export interface AccountCount {
+  readonly accounts: number
+  /** Of those. */
+  readonly suspended: number
+}
+
 export interface AccountStore {
   /** Throws GatewayError `invalid_request` when the address is taken. */
   createAccount(email: string, more?: NewAccount): Awaitable<Account>
@@ -35,6 +55,10 @@ export interface AccountStore {
   findAccount(idOrEmail: string): Awaitable<Account | undefined>
   /** Deleted accounts are not among them. */
   listAccounts(): Awaitable<readonly Account[]>
+  /** A page of them in the order they were opened. Throws GatewayError `invalid_request` for an unknown `after`. */
+  pageAccounts(query: AccountQuery): Promise<AccountPage>
+  /** How many there are. */
+  countAccounts(): Promise<AccountCount>
   insertKey(key: ApiKey): Awaitable<void>
   /**
    * The same for a key that replaces another: both share one spending limit, and what was spent counts on. False when

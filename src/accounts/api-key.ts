@@ -27,6 +27,15 @@ export interface ApiKey {
   readonly tokensPerMinute: number | null
   /** Address ranges (CIDR) it may be used from; null for any. */
   readonly networks: readonly string[] | null
+  /** The id of the first key of its rotations, with which it shares limits; null for a key that replaced none. */
+  readonly lineage: string | null
+  /** The id of the key that has replaced it. */
+  readonly replacedBy: string | null
+}
+
+/** The name its limits are counted by: a key and those that replaced it have one limit between them. */
+export function lineOf({ id, lineage }: Pick<ApiKey, 'id' | 'lineage'>): string {
+  return lineage ?? id
 }
 
 export type LimitWindow = 'day' | 'week' | 'month' | 'total'

@@ -1,7 +1,7 @@
 // A new API key for an account: minted, kept as a hash, handed over once.
 
 import type { AccountStore } from './account.ts'
-import { type ApiKey, mintKey } from './api-key.ts'
+import { type ApiKey, lineOf, mintKey } from './api-key.ts'
 
 export type KeyRights = Pick<
   ApiKey,
@@ -29,7 +29,7 @@ export async function issueKey(
   rights: KeyRights,
   now: number,
 ): Promise<IssuedKey> {
-  const issued = newKey(rights, now)
+  const issued = newKey(rights, now, null)
   await accounts.insertKey(issued.key)
   return issued
 }
@@ -43,16 +43,17 @@ export async function issueSuccessor(
   replaced: ApiKey,
   now: number,
 ): Promise<IssuedKey | undefined> {
-  const issued = newKey(replaced, now)
+  const issued = newKey(replaced, now, lineOf(replaced))
   return (await accounts.insertSuccessor(issued.key, replaced.id)) ? issued : undefined
 }
 
-function newKey(rights: KeyRights, now: number): IssuedKey {
+function newKey(rights: KeyRights, now: number, lineage: string | null): IssuedKey {
   const { account, name, mode, expiresAt, spendLimit, limitWindow, allowedModels } = rights
   const { requestsPerMinute, tokensPerMinute, networks } = rights
   const { id, hash, lastFour, text } = mintKey(mode)
   const limits = { spendLimit, limitWindow, allowedModels, requestsPerMinute, tokensPerMinute, networks }
   const asked = { account, name, mode, expiresAt, ...limits }
-  const key: ApiKey = { id, hash, lastFour, createdAt: now, revokedAt: null, ...asked }
+  const born = { id, hash, lastFour, createdAt: now, revokedAt: null, lineage, replacedBy: null }
+  const key: ApiKey = { ...born, ...asked }
   return { key, text }
 }

@@ -54,6 +54,12 @@ const operatorPlaces: readonly Place[] = [
     icon: 'M4.5 12h7a2.5 2.5 0 0 0 .3-5 4 4 0 0 0-7.7-.6A2.9 2.9 0 0 0 4.5 12',
   },
   {
+    path: '/operator/catalog',
+    name: 'Catalog',
+    key: 'd',
+    icon: 'M3 3.5h4.5v9H3zM8.5 3.5H13v9H8.5zM4.5 6h1.5M10 6h1.5',
+  },
+  {
     path: '/operator/ledger',
     name: 'Ledger',
     key: 'l',
@@ -64,6 +70,12 @@ const operatorPlaces: readonly Place[] = [
     name: 'Acts',
     key: 'x',
     icon: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 5v3.2l2 1.3',
+  },
+  {
+    path: '/operator/settings',
+    name: 'Configuration',
+    key: 'e',
+    icon: 'M5.5 2.5c-1.8 0-1.4 2.6-1.4 3.6S3.4 8 2.5 8c.9 0 1.6.9 1.6 1.9s-.4 3.6 1.4 3.6M10.5 2.5c1.8 0 1.4 2.6 1.4 3.6s.7 1.9 1.6 1.9c-.9 0-1.6.9-1.6 1.9s.4 3.6-1.4 3.6',
   },
 ]
 

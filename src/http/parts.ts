@@ -6,6 +6,7 @@ import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { Oidc } from '../accounts/identity/oidc.ts'
 import type { Passkeys } from '../accounts/identity/passkeys.ts'
+import type { FileChanges } from '../catalog/file-changes.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
 import type { StatementReader } from '../credits/ledger/statements.ts'
@@ -22,6 +23,28 @@ import type { Limiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, BodyParts } from './intake/read-body.ts'
 import type { Site } from './intake/site.ts'
+
+/** Where the prices come from. */
+export interface CatalogFileState {
+  readonly sources: readonly { readonly name: string; readonly version: string; readonly date: string }[]
+  /** What an imported file has changed of the bundled catalog; null where the bundled one is in use. */
+  readonly changes: FileChanges | null
+  /** The entries under `models` in the configuration. */
+  readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
+}
+
+/** The configuration that the gateway was started with. */
+export interface SettingsView {
+  readonly file: string | null
+  /** Every setting; secrets are masked. */
+  readonly settings: readonly {
+    readonly path: string
+    readonly value: unknown
+    /** Where the value came from: a flag, a variable, a line of the file, or `default`. */
+    readonly origin: string
+    readonly env: string
+  }[]
+}
 
 /** What every route may need: who calls, how a body is read, and where the gateway is found. */
 export interface IntakeParts extends BodyParts {
@@ -77,6 +100,9 @@ export interface RecordParts {
 /** All that the routes are given; a handler names the part it needs. */
 export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, RecordParts {
   readonly managementKeys: ManagementKeyStore
+  /** How the installation's catalog differs from the bundled one. Rejects where the imported file is damaged. */
+  readonly catalogFile: () => Promise<CatalogFileState>
+  readonly settings: () => SettingsView
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
   readonly catalog: Catalog

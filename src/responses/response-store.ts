@@ -50,6 +50,8 @@ export interface ResponseStore {
   conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(account: string, id: string): Promise<boolean>
+  /** Forgets all that an account has, durably and in small steps. Resolves with how many. */
+  forgetAccount(account: string): Promise<number>
   /** Forgets what has expired, in small steps. Resolves with how many. */
   sweep(now: number): Promise<number>
 }

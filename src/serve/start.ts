@@ -6,6 +6,7 @@ import { listenFault } from './listen-fault.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 import { Discovery, watchServers } from './gateway/discovery.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
+import type { GatewayParts } from './gateway/gateway-parts.ts'
 import { type Live, liveOf } from './gateway/live.ts'
 import { stopServing } from './stop.ts'
 import { startFacts } from './start-facts.ts'
@@ -23,8 +24,15 @@ export interface RunningGateway {
   stop(): Promise<void>
 }
 
-/** Opens the store, serves, and resolves when everything the banner tells is known. */
-export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
+/**
+ * Opens the store, serves, and resolves when everything the banner tells is known. `settings` is the configuration as
+ * people read it.
+ */
+export async function startGateway(
+  config: Config,
+  log: Log,
+  settings: GatewayParts['settings'],
+): Promise<RunningGateway> {
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const store = await openStore(config.data_dir, {
     retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
@@ -47,7 +55,8 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
   let listening: Server | undefined
-  const gateway = createGateway({ config, store, live, log, clock: Date.now, owner, server: () => listening })
+  const parts = { config, settings, store, live, log, owner }
+  const gateway = createGateway({ ...parts, clock: Date.now, server: () => listening })
   const server = await listenOrClose(config, gateway, store)
   listening = server
   try {

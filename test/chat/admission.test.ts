@@ -59,6 +59,8 @@ function callerOf({ channel = 'api', mode = 'live', suspended = false, allowedMo
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    lineage: null,
+    replacedBy: null,
   }
   return { account, key: channel === 'app' ? null : key, channel, mode }
 }

@@ -53,25 +53,32 @@ export async function visitor(
   context.setDefaultTimeout(10_000)
   const foreign: string[] = []
   const complaints: string[] = []
-  const page = await context.newPage()
-  page.on('request', (request) => {
+  context.on('request', (request) => {
     const url = new URL(request.url())
     if (url.origin !== origin && url.protocol !== 'data:' && url.protocol !== 'blob:')
       foreign.push(request.url())
   })
-  page.on('console', (message) => {
+  context.on('console', (message) => {
     // An answer of 4xx is noted by the browser; the page shows it to its reader.
     const isAnswer = message.text().startsWith('Failed to load resource')
     if (message.type() === 'error' && !isAnswer) complaints.push(message.text())
   })
-  page.on('pageerror', (error) => complaints.push(String(error)))
-  await page.addInitScript(() => {
+  context.on('weberror', (thrown) => complaints.push(String(thrown.error())))
+  await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => {
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)
     })
   })
+  const page = await context.newPage()
   return { context, page, foreign, complaints }
 }
+
+/** What a visit must not have: to be compared with `clean`. */
+export function seen({ foreign, complaints }: Visitor): Pick<Visitor, 'foreign' | 'complaints'> {
+  return { foreign, complaints }
+}
+
+export const clean = { foreign: [], complaints: [] } as const
 
 interface AxeResult {
   readonly violations: readonly {

@@ -100,6 +100,17 @@ describe('in a minute', () => {
     expect(limiter.headers(narrow)['x-ratelimit-limit-requests']).toBe('1')
   })
 
+  test('a key and its successor have one limit between them, however they overlap', () => {
+    const { enter, limiter } = setUp({})
+    const both = (id: string, lineage: string | null) =>
+      caller('a', id, { requestsPerMinute: 3, tokensPerMinute: 600, lineage })
+    const [old, next] = [both('old', null), both('next', 'old')]
+    expect([enter(old), enter(next), enter(old)]).toEqual(['in', 'in', 'in'])
+    expect([enter(old), enter(next)]).toEqual(Array(2).fill('rate_limit_exceeded 20000'))
+    limiter.spentTokens('next', 500)
+    expect(limiter.headers(old)['x-ratelimit-remaining-tokens']).toBe('100')
+  })
+
   test('a key’s own limit holds where the gateway has none, and from the request after it was changed', () => {
     const { clock, enter, limiter } = setUp({})
     const own = (limits: Partial<ApiKey>) => caller('a', 'own', limits)

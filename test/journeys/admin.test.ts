@@ -1,6 +1,8 @@
 // The admin API: what operators do, with a management key or in the console; what nobody else may; and that it is recorded.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { adminRoutes } from '../../src/http/admin/routes.ts'
 import { routes } from '../../src/http/console/routes.ts'
 import { until } from '../chat/lab.ts'
@@ -117,8 +119,33 @@ describe('an operator', () => {
     expect(await admin('POST', 'audit', {})).toMatchObject({ status: 200, json: { data: { ok: true } } })
     const today = new Date().toISOString().slice(0, 10)
     expect(await admin('POST', 'audit', { day: today })).toMatchObject({ json: { data: { ok: true } } })
-    for (const path of ['overview', 'providers', 'catalog', 'accounts?q=anna&limit=1'])
+    for (const path of ['overview', 'providers', 'catalog', 'settings', 'accounts?q=anna&limit=1'])
       expect({ path, status: (await admin('GET', path)).status }).toEqual({ path, status: 200 })
+  })
+
+  test('sees each setting with where it came from, and what was changed of the catalog', async () => {
+    const { json } = await admin('GET', 'settings')
+    expect(json['file']).toEndWith('weir.yaml')
+    expect(json['settings']).toContainEqual({
+      path: 'local_servers.discover',
+      value: false,
+      origin: expect.stringContaining('weir.yaml'),
+      env: 'WEIR_LOCAL_SERVERS_DISCOVER',
+    })
+    expect((await admin('GET', 'catalog')).json).toMatchObject({ changes: null, overrides: [] })
+    const exported = join(weir.dataDir, '..', 'prices.json')
+    await command('catalog', 'export', exported)
+    const file = (await Bun.file(exported).json()) as { models: { id: string; name?: string }[] }
+    const [first, second] = file.models
+    second!.name = 'Another name'
+    await Bun.write(exported, JSON.stringify({ ...file, models: file.models.slice(1) }))
+    await command('catalog', 'import', exported)
+    expect((await admin('GET', 'catalog')).json['changes']).toEqual({
+      added: [],
+      removed: [first!.id],
+      changed: [{ id: second!.id, fields: { name: { from: expect.anything(), to: 'Another name' } } }],
+    })
+    rmSync(join(weir.dataDir, 'catalog.json'))
   })
 
   test('pages through the accounts', async () => {
@@ -170,6 +197,76 @@ describe('a management key', () => {
       ({ status }) => status !== 200,
     )
     expect(after).toMatchObject({ status: 403, error: { code: 'operator_required' } })
+  })
+
+  test('is made with a fresh proof in the console, listed and revoked over HTTP, and makes no other', async () => {
+    const body = { name: 'deploy', networks: ['127.0.0.1'] }
+    expect(await admin('POST', 'management-keys', body)).toMatchObject({ status: 405 })
+    const made = await operator.post('admin/management-keys', body)
+    expect(made).toMatchObject({ status: 201, json: { name: 'deploy', state: 'active' } })
+    expect(made.headers.get('cache-control')).toBe('no-store')
+    const { id, key } = made.json as { id: string; key: string }
+    const listed = await admin('GET', 'management-keys', undefined, key)
+    expect(listed.json['data']).toContainEqual(
+      expect.objectContaining({ id, name: 'deploy', last4: key.slice(-4) }),
+    )
+    expect(listed.text).not.toContain(key)
+    expect(await admin('DELETE', `management-keys/${id}`)).toMatchObject({ json: { state: 'revoked' } })
+    expect(await admin('GET', 'overview', undefined, key)).toMatchObject({ status: 401 })
+    expect(await admin('DELETE', 'management-keys/aaaaaaaaaaaa')).toMatchObject({ status: 404 })
+    for (const wrong of [{ name: 'k', role: 'operator' }, { name: '' }, { name: 'k', networks: ['home'] }])
+      expect(await operator.post('admin/management-keys', wrong)).toMatchObject({ status: 400 })
+    const { json } = await operator.get('admin/acts?limit=2')
+    expect(json['data']).toMatchObject([{ what: 'management_key.revoke' }, { what: 'management_key.create' }])
+  })
+
+  test('what a command changes is an act, as in the console', async () => {
+    const email = 'acted@example.org'
+    const { id } = await command('accounts', 'create', '--email', email)
+    await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '2', '--id', 'n1')
+    await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '2', '--id', 'n1')
+    await command('credits', 'adjust', '--account', email, '--pool', 'purchased', '--usd', '-1', '--id', 'a1')
+    const limits = [
+      '--limit-usd',
+      '1',
+      '--limit-window',
+      'day',
+      '--models',
+      'sim/*',
+      '--networks',
+      '10.0.0.0/8',
+    ]
+    const rates = ['--requests-per-minute', '7', '--tokens-per-minute', '900', '--expires', '2099-01-01']
+    const key = await command('keys', 'create', '--account', email, ...limits, ...rates)
+    expect(key).toMatchObject({
+      limit_usd: '1',
+      limit_window: 'day',
+      models: ['sim/*'],
+      networks: ['10.0.0.0/8'],
+      requests_per_minute: 7,
+      tokens_per_minute: 900,
+    })
+    await command('keys', 'limit', String(key['id']), '--networks', 'none')
+    const next = await command('keys', 'rotate', String(key['id']))
+    await command('keys', 'revoke', String(next['id']))
+    await command('keys', 'revoke', String(next['id']))
+    const acts = (await operator.get('admin/acts?limit=100')).json['data'] as Json[]
+    const own = acts.filter(({ subject }) => subject === id)
+    expect(own.map(({ what }) => what).toReversed()).toEqual([
+      'account.create',
+      'credits.grant',
+      'credits.adjust',
+      'key.create',
+      'key.change',
+      'key.rotate',
+      'key.revoke',
+    ])
+    expect(own.every(({ operator: who }) => String(who).startsWith('cli:'))).toBe(true)
+    expect(own.find(({ what }) => what === 'key.change')).toMatchObject({
+      before: { networks: ['10.0.0.0/8'] },
+      after: { networks: null },
+    })
+    expect(JSON.stringify(own)).not.toContain(String(key['key']))
   })
 
   test('holds in its networks only', async () => {

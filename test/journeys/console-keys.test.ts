@@ -124,6 +124,8 @@ test('two tabs that replace one key make one successor, and both keys work until
   expect((await call(old.key)).status).toBe(200)
   expect((await call(String(made['key']))).status).toBe(200)
   expect(await client.post(`keys/${old.id}/rotate`, {})).toMatchObject({ status: 409, code: 'key_replaced' })
+  expect(await listed(old.id)).toMatchObject({ state: 'active', replaced_by: made['id'] })
+  expect(await listed(String(made['id']))).toMatchObject({ replaced_by: null })
   const next = await client.post(`keys/${String(made['id'])}/rotate`, {})
   expect(next.status).toBe(201)
   expect((await call(String(made['key']))).status).toBe(401)

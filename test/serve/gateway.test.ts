@@ -59,6 +59,7 @@ beforeAll(async () => {
     config,
     store,
     live: liveOf(config, []),
+    settings: () => ({ file: null, settings: [] }),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     clock: () => now,
     owner: 'gateway_test',

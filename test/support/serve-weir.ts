@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { runCli } from '../../src/cli/program.ts'
-import { loadConfig, readTextFile, renderFaults, secretsOf } from '../../src/config.ts'
+import { loadConfig, readTextFile, renderFaults, secretsOf, shownSettings } from '../../src/config.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { startGateway } from '../../src/serve/start.ts'
 import type { CommandResult, ServedWeir, WeirOptions } from './run-weir.ts'
@@ -34,7 +34,7 @@ export async function serveWeir({
     clock: Date.now,
     secrets: secretsOf(config),
   })
-  const gateway = await startGateway(config, log)
+  const gateway = await startGateway(config, log, () => ({ file, settings: shownSettings(loaded) }))
   const { baseUrl, owner } = gateway.facts
   const stop = async () => {
     await gateway.stop()

@@ -40,7 +40,10 @@ export interface IdentityStore {
    * whose address somebody proves who need not be the one that opened it.
    */
   lockOut(account: string, at: number): Awaitable<void>
-  /** As `lockOut`, and the account is gone for everybody: its address is free again. Its books stay. */
+  /**
+   * As `lockOut`, and the account is gone for everybody: its address is free again, its conversations are deleted. Its
+   * books stay.
+   */
   deleteAccount(account: string, at: number): Awaitable<void>
 
   /** The session has been used: it was last seen `at` and now ends at `expiresAt`. */

@@ -42,7 +42,16 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
     })
   }
   if (response.ok) return response
-  throw new CallError(await faultOf(response))
+  const fault = await faultOf(response)
+  if (fault.code === 'not_signed_in') sessionOver()
+  throw new CallError(fault)
+}
+
+let sessionOver: () => void = () => undefined
+
+/** Whatever call finds out that the session is over, the page does the same. */
+export function onSessionOver(listener: () => void): void {
+  sessionOver = listener
 }
 
 async function faultOf(response: Response): Promise<Fault> {

@@ -1,7 +1,7 @@
 // The server's state as the pages read it: one hook for each thing, cached under one name.
 
 import { QueryClient, useQuery } from '@tanstack/react-query'
-import { call, CallError } from './call.ts'
+import { call, CallError, onSessionOver } from './call.ts'
 import type { Conversation, Credits, Key, ModelRow, Page, RequestRow, SessionView } from './wire.ts'
 
 export const queryClient = new QueryClient({
@@ -16,15 +16,10 @@ export const queryClient = new QueryClient({
   },
 })
 
-// Whatever page finds out that the session is over leads to the sign-in page.
-queryClient.getQueryCache().subscribe(({ type, query }) => {
-  if (type !== 'updated') return
-  const { error } = query.state
-  if (error instanceof CallError && error.fault.code === 'not_signed_in') signedOut()
-})
+onSessionOver(signedOut)
 
-/** Forgets everything that belonged to the account. */
-export function signedOut(): void {
+/** Forgets everything that belonged to the account; the sign-in page comes up. */
+function signedOut(): void {
   const session = queryClient.getQueryData<SessionView>(['session'])
   if (session && session.account === null) return
   void queryClient.cancelQueries()

@@ -66,6 +66,8 @@ export interface Key {
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly networks: readonly string[] | null
+  /** The id of the key that has replaced it. */
+  readonly replaced_by: string | null
   /** The lesser of what the key's limit leaves and the free purchased credit. */
   readonly spendable_usd: string
   readonly last_used_at: string | null

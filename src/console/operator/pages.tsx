@@ -5,7 +5,9 @@ import { t } from '../strings/text.ts'
 import { Empty } from '../ui/basics.tsx'
 import { AccountPage } from './account.tsx'
 import { Accounts } from './accounts.tsx'
+import { CatalogPage } from './catalog.tsx'
 import { Acts, Ledger, Overview, Providers } from './installation.tsx'
+import { OperatorSettings } from './settings.tsx'
 
 export default function OperatorPages() {
   return (
@@ -14,8 +16,10 @@ export default function OperatorPages() {
       <Route path="/operator/accounts" component={Accounts} />
       <Route path="/operator/accounts/:id" component={AccountPage} />
       <Route path="/operator/providers" component={Providers} />
+      <Route path="/operator/catalog" component={CatalogPage} />
       <Route path="/operator/ledger" component={Ledger} />
       <Route path="/operator/acts" component={Acts} />
+      <Route path="/operator/settings" component={OperatorSettings} />
       <Route>
         <Empty title={t('There is no such page.')} />
       </Route>

@@ -63,6 +63,37 @@ export interface Audit {
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
 }
 
+export interface CatalogState {
+  /** Of the prices. */
+  readonly date: string
+  readonly models: number
+  readonly callable: number
+  readonly sources: readonly { readonly name: string; readonly version: string; readonly date: string }[]
+  /** Null where the bundled catalog is in use. */
+  readonly changes: CatalogChanges | null
+  readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
+  readonly unpriced: readonly { readonly id: string; readonly reason: string }[]
+}
+
+export interface CatalogChanges {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly changed: readonly {
+    readonly id: string
+    readonly fields: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>
+  }[]
+}
+
+export interface Configuration {
+  readonly file: string | null
+  readonly settings: readonly {
+    readonly path: string
+    readonly value: unknown
+    readonly origin: string
+    readonly env: string
+  }[]
+}
+
 /** A link that signs in once: shown, and kept nowhere. */
 export interface SignInLink {
   readonly url: string

@@ -49,7 +49,11 @@ export const accountRoutes: readonly AdminRoute[] = [
     },
     async ({ parts, request }) => {
       const { q, cursor, limit } = queryOf(listParameters, request)
-      const { accounts, next } = await pageOf(parts, q?.toLowerCase(), cursor, limit)
+      const { accounts, next } = await parts.accounts.pageAccounts({
+        q: q?.toLowerCase(),
+        after: cursor,
+        limit,
+      })
       return { data: accounts.map(accountView), has_more: next !== null, next_cursor: next }
     },
   ),
@@ -264,21 +268,6 @@ export async function accountNamed({
   const account = await parts.accounts.findAccount(id)
   if (account?.id !== id) throw new GatewayError('not_found')
   return account
-}
-
-async function pageOf(parts: HttpParts, q: string | undefined, cursor: string | undefined, limit: number) {
-  const all = await parts.accounts.listAccounts()
-  const found = all.filter(
-    ({ id, email: address }) => q === undefined || address.includes(q) || id.includes(q),
-  )
-  const from = cursor === undefined ? 0 : found.findIndex(({ id }) => id === cursor) + 1
-  if (cursor !== undefined && from === 0)
-    throw new GatewayError('invalid_request', {
-      message: 'cursor takes the next_cursor of the page before.',
-      param: 'cursor',
-    })
-  const accounts = found.slice(from, from + limit)
-  return { accounts, next: from + limit < found.length ? accounts.at(-1)!.id : null }
 }
 
 export function accountView(account: Account) {

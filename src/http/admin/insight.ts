@@ -103,14 +103,26 @@ export const insightRoutes: readonly AdminRoute[] = [
       method: 'GET',
       path: 'catalog',
       id: 'getCatalogState',
-      summary: 'Get the date of the catalog, its size, and what is not sold for want of a price',
+      summary: 'Get the date of the catalog, its sources, what was changed of it, and what is not sold',
     },
-    ({ parts: { catalog, answering } }) => ({
+    async ({ parts: { catalog, catalogFile, answering } }) => ({
       date: catalog.date,
       models: catalog.count(),
       callable: catalog.count(answering()),
+      ...(await catalogFile()),
       unpriced: [...catalog.unpriced],
     }),
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'settings',
+      id: 'getSettings',
+      summary: 'Get every setting, its value and where it came from',
+      description:
+        'Secrets are masked. Settings change in weir.yaml, the environment or flags, and by a restart.',
+    },
+    ({ parts }) => parts.settings(),
   ),
   adminRoute(
     {
@@ -166,12 +178,11 @@ async function allUsage(parts: HttpParts, request: Request) {
 
 async function overview(parts: HttpParts) {
   const { accounts, ledger, chat, catalog, answering, usage, now } = parts
-  const all = await accounts.listAccounts()
+  const counted = await accounts.countAccounts()
   const today = await usage.usage(usageQuery({ by: 'day', from: isoDay(now()), to: isoDay(now()) }, now()))
   const [sum] = today
   return {
-    accounts: all.length,
-    suspended: all.filter(({ suspended }) => suspended).length,
+    ...counted,
     calls_in_flight: chat.inFlight.size,
     today: {
       calls: sum?.calls ?? 0,

@@ -4,11 +4,22 @@ import { type ConsoleRoute, operatorRoute } from '../console/route.ts'
 import { accountRoutes } from './accounts.ts'
 import { insightRoutes } from './insight.ts'
 import { keyRoutes } from './keys.ts'
+import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts'
 import type { AdminRoute } from './route.ts'
 
-export const adminRoutes: readonly AdminRoute[] = [...insightRoutes, ...accountRoutes, ...keyRoutes]
+export const adminRoutes: readonly AdminRoute[] = [
+  ...insightRoutes,
+  ...accountRoutes,
+  ...keyRoutes,
+  ...managementKeyRoutes,
+]
 
 /** Under `/console/api/admin`, for operators who are signed in. */
-export const operatorRoutes: readonly ConsoleRoute[] = adminRoutes.map(({ handle, path, ...spec }) =>
-  operatorRoute({ ...spec, path: `admin/${path}` }, (asked) => handle({ ...asked, operator: asked.account })),
-)
+export const operatorRoutes: readonly ConsoleRoute[] = [
+  ...adminRoutes.map(({ handle, path, ...spec }) =>
+    operatorRoute({ ...spec, path: `admin/${path}` }, (asked) =>
+      handle({ ...asked, operator: asked.account }),
+    ),
+  ),
+  newManagementKeyRoute,
+]

@@ -229,6 +229,7 @@ async function keyView(parts: HttpParts, key: ApiKey, known?: Pico): Promise<Key
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
     networks: key.networks,
+    replaced_by: key.replacedBy,
   }
 }
 

@@ -31,17 +31,22 @@ export const passkeyBody = z.strictObject({ response: credential, name: passkeyN
 export const provePasskeyBody = z.strictObject({ response: credential })
 export const renamePasskeyBody = z.strictObject({ name: passkeyName })
 
-const time = z.iso.datetime({ offset: true })
+export const time = z.iso.datetime({ offset: true })
 const amount = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"')
 const perMinute = z.int().min(1).max(1_000_000_000)
 
+export const keyName = z
+  .string()
+  .trim()
+  .min(1)
+  .max(100)
+  .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters')
+
+/** Addresses, or ranges such as `10.0.0.0/8`. */
+export const networkNames = z.array(z.string().max(64)).min(1).max(100)
+
 const keyFields = {
-  name: z
-    .string()
-    .trim()
-    .min(1)
-    .max(100)
-    .regex(/^[^\p{Cc}]*$/u, 'must not hold control characters'),
+  name: keyName,
   expires_at: time.nullable(),
   limit_usd: amount.nullable(),
   limit_window: z.enum(['day', 'week', 'month', 'total']),
@@ -58,8 +63,7 @@ const keyFields = {
     .nullable(),
   requests_per_minute: perMinute.nullable(),
   tokens_per_minute: perMinute.nullable(),
-  /** Addresses, or ranges such as `10.0.0.0/8`. */
-  networks: z.array(z.string().max(64)).min(1).max(100).nullable(),
+  networks: networkNames.nullable(),
 }
 
 const { name, ...keyLimits } = keyFields
@@ -136,6 +140,8 @@ export interface KeyView {
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly networks: readonly string[] | null
+  /** The id of the key that has replaced it. */
+  readonly replaced_by: string | null
 }
 
 /** A key that was just made: its text is in this answer and nowhere else. */

@@ -1,6 +1,7 @@
 // What a gateway is put together from.
 
 import type { Config } from '../../config.ts'
+import type { HttpParts } from '../../http/parts.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { Live } from './live.ts'
@@ -10,6 +11,8 @@ export interface GatewayParts {
   readonly store: Store
   readonly live: Live
   readonly log: Log
+  /** The configuration as people read it: with origins, and secrets masked. */
+  readonly settings: HttpParts['settings']
   /** Milliseconds since 1970. */
   readonly clock: () => number
   /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */

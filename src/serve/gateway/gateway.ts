@@ -12,6 +12,7 @@ import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
 import { Turns } from '../../chat/streaming/turns.ts'
 import { Watchdog } from '../../chat/streaming/watchdog.ts'
 import { baseUrlOf } from '../banner.ts'
+import { catalogFileState } from './catalog-file-state.ts'
 import { identityParts } from './identity.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 import { answering, liveCatalog } from './live.ts'
@@ -136,6 +137,8 @@ function httpParts(
     },
     ...identityParts(parts),
     catalog,
+    catalogFile: () => catalogFileState(config),
+    settings: parts.settings,
     answering: () => answering(live),
     limiter,
     calls,

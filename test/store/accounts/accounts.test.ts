@@ -46,6 +46,8 @@ function keyFor(account: string, wanted: Partial<ApiKey> = {}): ApiKey {
     requestsPerMinute: null,
     tokensPerMinute: null,
     networks: null,
+    lineage: null,
+    replacedBy: null,
     ...wanted,
   }
 }
@@ -61,6 +63,33 @@ test('an account is found by its id and by its address in any case; an address h
   expect(await accounts.listAccounts()).toEqual([anna])
   expect(await accounts.findAccount("' OR 1=1--")).toBeUndefined()
 })
+
+test('accounts are listed page by page in the order they were opened, however many there are', async () => {
+  const { accounts, identities } = await open(freshDir())
+  const ids: string[] = []
+  for (let nth = 0; nth < 1_050; nth += 1)
+    ids.push((await accounts.createAccount(`a${nth}@${nth % 350 === 0 ? 'rare' : 'example'}.org`)).id)
+  await accounts.suspend(ids[1]!)
+  await identities.deleteAccount(ids[2]!, noon)
+  const there = ids.filter((_, nth) => nth !== 2)
+  const seen: string[] = []
+  let after: string | undefined
+  do {
+    const page = await accounts.pageAccounts({ limit: 200, after })
+    expect(page.accounts.length).toBe(page.next === null ? 49 : 200)
+    seen.push(...page.accounts.map(({ id }) => id))
+    after = page.next ?? undefined
+  } while (after !== undefined)
+  expect(seen).toEqual(there)
+  const rare = await accounts.pageAccounts({ limit: 2, q: 'rare.org' })
+  expect(rare).toMatchObject({ accounts: [{ id: ids[0]! }, { id: ids[350]! }], next: ids[350]! })
+  const rest = await accounts.pageAccounts({ limit: 2, q: 'rare.org', after: rare.next! })
+  expect(rest).toMatchObject({ accounts: [{ id: ids[700]! }], next: null })
+  expect(await accounts.countAccounts()).toEqual({ accounts: 1_049, suspended: 1 })
+  expect(accounts.pageAccounts({ limit: 2, after: 'acct_nobody' })).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
+}, 20_000)
 
 test('a key comes back as it went in', async () => {
   const { accounts } = await open(freshDir())

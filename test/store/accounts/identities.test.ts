@@ -171,8 +171,10 @@ test('an identity of an issuer belongs to one account', async () => {
 
 test('a deleted account is gone with every way into it, and its address is free again', async () => {
   const store = await open()
-  const { accounts, identities } = store
+  const { accounts, conversations, identities } = store
   const { id } = await accounts.createAccount('anna@example.org')
+  const talk = { id: 'conv_1', account: id, title: 'About us', model: null, lastResponse: null }
+  await conversations.add({ ...talk, createdAt: noon, updatedAt: noon }, 10)
   const session = await sessionFor(store, id)
   const { ticket } = mintTicket('link', id, noon)
   const { id: key, hash, lastFour, mode } = mintKey('live')
@@ -189,6 +191,8 @@ test('a deleted account is gone with every way into it, and its address is free 
     ...times,
     ...limits,
     ...rates,
+    lineage: null,
+    replacedBy: null,
   })
   await identities.insertTicket(ticket)
   await identities.setPassword(id, 'a hash', noon)
@@ -202,6 +206,7 @@ test('a deleted account is gone with every way into it, and its address is free 
   expect(await identities.listPasskeys(id)).toEqual([])
   expect(await identities.findIdentity({ issuer: 'i', subject: 's' })).toBeUndefined()
   expect(await identities.useTicket(ticket.id, ticket.hash, 'link', noon)).toBeUndefined()
+  expect(await conversations.list(id, 10)).toEqual([])
   expect(await accounts.findAccount(id)).toMatchObject({ suspended: true, email: `${id}@deleted.invalid` })
   expect(await accounts.listAccounts()).toEqual([])
   expect((await accounts.createAccount('anna@example.org')).id).not.toBe(id)

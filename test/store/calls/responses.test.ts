@@ -297,6 +297,16 @@ test('a response that finds no room waits alone, and the charges of all go on', 
   database.close()
 }, 10_000)
 
+test('all that an account has is forgotten, and nothing of another', async () => {
+  const store = await open(freshDir())
+  for (let nth = 0; nth < 45; nth += 1) await answered(store, `a${nth}`)
+  expect(await store.responses.forgetAccount('bert')).toBe(0)
+  expect(store.responses.storedBytes('anna')).toBeGreaterThan(0)
+  expect(await store.responses.forgetAccount('anna')).toBe(45)
+  expect(store.responses.storedBytes('anna')).toBe(0)
+  expect(await store.responses.find('anna', 'resp_a0')).toBeUndefined()
+})
+
 test('what an account has stored is added up, and what it deletes or outlives is not', async () => {
   const dataDir = freshDir()
   const store = await open(dataDir)

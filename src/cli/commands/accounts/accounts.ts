@@ -15,9 +15,11 @@ export async function createAccount(context: Context, invocation: Invocation): P
   const email = (invocation.option('email') ?? '').trim()
   if (!/^[^\s@]{1,64}@[^\s@]{1,190}$/.test(email))
     throw usageFault(`--email takes an address, not ${JSON.stringify(email)}`)
-  const account = await withNewStore(context, (store) =>
-    openAccount(store, email, context.config.credits.welcome_daily_cap_usd),
-  )
+  const account = await withNewStore(context, async (store) => {
+    const opened = await openAccount(store, email, context.config.credits.welcome_daily_cap_usd)
+    await recordAct(context, store, 'account.create', opened.id, null, accountView(opened))
+    return opened
+  })
   print(context, { json: accountView(account), text: `created ${account.email} (${account.id})` })
 }
 

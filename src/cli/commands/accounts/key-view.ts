@@ -23,6 +23,7 @@ export function keyView(key: ApiKey, now: number) {
     requests_per_minute: key.requestsPerMinute,
     tokens_per_minute: key.tokensPerMinute,
     networks: key.networks,
+    replaced_by: key.replacedBy,
   }
 }
 

@@ -3,6 +3,7 @@
 import { type ApiKey, keyState, type KeyMode } from '../../../accounts/api-key.ts'
 import { CommandFailure, type Context, type Invocation, isoTime, print } from '../../context.ts'
 import { type IssuedKey, issueKey, issueSuccessor, type KeyRights } from '../../../accounts/issue-key.ts'
+import { recordAct } from '../../acts.ts'
 import { keyView, renderKeys } from './key-view.ts'
 import { limitsOf, unlimited } from '../../key-limits.ts'
 import { lengthOfTime } from '../../values.ts'
@@ -21,7 +22,9 @@ export async function createKey(context: Context, invocation: Invocation): Promi
   }
   const minted = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
-    return issueKey(store.accounts, { account: account.id, ...rights }, now)
+    const issued = await issueKey(store.accounts, { account: account.id, ...rights }, now)
+    await recordAct(context, store, 'key.create', account.id, null, keyView(issued.key, now))
+    return issued
   })
   printMinted(context, minted, {})
 }
@@ -36,6 +39,8 @@ export async function limitKey(context: Context, invocation: Invocation): Promis
     const name = invocation.option('name') ?? before.name
     const after = { ...before, name, ...limitsOf(invocation, before, now) }
     await store.accounts.changeKey(after)
+    const [was, is] = [keyView(before, now), keyView(after, now)]
+    await recordAct(context, store, 'key.change', before.account, was, is)
     return after
   })
   const view = keyView(key, now)
@@ -64,7 +69,10 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {
     const found = await keyOf(store, id)
-    if (keyState(found, now) !== 'revoked') await store.accounts.revokeKey(found.id, now)
+    if (keyState(found, now) === 'revoked') return found
+    await store.accounts.revokeKey(found.id, now)
+    const named = { key: found.id, name: found.name }
+    await recordAct(context, store, 'key.revoke', found.account, named, null)
     return keyOf(store, id)
   })
   print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
@@ -84,6 +92,11 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
     if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
     else await store.accounts.expireKey(old.id, ends)
+    const [was, is] = [
+      { key: old.id, name: old.name },
+      { key: made.key.id, replaced_works_until: isoTime(ends) },
+    ]
+    await recordAct(context, store, 'key.rotate', old.account, was, is)
     return { made, old, ends }
   })
   const { made, old, ends } = rotated

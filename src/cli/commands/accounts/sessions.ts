@@ -1,6 +1,7 @@
 // `weir accounts session|sessions|end-session`: tokens with which the app of a signed-in account calls.
 
 import { mintSession, type Session } from '../../../accounts/session.ts'
+import { recordAct } from '../../acts.ts'
 import {
   CommandFailure,
   type Context,
@@ -35,6 +36,8 @@ export async function createSession(context: Context, invocation: Invocation): P
       elevatedUntil: null,
     }
     await store.accounts.insertSession(made)
+    const opened = { session: id, expires_at: isoTime(made.expiresAt) }
+    await recordAct(context, store, 'session.create', account, null, opened)
     return made
   })
   if (!context.json) context.io.err('This token is shown once; only its hash is kept.\n')
@@ -56,11 +59,13 @@ export async function listSessions(context: Context, invocation: Invocation): Pr
 export async function endSession(context: Context, invocation: Invocation): Promise<void> {
   const id = invocation.args[0] ?? ''
   const now = context.io.clock()
-  const session = await withStore(context, async ({ accounts }) => {
-    if (!(await accounts.findSession(id)))
-      throw new CommandFailure(`there is no session with the id ${JSON.stringify(id)}`)
-    await accounts.revokeSession(id, now)
-    return (await accounts.findSession(id))!
+  const session = await withStore(context, async (store) => {
+    const found = await store.accounts.findSession(id)
+    if (!found) throw new CommandFailure(`there is no session with the id ${JSON.stringify(id)}`)
+    if (found.revokedAt !== null) return found
+    await store.accounts.revokeSession(id, now)
+    await recordAct(context, store, 'session.end', found.account, { session: id }, null)
+    return (await store.accounts.findSession(id))!
   })
   print(context, { json: sessionView(session, now), text: `ended ${session.id} (…${session.lastFour})` })
 }

@@ -3,6 +3,7 @@
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, renderBalance } from './balance.ts'
+import { recordAct } from '../../acts.ts'
 import { type Context, type Invocation, print, table, usageFault } from '../../context.ts'
 import { amountOfUsd, oneOf } from '../../values.ts'
 import { accountOf, unlessConflict, withStore } from '../../with-store.ts'
@@ -17,6 +18,14 @@ export async function refundCredit(context: Context, invocation: Invocation): Pr
     const account = await accountOf(store, invocation.option('account') ?? '')
     const command = { id: `refund:${account.id}:${id}`, account: account.id, lot, amount }
     const result = await unlessConflict('nothing refunded', store.ledger.refund(command))
+    const [taken, debt] = [formatUsd(result.taken), formatUsd(result.debt)]
+    if (result.refunded)
+      await recordAct(context, store, 'credits.refund', account.id, null, {
+        id: command.id,
+        lot,
+        taken,
+        debt,
+      })
     return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done
@@ -48,6 +57,8 @@ export async function adjustCredit(context: Context, invocation: Invocation): Pr
     const account = await accountOf(store, invocation.option('account') ?? '')
     const command = { id: `adjust:${account.id}:${id}`, account: account.id, pool, amount }
     const { adjusted } = await unlessConflict('nothing adjusted', store.ledger.adjust(command))
+    const change = { id: command.id, pool, usd: formatUsd(amount) }
+    if (adjusted) await recordAct(context, store, 'credits.adjust', account.id, null, change)
     return { account, adjusted, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, adjusted, balance } = done

@@ -3,6 +3,7 @@
 import { formatUsd } from '../../../credits/money.ts'
 import { pools } from '../../../credits/pool.ts'
 import { balanceView, lotOf, renderBalance } from './balance.ts'
+import { recordAct } from '../../acts.ts'
 import { type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { historyCsv, historyView, renderHistory } from './history.ts'
 import { amountOfUsd, futureDate, oneOf } from '../../values.ts'
@@ -34,6 +35,10 @@ export async function grantCredit(context: Context, invocation: Invocation): Pro
     const source = `operator:${id ?? crypto.randomUUID()}`
     const grant = { source, account: account.id, pool, amount, expiresAt, from: 'grant' }
     const result = await unlessConflict('nothing granted', store.ledger.grant(grant))
+    if (result.granted) {
+      const granted = { pool, usd: formatUsd(amount), lot: result.lot, source, note: null }
+      await recordAct(context, store, 'credits.grant', account.id, null, granted)
+    }
     return { account, result, balance: await balanceView(store.ledger, account.id, now) }
   })
   const { account, result, balance } = done

@@ -1,8 +1,8 @@
 // `weir catalog diff|import|export FILE`
 
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { isDeepStrictEqual } from 'node:util'
 import { resolve } from 'node:path'
+import { type FileChanges, fileChanges } from '../../../catalog/file-changes.ts'
 import { buildPrice, PriceRefused } from '../../../catalog/prices/price-spec.ts'
 import type { CatalogFile, CatalogRow } from '../../../catalog/row.ts'
 import { readTextFile } from '../../../config.ts'
@@ -16,7 +16,7 @@ import { CommandFailure, type Context, type Invocation, print } from '../../cont
 /** How a catalog file differs from the catalog in use, model by model. */
 export async function diffCatalog(context: Context, invocation: Invocation): Promise<void> {
   const { path, file } = readCatalog(context, invocation)
-  const changes = changesBetween(catalogFileInUse(context.config.data_dir), file)
+  const changes = fileChanges(catalogFileInUse(context.config.data_dir), file)
   print(context, { json: { file: path, ...changes }, text: renderChanges(changes) })
 }
 
@@ -30,7 +30,7 @@ export async function importCatalog(context: Context, invocation: Invocation): P
     )
   }
   const { data_dir } = context.config
-  const changes = changesBetween(catalogFileInUse(data_dir), file)
+  const changes = fileChanges(catalogFileInUse(data_dir), file)
   const target = importedCatalogPath(data_dir)
   mkdirSync(data_dir, { recursive: true })
   writeFileSync(`${target}.new`, `${JSON.stringify(file)}\n`)
@@ -64,46 +64,7 @@ function readCatalog(context: Context, invocation: Invocation): { path: string; 
   return { path, file: parseCatalogFile(path, text) }
 }
 
-export interface CatalogChanges {
-  readonly added: readonly string[]
-  readonly removed: readonly string[]
-  readonly changed: readonly { readonly id: string; readonly fields: Readonly<Record<string, FieldChange>> }[]
-}
-
-interface FieldChange {
-  readonly from: unknown
-  readonly to: unknown
-}
-
-/** What would change if `to` were used in place of `from`; a row's source and date do not count. */
-export function changesBetween(from: CatalogFile, to: CatalogFile): CatalogChanges {
-  const before = new Map(from.models.map((row) => [row.id, row]))
-  const after = new Map(to.models.map((row) => [row.id, row]))
-  const changed = [...after.values()].flatMap((row) => {
-    const old = before.get(row.id)
-    const fields = old ? fieldChanges(old, row) : {}
-    return Object.keys(fields).length === 0 ? [] : [{ id: row.id, fields }]
-  })
-  return {
-    added: [...after.keys()].filter((id) => !before.has(id)),
-    removed: [...before.keys()].filter((id) => !after.has(id)),
-    changed,
-  }
-}
-
-function fieldChanges(from: CatalogRow, to: CatalogRow): Record<string, FieldChange> {
-  const old: ReadonlyMap<string, unknown> = new Map(Object.entries(from))
-  const young: ReadonlyMap<string, unknown> = new Map(Object.entries(to))
-  const names = [...new Set([...old.keys(), ...young.keys()])].filter(
-    (name) => name !== 'source' && name !== 'date',
-  )
-  const different = names.filter((name) => !isDeepStrictEqual(old.get(name), young.get(name)))
-  return Object.fromEntries(
-    different.map((name) => [name, { from: old.get(name) ?? null, to: young.get(name) ?? null }]),
-  )
-}
-
-function renderChanges({ added, removed, changed }: CatalogChanges): string {
+function renderChanges({ added, removed, changed }: FileChanges): string {
   const lines = [
     ...added.map((id) => `+ ${id}`),
     ...removed.map((id) => `- ${id}`),

@@ -13,7 +13,10 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
   )
   const { startGateway } = await import('../../../serve/start.ts')
-  const gateway = await startGateway(context.config, log)
+  const { shownSettings } = await import('../../../config.ts')
+  const { loaded } = context
+  const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
+  const gateway = await startGateway(context.config, log, settings)
   const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
   await stopSignal(log)

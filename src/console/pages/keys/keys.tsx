@@ -123,7 +123,7 @@ function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: Open)
           <td>
             {key.state === 'active' && (
               <div className="flex justify-end gap-1">
-                {(['edit', 'rotate', 'revoke'] as const).map((kind) => (
+                {actsOn(key).map((kind) => (
                   <Button
                     key={kind}
                     small
@@ -141,6 +141,11 @@ function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: Open)
       ))}
     </Table>
   )
+}
+
+/** A key that has been replaced has one successor: that one is replaced next. */
+function actsOn({ replaced_by: replaced }: Key): readonly ('edit' | 'rotate' | 'revoke')[] {
+  return replaced === null ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']
 }
 
 const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as const
@@ -187,7 +192,7 @@ function Limit({ keyRow }: { keyRow: Key }) {
 }
 
 function State({ keyRow }: { keyRow: Key }) {
-  const { state, revoked_at: revoked, expires_at: expires } = keyRow
+  const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
   if (state === 'revoked') {
     return (
       <span title={revoked === null ? undefined : moment(revoked)}>
@@ -203,10 +208,15 @@ function State({ keyRow }: { keyRow: Key }) {
     )
   }
   // A key that was replaced goes on for the overlap that was chosen.
-  if (revoked !== null) {
+  if (replaced !== null) {
     return (
       <>
-        <Badge tone="warn">{t('replaced')}</Badge> {t('works until')} <Time at={revoked} />
+        <Badge tone="warn">{t('replaced')}</Badge>
+        {expires !== null && (
+          <span className="block text-[12px] text-muted">
+            {t('works until')} <Time at={expires} />
+          </span>
+        )}
       </>
     )
   }

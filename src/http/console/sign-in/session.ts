@@ -180,6 +180,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
           param: 'confirm',
         })
       await parts.identities.remove(account)
+      await parts.responses.forgetAccount(account.id)
       return left(parts)
     },
   ),

@@ -1,5 +1,7 @@
 // How many charged requests a key, an account and the whole gateway may make: at one time, and in a minute.
 
+import { LRUCache } from 'lru-cache'
+import { lineOf } from '../../../accounts/api-key.ts'
 import type { Caller } from '../../../accounts/caller.ts'
 import type { InFlight } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -92,6 +94,8 @@ export class Limiter {
   readonly #keyRequests: Rates
   readonly #keyTokens: Rates
   readonly #accountRequests: Rates
+  /** The line of keys that replaced another, by id. */
+  readonly #lines = new LRUCache<string, string>({ max: manyBuckets })
 
   /** `clock` gives milliseconds. */
   constructor(limits: RequestLimits, inFlight: InFlight, clock: () => number) {
@@ -132,7 +136,7 @@ export class Limiter {
 
   /** Counts the tokens of an answer, once they are known. */
   spentTokens(key: string | null, tokens: number): void {
-    if (key !== null) this.#keyTokens.spend(key, tokens)
+    if (key !== null) this.#keyTokens.spend(this.#lines.get(key) ?? key, tokens)
   }
 
   /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
@@ -161,8 +165,11 @@ export class Limiter {
     }
     add('requests', this.#accountRequests, accountRequestsPerMinute, account.id)
     if (key === null) return applied
-    add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), key.id)
-    add('tokens', this.#keyTokens, lower(keyTokensPerMinute, key.tokensPerMinute), key.id)
+    // Both keys of a rotation that overlaps draw on one bucket: else a rotation would double the limit.
+    const line = lineOf(key)
+    if (line !== key.id) this.#lines.set(key.id, line)
+    add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), line)
+    add('tokens', this.#keyTokens, lower(keyTokensPerMinute, key.tokensPerMinute), line)
     return applied
   }
 }

@@ -3,57 +3,33 @@
 import { randomBytes } from 'node:crypto'
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
-import type { Account, AccountStore, NewAccount, Role } from '../../../accounts/account.ts'
-import type { ApiKey, KeyMode, LimitWindow } from '../../../accounts/api-key.ts'
+import type {
+  Account,
+  AccountCount,
+  AccountPage,
+  AccountQuery,
+  AccountStore,
+  NewAccount,
+} from '../../../accounts/account.ts'
+import type { ApiKey } from '../../../accounts/api-key.ts'
 import type { Session } from '../../../accounts/session.ts'
 import { GatewayError } from '../../../errors.ts'
 import { unavailable } from '../../commit-queue.ts'
 import { isOutage, reading, sqliteCode } from '../database/outage.ts'
+import { AccountList } from './account-list.ts'
+import {
+  accountOf,
+  type AccountRow,
+  keyOf,
+  type KeyRow,
+  numberOrNull,
+  sessionOf,
+  type SessionRow,
+} from './rows.ts'
 
 const cachedRows = 10_000
 /** How old an answer from memory may be, at most, before the file is asked whether another process has written. */
 const trustMs = 250
-
-export interface AccountRow {
-  readonly id: string
-  readonly email: string
-  readonly created_at: bigint
-  readonly suspended: bigint
-  readonly role: string
-  readonly email_verified_at: bigint | null
-}
-
-interface KeyRow {
-  readonly id: string
-  readonly account: string
-  readonly name: string
-  readonly mode: string
-  readonly hash: string
-  readonly last_four: string
-  readonly created_at: bigint
-  readonly expires_at: bigint | null
-  readonly revoked_at: bigint | null
-  readonly spend_limit: bigint | null
-  readonly limit_window: string
-  readonly allowed_models: string | null
-  readonly requests_per_minute: bigint | null
-  readonly tokens_per_minute: bigint | null
-  readonly networks: string | null
-}
-
-export interface SessionRow {
-  readonly id: string
-  readonly account: string
-  readonly hash: string
-  readonly last_four: string
-  readonly created_at: bigint
-  readonly expires_at: bigint
-  readonly revoked_at: bigint | null
-  readonly user_agent: string | null
-  readonly seen_at: bigint | null
-  readonly idle_ms: bigint | null
-  readonly elevated_until: bigint | null
-}
 
 /** A row, or the knowledge that there is none: strangers' ids must not cost a query each time. */
 interface Found<T> {
@@ -64,6 +40,7 @@ export class SqliteAccounts implements AccountStore {
   readonly #clock: () => number
   readonly #rotated: () => void
   readonly #sql: ReturnType<typeof statements>
+  readonly #list: AccountList
   readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
   readonly #keys = new LRUCache<string, Found<ApiKey>>({ max: cachedRows })
   readonly #sessions = new LRUCache<string, Found<Session>>({ max: cachedRows })
@@ -75,6 +52,7 @@ export class SqliteAccounts implements AccountStore {
     this.#clock = clock
     this.#rotated = rotated
     this.#sql = statements(database)
+    this.#list = new AccountList(database)
   }
 
   createAccount(email: string, more: NewAccount = {}): Account {
@@ -110,6 +88,14 @@ export class SqliteAccounts implements AccountStore {
 
   listAccounts(): readonly Account[] {
     return reading(() => this.#sql.accounts.all()).map(accountOf)
+  }
+
+  pageAccounts(query: AccountQuery): Promise<AccountPage> {
+    return this.#list.page(query)
+  }
+
+  countAccounts(): Promise<AccountCount> {
+    return this.#list.count()
   }
 
   insertKey(key: ApiKey): void {
@@ -287,10 +273,8 @@ function statements(database: Database) {
     keyUsedAt: database.prepare<{ used_at: bigint | null }, [string]>(
       'SELECT used_at FROM api_key WHERE id = ?',
     ),
-    keyById: database.prepare<KeyRow, [string]>('SELECT * FROM api_key WHERE id = ?'),
-    keysOf: database.prepare<KeyRow, [string]>(
-      'SELECT * FROM api_key WHERE account = ? ORDER BY created_at, id',
-    ),
+    keyById: database.prepare<KeyRow, [string]>(`${readKeys} WHERE id = ?`),
+    keysOf: database.prepare<KeyRow, [string]>(`${readKeys} WHERE account = ? ORDER BY created_at, id`),
     // A key stays revoked at the moment it was first revoked.
     revokeKey: database.prepare(
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
@@ -316,17 +300,14 @@ function jsonOrNull(list: readonly string[] | null): string | null {
   return list === null ? null : JSON.stringify(list)
 }
 
-function listOrNull(json: string | null): string[] | null {
-  return json === null ? null : (JSON.parse(json) as string[])
-}
-
-export function numberOrNull(value: bigint | null): number | null {
-  return value === null ? null : Number(value)
-}
-
 const keyColumns =
   'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
   'allowed_models, requests_per_minute, tokens_per_minute, networks'
+
+/** A key with the one that came next in its line. */
+const readKeys = `SELECT *, (SELECT id FROM api_key AS younger
+  WHERE younger.lineage = coalesce(old.lineage, old.id) AND younger.rowid > old.rowid
+  ORDER BY younger.rowid LIMIT 1) AS replaced_by FROM api_key AS old`
 
 /** In the order of `keyColumns`. */
 function keyValues(key: ApiKey) {
@@ -352,51 +333,4 @@ function keyValues(key: ApiKey) {
 /** Addresses that differ in nothing but case and blanks are the same address. */
 function normalized(email: string): string {
   return email.trim().toLowerCase()
-}
-
-export function accountOf(row: AccountRow): Account {
-  return {
-    id: row.id,
-    email: row.email,
-    createdAt: Number(row.created_at),
-    suspended: row.suspended === 1n,
-    role: row.role as Role,
-    verifiedAt: numberOrNull(row.email_verified_at),
-  }
-}
-
-function keyOf(row: KeyRow): ApiKey {
-  return {
-    id: row.id,
-    account: row.account,
-    name: row.name,
-    mode: row.mode as KeyMode,
-    hash: row.hash,
-    lastFour: row.last_four,
-    createdAt: Number(row.created_at),
-    expiresAt: numberOrNull(row.expires_at),
-    revokedAt: numberOrNull(row.revoked_at),
-    spendLimit: row.spend_limit,
-    limitWindow: row.limit_window as LimitWindow,
-    allowedModels: listOrNull(row.allowed_models),
-    requestsPerMinute: numberOrNull(row.requests_per_minute),
-    tokensPerMinute: numberOrNull(row.tokens_per_minute),
-    networks: listOrNull(row.networks),
-  }
-}
-
-export function sessionOf(row: SessionRow): Session {
-  return {
-    id: row.id,
-    account: row.account,
-    hash: row.hash,
-    lastFour: row.last_four,
-    createdAt: Number(row.created_at),
-    expiresAt: Number(row.expires_at),
-    revokedAt: numberOrNull(row.revoked_at),
-    userAgent: row.user_agent,
-    seenAt: numberOrNull(row.seen_at),
-    idleMs: numberOrNull(row.idle_ms),
-    elevatedUntil: numberOrNull(row.elevated_until),
-  }
 }

@@ -6,14 +6,8 @@ import type { Identity, IdentityStore, Passkey } from '../../../accounts/identit
 import type { Ticket, TicketKind } from '../../../accounts/identity/ticket.ts'
 import type { Session } from '../../../accounts/session.ts'
 import type { WelcomeAnswer, WelcomeClaim, WelcomeRegister } from '../../../credits/welcome.ts'
-import {
-  accountOf,
-  type AccountRow,
-  numberOrNull,
-  sessionOf,
-  type SessionRow,
-  writing,
-} from './account-store.ts'
+import { writing } from './account-store.ts'
+import { accountOf, type AccountRow, numberOrNull, sessionOf, type SessionRow } from './rows.ts'
 import { reading, sqliteCode } from '../database/outage.ts'
 
 interface TicketRow {
@@ -80,6 +74,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     this.#together(() => {
       this.#lockOut(account, at)
       this.#sql.dropAllTickets.run(account)
+      this.#sql.dropConversations.run(account)
       this.#sql.deleteAccount.run(at, account)
     })
   }
@@ -250,6 +245,7 @@ function statements(database: Database) {
     ),
     dropTickets: write('DELETE FROM ticket WHERE account = ? AND kind = ? AND used_at IS NULL'),
     dropAllTickets: write('DELETE FROM ticket WHERE account = ?'),
+    dropConversations: write('DELETE FROM conversation WHERE account = ?'),
     sweepTickets: write(
       'DELETE FROM ticket WHERE rowid IN (SELECT rowid FROM ticket WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)',
     ),

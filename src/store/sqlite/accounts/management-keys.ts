@@ -2,7 +2,8 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
-import { numberOrNull, writing } from './account-store.ts'
+import { writing } from './account-store.ts'
+import { numberOrNull } from './rows.ts'
 import { reading } from '../database/outage.ts'
 
 interface Row {

@@ -122,6 +122,21 @@ export class SqliteResponses implements ResponseStore {
     return gone
   }
 
+  async forgetAccount(account: string): Promise<number> {
+    let forgotten = 0
+    let step = 0
+    do {
+      step = await this.#group.admit(() => {
+        const gone = this.#sql.removeSome.all(account, sweptAtOnce)
+        for (const { call } of gone) this.#sql.forgetAnswer.run(call)
+        return gone.length
+      })
+      forgotten += step
+    } while (step === sweptAtOnce)
+    this.#bytes.delete(account)
+    return forgotten
+  }
+
   async sweep(now: number): Promise<number> {
     let swept = 0
     for (let gone = partsSweptAtOnce; gone === partsSweptAtOnce;)
@@ -213,6 +228,9 @@ function statements(database: Database) {
     ),
     remove: database.prepare<{ call: string }, [string, string, number]>(
       `DELETE FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} RETURNING call`,
+    ),
+    removeSome: database.prepare<{ call: string }, [string, number]>(
+      `DELETE FROM response WHERE id IN (SELECT id FROM response WHERE account = ? LIMIT ?) RETURNING call`,
     ),
     forgetAnswer: database.prepare('UPDATE idempotency SET answer = NULL WHERE call = ?') as Statement,
     sweep: database.prepare(

@@ -1,0 +1,97 @@
+// The keys of the admin API: listed and revoked by operators. One is made by an operator who has just proven who they
+// are, in the console or at the command line: a stolen key makes no other.
+
+import { z } from 'zod'
+import { keyState } from '../../accounts/api-key.ts'
+import { isNetwork } from '../../accounts/identity/network.ts'
+import { issueManagementKey, type ManagementKey } from '../../accounts/management-key.ts'
+import { GatewayError } from '../../errors.ts'
+import { type ConsoleRoute, iso, isoOrNull, operatorRoute } from '../console/route.ts'
+import { keyName, networkNames, time } from '../console/wire.ts'
+import { type AdminRoute, adminRoute, recordAct } from './route.ts'
+
+const createBody = z.strictObject({
+  name: keyName,
+  expires_at: time.nullable().optional(),
+  networks: networkNames.nullable().optional(),
+})
+
+export const managementKeyRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'management-keys',
+      id: 'listManagementKeys',
+      summary: 'List the keys of the admin API',
+      description: 'Of all operators. Without their text: that is shown once, when a key is made.',
+    },
+    async ({ parts }) => {
+      const keys = await parts.managementKeys.list()
+      return { data: keys.map((key) => view(key, parts.now())) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'DELETE',
+      path: 'management-keys/:key',
+      id: 'revokeManagementKey',
+      summary: 'Revoke a key of the admin API, at once',
+    },
+    async (asked) => {
+      const { parts, params } = asked
+      const { managementKeys, now } = parts
+      const key = await managementKeys.find(params['key'] ?? '')
+      if (!key) throw new GatewayError('not_found')
+      if (key.revokedAt === null) {
+        await managementKeys.revoke(key.id, now())
+        const named = { key: key.id, name: key.name }
+        await recordAct(asked, 'management_key.revoke', key.account, named, null)
+      }
+      return view((await managementKeys.find(key.id))!, now())
+    },
+  ),
+]
+
+/** In the console alone. */
+export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
+  {
+    method: 'POST',
+    path: 'admin/management-keys',
+    summary: 'Make a key of the admin API; it is shown this once',
+    status: 201,
+    elevated: true,
+    body: createBody,
+  },
+  async ({ parts, account, body }) => {
+    const { managementKeys, now } = parts
+    const { name, expires_at: expires, networks } = body
+    const expiresAt = expires == null ? null : Date.parse(expires)
+    if (expiresAt !== null && !(expiresAt > now())) throw wrong('expires_at', 'expires_at has passed.')
+    const at = networks?.findIndex((text) => !isNetwork(text)) ?? -1
+    if (at >= 0)
+      throw wrong(`networks.${at}`, `networks.${at} must be an address or a range such as 10.0.0.0/8.`)
+    const wanted = { account: account.id, name, expiresAt, networks: networks ?? null }
+    const { key, text } = await issueManagementKey(managementKeys, wanted, now())
+    const shown = view(key, now())
+    await recordAct({ parts, operator: account }, 'management_key.create', account.id, null, shown)
+    return { ...shown, key: text }
+  },
+)
+
+function view(key: ManagementKey, now: number) {
+  return {
+    id: key.id,
+    account: key.account,
+    name: key.name,
+    state: keyState(key, now),
+    last4: key.lastFour,
+    created_at: iso(key.createdAt),
+    expires_at: isoOrNull(key.expiresAt),
+    revoked_at: isoOrNull(key.revokedAt),
+    networks: key.networks,
+  }
+}
+
+function wrong(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message, param })
+}

@@ -1,0 +1,99 @@
+// A conversation in the chat: streamed, paid, stopped, edited, found again, exported and deleted.
+
+import { describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import { restingCredits } from '../support/call-gateway.ts'
+import { openedConsole } from './opened.ts'
+import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
+
+async function pick(page: Page, model: string): Promise<void> {
+  await page.locator('button[aria-haspopup=dialog]').click()
+  await page.getByRole('dialog').getByLabel('Search models').fill(model)
+  await page.getByRole('dialog').getByRole('button', { name: model }).click()
+}
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Message').fill(text)
+  await page.keyboard.press('Enter')
+}
+
+describe.skipIf(browserPath === null)('the chat', () => {
+  const console = openedConsole()
+
+  test('streams, says what an answer cost and who paid, and is stopped, edited, found again and deleted', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.getByRole('link', { name: 'Chat', exact: true }).click()
+    await pick(page, 'sim/echo')
+    await say(page, '# Title\n\n```js\nconst x = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |')
+    const answer = page.locator('article .prose').first()
+    await answer.getByRole('heading', { name: 'Title' }).waitFor()
+    await answer.getByRole('cell', { name: '2' }).waitFor()
+    const cost = page.getByTestId('cost').first()
+    await cost.getByText('Daily').waitFor()
+    expect(await cost.innerText()).toContain('$0.00')
+    await page.waitForURL(/\/chat\/conv_/)
+    const faults = await accessibilityFaults(page)
+
+    await pick(page, 'sim/hang')
+    await say(page, 'Say nothing.')
+    await page.getByText('The answer is being written.').waitFor({ state: 'attached' })
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText('Stopped.').waitFor()
+    expect((await restingCredits(console.weir)).held).toBe('0')
+
+    await pick(page, 'sim/echo')
+    await say(page, 'Where were we?')
+    await page.getByTestId('cost').nth(1).waitFor()
+    await page.reload()
+    await page.getByText('Where were we?').first().waitFor()
+
+    await page.getByRole('button', { name: 'Edit' }).first().click()
+    await page.getByLabel('Message').fill('Something else.')
+    await page.getByRole('button', { name: 'Ask again' }).click()
+    await page.locator('article .prose').getByText('Something else.').waitFor()
+    expect(await page.locator('article').count()).toBe(1)
+    await page.getByTestId('cost').first().waitFor()
+
+    await page.getByRole('button', { name: 'Delete # Title' }).first().focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('Ask something.').waitFor()
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await context.close()
+  }, 60_000)
+
+  test('takes text and images along, and is exported as markdown', async () => {
+    const visit = await console.visit({ width: 390 })
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/chat')
+    await pick(page, 'sim/echo')
+    const pixel =
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    await page.locator('input[type=file]').setInputFiles([
+      { name: 'notes.md', mimeType: 'text/markdown', buffer: Buffer.from('the words of the notes') },
+      { name: 'dot.png', mimeType: 'image/png', buffer: Buffer.from(pixel, 'base64') },
+    ])
+    await say(page, 'What is in there?')
+    await page.getByRole('img', { name: 'dot.png' }).waitFor()
+    await page.locator('article .prose').getByText('the words of the notes').waitFor()
+    await page.getByTestId('cost').waitFor()
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export' }).click(),
+    ])
+    const text = await readFile((await file.path())!, 'utf8')
+    for (const part of [
+      'What is in there?',
+      '*attached: notes.md*',
+      '## sim/echo',
+      'the words of the notes',
+      'USD*',
+    ])
+      expect(text).toContain(part)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+})

@@ -1,0 +1,121 @@
+// The life of a key in the console: shown once, green on its first call, replaced, revoked.
+
+import { describe, expect, test } from 'bun:test'
+import { openedConsole } from './opened.ts'
+import { browserPath, clean, seen } from './visitor.ts'
+
+describe.skipIf(browserPath === null)('keys', () => {
+  const console = openedConsole()
+
+  const callWith = (key: string, model = 'sim/echo') =>
+    fetch(`${console.weir.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
+    })
+
+  test('a key is shown once, turns green on its first call, and is forgotten', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('laptop')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const key = await page.getByTestId('key').innerText()
+    expect(key).toStartWith('sk-weir-live-')
+    await page.getByText('Waiting for the first call').waitFor()
+    expect((await callWith(key)).status).toBe(200)
+    await page.getByText('The first call has arrived: sim/echo').waitFor()
+    await page.keyboard.press('Escape')
+    expect(await page.getByTestId('key').count()).toBe(1)
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    expect(await page.content()).not.toContain(key)
+    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]))
+    expect(kept).not.toContain(key)
+
+    await page.getByRole('button', { name: 'Revoke laptop' }).click()
+    await page.getByRole('button', { name: 'Revoke the key' }).click()
+    await page.getByText('It took effect at').waitFor()
+    expect((await callWith(key)).status).toBe(401)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('a key is replaced with an overlap: both work, and both are listed with their last use', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('search service')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const old = await page.getByTestId('key').innerText()
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    await page.getByRole('button', { name: 'Replace search service' }).click()
+    await page.getByLabel('1 hour').check()
+    await page.getByRole('button', { name: 'Replace', exact: true }).click()
+    const successor = await page.getByTestId('key').innerText()
+    expect(successor).not.toBe(old)
+    await page.getByText('The key that it replaces works until').waitFor()
+    expect((await callWith(old)).status).toBe(200)
+    expect((await callWith(successor)).status).toBe(200)
+    await page.getByText('The first call has arrived: sim/echo').waitFor()
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+
+    const rows = page.getByRole('row').filter({ hasText: 'search service' })
+    await rows.filter({ hasText: 'replaced' }).waitFor()
+    expect(await rows.count()).toBe(2)
+    expect(await rows.filter({ hasText: 'never' }).count()).toBe(0)
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('two tabs that replace one key make one successor', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('shared')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    const other = await context.newPage()
+    await other.goto('/console/keys')
+    for (const tab of [page, other]) await tab.getByRole('button', { name: 'Replace shared' }).click()
+    await Promise.all(
+      [page, other].map((tab) => tab.getByRole('button', { name: 'Replace', exact: true }).click()),
+    )
+    await Promise.all(
+      [page, other].map((tab) => tab.getByText(/only time that it is shown|key_replaced/).waitFor()),
+    )
+    const shown = await Promise.all([page, other].map((tab) => tab.getByTestId('key').count()))
+    expect(shown.toSorted()).toEqual([0, 1])
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('a test key has its band, where a failure is chosen that the key then meets', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/keys')
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByLabel('Name').fill('trial')
+    await page.getByLabel('Mode').selectOption('test')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const key = await page.getByTestId('key').innerText()
+    expect(key).toStartWith('sk-weir-test-')
+    await page.getByRole('button', { name: 'I have stored the key' }).click()
+    const band = page.getByRole('region', { name: 'Test mode' })
+    const statuses: Record<string, number> = {}
+    for (const way of ['429', '500']) {
+      await band.getByRole('button', { name: way }).click()
+      const model = /"model": "(.+)"/.exec(await band.locator('code').innerText())![1]!
+      statuses[model] = (await callWith(key, model)).status
+    }
+    expect(statuses).toEqual({ 'sim/error-429': 429, 'sim/error-500': 502 })
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+})

@@ -1,0 +1,93 @@
+// In and out of the console, in a real browser: by a link, by a password, and what is shown before.
+
+import { describe, expect, test } from 'bun:test'
+import { openedConsole } from './opened.ts'
+import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
+
+describe.skipIf(browserPath === null)('signing in', () => {
+  const console = openedConsole()
+
+  test('a link signs in once, and its secret leaves the address', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    const url = await console.linkFor('owner@localhost')
+    await page.goto(url)
+    await page.getByRole('heading', { name: 'Welcome' }).waitFor()
+    expect(page.url()).toBe(`${console.origin}/console/welcome`)
+    await page.getByRole('link', { name: 'Not now' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.goBack()
+    await page.goBack()
+    expect(page.url()).not.toContain(url.slice(url.indexOf('#') + 1))
+
+    await page.goto('about:blank')
+    await page.goto(url)
+    await page.getByRole('alert').getByText('invalid_ticket').waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('an account is created, signed out of and signed in to; a wrong password is refused', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await page.goto('/console')
+    await page.getByRole('link', { name: 'Create an account' }).click()
+    await page.getByLabel('E-mail').fill('asha@example.org')
+    await page.getByLabel('Password').fill('nine bright rivers')
+    await page.getByRole('button', { name: 'Create the account' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+
+    await page.getByLabel('E-mail').fill('asha@example.org')
+    await page.getByLabel('Password').fill('some other rivers')
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await page.getByRole('alert').getByText('wrong_credentials').waitFor()
+    await page.getByLabel('Password').fill('nine bright rivers')
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test('the tabs of a deleted account come back to the sign-in', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await page.goto('/console/create-account')
+    await page.getByLabel('E-mail').fill('gone@example.org')
+    await page.getByLabel('Password').fill('nine bright rivers')
+    await page.getByRole('button', { name: 'Create the account' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    const other = await context.newPage()
+    await other.goto('/console/keys')
+    await other.getByRole('heading', { level: 1, name: 'Keys' }).waitFor()
+
+    await page.goto('/console/settings')
+    await page.getByRole('button', { name: 'Delete the account' }).click()
+    await page.getByRole('dialog').getByLabel('Type gone@example.org to confirm').fill('gone@example.org')
+    await page.getByRole('button', { name: 'Delete for good' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+    await other.getByRole('button', { name: 'Create a key' }).click()
+    await other.getByLabel('Name').fill('late')
+    await other.getByRole('button', { name: 'Create the key' }).click()
+    await other.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 30_000)
+
+  test.each(['light', 'dark'] as const)(
+    'what is shown before is accessible: %s',
+    async (theme) => {
+      const visit = await console.visit({ theme, width: 390 })
+      const faults: string[] = []
+      for (const address of ['', '/create-account', '/reset', '/link']) {
+        await visit.page.goto(`/console${address}`)
+        await visit.page.getByRole('heading', { level: 1 }).waitFor()
+        const found = await accessibilityFaults(visit.page)
+        faults.push(...found.map((fault) => `${address} ${fault}`))
+      }
+      expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+      await visit.context.close()
+    },
+    30_000,
+  )
+})
