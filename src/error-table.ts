@@ -73,6 +73,13 @@ export const rows = {
     means: 'The link has been used, its time is over, or it is not complete.',
     remedy: 'Ask for a new one; an operator makes one with weir accounts link.',
   },
+  bad_signature: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'The message is not signed by the secret that is set here, or is too old. Nothing of it was used.',
+    remedy: 'The operator checks that the webhook secret here and at the sender are the same.',
+  },
   url_not_allowed: {
     status: 400,
     type: 'invalid_request_error',
@@ -343,6 +350,15 @@ export const rows = {
     retryable: false,
     means: "The provider refused the gateway's own key or account: not the caller's fault.",
     remedy: 'The operator checks the provider key (weir doctor).',
+  },
+  payment_processor_error: {
+    status: 502,
+    type: 'server_error',
+    retryable: true,
+    means:
+      'The payment processor did not answer, or gave an answer that cannot be used. Nothing was charged here.',
+    remedy:
+      'Try again with the same Idempotency-Key; what was paid is credited as soon as the processor says so.',
   },
   no_provider_available: {
     status: 503,

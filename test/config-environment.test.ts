@@ -35,6 +35,18 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'accounts.oidc.operator_claim': ['groups=weir', 'groups=weir'],
     'mail.smtp_url': ['smtp://mail.example', 'smtp://mail.example'],
     'credits.welcome_daily_cap_usd': ['7.5', '7.5'],
+    'payments.fx.inr_per_usd': ['90.5', '90.5'],
+    'payments.fx.as_of': ['2026-11-20', '2026-11-20'],
+    'payments.min_inr': ['150', '150'],
+    'payments.max_inr': ['900.50', '900.50'],
+    'payments.razorpay.key_id': ['rzp_live_a', 'rzp_live_a'],
+    'payments.razorpay.base_url': ['http://a/v1', 'http://a/v1'],
+    'payments.stripe.secret_key': ['sk_live_a', 'sk_live_a'],
+    'payments.stripe.base_url': ['http://a/v1', 'http://a/v1'],
+    'subscriptions.products': [
+      '{"premium":{"credit_usd":"5","months":1}}',
+      { premium: { credit_usd: '5', months: 1 } },
+    ],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }
   const found = special[path.join('.')]
@@ -46,12 +58,20 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
 
 const every = settings().map((setting) => [setting.path.join('.'), setting] as const)
 
+const rate = { WEIR_PAYMENTS_FX_INR_PER_USD: '89.015' }
+const razorpayKey = { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_ID: 'rzp_live_a' }
+
 /** What a setting cannot be without. */
 const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // A lease must be three checkpoints long.
   'stream.checkpoint_ms': { WEIR_LEDGER_LEASE_MS: '60000' },
   'accounts.oidc.issuer': { WEIR_ACCOUNTS_OIDC_CLIENT_ID: 'weir' },
   'mail.smtp_url': { WEIR_MAIL_FROM: 'weir@example.org' },
+  'payments.razorpay.key_id': { ...rate, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
+  'payments.razorpay.key_secret': razorpayKey,
+  'payments.razorpay.webhook_secret': { ...razorpayKey, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
+  'payments.stripe.secret_key': rate,
+  'payments.stripe.webhook_secret': { ...rate, WEIR_PAYMENTS_STRIPE_SECRET_KEY: 'sk_live_a' },
 }
 
 describe('derived names', () => {

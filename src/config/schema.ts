@@ -10,6 +10,7 @@ import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
 import { baseUrl, day, milliseconds, note, secret, usdAmount, usdText, whole } from './fields.ts'
+import { paymentSettings, subscriptionSettings } from './payments.ts'
 
 const providerTimeouts = {
   connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
@@ -116,6 +117,8 @@ export const configSchema = z.strictObject({
   accounts: accountSettings,
   mail: mailSettings,
   credits: creditSettings,
+  payments: paymentSettings,
+  subscriptions: subscriptionSettings,
   providers: z
     .record(
       z

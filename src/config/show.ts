@@ -70,7 +70,20 @@ export function secretsOf(config: Config): string[] {
     ...api_key,
     ...Object.values(headers),
   ])
-  return [...ofProviders, ...(config.search.api_key === undefined ? [] : [config.search.api_key])]
+  const { payments, subscriptions, search } = config
+  const { razorpay, stripe } = payments
+  const single = [
+    search.api_key,
+    razorpay.key_secret,
+    razorpay.webhook_secret,
+    razorpay.webhook_secret_before,
+    stripe.secret_key,
+    stripe.webhook_secret,
+    stripe.webhook_secret_before,
+    subscriptions.secret,
+    subscriptions.secret_before,
+  ]
+  return [...ofProviders, ...single.filter((secret) => secret !== undefined)]
 }
 
 function valueAt(config: Config, path: readonly string[]): unknown {

@@ -39,10 +39,12 @@ export function decideGrant(
   requireBounds(wallet, grant.amount)
   if (expiresAt !== null && expiresAt <= now) throw invalid('The expiry date lies in the past.')
   const credit = `wallet:${wallet.account}:${grant.pool}`
+  const rounding = grant.rounding ?? 0n
   const legs: Leg[] = [
-    { account: grant.from, lot: null, amount: -grant.amount },
+    { account: grant.from, lot: null, amount: -grant.amount - rounding },
     { account: credit, lot: id, amount: grant.amount },
   ]
+  if (rounding > 0n) legs.push({ account: 'fx_rounding', lot: null, amount: rounding })
   const newLot: Lot = {
     id,
     pool: grant.pool,

@@ -16,6 +16,8 @@ import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
+import type { PaymentStore } from '../payments/payment-store.ts'
+import type { Payments } from '../payments/payments.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
@@ -97,8 +99,14 @@ export interface RecordParts {
   readonly statements: StatementReader
 }
 
+/** How credit is paid for. */
+export interface PaymentParts {
+  readonly payments: Payments
+  readonly paymentStore: PaymentStore
+}
+
 /** All that the routes are given; a handler names the part it needs. */
-export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, RecordParts {
+export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, RecordParts, PaymentParts {
   readonly managementKeys: ManagementKeyStore
   /** How the installation's catalog differs from the bundled one. Rejects where the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>

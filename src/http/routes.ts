@@ -6,6 +6,9 @@ import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
 import { callMcp } from './mcp/mcp.ts'
+import { razorpayCallback, razorpayHook, stripeHook } from './payments/hooks.ts'
+import { simulatedPage } from './payments/simulated-page.ts'
+import { createTopUp, getTopUp } from './payments/top-ups.ts'
 import type { Route } from './route.ts'
 import type { HttpParts } from './parts.ts'
 import { getHealth, getReadiness, listErrors } from './service/health.ts'
@@ -57,6 +60,10 @@ export const api: readonly Route[] = [
   inApp(getCredits),
   inApp(getGeneration),
   callMcp,
+  createTopUp,
+  getTopUp,
+  razorpayHook,
+  stripeHook,
   listProviders,
   listErrors,
   getHealth,
@@ -85,6 +92,8 @@ const pages: readonly Route[] = [
   { method: 'GET', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/admin/v1/*', handle: adminApi },
+  razorpayCallback,
+  ...simulatedPage,
   { method: 'GET', path: '/docs', handle: documentation },
   { method: 'GET', path: '/docs/*', handle: documentation },
 ]

@@ -8,6 +8,7 @@ import { Discovery, watchServers } from './gateway/discovery.ts'
 import { createGateway, type Gateway } from './gateway/gateway.ts'
 import type { GatewayParts } from './gateway/gateway-parts.ts'
 import { type Live, liveOf } from './gateway/live.ts'
+import { sweepPayments } from './gateway/payments.ts'
 import { stopServing } from './stop.ts'
 import { startFacts } from './start-facts.ts'
 import { unsoldModels } from './unsold.ts'
@@ -88,6 +89,9 @@ export async function startGateway(
       everyMs: config.ledger.sweep_ms,
       failed: (error) => log.warn('a sweep of the ledger failed; the next tries again', { error }),
     })
+    const payments = sweepPayments(gateway.payments, config.ledger.sweep_ms, (error) =>
+      log.warn('a sweep of the payments failed; the next tries again', { error }),
+    )
     const facts = startFacts(config, server.port ?? config.server.port, live, ownerKey)
     announce(config, log, facts.baseUrl)
     return {
@@ -96,6 +100,7 @@ export async function startGateway(
         withdrawServer(config.data_dir)
         watch.stop()
         sweep.stop()
+        payments.stop()
         leaveMemory()
         return stopServing({ config, log, server, gateway, store })
       },

@@ -21,6 +21,7 @@ import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { defaultRetention, Retention } from './sqlite/calls/retention.ts'
+import { SqlitePayments } from './sqlite/payments/top-ups.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { SqliteStatements } from './sqlite/audit/statements.ts'
@@ -144,6 +145,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     acts: new SqliteActs(database),
     books: new SqliteBooks(path),
     statements: new SqliteStatements(database),
+    payments: new SqlitePayments(database),
     idempotency: new SqliteIdempotency({
       database,
       group: ledger,

@@ -5,12 +5,13 @@
 import { sql } from 'drizzle-orm'
 import * as columns from './columns.ts'
 import { accountTables } from './schema-accounts.ts'
+import { paymentTables } from './schema-payments.ts'
 
 const pools = sql.raw(`'purchased','welcome','daily','subscription'`)
 
 /** Takes the column kinds of one database and returns its tables. */
 export function defineTables(c: typeof columns) {
-  return { ...ledgerTables(c), ...accountTables(c), ...recordTables(c) }
+  return { ...ledgerTables(c), ...accountTables(c), ...paymentTables(c), ...recordTables(c) }
 }
 
 function ledgerTables(c: typeof columns) {
@@ -285,28 +286,6 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  const payment = c.table(
-    'payment',
-    {
-      processor: c.string('processor').notNull(),
-      orderId: c.string('order_id').notNull(),
-      paymentId: c.string('payment_id'),
-      account: c.string('account').notNull(),
-      /** In the currency's smallest unit, as we ordered it. */
-      amount: c.whole('amount').notNull(),
-      currency: c.string('currency').notNull(),
-      state: c.string('state').notNull(),
-      createdAt: c.time('created_at').notNull(),
-    },
-    (t) => [
-      c.primaryKey({ columns: [t.processor, t.orderId] }),
-      c
-        .uniqueIndex('payment_id')
-        .on(t.processor, t.paymentId)
-        .where(sql`payment_id is not null`),
-    ],
-  )
-
   /** Answers that clients may come back for. What is asked of every row stands before the contents. */
   const response = c.table(
     'response',
@@ -384,13 +363,14 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  return { requestLog, signature, idempotency, payment, response, responsePart, conversation, usageDay }
+  return { requestLog, signature, idempotency, response, responsePart, conversation, usageDay }
 }
 
 const tables = defineTables(columns)
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
-export const { identity, journal, keySpend, lot, openCall, passkey, payment, priceVersion } = tables
+export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const { managementKey, requestLog, response, responsePart, server, session, signature, ticket } =
   tables
+export const { paymentEvent, paymentReversal, subscription, topUp, voucher } = tables
 export const { usageDay, wallet, welcome } = tables

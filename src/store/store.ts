@@ -8,6 +8,7 @@ import type { LedgerBooks, StatementReader } from '../credits/ledger/statements.
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
+import type { PaymentStore } from '../payments/payment-store.ts'
 import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
@@ -21,6 +22,7 @@ export interface Store {
   readonly acts: ActLog
   readonly books: LedgerBooks
   readonly statements: StatementReader
+  readonly payments: PaymentStore
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly conversations: ConversationStore

@@ -68,10 +68,15 @@ describe('the document', () => {
     const registered = createRoutes({} as HttpParts)
       .routes.filter(({ path }) => path !== '/*')
       .map(({ method, path }) => `${method} ${path}`)
-    const pages = ['/', '/console', '/console/*', '/docs', '/docs/*'].map((path) => `GET ${path}`)
+    const pages = ['/', '/console', '/console/*', '/docs', '/docs/*', '/hooks/razorpay/callback'].map(
+      (path) => `GET ${path}`,
+    )
+    const simulated = ['GET', 'POST', 'POST'].map(
+      (method, at) => `${method} /hooks/sim/:reference${['', '/paid', '/failed'][at]}`,
+    )
     const listed = api.map(({ method, path }) => `${method} ${path}`)
     const tables = ['GET /console/api/*', 'ALL /console/api/*', 'ALL /admin/v1/*']
-    expect(registered.toSorted()).toEqual([...listed, ...pages, ...tables].toSorted())
+    expect(registered.toSorted()).toEqual([...listed, ...pages, ...simulated, ...tables].toSorted())
     expect(described).toHaveLength(api.length + consoleRoutes.length + adminOperations.length)
   })
 

@@ -3,6 +3,7 @@
 import type { ErrorCode } from '../../src/errors.ts'
 
 export const consoleErrors: Partial<Record<ErrorCode, string>> = {
+  bad_signature: 'a message that somebody else has signed: payment-hooks.test.ts',
   elevation_required: 'an act that wants a fresh proof: admin.test.ts',
   identity_not_linked: 'single sign-on of somebody unknown: single-sign-on.test.ts',
   invalid_ticket: 'a link that was used or is too old: sign-in.test.ts',
@@ -11,6 +12,7 @@ export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   not_signed_in: 'no session: sign-in.test.ts',
   operator_required: 'an account that is no operator: console-keys.test.ts',
   origin_not_allowed: 'another site that uses the cookie: sign-in.test.ts',
+  payment_processor_error: 'a processor that is not there: top-ups.test.ts',
   sign_up_closed: 'accounts.sign_up says so: sign-in.test.ts',
   wrong_credentials: 'a wrong password: sign-in.test.ts',
 }

@@ -13,6 +13,7 @@ export function checkTogether(draft: Draft, known: readonly KnownProvider[]): vo
   checkModels(draft)
   checkSearch(draft)
   checkAccounts(draft)
+  checkPayments(draft)
   const lease = numberAt(draft, ['ledger', 'lease_ms'])
   const checkpoint = numberAt(draft, ['stream', 'checkpoint_ms'])
   // A lease is renewed by checkpoints: shorter than a few of them, recovery would end calls that are alive.
@@ -112,6 +113,24 @@ function checkAccounts(draft: Draft): void {
     draft.fault(['accounts', 'oidc', 'issuer'], 'must begin with https://, but for one on this machine')
   if (text('mail', 'smtp_url') && !text('mail', 'from'))
     draft.fault(['mail', 'from'], 'is missing: mails need a sender')
+}
+
+function checkPayments(draft: Draft): void {
+  const at = (...path: string[]) => draft.get(['payments', ...path])
+  const razorpay = at('razorpay', 'key_id') !== undefined
+  const stripe = at('stripe', 'secret_key') !== undefined
+  if (razorpay !== (at('razorpay', 'key_secret') !== undefined)) {
+    const missing = razorpay ? 'key_secret' : 'key_id'
+    draft.fault(['payments', 'razorpay', missing], 'is missing: an API key is an id and a secret')
+  }
+  if (!razorpay && at('razorpay', 'webhook_secret') !== undefined)
+    draft.fault(['payments', 'razorpay', 'key_id'], 'is missing: messages are checked against the API')
+  if (!stripe && at('stripe', 'webhook_secret') !== undefined)
+    draft.fault(['payments', 'stripe', 'secret_key'], 'is missing: messages are checked against the API')
+  if ((razorpay || stripe) && at('fx', 'inr_per_usd') === undefined)
+    draft.fault(['payments', 'fx', 'inr_per_usd'], 'is missing: a top-up in rupees needs a rate')
+  if (Number(at('min_inr') ?? 0) > Number(at('max_inr') ?? Infinity))
+    draft.fault(['payments', 'max_inr'], 'is below payments.min_inr')
 }
 
 const needsKey: ReadonlySet<string> = new Set(['tavily', 'brave', 'exa'])

@@ -37,9 +37,23 @@ export function resolveSecrets(draft: Draft, cwd: string, read: ReadFile): void 
       if (typeof value === 'string') replace(draft, ['providers', id, 'headers', name], value, readBeside)
     }
   }
-  const searchKey = draft.get(['search', 'api_key'])
-  if (typeof searchKey === 'string') replace(draft, ['search', 'api_key'], searchKey, readBeside)
+  for (const path of singleSecrets) {
+    const written = draft.get(path)
+    if (typeof written === 'string') replace(draft, path, written, readBeside)
+  }
 }
+
+const singleSecrets: readonly Path[] = [
+  ['search', 'api_key'],
+  ['payments', 'razorpay', 'key_secret'],
+  ['payments', 'razorpay', 'webhook_secret'],
+  ['payments', 'razorpay', 'webhook_secret_before'],
+  ['payments', 'stripe', 'secret_key'],
+  ['payments', 'stripe', 'webhook_secret'],
+  ['payments', 'stripe', 'webhook_secret_before'],
+  ['subscriptions', 'secret'],
+  ['subscriptions', 'secret_before'],
+]
 
 function replace(draft: Draft, path: Path, written: string, read: ReadFile): void {
   const text = fetched(draft, path, written, read)

@@ -168,6 +168,8 @@ export interface GrantCommand {
   readonly expiresAt: number | 'never' | null
   /** The journal account that the credit comes from: `grant`, `cash:<processor>`. */
   readonly from: string
+  /** What was paid beyond the amount and lost to the rounding of an exchange, booked to `fx_rounding`; none when left out. */
+  readonly rounding?: Pico
 }
 
 export interface GrantResult {

@@ -11,6 +11,7 @@ import { oidcRoutes } from './sign-in/oidc.ts'
 import { passkeyRoutes } from './sign-in/passkeys.ts'
 import { requestRoutes } from './calls/requests.ts'
 import type { ConsoleRoute } from './route.ts'
+import { topUpRoutes } from '../payments/top-ups.ts'
 import { sessionRoutes } from './sign-in/session.ts'
 
 export const routes: readonly ConsoleRoute[] = [
@@ -19,6 +20,7 @@ export const routes: readonly ConsoleRoute[] = [
   ...oidcRoutes,
   ...keyRoutes,
   ...creditRoutes,
+  ...topUpRoutes,
   ...requestRoutes,
   ...modelRoutes,
   ...liveRoutes,

@@ -48,6 +48,8 @@ export const tags = {
   Models: 'The catalog: every model that is sold here, with its price.',
   Account: 'What a key may know of itself and its account.',
   App: 'The same contract for signed-in accounts, under `/app/v1`. All pools of credit pay, not purchased credit alone.',
+  Payments:
+    'Where payment processors send their messages. The signature over the raw body is checked before anything of it is read; an address whose secret is not set does not exist.',
   Console:
     'What the console’s pages call. Its bodies are closed, and what changes something must come from its own origin.',
   Admin:

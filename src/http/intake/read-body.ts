@@ -56,7 +56,22 @@ export async function readJson(
   return { json: await turns.run(() => checkedKeys(parsed, text, colons)), bytes: bytes.length }
 }
 
-async function countedBytes(body: ReadableStream<Uint8Array>, limits: BodyLimits): Promise<Uint8Array> {
+/** The body as it came, for what is signed. Throws `payload_too_large` and `invalid_request` (broken off). */
+export async function readRaw(request: Request, maxBytes: number): Promise<Uint8Array> {
+  const limits = { maxBodyBytes: maxBytes }
+  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(limits)
+  try {
+    return request.body === null ? new Uint8Array() : await countedBytes(request.body, limits)
+  } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
+    throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
+  }
+}
+
+async function countedBytes(
+  body: ReadableStream<Uint8Array>,
+  limits: Pick<BodyLimits, 'maxBodyBytes'>,
+): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body) {
@@ -82,7 +97,7 @@ export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
   }
 }
 
-function tooLarge(limits: BodyLimits): GatewayError {
+function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
   return new GatewayError('payload_too_large', { metadata: { limit_bytes: limits.maxBodyBytes } })
 }
 

@@ -25,9 +25,11 @@ import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
+import type { Payments } from '../../payments/payments.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { auditing } from '../../store/audit-beside.ts'
+import { paymentsOf } from './payments.ts'
 
 export interface Gateway {
   fetch(request: Request): Response | Promise<Response>
@@ -36,6 +38,8 @@ export interface Gateway {
   /** Where a browser finds it, without a slash at its end. */
   readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
+  /** Its sweep asks about what nobody has heard of. */
+  readonly payments: Pick<Payments, 'sweep'>
   /** Takes no new calls from now on; those in flight go on. */
   drain(): void
   /** Ends the calls in flight with an error; each is settled. */
@@ -57,6 +61,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
     inFlight: http.chat.inFlight,
+    payments: http.payments,
     drain: () => {
       draining = true
     },
@@ -145,6 +150,8 @@ function httpParts(
     requests: store.requests,
     usage: store.usage,
     statements: store.statements,
+    payments: paymentsOf(parts),
+    paymentStore: store.payments,
     managementKeys: store.managementKeys,
     audit: auditing(store.path),
     body: {

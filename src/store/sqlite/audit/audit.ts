@@ -54,6 +54,17 @@ const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 
 /** The lots that the transactions of the day have made. */
 const grantedLots = `SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0`
 
+/** A top-up and the lot of its credit belong to each other, and no payment has any other. */
+const misPaid = `lot.account <> top_up.account OR lot.granted <> top_up.credit OR lot.pool <> 'purchased'
+            OR lot.source <> 'payment:' || top_up.processor || ':' || top_up.payment_id`
+const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM ${lots} AS lot
+          JOIN top_up ON top_up.lot = lot.id WHERE ${misPaid}
+          UNION ALL
+          SELECT 'lot ' || lot.id FROM ${lots} AS lot
+          WHERE (lot.source GLOB 'payment:razorpay:*' OR lot.source GLOB 'payment:stripe:*')
+            AND NOT EXISTS (SELECT 1 FROM top_up WHERE top_up.processor = substr(lot.source, 9, instr(substr(lot.source, 9), ':') - 1)
+              AND top_up.payment_id = substr(lot.source, 10 + length(top_up.processor)) AND top_up.account = lot.account)`
+
 export const checks: readonly Check[] = [
   {
     name: "every transaction's legs sum to zero",
@@ -161,14 +172,10 @@ export const checks: readonly Check[] = [
   },
   {
     name: 'one payment is one credit',
-    sql: `SELECT 'payment ' || processor || ':' || order_id AS broken FROM payment
-          LEFT JOIN lot ON lot.source = 'payment:' || processor || ':' || order_id
-          WHERE (state = 'paid') <> (lot.id IS NOT NULL) OR lot.account <> payment.account`,
-    ofDay: `SELECT 'payment ' || processor || ':' || order_id AS broken FROM lot
-          JOIN payment ON processor = substr(source, 9, instr(substr(source, 9), ':') - 1)
-            AND order_id = substr(source, 9 + instr(substr(source, 9), ':'))
-          WHERE lot.id IN (${grantedLots}) AND source GLOB 'payment:*'
-            AND (state <> 'paid' OR lot.account <> payment.account)`,
+    sql: `${payments('lot')}
+          UNION ALL
+          SELECT 'top-up ' || id FROM top_up WHERE lot IS NOT NULL AND lot NOT IN (SELECT id FROM lot)`,
+    ofDay: `${payments(`(SELECT * FROM lot WHERE id IN (${grantedLots}))`)}`,
   },
   {
     name: 'one allowance for each account and UTC day, one welcome for each account',

@@ -1,0 +1,111 @@
+// The settings of payments: the exchange rate, the processors, and subscriptions that are sold elsewhere.
+
+import { z } from 'zod'
+import { parseUsd } from '../credits/money.ts'
+import { baseUrl, note, secret, whole } from './fields.ts'
+
+/** "89.015": what parseRate of payments/exchange.ts takes. */
+const rate = z
+  .string('must be written as a string, "89.015"')
+  .regex(
+    /^(?!0+(\.0+)?$)\d{1,6}(\.\d{1,6})?$/,
+    'must be rupees for a dollar, such as "89.015", with at most six decimals',
+  )
+
+const leastInr = 100
+
+const rupees = (fallback: string) =>
+  z
+    .string('must be written as a string, "100"')
+    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be rupees such as "500", with at most two decimals')
+    .refine((text) => Number(text) >= leastInr, `must be at least "${leastInr}", as no top-up is smaller`)
+    .default(fallback)
+
+const inEnvironment = 'text, ${ENVIRONMENT_NAME} or file:/path'
+
+const webhookSecrets = {
+  webhook_secret: note(
+    secret.optional(),
+    `The secret of the webhook: ${inEnvironment}; without one its address does not exist`,
+    { secret: true },
+  ),
+  webhook_secret_before: note(
+    secret.optional(),
+    'The secret before the last change, which is still valid for messages that were signed with it',
+    { secret: true },
+  ),
+}
+
+export const paymentSettings = z
+  .strictObject({
+    fx: z
+      .strictObject({
+        inr_per_usd: note(
+          rate.optional(),
+          'Rupees for a US dollar; a top-up keeps the rate it was opened at',
+        ),
+        as_of: note(z.iso.date('must be a day such as 2026-11-20').optional(), 'The day of that rate'),
+        source: note(z.string().min(1).max(100).default('set by the operator'), 'Where the rate comes from'),
+      })
+      .prefault({}),
+    min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
+    max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+    razorpay: z
+      .strictObject({
+        key_id: note(
+          z
+            .string()
+            .regex(/^rzp_(live|test)_\S+$/, 'must begin with rzp_live_ or rzp_test_')
+            .optional(),
+          'The id of the API key at Razorpay; one of the test mode shows the flow and never touches the ledger',
+        ),
+        key_secret: note(secret.optional(), `Its secret: ${inEnvironment}`, { secret: true }),
+        ...webhookSecrets,
+        base_url: note(baseUrl.default('https://api.razorpay.com/v1'), "The address of Razorpay's API"),
+      })
+      .prefault({}),
+    stripe: z
+      .strictObject({
+        secret_key: note(
+          secret.optional(),
+          `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
+            'flow and never touches the ledger',
+          { secret: true },
+        ),
+        ...webhookSecrets,
+        base_url: note(
+          baseUrl
+            .refine((url) => /^\/(v1)?$/.test(new URL(url).pathname), 'must end in /v1')
+            .default('https://api.stripe.com/v1'),
+          "The address of Stripe's API",
+        ),
+      })
+      .prefault({}),
+  })
+  .prefault({})
+
+const product = z.strictObject({
+  credit_usd: z
+    .string('must be written as a string, "5"')
+    .refine((text) => (parseUsd(text) ?? 0n) > 0n, 'must be a decimal string of US dollars, "5"'),
+  months: z.int().min(1).max(120),
+})
+
+export const subscriptionSettings = z
+  .strictObject({
+    secret: note(
+      secret.optional(),
+      'The secret of /hooks/subscriptions, as Standard Webhooks has them (whsec_…): ' +
+        `${inEnvironment}; without one the address does not exist`,
+      { secret: true },
+    ),
+    secret_before: note(secret.optional(), 'The secret before the last change, which is still valid', {
+      secret: true,
+    }),
+    products: note(
+      z.record(z.string().regex(/^[A-Za-z0-9._-]{1,100}$/), product).default({}),
+      'What is sold, by product id: the credit of a period and how long a period is, as { credit_usd: "5", months: 1 }',
+    ),
+    grace_days: whole('Days that a period in grace lasts on, without new credit', 16, 0, 60),
+  })
+  .prefault({})

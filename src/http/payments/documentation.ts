@@ -1,0 +1,131 @@
+// The documentation of top-ups.
+
+import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
+import { json, type Operation } from '../docs/operation.ts'
+import { topUpBody, topUpSchema } from './wire.ts'
+
+const shown = {
+  id: 'topup_5b1c3f0a9d2e4c6f8a7b9c0d',
+  state: 'open',
+  processor: 'razorpay',
+  test: false,
+  amount: '500',
+  currency: 'INR',
+  rate: '89.015',
+  rate_as_of: '2026-11-20',
+  rate_source: 'RBI reference rate',
+  credit_usd: '5.617030837499',
+  credit_expires_at: '2027-11-22T09:30:00.000Z',
+  url: 'https://rzp.io/rzp/abc',
+  lot: null,
+  payment_id: null,
+  refunded: '0',
+  problem: null,
+  receipt: null,
+  created_at: '2026-11-22T09:30:00.000Z',
+  expires_at: '2026-11-22T10:00:00.000Z',
+  paid_at: null,
+}
+
+export const createTopUpOperation: Operation = {
+  id: 'createTopUp',
+  tag: 'App',
+  summary: 'Open a top-up',
+  description:
+    'Opens a page on which a payment processor takes the amount. The rate is fixed now; the credit is added once, when the ' +
+    'processor says that it was paid, and lives twelve months from then. With the same `Idempotency-Key` and body the ' +
+    'same top-up is given again.',
+  security: 'session',
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      description: 'A request sent again with the same key and body gets the top-up of the first.',
+      schema: { type: 'string', maxLength: 255 },
+    },
+  ],
+  body: json('TopUpRequest', { amount: '500', currency: 'INR', processor: 'razorpay' }),
+  answers: { 201: { description: 'The top-up, and where it is paid.', content: json('TopUp', shown) } },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    'payload_too_large',
+    'unsupported_media_type',
+    'account_suspended',
+    'idempotency_conflict',
+    'payment_processor_error',
+  ],
+  schemas: { TopUpRequest: topUpBody, TopUp: topUpSchema },
+}
+
+export const getTopUpOperation: Operation = {
+  id: 'getTopUp',
+  path: '/app/v1/top-ups/{id}',
+  tag: 'App',
+  summary: 'Show a top-up',
+  description:
+    'What is known of it. While it is open the processor is asked, at most once in ten seconds; where that does not answer, the top-up is given as it was.',
+  security: 'session',
+  parameters: [
+    { name: 'id', in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } },
+  ],
+  answers: { 200: { description: 'The top-up.', content: json('TopUp', { ...shown, state: 'credited' }) } },
+  errors: [...ofAnyRequest, ...ofCaller, 'not_found'],
+  schemas: { TopUp: topUpSchema },
+}
+
+const received = {
+  type: 'object',
+  properties: { received: { type: 'boolean' }, outcome: { type: 'string' } },
+  required: ['received', 'outcome'],
+}
+
+function hookOperation(
+  id: string,
+  name: string,
+  headers: readonly [name: string, means: string][],
+): Operation {
+  return {
+    id,
+    tag: 'Payments',
+    summary: `Take a message of ${name}`,
+    description:
+      'A message that is known already is answered as the first time and changes nothing. While the database cannot be ' +
+      'written the answer is 503, so that the message is sent again.',
+    security: 'none',
+    parameters: headers.map(([header, description]) => ({
+      name: header,
+      in: 'header',
+      required: true,
+      description,
+      schema: { type: 'string' },
+    })),
+    body: { 'application/json': { schema: { type: 'object' } } },
+    answers: {
+      200: {
+        description: 'It is kept. `outcome` says what became of it.',
+        content: {
+          'application/json': { schema: received, example: { received: true, outcome: 'applied' } },
+        },
+      },
+    },
+    errors: [
+      ...ofAnyRequest,
+      'bad_signature',
+      'not_found',
+      'payload_too_large',
+      'store_unavailable',
+      'overloaded',
+    ],
+  }
+}
+
+export const hookOperations = {
+  razorpay: hookOperation('takeRazorpayEvent', 'Razorpay', [
+    ['X-Razorpay-Signature', 'HMAC-SHA256 of the raw body by the secret of the webhook, in hex.'],
+    ['x-razorpay-event-id', 'The id of the event.'],
+  ]),
+  stripe: hookOperation('takeStripeEvent', 'Stripe', [
+    ['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.'],
+  ]),
+} as const

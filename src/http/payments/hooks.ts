@@ -1,0 +1,52 @@
+// Where processors send their messages: the raw bytes, the signature before anything is read of them, and a quick answer.
+
+import { GatewayError } from '../../errors.ts'
+import { readRaw } from '../intake/read-body.ts'
+import type { Route } from '../route.ts'
+import { returnTo } from './top-ups.ts'
+
+const mostBytes = 1024 * 1024
+
+/** Answers 200 when the message is kept, known ones too; 404 without a secret; 503 so that it is sent again. */
+function hookOf(id: 'razorpay' | 'stripe'): Route {
+  return {
+    method: 'POST',
+    path: `/hooks/${id}`,
+    operation: async () => (await import('./documentation.ts')).hookOperations[id],
+    handle: async ({ payments }, { request }) => {
+      const verify = payments.processor(id)?.verify
+      if (verify === undefined) throw notConfigured()
+      const raw = await readRaw(request, mostBytes)
+      const outcome = await payments.take(id, await verify(raw, request.headers), raw)
+      return Response.json({ received: true, outcome })
+    },
+  }
+}
+
+export const razorpayCallback: Route = {
+  method: 'GET',
+  path: '/hooks/razorpay/callback',
+  handle: async (parts, { request }) => {
+    const id = parts.payments.processor('razorpay')?.returned?.(new URL(request.url).searchParams)
+    if (id === undefined) throw notConfigured()
+    // The browser says that something was paid; what, and how much, only the processor knows.
+    await parts.payments.settleTopUp(id).catch((error: unknown) => {
+      if (error instanceof GatewayError && error.code === 'not_found') throw error
+      parts.log.warn('a top-up could not be settled on its return; its page and the sweep try again', {
+        error,
+      })
+    })
+    return redirected(returnTo(parts, id).page)
+  },
+}
+
+export function redirected(location: string): Response {
+  return new Response(null, { status: 303, headers: { location } })
+}
+
+export function notConfigured(): GatewayError {
+  return new GatewayError('not_found', { message: 'Nothing is set up here.' })
+}
+
+export const razorpayHook = hookOf('razorpay')
+export const stripeHook = hookOf('stripe')

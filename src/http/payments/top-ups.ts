@@ -1,0 +1,150 @@
+// Top-ups for whoever is signed in, in the app and in the console alike.
+
+import type { Account } from '../../accounts/account.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { formatMinor, formatRate, parseMinor } from '../../payments/exchange.ts'
+import type { ReturnTo } from '../../payments/processor.ts'
+import { creditEnds, type TopUp } from '../../payments/top-up.ts'
+import type { z } from 'zod'
+import type { Route } from '../route.ts'
+import type { HttpParts } from '../parts.ts'
+import { signedIn } from '../app/signed-in.ts'
+import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
+import { parsed } from '../intake/query.ts'
+import { readJson, refuseByHeaders } from '../intake/read-body.ts'
+import { topUpBody, type TopUpView } from './wire.ts'
+
+/** No body of these routes is long. */
+const maxBodyBytes = 65_536
+
+export const createTopUp: Route = {
+  method: 'POST',
+  path: '/app/v1/top-ups',
+  identify: signedIn,
+  handle: async (parts, { request, caller }) => {
+    const { account } = await caller()
+    const body = parsed(topUpBody, await smallJson(parts, request))
+    return Response.json(await opened(parts, account, body, request.headers), { status: 201 })
+  },
+  operation: async () => (await import('./documentation.ts')).createTopUpOperation,
+}
+
+export const getTopUp: Route = {
+  method: 'GET',
+  path: '/app/v1/top-ups/:id',
+  identify: signedIn,
+  handle: async (parts, { params, caller }) => {
+    const { account } = await caller()
+    return Response.json(viewOf(await parts.payments.look(account.id, params['id'] ?? '')))
+  },
+  operation: async () => (await import('./documentation.ts')).getTopUpOperation,
+}
+
+/** The JSON of a body that cannot be long. */
+export async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
+  const body = { ...parts.body, maxBodyBytes: Math.min(parts.body.maxBodyBytes, maxBodyBytes) }
+  refuseByHeaders(request.headers, body)
+  return (await readJson(request, { body, turns: parts.turns })).json
+}
+
+const listed = 50
+
+export const topUpRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    { method: 'GET', path: 'top-up-terms', summary: 'What a top-up costs, and who takes the money' },
+    ({ parts }) => ({ data: terms(parts) }),
+  ),
+  ownRoute(
+    { method: 'GET', path: 'top-ups', summary: 'The latest top-ups, the newest first' },
+    async ({ parts, account }) => {
+      const topUps = await parts.paymentStore.listTopUps(account.id, listed, null)
+      return { data: topUps.map((topUp) => viewOf(topUp)) }
+    },
+  ),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'top-ups',
+      summary: 'Open a top-up, and the page that it is paid on',
+      status: 201,
+      body: topUpBody,
+      errors: ['payment_processor_error', 'idempotency_conflict'],
+    },
+    ({ parts, account, body, request }) => opened(parts, account, body, request.headers),
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'top-ups/:id',
+      summary: 'A top-up as its processor has it',
+      errors: ['not_found'],
+    },
+    async ({ parts, account, params }) => viewOf(await parts.payments.look(account.id, params['id'] ?? '')),
+  ),
+]
+
+async function opened(
+  parts: HttpParts,
+  account: Account,
+  { amount, processor }: z.output<typeof topUpBody>,
+  headers: Headers,
+): Promise<TopUpView> {
+  if (account.suspended) throw new GatewayError('account_suspended')
+  const idempotencyKey = headers.get('idempotency-key')
+  if (idempotencyKey !== null && !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) {
+    throw new GatewayError('invalid_request', {
+      message: 'Idempotency-Key must be 1 to 255 visible ASCII characters.',
+      param: 'Idempotency-Key',
+    })
+  }
+  const wanted = { account: account.id, amount: parseMinor(amount) ?? 0n, processor, idempotencyKey }
+  const topUp = await parts.payments.open(wanted, (id) => returnTo(parts, id))
+  return viewOf(topUp)
+}
+
+/** Where the payer's browser comes back to. */
+export function returnTo({ site }: Pick<HttpParts, 'site'>, topUp: string): ReturnTo {
+  const origin = site.url()
+  return { origin, page: `${origin}/console/credits?top_up=${encodeURIComponent(topUp)}` }
+}
+
+function terms({ payments }: HttpParts) {
+  const { fx, least, most } = payments.terms
+  return {
+    currency: 'INR',
+    rate: formatRate(fx.rate),
+    rate_as_of: fx.asOf,
+    rate_source: fx.source,
+    min: formatMinor(least),
+    max: formatMinor(most),
+    processors: payments.processors.map(({ id, test }) => ({ id, test })),
+  }
+}
+
+/** A top-up on the wire. Amounts are decimal strings. */
+export function viewOf(topUp: TopUp): TopUpView {
+  const { receipt } = topUp
+  return {
+    id: topUp.id,
+    state: topUp.state,
+    processor: topUp.processor,
+    test: topUp.test,
+    amount: formatMinor(topUp.amount),
+    currency: 'INR',
+    rate: formatRate(topUp.rate),
+    rate_as_of: topUp.rateAsOf,
+    rate_source: topUp.rateSource,
+    credit_usd: formatUsd(topUp.credit),
+    credit_expires_at: iso(creditEnds(topUp)),
+    url: topUp.url,
+    lot: topUp.lot,
+    payment_id: topUp.paymentId,
+    refunded: formatMinor(topUp.refunded),
+    problem: topUp.problem,
+    receipt: receipt === null ? null : `WR-${receipt.year}-${receipt.number}`,
+    created_at: iso(topUp.createdAt),
+    expires_at: iso(topUp.expiresAt),
+    paid_at: isoOrNull(topUp.paidAt),
+  }
+}

@@ -1,0 +1,56 @@
+// What clients and the gateway say to each other about payments. Imports nothing but zod, as the console takes its types.
+
+import { z } from 'zod'
+
+export const topUpBody = z.strictObject({
+  amount: z
+    .string('must be a string such as "500"')
+    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be rupees such as "500", with at most two decimals')
+    .describe('Rupees, as a decimal string with at most two decimals'),
+  currency: z.literal('INR').describe('The currency of the amount'),
+  processor: z
+    .enum(['razorpay', 'stripe', 'sim'])
+    .optional()
+    .describe('Who takes the money; the first that is set up where it is left out'),
+})
+
+const money = z.string()
+const time = z.iso.datetime()
+
+export const topUpSchema = z.strictObject({
+  id: z.string(),
+  state: z
+    .enum(['open', 'paid', 'credited', 'failed', 'expired', 'refunded_part', 'refunded', 'disputed'])
+    .describe(
+      'Money may still arrive after `failed` and `expired`; credit is there from `credited` on, and goes with refunds',
+    ),
+  processor: z.enum(['razorpay', 'stripe', 'sim']),
+  test: z.boolean().describe('Of a test mode: it shows the flow and credits nothing'),
+  amount: money.describe('What is to be paid'),
+  currency: z.literal('INR'),
+  rate: money.describe('Rupees for a US dollar; it stays as it was when the top-up was opened'),
+  rate_as_of: z.string(),
+  rate_source: z.string(),
+  credit_usd: money.describe('The credit that the amount becomes, US dollars'),
+  credit_expires_at: time.describe('Until when the credit can be used: twelve months from the payment'),
+  url: z.string().nullable().describe('The page to pay on'),
+  lot: z.string().nullable().describe('The lot of its credit, once it is credited'),
+  payment_id: z.string().nullable().describe("The processor's id of the payment"),
+  refunded: money.describe('Of the amount, what was taken back'),
+  problem: z
+    .enum([
+      'amount_differs',
+      'currency_differs',
+      'paid_twice',
+      'payment_used',
+      'not_creditable',
+      'refund_exceeds',
+    ])
+    .nullable()
+    .describe('Why an operator looks at it'),
+  receipt: z.string().nullable().describe('The number of its payment receipt'),
+  created_at: time,
+  expires_at: time.describe('Until when it can be paid at this rate'),
+  paid_at: time.nullable(),
+})
+export type TopUpView = z.output<typeof topUpSchema>

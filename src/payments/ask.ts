@@ -1,0 +1,84 @@
+// A question to a payment processor: bounded in time and size, and JSON or nothing.
+
+import { z } from 'zod'
+import { GatewayError } from '../errors.ts'
+import type { ProcessorId } from './news.ts'
+import type { Call } from './processor.ts'
+
+/** How long a processor may take to answer. */
+const patienceMs = 10_000
+const mostBytes = 1024 * 1024
+
+export interface Question {
+  readonly processor: ProcessorId
+  readonly call: Call
+  readonly url: string
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+/** What a processor refused, with its own status. */
+export class ProcessorRefusal extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.name = 'ProcessorRefusal'
+    this.status = status
+  }
+}
+
+/**
+ * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx, and with `payment_processor_error` for
+ * silence, a 5xx, a body that is no JSON or not of the shape.
+ */
+export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
+  const { processor, call, url, method, headers, body } = question
+  const signal = AbortSignal.timeout(patienceMs)
+  try {
+    const response = await call(url, { method, headers, signal, ...(body === undefined ? {} : { body }) })
+    const text = await boundedText(response)
+    if (response.status >= 400 && response.status < 500 && response.status !== 429)
+      throw new ProcessorRefusal(response.status, descriptionIn(text))
+    if (!response.ok) throw new Error(`HTTP ${response.status}`)
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    if (error instanceof ProcessorRefusal) throw error
+    throw unanswered(processor, error)
+  }
+}
+
+export function unanswered(processor: ProcessorId, cause: unknown): GatewayError {
+  const reason = cause instanceof z.ZodError ? 'its answer is not of the documented shape' : messageOf(cause)
+  return new GatewayError('payment_processor_error', {
+    message: `${processor} gave no usable answer: ${reason}`.slice(0, 300),
+    cause,
+  })
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
+async function boundedText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > mostBytes) throw new Error('its answer is too long')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+const refusal = z.object({ error: z.object({ description: z.string() }) })
+
+/** The words of a refusal, for the operator. */
+function descriptionIn(text: string): string {
+  try {
+    return refusal.parse(JSON.parse(text)).error.description.slice(0, 300)
+  } catch {
+    return 'no reason given'
+  }
+}

@@ -1,0 +1,67 @@
+// From rupees to credit: exact, in whole paise and picodollars. The only place where anything is rounded.
+
+import type { Pico } from '../credits/money.ts'
+
+/** An amount in the smallest unit of its currency: paise of rupees. */
+export type Minor = bigint
+
+/** Rupees per US dollar in millionths: "89.015" is 89,015,000. */
+export type Rate = bigint
+
+const minorPerUnit = 100n
+const ratePerUnit = 1_000_000n
+const picoPerUsdTimesRate = 1_000_000_000_000n * ratePerUnit
+
+/** Reads rupees per US dollar, "89.015"; undefined for what is no positive number with at most six decimals. */
+export function parseRate(text: string): Rate | undefined {
+  const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text)
+  if (!match) return undefined
+  const rate = BigInt(match[1]!) * ratePerUnit + BigInt((match[2] ?? '').padEnd(6, '0'))
+  return rate > 0n ? rate : undefined
+}
+
+export function formatRate(rate: Rate): string {
+  return decimal(rate, 6)
+}
+
+/** Reads an amount such as "500" or "500.50"; undefined for what is none, or has more than two decimals. */
+export function parseMinor(text: string): Minor | undefined {
+  const match = /^(\d{1,12})(?:\.(\d{1,2}))?$/.exec(text)
+  return match ? BigInt(match[1]!) * minorPerUnit + BigInt((match[2] ?? '').padEnd(2, '0')) : undefined
+}
+
+/** "500" or "500.50": without decimals where there are none. */
+export function formatMinor(amount: Minor): string {
+  const whole = amount / minorPerUnit
+  const rest = amount % minorPerUnit
+  return rest === 0n ? String(whole) : `${whole}.${String(rest).padStart(2, '0')}`
+}
+
+/** What an amount is worth: `credit` is rounded down, `rounding` is what a picodollar was cut for, 0 or 1. */
+export interface Exchanged {
+  readonly credit: Pico
+  readonly rounding: Pico
+}
+
+/** floor(paise × 10¹⁸ / (rate in millionths × 100)) picodollars. */
+export function exchanged(amount: Minor, rate: Rate): Exchanged {
+  const dividend = amount * picoPerUsdTimesRate
+  const divisor = rate * minorPerUnit
+  return { credit: dividend / divisor, rounding: dividend % divisor === 0n ? 0n : 1n }
+}
+
+/**
+ * The credit of a part that is taken back, when `before` of the payment has been taken back already. All parts together
+ * are exactly the credit of the whole, in whatever sizes they come.
+ */
+export function creditOfPart(before: Minor, part: Minor, rate: Rate): Pico {
+  return exchanged(before + part, rate).credit - exchanged(before, rate).credit
+}
+
+function decimal(value: bigint, places: number): string {
+  const unit = 10n ** BigInt(places)
+  const fraction = String(value % unit)
+    .padStart(places, '0')
+    .replace(/0+$/, '')
+  return fraction === '' ? String(value / unit) : `${value / unit}.${fraction}`
+}

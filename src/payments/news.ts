@@ -1,0 +1,68 @@
+// What processors say of payments, in one set of words.
+
+import type { Minor } from './exchange.ts'
+
+export const processorIds = ['razorpay', 'stripe', 'sim'] as const
+export type ProcessorId = (typeof processorIds)[number]
+
+/** What a processor says about the payment of one top-up. */
+export type PaymentFact =
+  | { readonly kind: 'open' }
+  /** Nothing more is expected; money may come in late all the same. */
+  | { readonly kind: 'failed' }
+  | { readonly kind: 'expired' }
+  | PaidFact
+
+export interface PaidFact {
+  readonly kind: 'paid'
+  readonly paymentId: string
+  readonly amount: Minor
+  /** ISO 4217, upper case. */
+  readonly currency: string
+  /** Milliseconds since 1970; null where the processor does not say. */
+  readonly paidAt: number | null
+  /** `upi`, `card`: a word, and nothing of the instrument itself. */
+  readonly method: string | null
+}
+
+/** What a signed message tells. */
+export type PaymentNews =
+  | PaymentFact
+  | RefundNews
+  | DisputeNews
+  /** Something was paid, and the message does not prove it: the processor is asked. */
+  | { readonly kind: 'unproven' }
+  /** Nothing that the gateway acts on. */
+  | { readonly kind: 'other' }
+
+export interface RefundNews {
+  readonly kind: 'refund'
+  readonly refundId: string
+  readonly paymentId: string
+  readonly amount: Minor
+  readonly currency: string
+  /** Whether the amount is of one refund, by its own id, or of all refunds of the payment so far. */
+  readonly of: 'one' | 'total'
+}
+
+export interface DisputeNews {
+  readonly kind: 'dispute'
+  readonly disputeId: string
+  readonly paymentId: string
+  readonly amount: Minor
+  readonly currency: string
+  readonly phase: DisputePhase
+}
+
+export type DisputePhase = 'open' | 'won' | 'lost'
+
+/** A message whose signature has been verified. */
+export interface PaymentEvent {
+  /** The processor's id of it; the same message delivered again has the same. */
+  readonly id: string
+  readonly type: string
+  /** What it says of whose payment it is: our id, or the processor's id of the page. */
+  readonly topUp: string | null
+  readonly reference: string | null
+  readonly news: PaymentNews
+}

@@ -1,0 +1,380 @@
+// Payments: opens top-ups, and sees to it that each is credited once, whoever brings the news and how often.
+
+import { createHash, randomBytes } from 'node:crypto'
+import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
+import { GatewayError } from '../errors.ts'
+import { exchanged, formatMinor, type Minor, type Rate } from './exchange.ts'
+import type { PaymentEvent, PaymentFact, ProcessorId } from './news.ts'
+import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
+import type { PaymentProcessor, ReturnTo } from './processor.ts'
+import { Reversals } from './reversals.ts'
+import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
+
+export interface PaymentParts {
+  readonly store: PaymentStore
+  readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
+    Pick<LedgerUpkeep, 'refund' | 'adjust'> &
+    Pick<LedgerReader, 'balance'>
+  /** Those that can be paid with, the preferred first. */
+  readonly processors: readonly PaymentProcessor[]
+  readonly fx: { readonly rate: Rate; readonly asOf: string; readonly source: string }
+  readonly least: Minor
+  readonly most: Minor
+  readonly now: () => number
+  /** Something an operator has to look at. */
+  readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
+  /** Told when a top-up has been credited. */
+  readonly credited?: (topUp: TopUp) => void
+}
+
+export interface WantedTopUp {
+  readonly account: string
+  readonly amount: Minor
+  /** The first of the processors where it is not said. */
+  readonly processor: ProcessorId | undefined
+  readonly idempotencyKey: string | null
+}
+
+/** How long a top-up can be paid at the rate it was opened at. */
+const openForMs = 30 * 60_000
+/** A processor is asked about one top-up no more often than this. */
+const askEveryMs = 10_000
+/** A message that is not finished after so long is taken up by the sweep. */
+const unfinishedAfterMs = 30_000
+const perSweep = 200
+const atOnce = 8
+
+export class Payments {
+  readonly #parts: PaymentParts
+  readonly #reversals: Reversals
+
+  constructor(parts: PaymentParts) {
+    this.#parts = parts
+    this.#reversals = new Reversals(parts)
+  }
+
+  get processors(): readonly PaymentProcessor[] {
+    return this.#parts.processors
+  }
+
+  /** The rate that a top-up would be opened at now, and the bounds of its amount. */
+  get terms(): Pick<PaymentParts, 'fx' | 'least' | 'most'> {
+    return this.#parts
+  }
+
+  processor(id: string): PaymentProcessor | undefined {
+    return this.#parts.processors.find((processor) => processor.id === id)
+  }
+
+  /**
+   * Opens a top-up, and the page that it is paid on. Our row comes first, so that no payment can be without one. Rejects
+   * with `invalid_request` (the amount, the processor), `idempotency_conflict`, and as `PaymentProcessor.open`: then the
+   * same request with its Idempotency-Key opens the page of the same top-up.
+   */
+  async open(wanted: WantedTopUp, returnTo: (id: string) => ReturnTo): Promise<TopUp> {
+    const { store, now } = this.#parts
+    const processor = this.#chosen(wanted)
+    const topUp = this.#drafted(wanted, processor, now())
+    const under = wanted.idempotencyKey
+    const hash = sha256(JSON.stringify([String(wanted.amount), topUp.currency, wanted.processor ?? null]))
+    const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash })
+    if (row === 'conflict') throw new GatewayError('idempotency_conflict')
+    if (row.reference !== null || row.state !== 'open') return row
+    // A repeated request goes to the processor that the first one went to.
+    const { reference, url } = await this.#required(row.processor).open(row, returnTo(row.id))
+    await store.scheduleQuestion(row.id, nextQuestion(row.createdAt, row.createdAt))
+    return store.changeTopUp(row.id, (current) =>
+      current.reference === null ? { ...current, reference, url } : null,
+    )
+  }
+
+  #chosen({ processor: id, amount }: WantedTopUp): PaymentProcessor {
+    const { least, most, processors } = this.#parts
+    const processor = id === undefined ? processors[0] : this.processor(id)
+    if (!processor) {
+      const known = processors.map((other) => other.id).join(', ')
+      throw invalid('processor', `It can be paid by ${known}.`)
+    }
+    if (amount < least) throw invalid('amount', `A top-up is at least ${formatMinor(least)} INR.`)
+    if (amount > most) throw invalid('amount', `A top-up is at most ${formatMinor(most)} INR.`)
+    return processor
+  }
+
+  #drafted({ account, amount }: WantedTopUp, processor: PaymentProcessor, now: number): TopUp {
+    const { fx } = this.#parts
+    return {
+      id: `topup_${randomBytes(12).toString('hex')}`,
+      account,
+      processor: processor.id,
+      test: processor.test,
+      reference: null,
+      url: null,
+      amount,
+      currency: 'INR',
+      rate: fx.rate,
+      rateAsOf: fx.asOf,
+      rateSource: fx.source,
+      credit: exchanged(amount, fx.rate).credit,
+      state: 'open',
+      paymentId: null,
+      method: null,
+      lot: null,
+      refunded: 0n,
+      problem: null,
+      receipt: null,
+      createdAt: now,
+      expiresAt: now + openForMs,
+      paidAt: null,
+      creditedAt: null,
+      checkedAt: null,
+    }
+  }
+
+  /** A top-up of an account, after the processor was asked where it is open and was not asked just now. */
+  async look(account: string, id: string): Promise<TopUp> {
+    const { store } = this.#parts
+    const topUp = await store.findTopUp(id)
+    if (topUp?.account !== account)
+      throw new GatewayError('not_found', { message: 'There is no such top-up.' })
+    try {
+      return await this.settleTopUp(id, { askEveryMs })
+    } catch (error) {
+      // What is known is an answer, too; the sweep asks again.
+      if (error instanceof GatewayError && error.code === 'payment_processor_error') return topUp
+      throw error
+    }
+  }
+
+  /**
+   * The one way to credit: hook, callback, page, sweep and operator all come here. `news` is what the processor has said
+   * in a signed message; without it the processor itself is asked where there may be something to learn, unless it was
+   * asked within `askEveryMs`. Resolves with the top-up as it is then. Killed at any point, it goes on from there the
+   * next time: the credit is granted under the id of the payment. Rejects with `store_unavailable`, `overloaded`,
+   * `not_found` and `payment_processor_error`.
+   */
+  async settleTopUp(
+    id: string,
+    { news, askEveryMs: every = 0 }: { readonly news?: PaymentFact; readonly askEveryMs?: number } = {},
+  ): Promise<TopUp> {
+    const { store } = this.#parts
+    const found = await store.findTopUp(id)
+    if (!found) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
+    const fact = news ?? (await this.#asked(found, every))
+    const topUp = fact === undefined ? found : await this.#take(found, fact)
+    if (topUp.paidAt === null || topUp.creditedAt !== null) return topUp
+    return this.#credit(topUp)
+  }
+
+  async #asked(topUp: TopUp, every: number): Promise<PaymentFact | undefined> {
+    const { store, now } = this.#parts
+    const processor = this.processor(topUp.processor)
+    if (!mayBePaid(topUp, now()) || processor?.test !== topUp.test) return undefined
+    if (!(await store.claimQuestion(topUp.id, now(), every))) return undefined
+    return processor.look(topUp)
+  }
+
+  /** Takes what a processor says: the payment, the end without one, or something that an operator must see. */
+  async #take(topUp: TopUp, fact: PaymentFact): Promise<TopUp> {
+    const { store, now } = this.#parts
+    if (fact.kind === 'paid') {
+      const other = await store.findByPayment(topUp.processor, fact.paymentId)
+      if (other && other.id !== topUp.id) return this.#problem(topUp, 'payment_used', fact)
+    }
+    let problem: TopUpProblem | undefined
+    const after = await store.changeTopUp(topUp.id, (current) => {
+      const judged = judge(current, fact, now())
+      problem = judged.kind === 'problem' ? judged.problem : undefined
+      return judged.kind === 'changed' ? judged.topUp : null
+    })
+    return problem === undefined ? after : this.#problem(after, problem, fact)
+  }
+
+  async #credit(topUp: TopUp): Promise<TopUp> {
+    const { store, now, credited } = this.#parts
+    const lot = topUp.test ? null : await this.#grant(topUp)
+    if (lot === 'refused') return this.#problem(topUp, 'not_creditable', undefined)
+    const after = await store.changeTopUp(topUp.id, (current) =>
+      current.creditedAt === null ? { ...current, state: 'credited', lot, creditedAt: now() } : null,
+    )
+    if (topUp.creditedAt === null && after.creditedAt !== null) credited?.(after)
+    // A refund may have come before its payment.
+    for (const event of await store.waitingFor(topUp.processor, topUp.paymentId!)) await this.#finish(event)
+    return after
+  }
+
+  /** The lot of its credit: granted under the id of the payment, and so once. */
+  async #grant(topUp: TopUp): Promise<string | 'refused'> {
+    const { ledger } = this.#parts
+    const { account, processor, paymentId, amount, rate, credit } = topUp
+    try {
+      const { lot } = await ledger.grant({
+        source: `payment:${processor}:${paymentId}`,
+        account,
+        pool: 'purchased',
+        amount: credit,
+        rounding: exchanged(amount, rate).rounding,
+        expiresAt: creditEnds(topUp),
+        from: `cash:${processor}`,
+      })
+      return lot
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      if (error.code !== 'idempotency_conflict' && error.code !== 'invalid_request') throw error
+      return 'refused'
+    }
+  }
+
+  /** Notes the first problem of a top-up, and raises the alarm for every one. */
+  async #problem(topUp: TopUp, problem: TopUpProblem, fact: PaymentFact | undefined): Promise<TopUp> {
+    const said = fact?.kind === 'paid' ? { ...fact, amount: String(fact.amount) } : {}
+    this.#parts.alarm('a payment needs an operator', {
+      problem,
+      top_up: topUp.id,
+      expected: `${formatMinor(topUp.amount)} ${topUp.currency}`,
+      ...said,
+    })
+    return this.#parts.store.changeTopUp(topUp.id, (current) =>
+      current.problem === null || problem === 'not_creditable' ? { ...current, problem } : null,
+    )
+  }
+
+  /**
+   * Takes a message whose signature was verified: it is noted first, then acted on. Known ones that were finished change
+   * nothing. Resolves with what became of it; rejects with `store_unavailable` or `overloaded`, so that it is sent again.
+   */
+  async take(processor: ProcessorId, event: PaymentEvent, raw: Uint8Array): Promise<EventOutcome> {
+    const { news } = event
+    const paymentId = 'paymentId' in news ? news.paymentId : null
+    const received = {
+      processor,
+      type: event.type,
+      at: this.#parts.now(),
+      hash: sha256(raw),
+      outcome: 'received',
+      topUp: event.topUp,
+      reference: event.reference,
+      paymentId,
+      news,
+    } as const
+    const known = await this.#parts.store.recordEvent({ ...received, id: event.id })
+    if (known.hash === received.hash) return this.#finish(known)
+    // The header with the id is not signed: another body under a known id is another message.
+    const id = `${event.id}#${received.hash.slice(0, 16)}`
+    return this.#finish(await this.#parts.store.recordEvent({ ...received, id }))
+  }
+
+  async #finish(event: EventRecord): Promise<EventOutcome> {
+    if (event.outcome === 'applied' || event.outcome === 'ignored') return event.outcome
+    const { outcome, topUp } = await this.#act(event)
+    if (outcome !== event.outcome || topUp !== event.topUp)
+      await this.#parts.store.concludeEvent(event, outcome, topUp)
+    return outcome
+  }
+
+  async #act(event: EventRecord): Promise<{ readonly outcome: EventOutcome; readonly topUp: string | null }> {
+    const { news } = event
+    if (news.kind === 'other' || news.kind === 'open') return { outcome: 'ignored', topUp: event.topUp }
+    const topUp = await this.#meant(event)
+    // Credentials of a test mode say nothing of live money, and the other way round.
+    if (topUp && topUp.test !== this.processor(event.processor)?.test)
+      return { outcome: 'refused', topUp: topUp.id }
+    if (news.kind === 'refund' || news.kind === 'dispute') {
+      if (!topUp || topUp.creditedAt === null) return { outcome: 'waiting', topUp: topUp?.id ?? null }
+      return { outcome: await this.#reversals.take(topUp, news), topUp: topUp.id }
+    }
+    if (!topUp) return { outcome: 'unmatched', topUp: null }
+    if (news.kind === 'unproven') {
+      // Not waited for: the message has to be answered at once, and the sweep asks again.
+      await this.#parts.store.scheduleQuestion(topUp.id, this.#parts.now())
+      this.settleTopUp(topUp.id).catch((error: unknown) => this.#unasked(topUp, error))
+      return { outcome: 'applied', topUp: topUp.id }
+    }
+    const after = await this.settleTopUp(topUp.id, { news })
+    const taken = news.kind !== 'paid' || after.paymentId === news.paymentId
+    return { outcome: taken && after.state !== 'paid' ? 'applied' : 'refused', topUp: topUp.id }
+  }
+
+  /** The top-up that a message is about, among those of the processor that signed it. */
+  async #meant(event: EventRecord): Promise<TopUp | undefined> {
+    const { store } = this.#parts
+    const { processor, topUp: id, reference, paymentId } = event
+    const named = id === null ? undefined : await store.findTopUp(id)
+    if (named?.processor === processor) return named
+    const opened = reference === null ? undefined : await store.findByReference(processor, reference)
+    return opened ?? (paymentId === null ? undefined : store.findByPayment(processor, paymentId))
+  }
+
+  /**
+   * Asks about top-ups that nobody has heard of, credits what was paid, finishes what a killed process has left. Returns
+   * how many it looked at. A processor that cannot be asked is asked again later.
+   */
+  async sweep(now: number): Promise<number> {
+    const { store } = this.#parts
+    const due = await store.dueTopUps(now, perSweep)
+    // A few at a time: one answer that does not come must not hold up the others.
+    for (let at = 0; at < due.length; at += atOnce)
+      await Promise.all(due.slice(at, at + atOnce).map((topUp) => this.#sweepOne(topUp, now)))
+    const events = await store.unfinishedEvents(now - unfinishedAfterMs, perSweep)
+    for (const event of events) await this.#finish(event)
+    return due.length + events.length + (await this.#reversals.sweep(perSweep))
+  }
+
+  async #sweepOne(topUp: TopUp, now: number): Promise<void> {
+    const { store } = this.#parts
+    // First, so that one that fails does not stand in front of the others for ever.
+    await store.scheduleQuestion(topUp.id, nextQuestion(topUp.createdAt, now))
+    try {
+      const after = await this.settleTopUp(topUp.id)
+      // Nobody can pay what was never opened, or what its processor still calls open long after its end.
+      if (after.state === 'open' && now > after.expiresAt + openForMs)
+        await store.changeTopUp(after.id, (row) =>
+          row.state === 'open' ? { ...row, state: 'expired' } : null,
+        )
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
+      this.#unasked(topUp, error)
+    }
+  }
+
+  #unasked({ id }: TopUp, error: unknown): void {
+    this.#parts.alarm('a payment processor could not be asked; it is asked again', { top_up: id, error })
+  }
+
+  /** Asks the processor now, whatever is known: an operator's reconciliation. */
+  async reconcile(id: string): Promise<TopUp> {
+    const topUp = await this.settleTopUp(id)
+    for (const event of await this.#parts.store.listEvents(id, perSweep)) await this.#finish(event)
+    return (await this.#parts.store.findTopUp(id)) ?? topUp
+  }
+
+  /**
+   * Gives a part of a payment back by its processor, and takes its credit. `id` is the caller's idempotency key. Rejects
+   * with `invalid_request` for what was not paid or is more than is left, and with `payment_processor_error`.
+   */
+  async refund(id: string, amount: Minor, refundId: string): Promise<TopUp> {
+    const topUp = await this.#parts.store.findTopUp(id)
+    if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
+    if (topUp.paymentId === null || topUp.creditedAt === null)
+      throw invalid('id', 'Only a top-up that was credited can be refunded.')
+    if (amount <= 0n || amount > topUp.amount - topUp.refunded)
+      throw invalid('amount', `At most ${formatMinor(topUp.amount - topUp.refunded)} INR can be refunded.`)
+    const news = await this.#required(topUp.processor).refund(topUp, amount, refundId)
+    // One that is still on its way comes as a message when it has arrived.
+    if (news !== undefined) await this.#reversals.take(topUp, news)
+    return (await this.#parts.store.findTopUp(id)) ?? topUp
+  }
+
+  #required(id: ProcessorId): PaymentProcessor {
+    const processor = this.processor(id)
+    if (processor) return processor
+    throw new GatewayError('payment_processor_error', { message: `${id} is not configured any more.` })
+  }
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message, param })
+}
+
+function sha256(data: string | Uint8Array): string {
+  return createHash('sha256').update(data).digest('hex')
+}

@@ -1,0 +1,210 @@
+// Razorpay by its Payment Links: three calls, and two signatures that must not be confused.
+// razorpay.com/docs/api/payments/payment-links, /docs/api/refunds, /docs/webhooks/validate-test.
+
+import { z } from 'zod'
+import { GatewayError } from '../errors.ts'
+import { ask, ProcessorRefusal, type Question } from './ask.ts'
+import type { Minor } from './exchange.ts'
+import type { PaymentEvent, PaymentFact, RefundNews } from './news.ts'
+import type { Call, PaymentProcessor, ReturnTo } from './processor.ts'
+import { newsOf, parseMessage, upper } from './razorpay-message.ts'
+import { badSignature, isHexSignature } from './signature.ts'
+import type { TopUp } from './top-up.ts'
+
+export interface RazorpaySettings {
+  readonly keyId: string
+  readonly keySecret: string
+  /** Those that are valid, the current one first; empty where messages cannot be verified. */
+  readonly webhookSecrets: readonly string[]
+  readonly baseUrl: string
+}
+
+/** Links expire no sooner than this after they were made; ours live longer, but clocks differ. */
+const leastLinkLifeMs = 16 * 60_000
+
+export class Razorpay implements PaymentProcessor {
+  readonly id = 'razorpay'
+  readonly test: boolean
+  readonly verify: PaymentProcessor['verify']
+  readonly #settings: RazorpaySettings
+  readonly #call: Call
+  readonly #now: () => number
+
+  constructor(settings: RazorpaySettings, call: Call, now: () => number) {
+    this.#settings = settings
+    this.#call = call
+    this.#now = now
+    this.test = settings.keyId.startsWith('rzp_test_')
+    this.verify =
+      settings.webhookSecrets.length === 0 ? undefined : (raw, headers) => this.#verify(raw, headers)
+  }
+
+  async open(topUp: TopUp, returnTo: ReturnTo): Promise<{ reference: string; url: string }> {
+    try {
+      const link = await this.#ask('POST', '/payment_links', linkSchema, {
+        amount: Number(topUp.amount),
+        currency: topUp.currency,
+        accept_partial: false,
+        reference_id: topUp.id,
+        description: 'Credit for model usage',
+        expire_by: Math.ceil(Math.max(topUp.expiresAt, this.#now() + leastLinkLifeMs) / 1000),
+        notify: { sms: false, email: false },
+        reminder_enable: false,
+        callback_url: `${returnTo.origin}/hooks/razorpay/callback`,
+        callback_method: 'get',
+        notes: { top_up: topUp.id },
+      })
+      return { reference: link.id, url: link.short_url }
+    } catch (error) {
+      if (!(error instanceof ProcessorRefusal)) throw error
+      // A reference stands for one link: this one was made by a request whose answer was lost.
+      const made = error.status === 400 ? await this.#made(topUp).catch(() => undefined) : undefined
+      if (made) return { reference: made.id, url: made.short_url }
+      throw refused(error)
+    }
+  }
+
+  async look(topUp: TopUp): Promise<PaymentFact> {
+    try {
+      const link =
+        topUp.reference === null
+          ? await this.#made(topUp)
+          : await this.#ask('GET', `/payment_links/${encodeURIComponent(topUp.reference)}`, linkSchema)
+      return link === undefined ? { kind: 'open' } : factOf(link, topUp)
+    } catch (error) {
+      throw error instanceof ProcessorRefusal ? refused(error) : error
+    }
+  }
+
+  async #made(topUp: TopUp): Promise<Link | undefined> {
+    const path = `/payment_links/?reference_id=${encodeURIComponent(topUp.id)}`
+    const { payment_links: links } = await this.#ask('GET', path, linksSchema)
+    return links.find((link) => link.reference_id === topUp.id)
+  }
+
+  async refund(topUp: TopUp, amount: Minor, id: string): Promise<RefundNews | undefined> {
+    const path = `/payments/${encodeURIComponent(topUp.paymentId ?? '')}/refund`
+    try {
+      const body = { amount: Number(amount), speed: 'normal', notes: { top_up: topUp.id } }
+      const made = await this.#ask('POST', path, refundSchema, body, { 'x-refund-idempotency': id })
+      if (made.status !== 'processed') return undefined
+      return {
+        kind: 'refund',
+        refundId: made.id,
+        paymentId: made.payment_id,
+        amount: BigInt(made.amount),
+        currency: upper(made.currency),
+        of: 'one',
+      }
+    } catch (error) {
+      throw error instanceof ProcessorRefusal ? refused(error) : error
+    }
+  }
+
+  #ask<T>(
+    method: 'GET' | 'POST',
+    path: string,
+    schema: z.ZodType<T>,
+    body?: object,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<T> {
+    const { keyId, keySecret, baseUrl } = this.#settings
+    const basic = Buffer.from(`${keyId}:${keySecret}`).toString('base64')
+    const question: Question = {
+      processor: this.id,
+      call: this.#call,
+      url: baseUrl + path,
+      method,
+      headers: {
+        authorization: `Basic ${basic}`,
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }
+    return ask(question, schema)
+  }
+
+  /** Of webhooks: hex of the HMAC over the raw body, by the secret of the webhook. */
+  async #verify(raw: Uint8Array, headers: Headers): Promise<PaymentEvent> {
+    const given = headers.get('x-razorpay-signature') ?? ''
+    const { webhookSecrets } = this.#settings
+    if (!webhookSecrets.some((secret) => isHexSignature(secret, raw, given))) throw badSignature()
+    return newsOf(parseMessage(raw), headers.get('x-razorpay-event-id'), raw)
+  }
+
+  /** Of the callback: HMAC over four of its parameters, by the secret of the API key. */
+  returned(query: URLSearchParams): string {
+    const [link, topUp, status, payment, signature] = returnedParameters.map((name) => query.get(name) ?? '')
+    const signed = [link, topUp, status, payment].join('|')
+    if (!isHexSignature(this.#settings.keySecret, signed, signature ?? '')) throw badSignature()
+    return topUp ?? ''
+  }
+}
+
+const returnedParameters = [
+  'razorpay_payment_link_id',
+  'razorpay_payment_link_reference_id',
+  'razorpay_payment_link_status',
+  'razorpay_payment_id',
+  'razorpay_signature',
+]
+
+const whole = z.int().nonnegative()
+
+const linkPayment = z.object({
+  payment_id: z.string().min(1),
+  amount: whole.optional(),
+  status: z.string().default('captured'),
+  created_at: whole.nullish(),
+  method: z.string().nullish(),
+})
+
+const linkSchema = z.object({
+  id: z.string().min(1),
+  short_url: z.url({ protocol: /^https?$/ }),
+  reference_id: z.string().nullish(),
+  status: z.string(),
+  currency: z.string(),
+  amount_paid: whole.nullish(),
+  payments: z.union([z.array(linkPayment), z.null(), linkPayment.transform((one) => [one])]).optional(),
+})
+type Link = z.output<typeof linkSchema>
+
+const linksSchema = z.object({ payment_links: z.array(linkSchema) })
+
+const refundSchema = z.object({
+  id: z.string().min(1),
+  payment_id: z.string(),
+  amount: whole,
+  currency: z.string(),
+  status: z.string(),
+})
+
+/** A link is paid when it says so and shows the captured payment; until then there is nothing to credit. */
+function factOf(link: Link, topUp: TopUp): PaymentFact {
+  const captured = (link.payments ?? []).filter(({ status }) => status === 'captured')
+  const payment = captured.find(({ payment_id: id }) => id === topUp.paymentId) ?? captured[0]
+  const amount = payment?.amount ?? link.amount_paid
+  if (payment && amount != null && link.status === 'paid') {
+    return {
+      kind: 'paid',
+      paymentId: payment.payment_id,
+      amount: BigInt(amount),
+      currency: upper(link.currency),
+      paidAt: payment.created_at == null ? null : payment.created_at * 1000,
+      method: payment.method ?? null,
+    }
+  }
+  if (link.status === 'expired') return { kind: 'expired' }
+  return link.status === 'cancelled' ? { kind: 'failed' } : { kind: 'open' }
+}
+
+function refused(error: ProcessorRefusal): GatewayError {
+  return new GatewayError('payment_processor_error', {
+    message: `razorpay refused the request with ${error.status}: ${error.message}`,
+    lasting: true,
+    cause: error,
+  })
+}

@@ -1,0 +1,141 @@
+// What Stripe says of a page and of its payment. Of what it holds only ids, amounts and states are read.
+// docs.stripe.com/api/events/types.
+
+import { z } from 'zod'
+import { GatewayError } from '../errors.ts'
+import type { PaymentEvent, PaymentFact, PaymentNews } from './news.ts'
+
+const whole = z.int().nonnegative()
+/** The id, or the whole object where it was expanded. */
+const id = z.union([z.string(), z.object({ id: z.string() }).transform((object) => object.id)])
+
+export const sessionSchema = z.object({
+  id: z.string().min(1),
+  client_reference_id: z.string().nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+  status: z.string().nullish(),
+  payment_status: z.string().nullish(),
+  amount_total: whole.nullish(),
+  currency: z.string().nullish(),
+  payment_intent: id.nullish(),
+})
+type Session = z.output<typeof sessionSchema>
+
+const chargeSchema = z.object({
+  id: z.string().min(1),
+  amount_refunded: whole,
+  currency: z.string(),
+  payment_intent: id.nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+})
+
+const disputeSchema = z.object({
+  id: z.string().min(1),
+  amount: whole,
+  currency: z.string(),
+  status: z.string(),
+  payment_intent: id.nullish(),
+})
+
+const eventSchema = z.object({
+  id: z.string().min(1),
+  type: z.string().max(100),
+  created: whole.optional(),
+  data: z.object({ object: z.record(z.string(), z.unknown()) }),
+})
+
+/** A page is paid when its payment is: a page that is complete may still wait for its money. */
+export function factOf(session: Session, paidAt: number | null): PaymentFact {
+  const { payment_status: paid, amount_total: amount, currency, payment_intent: paymentId } = session
+  if (paid === 'paid' && amount != null && currency != null && paymentId != null)
+    return {
+      kind: 'paid',
+      paymentId,
+      amount: BigInt(amount),
+      currency: currency.toUpperCase(),
+      paidAt,
+      method: null,
+    }
+  return session.status === 'expired' ? { kind: 'expired' } : { kind: 'open' }
+}
+
+/** The news in a message whose signature is good. Throws `invalid_request` for one that is not as documented. */
+export function newsOf(verified: unknown): PaymentEvent {
+  const read = eventSchema.safeParse(verified)
+  if (!read.success) throw undocumented(read.error)
+  const { id: eventId, type, created, data } = read.data
+  const told = toldBy(type, data.object, created === undefined ? null : created * 1000)
+  return { id: eventId, type, topUp: null, reference: null, ...told }
+}
+
+type Told = Pick<PaymentEvent, 'news'> & Partial<Pick<PaymentEvent, 'topUp' | 'reference'>>
+
+function toldBy(type: string, object: unknown, at: number | null): Told {
+  switch (type) {
+    case 'checkout.session.completed':
+    case 'checkout.session.async_payment_succeeded':
+    case 'checkout.session.async_payment_failed':
+    case 'checkout.session.expired':
+      return aboutPage(type, parsed(sessionSchema, object), at)
+    case 'charge.refunded': {
+      const charge = parsed(chargeSchema, object)
+      const paymentId = charge.payment_intent
+      if (paymentId == null) return { news: { kind: 'other' } }
+      const news: PaymentNews = {
+        kind: 'refund',
+        refundId: `${paymentId}:${charge.amount_refunded}`,
+        paymentId,
+        amount: BigInt(charge.amount_refunded),
+        currency: charge.currency.toUpperCase(),
+        of: 'total',
+      }
+      return { topUp: charge.metadata?.['top_up'] ?? null, news }
+    }
+    case 'charge.dispute.created':
+    case 'charge.dispute.closed':
+      return { news: aboutDispute(type, parsed(disputeSchema, object)) }
+    default:
+      return { news: { kind: 'other' } }
+  }
+}
+
+function aboutPage(type: string, session: Session, at: number | null): Told {
+  const whose = {
+    topUp: session.client_reference_id ?? session.metadata?.['top_up'] ?? null,
+    reference: session.id,
+  }
+  if (type === 'checkout.session.async_payment_failed') return { ...whose, news: { kind: 'failed' } }
+  const fact = factOf(session, at)
+  if (type === 'checkout.session.expired' && fact.kind === 'open')
+    return { ...whose, news: { kind: 'expired' } }
+  return { ...whose, news: fact }
+}
+
+/** A dispute that closes is won or lost; a warning that was only an inquiry is closed without money. */
+function aboutDispute(type: string, dispute: z.output<typeof disputeSchema>): PaymentNews {
+  const { id: disputeId, payment_intent: paymentId, amount, currency, status } = dispute
+  if (paymentId == null || (type === 'charge.dispute.created' && status.startsWith('warning_')))
+    return { kind: 'other' }
+  const phase = type === 'charge.dispute.created' ? 'open' : status === 'lost' ? 'lost' : 'won'
+  return {
+    kind: 'dispute',
+    disputeId,
+    paymentId,
+    amount: BigInt(amount),
+    currency: currency.toUpperCase(),
+    phase,
+  }
+}
+
+function parsed<T>(schema: z.ZodType<T>, object: unknown): T {
+  const read = schema.safeParse(object)
+  if (read.success) return read.data
+  throw undocumented(read.error)
+}
+
+function undocumented(cause: unknown): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: 'The message is not of the documented shape.',
+    cause,
+  })
+}

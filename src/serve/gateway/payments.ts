@@ -1,0 +1,90 @@
+// Payments from configuration: which processors there are, at which rate, and how they are called.
+
+import type { Config } from '../../config.ts'
+import { parseMinor, parseRate } from '../../payments/exchange.ts'
+import { Payments } from '../../payments/payments.ts'
+import type { Call, PaymentProcessor } from '../../payments/processor.ts'
+import { Razorpay } from '../../payments/razorpay.ts'
+import { SimulatedProcessor } from '../../payments/simulated.ts'
+import { StripeCheckout } from '../../payments/stripe.ts'
+import type { GatewayParts } from './gateway-parts.ts'
+
+/** The rate that the simulator's top-ups show where no other is set. */
+const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
+const oldRateMs = 30 * 86_400_000
+
+/** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
+export function paymentsOf({
+  config,
+  store,
+  log,
+  clock,
+}: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): Payments {
+  const { fx, min_inr: least, max_inr: most } = config.payments
+  const { inr_per_usd, as_of, source } =
+    fx.inr_per_usd === undefined ? exampleRate : { as_of: 'unknown', ...fx, inr_per_usd: fx.inr_per_usd }
+  if (fx.as_of !== undefined && clock() - Date.parse(fx.as_of) > oldRateMs)
+    log.warn('the exchange rate of payments.fx is more than 30 days old', { as_of: fx.as_of })
+  return new Payments({
+    store: store.payments,
+    ledger: store.ledger,
+    processors: processorsOf(config, clock),
+    fx: { rate: parseRate(inr_per_usd)!, asOf: as_of, source },
+    least: parseMinor(least)!,
+    most: parseMinor(most)!,
+    now: clock,
+    alarm: (message, facts) => log.error(message, facts),
+  })
+}
+
+function processorsOf({ payments }: Config, clock: () => number): PaymentProcessor[] {
+  const { razorpay, stripe } = payments
+  const processors: PaymentProcessor[] = []
+  if (razorpay.key_id !== undefined && razorpay.key_secret !== undefined) {
+    const settings = {
+      keyId: razorpay.key_id,
+      keySecret: razorpay.key_secret,
+      webhookSecrets: secretsIn(razorpay),
+      baseUrl: razorpay.base_url,
+    }
+    processors.push(new Razorpay(settings, call, clock))
+  }
+  if (stripe.secret_key !== undefined) {
+    const webhookSecrets = secretsIn(stripe)
+    const settings = { secretKey: stripe.secret_key, webhookSecrets, baseUrl: stripe.base_url }
+    processors.push(new StripeCheckout(settings, call, clock))
+  }
+  return [...processors, new SimulatedProcessor()]
+}
+
+/** The secrets that sign messages now; the one of before counts beside a current one only. */
+function secretsIn(settings: {
+  readonly webhook_secret?: string | undefined
+  readonly webhook_secret_before?: string | undefined
+}): string[] {
+  const { webhook_secret: secret, webhook_secret_before: before } = settings
+  if (secret === undefined || secret === '') return []
+  return before === undefined || before === '' ? [secret] : [secret, before]
+}
+
+/** Redirects are not followed: they would carry the key to another host. */
+const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error' })
+
+/** Sweeps by itself: a processor that hangs must not hold up the ledger's own sweep. Rounds never overlap. */
+export function sweepPayments(
+  payments: Pick<Payments, 'sweep'>,
+  everyMs: number,
+  failed: (error: unknown) => void,
+): { stop(): void } {
+  let running = false
+  const timer = setInterval(() => {
+    if (running) return
+    running = true
+    payments
+      .sweep(Date.now())
+      .catch(failed)
+      .finally(() => (running = false))
+  }, everyMs)
+  timer.unref()
+  return { stop: () => clearInterval(timer) }
+}

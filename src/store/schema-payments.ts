@@ -1,0 +1,207 @@
+// The tables of payments: top-ups, what processors said of them, vouchers, and subscriptions sold elsewhere.
+
+import { sql } from 'drizzle-orm'
+import type * as columns from './columns.ts'
+
+/** Takes the column kinds of one database and returns the tables of payments. */
+export function paymentTables(c: typeof columns) {
+  const topUp = c.table(
+    'top_up',
+    {
+      id: c.string('id').primaryKey(),
+      account: c.string('account').notNull(),
+      processor: c.string('processor').notNull(),
+      /** 1 for one of a processor's test mode, which never reaches the ledger. */
+      test: c.flag('test').notNull(),
+      /** The processor's id of the page that it is paid on, and where that is. */
+      reference: c.string('reference'),
+      url: c.string('url'),
+      /** In the currency's smallest unit. */
+      amount: c.whole('amount').notNull(),
+      currency: c.string('currency').notNull(),
+      /** Units of the currency for a US dollar, in millionths, as of which day, from where. */
+      rate: c.whole('rate').notNull(),
+      rateAsOf: c.string('rate_as_of').notNull(),
+      rateSource: c.string('rate_source').notNull(),
+      credit: c.money('credit').notNull(),
+      state: c.string('state').notNull(),
+      paymentId: c.string('payment_id'),
+      method: c.string('method'),
+      lot: c.string('lot'),
+      /** Of the amount, what was taken back. */
+      refunded: c.whole('refunded').notNull(),
+      problem: c.string('problem'),
+      receiptYear: c.whole('receipt_year'),
+      receiptNumber: c.whole('receipt_number'),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at').notNull(),
+      paidAt: c.time('paid_at'),
+      creditedAt: c.time('credited_at'),
+      /** When its processor was last asked, and when the sweep asks next; null when it does not ask any more. */
+      checkedAt: c.time('checked_at'),
+      askAt: c.time('ask_at'),
+      /** The Idempotency-Key it was opened under, and the SHA-256 of what was asked for. */
+      idempotencyKey: c.string('idempotency_key'),
+      idempotencyHash: c.string('idempotency_hash'),
+    },
+    (t) => [
+      c
+        .uniqueIndex('top_up_reference')
+        .on(t.processor, t.reference)
+        .where(sql`reference is not null`),
+      c
+        .uniqueIndex('top_up_payment')
+        .on(t.processor, t.paymentId)
+        .where(sql`payment_id is not null`),
+      c
+        .uniqueIndex('top_up_lot')
+        .on(t.lot)
+        .where(sql`lot is not null`),
+      c
+        .uniqueIndex('top_up_receipt')
+        .on(t.receiptYear, t.receiptNumber)
+        .where(sql`receipt_number is not null`),
+      c
+        .uniqueIndex('top_up_idempotency')
+        .on(t.account, t.idempotencyKey)
+        .where(sql`idempotency_key is not null`),
+      c.index('top_up_account').on(t.account, t.createdAt),
+      c
+        .index('top_up_ask')
+        .on(t.askAt)
+        .where(sql`ask_at is not null`),
+      c
+        .index('top_up_uncredited')
+        .on(t.paidAt)
+        .where(sql`paid_at is not null and credited_at is null`),
+      c.check(
+        'top_up_state',
+        sql`state in ('open','paid','credited','failed','expired','refunded_part','refunded','disputed')`,
+      ),
+      c.check('top_up_amount', sql`amount > 0 and rate > 0 and refunded between 0 and amount`),
+      c.check('top_up_paid', sql`(payment_id is null) = (paid_at is null)`),
+      c.check('top_up_credited', sql`credited_at is null or (paid_at is not null and test = (lot is null))`),
+    ],
+  )
+
+  /** Every message of a processor whose signature was good. */
+  const paymentEvent = c.table(
+    'payment_event',
+    {
+      processor: c.string('processor').notNull(),
+      id: c.string('id').notNull(),
+      type: c.string('type').notNull(),
+      at: c.time('at').notNull(),
+      /** SHA-256 of the body, hex: bodies are not kept. */
+      hash: c.string('hash').notNull(),
+      outcome: c.string('outcome').notNull(),
+      topUp: c.string('top_up'),
+      reference: c.string('reference'),
+      paymentId: c.string('payment_id'),
+      /** What it told: ids and amounts. */
+      news: c.json('news').notNull(),
+    },
+    (t) => [
+      c.primaryKey({ columns: [t.processor, t.id] }),
+      c.index('payment_event_at').on(t.at),
+      c
+        .index('payment_event_top_up')
+        .on(t.topUp)
+        .where(sql`top_up is not null`),
+      c
+        .index('payment_event_waiting')
+        .on(t.processor, t.paymentId)
+        .where(sql`outcome = 'waiting'`),
+      c
+        .index('payment_event_unfinished')
+        .on(t.at)
+        .where(sql`outcome = 'received'`),
+    ],
+  )
+
+  /** Refunds and disputes of payments. */
+  const paymentReversal = c.table(
+    'payment_reversal',
+    {
+      processor: c.string('processor').notNull(),
+      id: c.string('id').notNull(),
+      topUp: c.string('top_up').notNull(),
+      kind: c.string('kind').notNull(),
+      amount: c.whole('amount').notNull(),
+      credit: c.money('credit').notNull(),
+      /** What was set aside for an open dispute. */
+      held: c.money('held').notNull(),
+      /** 1 when the ledger has all of it. */
+      booked: c.flag('booked').notNull(),
+      at: c.time('at').notNull(),
+    },
+    (t) => [
+      c.primaryKey({ columns: [t.processor, t.id] }),
+      c.index('payment_reversal_top_up').on(t.topUp),
+      c
+        .index('payment_reversal_unbooked')
+        .on(t.at)
+        .where(sql`booked = 0`),
+      c.check('payment_reversal_kind', sql`kind in ('refund', 'open', 'won', 'lost')`),
+      c.check('payment_reversal_amount', sql`amount >= 0 and credit >= 0 and held >= 0`),
+    ],
+  )
+
+  const voucher = c.table(
+    'voucher',
+    {
+      id: c.string('id').primaryKey(),
+      /** SHA-256 of the code, hex: the code is shown once. */
+      hash: c.string('hash').notNull(),
+      amount: c.money('amount').notNull(),
+      note: c.string('note').notNull(),
+      createdAt: c.time('created_at').notNull(),
+      expiresAt: c.time('expires_at'),
+      revokedAt: c.time('revoked_at'),
+      /** The account that has it, from the moment it is redeemed. */
+      account: c.string('account'),
+      redeemedAt: c.time('redeemed_at'),
+      /** The lot it became; null until the ledger has it. */
+      lot: c.string('lot'),
+    },
+    (t) => [
+      c.uniqueIndex('voucher_hash').on(t.hash),
+      c.index('voucher_created').on(t.createdAt),
+      c
+        .index('voucher_ungranted')
+        .on(t.redeemedAt)
+        .where(sql`redeemed_at is not null and lot is null`),
+      c.check('voucher_amount', sql`amount > 0`),
+      c.check('voucher_redeemed', sql`(account is null) = (redeemed_at is null)`),
+    ],
+  )
+
+  /** Periods of subscriptions that are sold elsewhere; each is a lot of its own. */
+  const subscription = c.table(
+    'subscription',
+    {
+      /** `subscription:<source>:<id>:<from>`: the source of its lot as well. */
+      period: c.string('period').primaryKey(),
+      source: c.string('source').notNull(),
+      subscription: c.string('subscription').notNull(),
+      account: c.string('account').notNull(),
+      product: c.string('product').notNull(),
+      startsAt: c.time('starts_at').notNull(),
+      endsAt: c.time('ends_at').notNull(),
+      state: c.string('state').notNull(),
+      amount: c.money('amount').notNull(),
+      lot: c.string('lot'),
+      /** What was left of its lot when it was taken back; null unless it was refunded. */
+      takenBack: c.money('taken_back'),
+      createdAt: c.time('created_at').notNull(),
+      updatedAt: c.time('updated_at').notNull(),
+    },
+    (t) => [
+      c.index('subscription_account').on(t.account, t.startsAt),
+      c.index('subscription_of').on(t.source, t.subscription, t.startsAt),
+      c.check('subscription_state', sql`state in ('active', 'grace', 'ended', 'refunded')`),
+    ],
+  )
+
+  return { topUp, paymentEvent, paymentReversal, voucher, subscription }
+}

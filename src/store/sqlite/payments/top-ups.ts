@@ -1,0 +1,244 @@
+// Top-ups, the messages about them, and what was taken back, on SQLite.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type { ProcessorId } from '../../../payments/news.ts'
+import type {
+  EventOutcome,
+  EventRecord,
+  OpenedUnder,
+  PaymentStore,
+  Reversal,
+} from '../../../payments/payment-store.ts'
+import type { TopUp } from '../../../payments/top-up.ts'
+import { writing } from '../accounts/account-store.ts'
+import { reading } from '../database/outage.ts'
+import {
+  eventOf,
+  type EventRow,
+  newsText,
+  reversalOf,
+  type ReversalRow,
+  topUpOf,
+  type TopUpRow,
+} from './payment-rows.ts'
+
+type Values = (string | number | bigint | null)[]
+
+export class SqlitePayments implements PaymentStore {
+  readonly #database: Database
+  readonly #sql: ReturnType<typeof statements>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#sql = statements(database)
+  }
+
+  addTopUp(topUp: TopUp, under: OpenedUnder | null): TopUp | 'conflict' {
+    return this.#together(() => {
+      const row = under === null ? null : this.#sql.underKey.get(topUp.account, under.key)
+      if (row && under) return row.idempotency_hash === under.hash ? topUpOf(row) : 'conflict'
+      const { id, account, processor, createdAt, expiresAt } = topUp
+      const asked: Values = [
+        id,
+        account,
+        processor,
+        topUp.test ? 1 : 0,
+        topUp.amount,
+        topUp.currency,
+        topUp.rate,
+        topUp.rateAsOf,
+        topUp.rateSource,
+        topUp.credit,
+        topUp.state,
+      ]
+      this.#sql.add.run(...asked, createdAt, expiresAt, expiresAt, under?.key ?? null, under?.hash ?? null)
+      return topUp
+    })
+  }
+
+  findTopUp(id: string): TopUp | undefined {
+    return this.#one(this.#sql.find, id)
+  }
+
+  findByReference(processor: ProcessorId, reference: string): TopUp | undefined {
+    return this.#one(this.#sql.byReference, processor, reference)
+  }
+
+  findByPayment(processor: ProcessorId, paymentId: string): TopUp | undefined {
+    return this.#one(this.#sql.byPayment, processor, paymentId)
+  }
+
+  #one(statement: Statement<TopUpRow, string[]>, ...values: string[]): TopUp | undefined {
+    const row = reading(() => statement.get(...values))
+    return row ? topUpOf(row) : undefined
+  }
+
+  listTopUps(account: string | null, limit: number, before: string | null): readonly TopUp[] {
+    return reading(() => this.#sql.list.all({ account, before, limit })).map(topUpOf)
+  }
+
+  changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): TopUp {
+    return this.#together(() => {
+      const before = this.#required(id)
+      const after = change(before)
+      return after === null ? before : this.#write(before, after)
+    })
+  }
+
+  #required(id: string): TopUp {
+    const row = this.#sql.find.get(id)
+    if (!row) throw new Error(`there is no top-up ${id}`)
+    return topUpOf(row)
+  }
+
+  #write(before: TopUp, after: TopUp): TopUp {
+    const numbered = before.creditedAt === null && after.creditedAt !== null && !after.test
+    const receipt = numbered ? this.#nextReceipt(after.creditedAt) : before.receipt
+    const { reference, url, state, paymentId, method, lot, refunded, problem, paidAt, creditedAt, id } = after
+    const paid: Values = [reference, url, state, paymentId, method, lot, refunded, problem]
+    this.#sql.change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)
+    return { ...after, receipt }
+  }
+
+  /** Numbers go up by one through a year, in the transaction that takes them: none is left out. */
+  #nextReceipt(at: number): NonNullable<TopUp['receipt']> {
+    const year = new Date(at).getUTCFullYear()
+    return { year, number: Number(this.#sql.lastReceipt.get(year)?.number ?? 0n) + 1 }
+  }
+
+  claimQuestion(id: string, now: number, everyMs: number): boolean {
+    // A time that lies ahead was noted by a clock that has been put back.
+    const { changes } = writing(() => this.#sql.claimQuestion.run(now, id, now - everyMs, now))
+    return Number(changes) === 1
+  }
+
+  scheduleQuestion(id: string, at: number | null): void {
+    writing(() => this.#sql.schedule.run(at, id))
+  }
+
+  dueTopUps(now: number, limit: number): readonly TopUp[] {
+    return reading(() => this.#sql.due.all(now, limit)).map(topUpOf)
+  }
+
+  recordEvent(event: EventRecord): EventRecord {
+    const { processor, id, type, at, hash, outcome, topUp, reference, paymentId, news } = event
+    return this.#together(() => {
+      const known = this.#sql.event.get(processor, id)
+      if (known) return eventOf(known)
+      const values: Values = [processor, id, type, at, hash, outcome, topUp, reference, paymentId]
+      this.#sql.addEvent.run(...values, newsText(news))
+      return event
+    })
+  }
+
+  concludeEvent({ processor, id }: EventRecord, outcome: EventOutcome, topUp: string | null): void {
+    writing(() => this.#sql.concludeEvent.run(outcome, topUp, processor, id))
+  }
+
+  waitingFor(processor: ProcessorId, paymentId: string): readonly EventRecord[] {
+    return reading(() => this.#sql.waiting.all(processor, paymentId)).map(eventOf)
+  }
+
+  unfinishedEvents(before: number, limit: number): readonly EventRecord[] {
+    return reading(() => this.#sql.unfinished.all(before, limit)).map(eventOf)
+  }
+
+  listEvents(topUp: string | null, limit: number): readonly EventRecord[] {
+    return reading(() => this.#sql.events.all({ topUp, limit })).map(eventOf)
+  }
+
+  changeReversal(
+    { processor, id, topUp }: Pick<Reversal, 'processor' | 'id' | 'topUp'>,
+    change: Parameters<PaymentStore['changeReversal']>[1],
+  ): Reversal | undefined {
+    return this.#together(() => {
+      const before = this.#required(topUp)
+      const all = this.#sql.reversals.all(topUp).map(reversalOf)
+      const current = all.find((other) => other.processor === processor && other.id === id)
+      const changed = change(before, current, all)
+      if (changed === null) return current
+      const { kind, amount, credit, held, booked, at } = changed.reversal
+      this.#sql.putReversal.run(processor, id, topUp, kind, amount, credit, held, booked ? 1 : 0, at)
+      this.#write(before, changed.topUp)
+      return changed.reversal
+    })
+  }
+
+  reversalsOf(topUp: string): readonly Reversal[] {
+    return reading(() => this.#sql.reversals.all(topUp)).map(reversalOf)
+  }
+
+  unbookedReversals(limit: number): readonly Reversal[] {
+    return reading(() => this.#sql.unbooked.all(limit)).map(reversalOf)
+  }
+
+  #together<T>(work: () => T): T {
+    return writing(() => this.#database.transaction(work).immediate())
+  }
+}
+
+function statements(database: Database) {
+  const write = (sql: string): Statement => database.prepare(sql)
+  const topUp = (where: string) => database.prepare<TopUpRow, string[]>(`SELECT * FROM top_up WHERE ${where}`)
+  const events = <Given extends (string | number)[]>(where: string) =>
+    database.prepare<EventRow, Given>(`SELECT * FROM payment_event WHERE ${where}`)
+  return {
+    find: topUp('id = ?'),
+    byReference: topUp('processor = ? AND reference = ?'),
+    byPayment: topUp('processor = ? AND payment_id = ?'),
+    underKey: topUp('account = ? AND idempotency_key = ?'),
+    list: database.prepare<TopUpRow, [{ account: string | null; before: string | null; limit: number }]>(
+      `SELECT * FROM top_up WHERE ($account IS NULL OR account = $account)
+         AND ($before IS NULL OR (created_at, id) < (SELECT created_at, id FROM top_up WHERE id = $before))
+       ORDER BY created_at DESC, id DESC LIMIT $limit`,
+    ),
+    add: write(
+      `INSERT INTO top_up (id, account, processor, test, amount, currency, rate, rate_as_of, rate_source, credit, state,
+         refunded, created_at, expires_at, ask_at, idempotency_key, idempotency_hash)
+       VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?,?,?,?)`,
+    ),
+    change: write(
+      `UPDATE top_up SET reference = ?, url = ?, state = ?, payment_id = ?, method = ?, lot = ?, refunded = ?,
+         problem = ?, receipt_year = ?, receipt_number = ?, paid_at = ?, credited_at = ? WHERE id = ?`,
+    ),
+    lastReceipt: database.prepare<{ number: bigint }, [number]>(
+      `SELECT receipt_number AS number FROM top_up WHERE receipt_year = ? AND receipt_number IS NOT NULL
+       ORDER BY receipt_number DESC LIMIT 1`,
+    ),
+    claimQuestion: write(
+      `UPDATE top_up SET checked_at = ?
+       WHERE id = ? AND (checked_at IS NULL OR checked_at <= ? OR checked_at > ?)`,
+    ),
+    schedule: write('UPDATE top_up SET ask_at = ? WHERE id = ?'),
+    due: database.prepare<TopUpRow, [number, number]>(
+      `SELECT * FROM (SELECT * FROM top_up WHERE paid_at IS NOT NULL AND credited_at IS NULL
+           AND problem IS NOT 'not_creditable'
+         UNION SELECT * FROM top_up WHERE ask_at <= ? AND paid_at IS NULL) ORDER BY created_at LIMIT ?`,
+    ),
+    event: events<[string, string]>('processor = ? AND id = ?'),
+    addEvent: write(
+      `INSERT INTO payment_event (processor, id, type, at, hash, outcome, top_up, reference, payment_id, news)
+       VALUES (?,?,?,?,?,?,?,?,?,?)`,
+    ),
+    concludeEvent: write('UPDATE payment_event SET outcome = ?, top_up = ? WHERE processor = ? AND id = ?'),
+    waiting: events<[string, string]>(
+      `outcome = 'waiting' AND processor = ? AND payment_id = ? ORDER BY at, id`,
+    ),
+    unfinished: events<[number, number]>(`outcome = 'received' AND at <= ? ORDER BY at, id LIMIT ?`),
+    events: database.prepare<EventRow, [{ topUp: string | null; limit: number }]>(
+      'SELECT * FROM payment_event WHERE $topUp IS NULL OR top_up = $topUp ORDER BY at DESC, id DESC LIMIT $limit',
+    ),
+    reversals: database.prepare<ReversalRow, [string]>(
+      'SELECT * FROM payment_reversal WHERE top_up = ? ORDER BY at, id',
+    ),
+    unbooked: database.prepare<ReversalRow, [number]>(
+      'SELECT * FROM payment_reversal WHERE booked = 0 ORDER BY at LIMIT ?',
+    ),
+    putReversal: write(
+      `INSERT INTO payment_reversal (processor, id, top_up, kind, amount, credit, held, booked, at)
+       VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (processor, id) DO UPDATE SET kind = excluded.kind,
+         amount = excluded.amount, credit = excluded.credit, held = excluded.held, booked = excluded.booked,
+         at = excluded.at`,
+    ),
+  }
+}
