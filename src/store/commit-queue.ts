@@ -1,6 +1,7 @@
 // Many commands, one commit: what arrives in one turn of the event loop shares one transaction and one sync to disk.
 // Promises resolve after COMMIT. Admissions are refused while the disk cannot be written; ends of calls never are.
 
+import { type Awaitable, whenDone } from '../awaitable.ts'
 import { GatewayError } from '../errors.ts'
 
 export interface GroupLimits {
@@ -40,8 +41,11 @@ export interface Need {
 
 /** One transaction of the database, as the queue needs it. */
 export interface Transactions {
-  /** Commits what `run` does, and gives what it gives. When it throws, nothing was done. */
-  commit<T>(needs: readonly Need[], run: () => T): T
+  /**
+   * Commits what `run` does, and gives what it gives: at once, or later where the database is across a network. When it
+   * throws or rejects, nothing was done. The queue never begins a second one before the first has ended.
+   */
+  commit<T>(needs: readonly Need[], run: () => T): Awaitable<T>
   /** Writes a little, to see whether the database can be written. */
   touch(): void
   /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */
@@ -82,6 +86,8 @@ export class CommitQueue {
   #later: Entry[] = []
   #laterTimer: ReturnType<typeof setTimeout> | undefined
   #scheduled = false
+  /** The commit that is under way, where the database takes its time. */
+  #committing: Promise<void> | undefined
   #busySince: number | null = null
   #down = false
   #retry: ReturnType<typeof setTimeout> | undefined
@@ -129,21 +135,18 @@ export class CommitQueue {
     return done
   }
 
-  /** Runs a command now, in a transaction of its own: for start-up, before anything is queued. Throws what it threw. */
-  immediately<T>(run: () => T): T {
-    return this.#transactions.commit([], run)
-  }
-
   /** Writes what is queued and stops. Rejects when the ends of calls could not be written; the spill file has them. */
   async close(): Promise<void> {
     clearTimeout(this.#retry)
+    await this.#committing
     while (this.#queue.length > 0 && !this.#down) {
-      this.#flush()
+      await this.#flush()
       if (this.#busySince !== null) await new Promise((resolve) => setTimeout(resolve, busyRetryMs))
     }
     clearTimeout(this.#retry)
-    if (this.#down) this.#retryQueue()
+    if (this.#down) await this.#retryQueue()
     clearTimeout(this.#retry)
+    await this.#committing
     this.#closed = true
     clearTimeout(this.#laterTimer)
     for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
@@ -153,14 +156,18 @@ export class CommitQueue {
     if (lost.length > 0) throw unavailable(undefined)
   }
 
-  /** Makes sure that the disk can be written, by writing. Never throws. */
-  probe(write: () => void): void {
-    if (this.#down || this.#closed) return
-    try {
-      this.#transactions.commit([], write)
-    } catch (error) {
-      if (this.#transactions.faultOf(error) !== 'busy') this.#outage()
-    }
+  /** Makes sure that the disk can be written, by writing. Never throws or rejects; a commit under way shows as much. */
+  probe(write: () => void): Awaitable<void> {
+    if (this.#down || this.#closed || this.#committing) return
+    return this.#alone(() =>
+      whenDone(
+        () => this.#transactions.commit([], write),
+        () => undefined,
+        (error) => {
+          if (this.#transactions.faultOf(error) !== 'busy') this.#outage()
+        },
+      ),
+    )
   }
 
   #enqueue<T>(need: Need, run: () => T, record: unknown): Promise<T> {
@@ -175,7 +182,7 @@ export class CommitQueue {
         kept: false,
         outcome: null,
       })
-      if (!this.#down && this.#busySince === null) this.#schedule()
+      if (!this.#down && this.#busySince === null && !this.#committing) this.#schedule()
     })
   }
 
@@ -186,39 +193,63 @@ export class CommitQueue {
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      if (!this.#closed && !this.#down && this.#busySince === null) this.#flush()
+      if (!this.#closed && !this.#down && this.#busySince === null) void this.#flush()
     })
   }
 
-  #flush(): void {
+  /** Commits the head of the queue, unless a commit is under way: that one goes on with the queue when it has ended. */
+  #flush(): Awaitable<void> {
+    if (this.#committing) return this.#committing
     const group = this.#queue.splice(0, this.#limits.max)
     if (group.length === 0) return
-    try {
-      this.#commitGroup(group)
-      this.#busySince = null
-    } catch (error) {
-      this.#failed(group, error)
-    }
+    return this.#alone(() =>
+      whenDone(
+        () => this.#commitGroup(group),
+        () => {
+          this.#busySince = null
+        },
+        (error) => this.#failed(group, error),
+      ),
+    )
+  }
+
+  /** Notes that a commit is under way until it has ended, and then goes on with what has been queued meanwhile. */
+  #alone(commit: () => Awaitable<void>): Awaitable<void> {
+    const done = commit()
+    if (!(done instanceof Promise)) return this.#goOn()
+    const ended = done.finally(() => {
+      this.#committing = undefined
+      this.#goOn()
+    })
+    this.#committing = ended
+    return ended
+  }
+
+  #goOn(): void {
     if (this.#queue.length > 0 && !this.#down && this.#busySince === null) this.#schedule()
   }
 
   /** One transaction for the group. What did not fit into the time goes back to the head of the queue. */
-  #commitGroup(group: Entry[]): void {
+  #commitGroup(group: Entry[]): Awaitable<void> {
     let taken = 0
     const needs = group.map(({ need }) => need)
-    this.#transactions.commit(needs, () => {
+    const work = () => {
+      taken = 0
       const until = performance.now() + this.#limits.waitMs
       for (const entry of group) {
         if (taken > 0 && performance.now() > until) break
         taken++
         entry.outcome = outcomeOf(entry.run)
       }
+    }
+    const commit = () => this.#transactions.commit(needs, work)
+    return whenDone(commit, () => {
+      if (taken < group.length) this.#queue.unshift(...group.slice(taken))
+      for (const entry of group.slice(0, taken)) deliver(entry)
     })
-    if (taken < group.length) this.#queue.unshift(...group.slice(taken))
-    for (const entry of group.slice(0, taken)) deliver(entry)
   }
 
-  #failed(group: Entry[], error: unknown): void {
+  #failed(group: Entry[], error: unknown): Awaitable<void> {
     for (const entry of group) entry.outcome = null
     const fault = this.#transactions.faultOf(error)
     if (fault === 'busy' && this.#waitForLock()) {
@@ -236,16 +267,24 @@ export class CommitQueue {
       group[0]!.reject(new GatewayError('internal_error', { cause: error }))
       return
     }
-    // One command of the group is at fault. Each gets a transaction of its own, so that only that one fails.
-    for (const [at, entry] of group.entries()) {
-      try {
-        this.#commitGroup([entry])
-      } catch (alone) {
-        const rest = group.slice(at)
-        if (this.#transactions.faultOf(alone) !== 'bug') return this.#failed(rest, alone)
-        this.#failed([entry], alone)
-      }
-    }
+    return this.#oneByOne(group)
+  }
+
+  /** One command of the group is at fault. Each gets a transaction of its own, so that only that one fails. */
+  #oneByOne(group: Entry[]): Awaitable<void> {
+    const [first, ...rest] = group
+    if (!first) return
+    return whenDone(
+      () => this.#commitGroup([first]),
+      () => this.#oneByOne(rest),
+      (error) => {
+        if (this.#transactions.faultOf(error) !== 'bug') return this.#failed(group, error)
+        return whenDone(
+          () => this.#failed([first], error),
+          () => this.#oneByOne(rest),
+        )
+      },
+    )
   }
 
   /** What is kept for a client alone may be too large for what room there is: it must not stand before the money. */
@@ -254,20 +293,34 @@ export class CommitQueue {
     else this.#later.push(entry)
     this.#laterTimer ??= setTimeout(() => {
       this.#laterTimer = undefined
-      const entries = this.#later.splice(0)
-      for (const again of entries) this.#tryAlone(again)
+      void this.#tryEach(this.#later.splice(0))
     }, outageRetryMs)
   }
 
-  #tryAlone(entry: Entry): void {
-    try {
-      if (this.#closed || this.#down) throw unavailable(undefined)
-      this.#commitGroup([entry])
-    } catch (error) {
-      if (this.#closed) entry.reject(error)
-      else if (this.#down || this.#transactions.faultOf(error) !== 'bug') this.#putOff(entry)
-      else entry.reject(new GatewayError('internal_error', { cause: error }))
-    }
+  /** Each alone; none stands in the way of a commit that is under way. */
+  #tryEach(entries: Entry[]): Awaitable<void> {
+    const [first, ...rest] = entries
+    if (!first) return
+    if (this.#closed) first.reject(unavailable(undefined))
+    else if (this.#down || this.#committing) this.#putOff(first)
+    else
+      return whenDone(
+        () => this.#alone(() => this.#tryAlone(first)),
+        () => this.#tryEach(rest),
+      )
+    return this.#tryEach(rest)
+  }
+
+  #tryAlone(entry: Entry): Awaitable<void> {
+    return whenDone(
+      () => this.#commitGroup([entry]),
+      () => undefined,
+      (error) => {
+        if (this.#closed) entry.reject(error)
+        else if (this.#down || this.#transactions.faultOf(error) !== 'bug') this.#putOff(entry)
+        else entry.reject(new GatewayError('internal_error', { cause: error }))
+      },
+    )
   }
 
   /** Leaves the loop to others and tries again; false when the lock has lasted too long. */
@@ -278,7 +331,7 @@ export class CommitQueue {
       this.#busySince = null
       return false
     }
-    this.#retry = setTimeout(() => this.#flush(), busyRetryMs)
+    this.#retry = setTimeout(() => void this.#flush(), busyRetryMs)
     return true
   }
 
@@ -293,7 +346,7 @@ export class CommitQueue {
     const late = performance.now() - endPatienceMs
     for (const entry of this.#queue) if (entry.queuedAt < late) entry.reject(unavailable(undefined))
     clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => this.#retryQueue(), outageRetryMs)
+    this.#retry = setTimeout(() => void this.#retryQueue(), outageRetryMs)
   }
 
   #keepQueue(): void {
@@ -307,15 +360,38 @@ export class CommitQueue {
     this.#spill.sync()
   }
 
-  #retryQueue(): void {
-    try {
-      this.#transactions.commit([], () => this.#transactions.touch())
-      this.#down = false
-    } catch (error) {
-      // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
-      if (this.#transactions.faultOf(error) === 'bug') this.#transactions.forget()
+  #retryQueue(): Awaitable<void> {
+    if (this.#committing) return this.#committing
+    const touched = () =>
+      whenDone(
+        () => this.#transactions.commit([], () => this.#transactions.touch()),
+        () => {
+          this.#down = false
+        },
+        (error) => {
+          // Whatever the fault is, it is not over; a fault of ours here would be one of the database as well.
+          if (this.#transactions.faultOf(error) === 'bug') this.#transactions.forget()
+        },
+      )
+    return whenDone(
+      () => this.#alone(touched),
+      () =>
+        whenDone(
+          () => this.#drain(),
+          () => this.#afterRetry(),
+        ),
+    )
+  }
+
+  /** Commits what waits, group by group. */
+  #drain(): Awaitable<void> {
+    while (!this.#down && this.#busySince === null && this.#queue.length > 0) {
+      const flushed = this.#flush()
+      if (flushed instanceof Promise) return flushed.then(() => this.#drain())
     }
-    while (!this.#down && this.#busySince === null && this.#queue.length > 0) this.#flush()
+  }
+
+  #afterRetry(): void {
     if (this.#down) {
       this.#outage()
       return

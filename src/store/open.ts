@@ -1,6 +1,7 @@
 // Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
 
 import { existsSync, mkdirSync } from 'node:fs'
+import { formatUsd } from '../credits/money.ts'
 import { defaultGroupLimits, type GroupLimits } from './commit-queue.ts'
 import type { SpillRecord } from './ledger-core.ts'
 import { Anchors, anchorsBeside, missingAnchor, readAnchors } from './sqlite/audit/anchors.ts'
@@ -25,7 +26,7 @@ import { SqlitePayments } from './sqlite/payments/top-ups.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { SqliteStatements } from './sqlite/audit/statements.ts'
-import { SqliteUsage } from './sqlite/calls/usage-days.ts'
+import { SqliteUsage, UsageDays } from './sqlite/calls/usage-days.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
@@ -33,6 +34,7 @@ export { type Store, StoreOpenError } from './store.ts'
 const serverBusyTimeoutMs = 50
 const cutMessage =
   'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
+const usageMessage = 'what a call used could not be added to its day; it is tried again'
 const defaultClockBackMs = 3_600_000
 const clockMessage = 'the clock went back; the time of the ledger stands still until it has caught up'
 
@@ -107,12 +109,16 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const times = options.retention ?? defaultRetention
   const signatures = new SqliteSignatures(database, clock, times.signaturesMs)
   // An empty transaction is enough: it takes the buffered rows along.
-  const requestLog = new SqliteRequestLog(database, () => ledger.group.probe(() => undefined))
+  const usage = new UsageDays(database, ({ cost, charged, ...added }, error) =>
+    notice?.(usageMessage, { ...added, cost: formatUsd(cost), charged: formatUsd(charged), error }),
+  )
+  const requestLog = new SqliteRequestLog(database, usage, () => void ledger.group.probe(() => undefined))
   const ledger: SqliteLedger = new SqliteLedger({
     database,
     path,
     time: { clock, backMs, stepped: (behindMs) => notice?.(clockMessage, { behind_ms: behindMs }) },
     limits: { ...defaultGroupLimits, ...options.group },
+    usage,
     bufferedRows: [requestLog, signatures],
     isDead,
     committed: (head) => anchors.committed(head),
@@ -165,8 +171,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     async close() {
       retention.close()
       try {
-        while (requestLog.waiting && ledger.group.writable) ledger.group.probe(() => undefined)
-        if (signatures.waiting) ledger.group.probe(() => undefined)
+        while (requestLog.waiting && ledger.group.writable) await ledger.group.probe(() => undefined)
+        if (signatures.waiting) await ledger.group.probe(() => undefined)
         await ledger.close()
         if (anchors.behind) anchors.write(ledger.head())
       } finally {

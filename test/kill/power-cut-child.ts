@@ -7,6 +7,7 @@ import { defaultGroupLimits } from '../../src/store/commit-queue.ts'
 import { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 import { noUsage } from '../../src/conversation/usage.ts'
 import { grantOf, holdOf, noon, settleOf } from '../credits/support.ts'
+import { UsageDays } from '../../src/store/sqlite/calls/usage-days.ts'
 
 const [dataDir, synchronous, calls] = process.argv.slice(2) as [string, string, string]
 const database = openDatabase(dataDir, noon)
@@ -18,6 +19,7 @@ const ledger = new SqliteLedger({
   path: join(dataDir, 'weir.db'),
   time: { clock: () => noon, backMs: 0, stepped: () => undefined },
   limits: defaultGroupLimits,
+  usage: new UsageDays(database),
   bufferedRows: [],
   isDead: () => false,
   committed: () => undefined,

@@ -278,8 +278,8 @@ export const mutants: readonly Mutant[] = [
       ],
       [
         queue,
-        '        entry.outcome = outcomeOf(entry.run)\n      }\n    })',
-        '        entry.outcome = outcomeOf(entry.run)\n      }\n    }, () => { for (const entry of group.slice(0, taken)) deliver(entry) })',
+        'this.#transactions.commit(needs, work)',
+        'this.#transactions.commit(needs, work, () => { for (const entry of group.slice(0, taken)) deliver(entry) })',
       ],
     ],
   },
@@ -325,6 +325,7 @@ export function plant(mutant: Mutant): { readonly root: string; remove(): void }
     'src/conversation',
     'src/accounts',
     'src/observe',
+    'src/awaitable.ts',
     'src/errors.ts',
     'src/error-table.ts',
   ])

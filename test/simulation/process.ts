@@ -8,6 +8,7 @@ import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
 import type { Stage } from './stage.ts'
 import type { System } from './system.ts'
+import { UsageDays } from '../../src/store/sqlite/calls/usage-days.ts'
 
 /** Something that was asked of the ledger. */
 export interface Issue {
@@ -78,6 +79,7 @@ export class SimulatedProcess {
       path,
       time: { clock: () => world.now(), backMs: world.clockBackMs, stepped: () => undefined },
       limits,
+      usage: new UsageDays(this.database.asDatabase),
       bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
       committed: (head) => world.anchored(head),
@@ -109,10 +111,10 @@ export class SimulatedProcess {
   /** Every command runs through here, inside its transaction: it is booked with the answer it gave. */
   #listen(): void {
     const { group } = this.ledger
-    const [admit, conclude, immediately] = [
+    const [admit, conclude, transaction] = [
       group.admit.bind(group),
       group.conclude.bind(group),
-      group.immediately.bind(group),
+      this.ledger.transaction.bind(this.ledger),
     ]
     const asked = () => {
       if (!this.asking) throw new Error('the ledger was asked by nobody')
@@ -138,8 +140,8 @@ export class SimulatedProcess {
         record,
       )
     }
-    group.immediately = (run) =>
-      immediately(() => {
+    this.ledger.transaction = (run) =>
+      transaction(() => {
         for (const { kind } of this.#replaying) this.#acted(kind)
         const value = run()
         for (const command of this.#replaying) this.#book(issueOf(command), command, replayed)

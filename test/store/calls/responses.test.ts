@@ -11,6 +11,7 @@ import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
 import { day, grantOf, holdOf, minute, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
+import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []
@@ -243,6 +244,7 @@ function ledgerOn(dataDir: string) {
     path: `${dataDir}/weir.db`,
     time: { clock: () => noon, backMs: 0, stepped: () => undefined },
     limits: defaultGroupLimits,
+    usage: new UsageDays(database),
     bufferedRows: [],
     isDead: () => false,
     committed: () => undefined,

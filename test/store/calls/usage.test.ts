@@ -10,6 +10,8 @@ import { usd } from '../../../src/credits/money.ts'
 import type { RequestLogRow } from '../../../src/observe/request-log.ts'
 import type { UsageGroup, UsageSum } from '../../../src/observe/usage.ts'
 import { openStore, type Store } from '../../../src/store/open.ts'
+import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
@@ -118,6 +120,69 @@ describe('usage by day', () => {
     expect((await Promise.all(used)).reduce((sum, each) => sum + each, 0n)).toBe(charged)
     const days = await store.usage.usage({ ...range, by: 'day' })
     expect(days.map(({ calls }) => calls)).toEqual([40, 40, 40])
+  })
+
+  test('that the database refuses undoes no charge, is logged with its figures, and is added later', async () => {
+    const dataDir = freshDir()
+    const logged: Record<string, unknown>[] = []
+    const store = await openStore(dataDir, {
+      clock: () => noon,
+      notice: (_, facts) => logged.push({ ...facts }),
+    })
+    stores.push(store)
+    const { ledger } = store
+    await ledger.grant(grantOf('g', usd(10)))
+    const other = new Database(join(dataDir, 'weir.db'))
+    other.run("CREATE TRIGGER refuse BEFORE INSERT ON usage_day BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    await ledger.hold(holdOf('c1'))
+    expect(await ledger.settle(settleOf('c1', usd('0.25')))).toMatchObject({ charged: usd('0.25') })
+    other.run('DROP TRIGGER refuse')
+    other.close()
+    expect(logged).toEqual([
+      expect.objectContaining({ account: 'anna', model: 'sim/echo', cost: '0.25', charged: '0.25' }),
+    ])
+    expect(await usageOf(store, 'day')).toEqual([])
+  })
+
+  test('that was refused is added once, when the database takes it again', () => {
+    const database = openDatabase(freshDir(), noon)
+    database.run("CREATE TRIGGER refuse BEFORE INSERT ON usage_day BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    const refusals: unknown[] = []
+    const days = new UsageDays(database, (refused) => refusals.push(refused), 0)
+    const of = (cost: bigint) => ({
+      account: 'anna',
+      at: noon,
+      key: null,
+      model: 'sim/echo',
+      error: false,
+      inputTokens: 1,
+      outputTokens: 1,
+      cost,
+      charged: cost,
+    })
+    const commit = () => {
+      database.run('BEGIN')
+      days.write()
+      database.run('COMMIT')
+      days.committed()
+    }
+    days.add(of(1n))
+    commit()
+    // The transaction that would have added it is rolled back: it goes on waiting.
+    database.run('DROP TRIGGER refuse')
+    database.run('BEGIN')
+    days.write()
+    database.run('ROLLBACK')
+    days.forget()
+    days.add(of(2n))
+    commit()
+    commit()
+    const costs = database
+      .query<{ calls: bigint; cost: bigint }, []>('SELECT calls, cost FROM usage_day')
+      .all()
+    expect(costs).toEqual([{ calls: 2n, cost: 3n }])
+    expect(refusals).toEqual([of(1n)])
+    database.close()
   })
 
   test('tells failures, tokens, keys, models and the app apart', async () => {

@@ -13,6 +13,7 @@ import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
 import { grantOf, holdOf, noon, servedBySim, settleOf } from '../../credits/support.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 import { forge, forgeries } from './forgeries.ts'
+import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
 
 const opened: Store[] = []
 const dirs: TempDir[] = []
@@ -223,6 +224,7 @@ describe('a full disk', () => {
       path,
       time: { clock: () => noon, backMs: 0, stepped: () => undefined },
       limits,
+      usage: new UsageDays(database),
       bufferedRows: [],
       isDead: () => false,
       committed: () => undefined,

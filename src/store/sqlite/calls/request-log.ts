@@ -4,7 +4,7 @@ import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
 import type { BufferedRows } from '../ledger/ledger-parts.ts'
 import { isOutage } from '../database/outage.ts'
-import { UsageDays } from './usage-days.ts'
+import type { UsageDays } from './usage-days.ts'
 
 const bufferedRows = 10_000
 const rowsPerCommit = 256
@@ -24,9 +24,9 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   dropped = 0
 
   /** `flush` commits the buffered rows when no call does it for 250 ms. */
-  constructor(database: Database, flush: () => void) {
+  constructor(database: Database, usage: UsageDays, flush: () => void) {
     this.#flush = flush
-    this.#usage = new UsageDays(database)
+    this.#usage = usage
     this.#used = database.prepare('UPDATE api_key SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?')
     this.#insert = database.prepare(
       `INSERT INTO request_log (request_id, at, account, key, model, provider, stream, status, code, ending,

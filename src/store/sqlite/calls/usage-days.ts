@@ -19,12 +19,34 @@ export interface UsageAdded {
   readonly charged: bigint
 }
 
-/** Adds to the days, inside a transaction of somebody else. */
+/** So many additions that the database refused are tried again; of more there is the log alone. */
+const mostKept = 1_000
+/** How long until it is tried again, milliseconds. */
+const patienceMs = 60_000
+
+/**
+ * Adds to the days, inside a transaction of somebody else. What the database refuses must not undo the money that it
+ * travels with: it is handed to `refused`, for the log, and tried again with a later commit.
+ */
 export class UsageDays {
   readonly #upsert: Statement
+  readonly #onRefused: (added: UsageAdded, error: unknown) => void
+  readonly #retryMs: number
   #added: UsageAdded[] = []
+  /** In the transaction under way: what was refused for the first time, and what is in at last. */
+  #refused: { readonly added: UsageAdded; readonly error: unknown }[] = []
+  #done = new Set<UsageAdded>()
+  /** Refused earlier. */
+  #kept: UsageAdded[] = []
+  #triedAt = Number.NEGATIVE_INFINITY
 
-  constructor(database: Database) {
+  constructor(
+    database: Database,
+    refused: (added: UsageAdded, error: unknown) => void = () => undefined,
+    retryMs = patienceMs,
+  ) {
+    this.#onRefused = refused
+    this.#retryMs = retryMs
     this.#upsert = database.prepare(
       `INSERT INTO usage_day (account, day, key, model, calls, errors, input_tokens, output_tokens, cost, charged)
        VALUES (?1,?2,?3,?4,1,?5,?6,?7,?8,?9)
@@ -37,23 +59,48 @@ export class UsageDays {
     this.#added.push(added)
   }
 
+  /** May run several times in one transaction. */
   write(): void {
-    for (const added of this.#added) this.#write(added)
+    for (const added of this.#added) {
+      const error = this.#refusal(added)
+      if (error !== undefined) this.#refused.push({ added, error })
+    }
     this.#added = []
+    if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry()
   }
 
-  /** Forgets what has not been written. */
+  /** After COMMIT. */
+  committed(): void {
+    if (this.#done.size > 0) this.#kept = this.#kept.filter((added) => !this.#done.has(added))
+    this.#done = new Set()
+    for (const { added, error } of this.#refused.splice(0)) {
+      if (this.#kept.length === 0) this.#triedAt = performance.now()
+      if (this.#kept.length < mostKept) this.#kept.push(added)
+      this.#onRefused(added, error)
+    }
+  }
+
+  /** Forgets what has not been written: those who added it will do so again. */
   forget(): void {
     this.#added = []
+    this.#refused = []
+    this.#done = new Set()
   }
 
-  // Statistics that the database refuses must not undo the money that they travel with.
-  #write({ account, at, key, model, error, cost, charged, ...tokens }: UsageAdded): void {
+  #retry(): void {
+    this.#triedAt = performance.now()
+    for (const added of this.#kept) if (this.#refusal(added) === undefined) this.#done.add(added)
+  }
+
+  /** Why the database refuses it; undefined where it is in. Throws when the database cannot be written at all. */
+  #refusal({ account, at, key, model, error, cost, charged, ...tokens }: UsageAdded): unknown {
     const [input, output] = [Math.round(tokens.inputTokens), Math.round(tokens.outputTokens)]
     try {
       this.#upsert.run(account, startOfDay(at), key ?? '', model, error ? 1 : 0, input, output, cost, charged)
+      return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
+      return thrown
     }
   }
 }

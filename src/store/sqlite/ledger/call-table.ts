@@ -17,7 +17,7 @@ import {
   type EndedCallRow,
   type OpenCallRow,
 } from '../../call-record.ts'
-import { UsageDays } from '../calls/usage-days.ts'
+import type { UsageDays } from '../calls/usage-days.ts'
 import type { CallEnd, GroupWrites } from '../../ledger-core.ts'
 import { requireOne } from './wallets.ts'
 
@@ -34,9 +34,9 @@ export class CallTable implements CallWrites {
   readonly #closed: OpenCall[] = []
   readonly #endedIds = new Set<string>()
 
-  constructor(database: Database) {
+  constructor(database: Database, usage: UsageDays) {
     this.#sql = statements(database)
-    this.#usage = new UsageDays(database)
+    this.#usage = usage
     this.#opened = new BulkInsert(
       database,
       'open_call',

@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { GroupLimits } from '../../commit-queue.ts'
+import type { UsageDays } from '../calls/usage-days.ts'
 import type { Head } from '../audit/anchors.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
 
@@ -16,6 +17,8 @@ export interface LedgerParts {
   readonly path: string
   readonly time: LedgerClockParts
   readonly limits: GroupLimits
+  /** What ended calls add to their days. */
+  readonly usage: UsageDays
   /** Rows of other tables that are written with the next group's commit. */
   readonly bufferedRows: readonly BufferedRows[]
   /** Whether a process is dead for certain, whatever its leases say. */

@@ -38,6 +38,7 @@ interface Tables {
   readonly calls: CallTable
   readonly prices: PriceRecords
   readonly sql: ReturnType<typeof statements>
+  readonly transactions: SqliteTransactions
   readonly group: CommitQueue
 }
 
@@ -96,7 +97,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
    */
   replay(records: readonly SpillRecord[]): boolean {
     try {
-      this.group.immediately(() => {
+      this.transaction(() => {
         for (const record of records) this.carryOut(record)
       })
       return true
@@ -106,6 +107,11 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       for (const record of records) this.queue(record).catch(() => undefined)
       return false
     }
+  }
+
+  /** Runs something now, in a transaction of its own: for start-up, before anything is queued. Throws what it threw. */
+  transaction<T>(run: () => T): T {
+    return this.#tables.transactions.commit([], run)
   }
 
   balance(account: string): Balance {
@@ -160,7 +166,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     const now = performance.now()
     if (now - this.#lastWriteCheck > 1000) {
       this.#lastWriteCheck = now
-      this.group.probe(() => sql.touch.run(parts.time.clock()))
+      void this.group.probe(() => sql.touch.run(parts.time.clock()))
     }
     return this.group.writable && !time.tooFarBehind
   }
@@ -177,7 +183,7 @@ function tablesOf(parts: LedgerParts): Tables {
     time: new LedgerClock(database, parts.time),
     wallets: new Wallets(database),
     journal: new Journal(database),
-    calls: new CallTable(database),
+    calls: new CallTable(database, parts.usage),
     prices: new PriceRecords(database, parts.time.clock),
     sql: statements(database),
   }
@@ -192,6 +198,7 @@ function tablesOf(parts: LedgerParts): Tables {
       for (const rows of parts.bufferedRows) rows.write()
     },
     committed: () => {
+      parts.usage.committed()
       prices.committed()
       for (const rows of parts.bufferedRows) rows.committed()
       if (journal.head) parts.committed(journal.head)
@@ -203,7 +210,7 @@ function tablesOf(parts: LedgerParts): Tables {
       time.forget()
     },
   })
-  return { ...tables, group: new CommitQueue(transactions, parts.limits) }
+  return { ...tables, transactions, group: new CommitQueue(transactions, parts.limits) }
 }
 
 /** Drops what was read of the file when another process has written since. */

@@ -1,0 +1,163 @@
+// The queue of commands over a database that takes its time, as one across a network does: it commits later, in order,
+// one group at a time, and what goes wrong costs nobody an answer.
+
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/errors.ts'
+import {
+  CommitQueue,
+  defaultGroupLimits,
+  type Need,
+  type Transactions,
+} from '../../../src/store/commit-queue.ts'
+
+class Outage extends Error {}
+class Busy extends Error {}
+
+/** Commits when the test says so. What was run is undone when the commit fails. */
+class SlowDatabase implements Transactions {
+  readonly committed: string[] = []
+  readonly groups: number[] = []
+  fault: Error | undefined
+  forgotten = 0
+  #written: string[] = []
+  #open = 0
+  #waiting: (() => void)[] = []
+
+  write(entry: string): string {
+    this.#written.push(entry)
+    return entry
+  }
+
+  async commit<T>(needs: readonly Need[], run: () => T): Promise<T> {
+    expect(++this.#open).toBe(1)
+    try {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+      const value = run()
+      if (this.fault) throw this.fault
+      this.committed.push(...this.#written)
+      this.groups.push(needs.length)
+      return value
+    } finally {
+      this.#written = []
+      this.#open--
+    }
+  }
+
+  /** Lets the commit under way end. */
+  async answer(): Promise<void> {
+    while (this.#waiting.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    this.#waiting.shift()!()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+
+  touch(): void {}
+
+  faultOf(error: unknown): 'busy' | 'outage' | 'bug' {
+    return error instanceof Outage ? 'outage' : error instanceof Busy ? 'busy' : 'bug'
+  }
+
+  forget(): void {
+    this.forgotten++
+  }
+
+  close(): void {}
+}
+
+function queueOn(database: Transactions) {
+  return new CommitQueue(database, { ...defaultGroupLimits, max: 3 })
+}
+
+describe('over a database that answers later', () => {
+  test('commands are committed in their order, a group at a time, and answered after their commit', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    const answers: string[] = []
+    const commands = ['a', 'b', 'c', 'd', 'e'].map((name) =>
+      queue.admit({}, () => database.write(name)).then((answer) => answers.push(answer)),
+    )
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(answers).toEqual([])
+    await database.answer()
+    expect(answers).toEqual(['a', 'b', 'c'])
+    await new Promise((resolve) => setImmediate(resolve))
+    // What comes while a group is being committed waits for the next.
+    commands.push(queue.conclude({}, () => database.write('f'), null).then((answer) => answers.push(answer)))
+    await database.answer()
+    expect(answers).toEqual(['a', 'b', 'c', 'd', 'e'])
+    await database.answer()
+    await Promise.all(commands)
+    expect(database.committed).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
+    expect(database.groups).toEqual([3, 2, 1])
+  })
+
+  test('a command at fault fails alone, the others of its group are committed', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    const broken = queue.admit({}, () => {
+      throw new Error('a bug')
+    })
+    const refused = queue.admit({}, () => {
+      throw new GatewayError('insufficient_credits')
+    })
+    const fine = queue.admit({}, () => database.write('fine'))
+    const failures = Promise.allSettled([broken, refused])
+    // The group, and then each of its commands.
+    for (let commits = 0; commits < 4; commits++) await database.answer()
+    expect(await fine).toBe('fine')
+    const [first, second] = await failures
+    expect(first).toMatchObject({ status: 'rejected', reason: { code: 'internal_error' } })
+    expect(second).toMatchObject({ status: 'rejected', reason: { code: 'insufficient_credits' } })
+    expect(database.committed).toEqual(['fine'])
+  })
+
+  test('an outage refuses admissions, keeps the ends of calls, and carries them out when it is over', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    const spilled: unknown[] = []
+    queue.spillTo({
+      append: (record) => spilled.push(record),
+      sync: () => {},
+      clear: () => spilled.splice(0),
+    })
+    database.fault = new Outage()
+    const admission = queue.admit({}, () => database.write('hold')).catch((error: GatewayError) => error.code)
+    const end = queue.conclude({}, () => database.write('settle'), { settle: 1 })
+    await database.answer()
+    expect(await admission).toBe('store_unavailable')
+    expect(queue.writable).toBe(false)
+    expect(spilled).toEqual([{ settle: 1 }])
+    database.fault = undefined
+    await database.answer()
+    await database.answer()
+    expect(await end).toBe('settle')
+    expect(database.committed).toEqual(['settle'])
+    expect(spilled).toEqual([])
+    expect(queue.writable).toBe(true)
+  })
+
+  test('a lock of another process is waited for', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    database.fault = new Busy()
+    const command = queue.admit({}, () => database.write('hold'))
+    await database.answer()
+    database.fault = undefined
+    await database.answer()
+    expect(await command).toBe('hold')
+  })
+
+  test('closing waits for the commit under way and for what is queued', async () => {
+    const database = new SlowDatabase()
+    const queue = queueOn(database)
+    const commands = ['a', 'b', 'c', 'd'].map((name) => queue.admit({}, () => database.write(name)))
+    await new Promise((resolve) => setImmediate(resolve))
+    const closed = queue.close()
+    await database.answer()
+    await database.answer()
+    await closed
+    expect(await Promise.all(commands)).toEqual(['a', 'b', 'c', 'd'])
+    expect(await queue.admit({}, () => 'late').catch((error: GatewayError) => error.code)).toBe(
+      'store_unavailable',
+    )
+  })
+})
