@@ -3,7 +3,7 @@
 import type { JsonObject } from '../conversation/request.ts'
 import type { Steps } from '../json/steps.ts'
 import { leastBytes, stringifySteps } from '../json/stringify.ts'
-import type { ResponseStore } from './response-store.ts'
+import type { ResponseStore, StoredBytes } from './response-store.ts'
 
 export interface ResponseLimits {
   /** How long a response is kept. */
@@ -15,7 +15,9 @@ export interface ResponseLimits {
 }
 
 export interface KeepingParts {
-  readonly responses: Pick<ResponseStore, 'keep' | 'storedBytes'>
+  readonly responses: Pick<ResponseStore, 'keep'>
+  /** What the account of the call has kept; undefined where the store could not say. */
+  readonly stored: StoredBytes | undefined
   readonly responseLimits: ResponseLimits
   /** Shares the event loop among all calls. */
   readonly turns: { through<T>(steps: Steps<T>): T | Promise<T> }
@@ -37,10 +39,10 @@ export interface AnsweredCall {
  * when the store has it in its queue: its charge is booked right behind it, so neither is without the other.
  */
 export function keepResponse(parts: KeepingParts, call: AnsweredCall): Promise<void> | undefined {
-  const { responses, responseLimits } = parts
+  const { stored, responseLimits } = parts
   const size = leastBytes([call.input, call.answer])
   if (size > responseLimits.storedBytes) return undefined
-  if (!hasRoom(responses, call.account, responseLimits.accountBytes - size)) return undefined
+  if (!hasRoom(stored, responseLimits.accountBytes - size)) return undefined
   return keep(parts, call)
 }
 
@@ -70,9 +72,9 @@ async function keep(parts: KeepingParts, { account, requestId, input, answer }: 
 }
 
 /** An answer goes out also while the store cannot be read: it is only not kept. */
-function hasRoom(responses: Pick<ResponseStore, 'storedBytes'>, account: string, mostBytes: number): boolean {
+function hasRoom(stored: StoredBytes | undefined, mostBytes: number): boolean {
   try {
-    return responses.storedBytes(account) <= mostBytes
+    return stored !== undefined && stored.bytes() <= mostBytes
   } catch {
     return false
   }

@@ -34,6 +34,11 @@ export type Conversation =
   | { readonly kind: 'missing'; readonly id: string }
   | { readonly kind: 'too-large' }
 
+export interface StoredBytes {
+  /** Throws `store_unavailable`. */
+  bytes(): number
+}
+
 export interface ResponseStore {
   /**
    * Keeps a response whose call is about to be settled: told right before its settle, it is durable no later, so that an
@@ -42,8 +47,8 @@ export interface ResponseStore {
    * and no recovery, ends the call, so none is had for nothing. The responses it continues stay for as long as it does.
    */
   keep(command: KeepCommand): Promise<void>
-  /** How many bytes of responses an account has here, or is about to. */
-  storedBytes(account: string): number
+  /** What an account has here, or is about to: a view that goes on counting what is kept meanwhile. */
+  stored(account: string): Awaitable<StoredBytes>
   /** undefined where it was never there, has expired, was deleted or is another account's. */
   find(account: string, id: string): Awaitable<StoredResponse | undefined>
   /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */

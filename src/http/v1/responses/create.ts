@@ -28,12 +28,13 @@ export async function createResponse(
   refuseByHeaders(request.headers, parts.body)
   const caller = await identify()
   const { json, bytes } = await readJson(request, parts)
+  const stored = await storedBy(parts, caller)
   let queued: Promise<void> | undefined
   const hooks: AnswerHooks = {
     now: parts.now,
     keep: (answer) => {
       const input = listedItems(call.items, requestId)
-      queued = keepResponse(parts, { account: caller.account.id, requestId, input, answer })
+      queued = keepResponse({ ...parts, stored }, { account: caller.account.id, requestId, input, answer })
       return queued !== undefined
     },
     kept: () => queued,
@@ -50,6 +51,15 @@ export async function createResponse(
     requestId,
     call: { inbound, request: { ...asked, addresses: checked.addresses }, bodyBytes, arrivedAt },
   })
+}
+
+/** A call is answered also while the store cannot be read. */
+async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller: Caller) {
+  try {
+    return await responses.stored(caller.account.id)
+  } catch {
+    return undefined
+  }
 }
 
 /**

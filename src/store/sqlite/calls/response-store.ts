@@ -6,6 +6,7 @@ import type {
   Conversation,
   KeepCommand,
   ResponseStore,
+  StoredBytes,
   StoredResponse,
 } from '../../../responses/response-store.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
@@ -65,7 +66,7 @@ export class SqliteResponses implements ResponseStore {
     const { id, account, call, previous = null, expiresAt, input, answer } = command
     const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
     const keptUntil = expiresAt + sparedMs
-    this.#bytes.set(account, this.storedBytes(account) + size)
+    this.#bytes.set(account, this.#storedBytes(account) + size)
     const isLong = input.length + answer.length > partCharacters
     const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
     const texts = isLong ? (['', ''] as const) : ([input, answer] as const)
@@ -83,7 +84,11 @@ export class SqliteResponses implements ResponseStore {
     await Promise.all([row, ...written])
   }
 
-  storedBytes(account: string): number {
+  stored(account: string): StoredBytes {
+    return { bytes: () => this.#storedBytes(account) }
+  }
+
+  #storedBytes(account: string): number {
     const known = this.#bytes.get(account)
     if (known !== undefined) return known
     const stored = reading(() => Number(this.#sql.bytes.get(account)?.bytes ?? 0))
