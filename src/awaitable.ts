@@ -8,7 +8,7 @@ export type Awaitable<T> = T | Promise<T>
  */
 export function whenDone<T, R>(
   act: () => Awaitable<T>,
-  next: (value: T) => Awaitable<R>,
+  following: (value: T) => Awaitable<R>,
   failed?: (error: unknown) => Awaitable<R>,
 ): Awaitable<R> {
   let done: Awaitable<T>
@@ -18,5 +18,5 @@ export function whenDone<T, R>(
     if (!failed) throw error
     return failed(error)
   }
-  return done instanceof Promise ? done.then(next, failed) : next(done)
+  return done instanceof Promise ? done.then(following, failed) : following(done)
 }
