@@ -20,6 +20,7 @@ const withoutRowid = new Set([
   'payment_reversal',
   'identity',
   'welcome',
+  'mcp_server',
   'usage_day',
 ])
 

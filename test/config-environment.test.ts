@@ -47,6 +47,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
       '{"premium":{"credit_usd":"5","months":1}}',
       { premium: { credit_usd: '5', months: 1 } },
     ],
+    'secrets.master_key': ['0123456789abcdef0123456789abcdef', ['0123456789abcdef0123456789abcdef']],
     'server.cors_origins': ['https://a, https://b:1', ['https://a', 'https://b:1']],
   }
   const found = special[path.join('.')]
@@ -198,7 +199,11 @@ describe('*_FILE', () => {
   )('the secret %s is read from the file its variable names', (_, path) => {
     const real = path.map((part) => (part === '*' ? 'openai' : part))
     const env = { [`WEIR_${real.join('_').toUpperCase()}_FILE`]: 'secrets/k' }
-    const [text] = path.join('.') === 'mail.smtp_url' ? ['smtp://mail.example'] : ['from-file']
+    const special: Record<string, string> = {
+      'mail.smtp_url': 'smtp://mail.example',
+      'secrets.master_key': '0123456789abcdef0123456789abcdef',
+    }
+    const text = special[path.join('.')] ?? 'from-file'
     const files = { '/home/me/secrets/k': `${text}\n` }
     const found = loaded({ env: { ...env, ...companions[path.join('.')] }, files })
     const value = real.reduce<unknown>(

@@ -28,5 +28,6 @@ export function invocationOf(given: readonly unknown[]): Invocation {
       return typeof value === 'string' ? value : undefined
     },
     flag: (name) => options[name] === true,
+    options: (name) => [options[name] ?? []].flat().map(String),
   }
 }

@@ -36,6 +36,8 @@ export interface Invocation {
   readonly args: readonly string[]
   option(name: string): string | undefined
   flag(name: string): boolean
+  /** An option that may be given more than once. */
+  options(name: string): readonly string[]
 }
 
 /** Ends a command with a sentence on standard error and an exit code. */

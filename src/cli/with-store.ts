@@ -17,6 +17,7 @@ export interface CommandStore {
   readonly identities: Store['identities']
   readonly acts: ActLog
   readonly managementKeys: ManagementKeyStore
+  readonly mcpServers: Store['mcpServers']
 }
 
 export interface ReadableStore extends CommandStore {

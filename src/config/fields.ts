@@ -49,6 +49,11 @@ export function usdAmount(description: string, fallback: string) {
 
 export const secret = z.string().min(1)
 
+/** It has no default, and one that can be guessed is none. */
+export const masterKey = z.string().refine((text) => text.length >= 32 && new Set(text).size >= 10, {
+  error: 'must be at least 32 random characters, as from `openssl rand -base64 32`',
+})
+
 /** An address up to and including the version segment; a trailing slash is taken off, so that paths can be appended. */
 export const baseUrl = z
   .string()

@@ -9,7 +9,7 @@ import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
 import { ignorableParameters } from '../protocols/parameters.ts'
 import { protocolIds } from '../protocols/protocol.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
-import { baseUrl, day, milliseconds, note, secret, usdAmount, usdText, whole } from './fields.ts'
+import { baseUrl, day, masterKey, milliseconds, note, secret, usdAmount, usdText, whole } from './fields.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
 
 const providerTimeouts = {
@@ -167,6 +167,22 @@ export const configSchema = z.strictObject({
       ),
       page_bytes: whole('The largest page that is opened', 2 * 1024 ** 2, 1024, 16 * 1024 ** 2),
       page_read_ms: milliseconds('How long turning a page into text may take', 2_000, 10, 60_000),
+    })
+    .prefault({}),
+  secrets: z
+    .strictObject({
+      master_key: note(
+        z.union([masterKey.transform((key) => [key]), z.array(masterKey)]).default([]),
+        'Encrypts what accounts entrust to the gateway (tokens of MCP servers): at least 32 random characters, as from ' +
+          '`openssl rand -base64 32`; of a list the first encrypts and all decrypt. Without it nothing secret is taken',
+        { secret: true },
+      ),
+    })
+    .prefault({}),
+  mcp: z
+    .strictObject({
+      answer_bytes: whole('The largest answer of an MCP server', 10 * 1024 ** 2, 1024, 256 * 1024 ** 2),
+      tools: whole('Tools of one MCP server that a model is offered', 128, 1, 1_000),
     })
     .prefault({}),
   egress: z

@@ -83,7 +83,7 @@ export function secretsOf(config: Config): string[] {
     subscriptions.secret,
     subscriptions.secret_before,
   ]
-  return [...ofProviders, ...single.filter((secret) => secret !== undefined)]
+  return [...ofProviders, ...config.secrets.master_key, ...single.filter((secret) => secret !== undefined)]
 }
 
 function valueAt(config: Config, path: readonly string[]): unknown {

@@ -1,6 +1,7 @@
 // What the routes are given.
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
+import type { McpServers } from '../accounts/mcp-server.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { Identities } from '../accounts/identity/identities.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
@@ -111,6 +112,12 @@ export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, Reco
   /** How the installation's catalog differs from the bundled one. Rejects where the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
+  readonly mcpServers: McpServers
+  /** Connects to a registered server and lists its tools. Rejects with GatewayError. */
+  readonly probeMcp: (
+    account: string,
+    name: string,
+  ) => Promise<{ readonly tools: readonly string[]; readonly error: string | undefined }>
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
   readonly catalog: Catalog

@@ -17,6 +17,7 @@ import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { SqliteLedger } from './sqlite/ledger/ledger-store.ts'
 import { register } from './sqlite/ledger/recovery.ts'
 import { SqliteManagementKeys } from './sqlite/accounts/management-keys.ts'
+import { SqliteMcpServers } from './sqlite/accounts/mcp-servers.ts'
 import { SqliteRequestLog } from './sqlite/calls/request-log.ts'
 import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
@@ -148,6 +149,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     accounts,
     identities: new SqliteIdentities(database, () => accounts.forget()),
     managementKeys: new SqliteManagementKeys(database),
+    mcpServers: new SqliteMcpServers(database),
     acts: new SqliteActs(database),
     books: new SqliteBooks(path),
     statements: new SqliteStatements(database),

@@ -83,6 +83,24 @@ export function accountTables(c: typeof columns) {
     (t) => [c.index('management_key_account').on(t.account)],
   )
 
+  /** MCP servers that an account names in its calls. */
+  const mcpServer = c.table(
+    'mcp_server',
+    {
+      account: c
+        .string('account')
+        .notNull()
+        .references(() => account.id),
+      name: c.string('name').notNull(),
+      url: c.string('url').notNull(),
+      /** Headers and tokens, encrypted with the operator's master key; null where there are none. */
+      sealed: c.bytes('sealed'),
+      createdAt: c.time('created_at').notNull(),
+      changedAt: c.time('changed_at').notNull(),
+    },
+    (t) => [c.primaryKey({ columns: [t.account, t.name] })],
+  )
+
   const session = c.table(
     'session',
     {
@@ -107,7 +125,7 @@ export function accountTables(c: typeof columns) {
     (t) => [c.index('session_account').on(t.account)],
   )
 
-  return { account, apiKey, managementKey, session, ...signInTables(c) }
+  return { account, apiKey, managementKey, mcpServer, session, ...signInTables(c) }
 }
 
 function signInTables(c: typeof columns) {

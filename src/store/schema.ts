@@ -370,7 +370,16 @@ const tables = defineTables(columns)
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
-export const { managementKey, requestLog, response, responsePart, server, session, signature, ticket } =
-  tables
+export const {
+  managementKey,
+  mcpServer,
+  requestLog,
+  response,
+  responsePart,
+  server,
+  session,
+  signature,
+  ticket,
+} = tables
 export const { paymentEvent, paymentReversal, subscription, topUp, voucher } = tables
 export const { usageDay, wallet, welcome } = tables

@@ -4,6 +4,7 @@ import type { Awaitable } from '../awaitable.ts'
 import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
+import type { McpServerStore } from '../accounts/mcp-server.ts'
 import type { LedgerBooks, StatementReader } from '../credits/ledger/statements.ts'
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
@@ -19,6 +20,7 @@ export interface Store {
   readonly accounts: AccountStore
   readonly identities: IdentityStore & WelcomeRegister & Sweepable
   readonly managementKeys: ManagementKeyStore
+  readonly mcpServers: McpServerStore
   readonly acts: ActLog
   readonly books: LedgerBooks
   readonly statements: StatementReader

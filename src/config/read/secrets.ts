@@ -41,9 +41,14 @@ export function resolveSecrets(draft: Draft, cwd: string, read: ReadFile): void 
     const written = draft.get(path)
     if (typeof written === 'string') replace(draft, path, written, readBeside)
   }
+  const masterKeys = draft.get(['secrets', 'master_key'])
+  for (const at of Array.isArray(masterKeys) ? masterKeys.keys() : []) {
+    replaceItem(draft, ['secrets', 'master_key'], masterKeys as unknown[], at, readBeside)
+  }
 }
 
 const singleSecrets: readonly Path[] = [
+  ['secrets', 'master_key'],
   ['search', 'api_key'],
   ['payments', 'razorpay', 'key_secret'],
   ['payments', 'razorpay', 'webhook_secret'],

@@ -5,6 +5,7 @@ import { accountRoutes } from './accounts.ts'
 import { insightRoutes } from './insight.ts'
 import { keyRoutes } from './keys.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts'
+import { mcpServerRoutes } from './mcp-servers.ts'
 import type { AdminRoute } from './route.ts'
 
 export const adminRoutes: readonly AdminRoute[] = [
@@ -12,6 +13,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...accountRoutes,
   ...keyRoutes,
   ...managementKeyRoutes,
+  ...mcpServerRoutes,
 ]
 
 /** Under `/console/api/admin`, for operators who are signed in. */

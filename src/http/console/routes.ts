@@ -6,6 +6,7 @@ import { conversationRoutes } from './conversations.ts'
 import { creditRoutes } from './credits.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './calls/live.ts'
+import { mcpServerRoutes } from './mcp-servers.ts'
 import { modelRoutes } from './models.ts'
 import { oidcRoutes } from './sign-in/oidc.ts'
 import { passkeyRoutes } from './sign-in/passkeys.ts'
@@ -19,6 +20,7 @@ export const routes: readonly ConsoleRoute[] = [
   ...passkeyRoutes,
   ...oidcRoutes,
   ...keyRoutes,
+  ...mcpServerRoutes,
   ...creditRoutes,
   ...topUpRoutes,
   ...requestRoutes,

@@ -14,6 +14,7 @@ import { Watchdog } from '../../chat/streaming/watchdog.ts'
 import { baseUrlOf } from '../banner.ts'
 import { catalogFileState } from './catalog-file-state.ts'
 import { identityParts } from './identity.ts'
+import { mcpOf } from './mcp.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 import { answering, liveCatalog } from './live.ts'
 import { type Config, secretsOf } from '../../config.ts'
@@ -89,6 +90,7 @@ function httpParts(
     keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
   })
   const turns = new Turns()
+  const mcp = mcpOf(config, store, clock)
   const chat: ChatParts = {
     catalog,
     get providers() {
@@ -153,6 +155,8 @@ function httpParts(
     payments: paymentsOf(parts),
     paymentStore: store.payments,
     managementKeys: store.managementKeys,
+    mcpServers: mcp.servers,
+    probeMcp: mcp.probe,
     audit: auditing(store.path),
     body: {
       maxBodyBytes: config.server.max_body_bytes,

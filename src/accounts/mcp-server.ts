@@ -1,0 +1,165 @@
+// MCP servers that an account has registered, to be named in its calls.
+
+import type { Awaitable } from '../awaitable.ts'
+import { GatewayError } from '../errors.ts'
+import type { Sealer } from './sealed.ts'
+
+export interface McpServerRow {
+  readonly account: string
+  /** Of one account once. */
+  readonly name: string
+  readonly url: string
+  /** Its secrets, sealed; null where it has none. */
+  readonly sealed: Uint8Array | null
+  readonly createdAt: number
+  readonly changedAt: number
+}
+
+export interface McpServerStore {
+  /** Inserts or replaces. */
+  put(row: McpServerRow): Awaitable<void>
+  find(account: string, name: string): Awaitable<McpServerRow | undefined>
+  list(account: string): Awaitable<readonly McpServerRow[]>
+  /** False when there was none. */
+  remove(account: string, name: string): Awaitable<boolean>
+}
+
+/** What a server is sent, and how it was authorised. */
+export interface McpSecrets {
+  readonly headers: Readonly<Record<string, string>>
+  /** What the MCP library keeps of an authorisation by OAuth, as JSON. */
+  readonly oauth?: Readonly<Record<string, unknown>>
+}
+
+export interface McpServerRecord {
+  readonly name: string
+  readonly url: string
+  readonly secrets: McpSecrets
+  readonly createdAt: number
+  readonly changedAt: number
+}
+
+/** Registered by one account at the most. */
+const mostServers = 100
+const serverName = /^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/
+const most = { urlCharacters: 2_048, headers: 20, headerCharacters: 8_192 }
+
+const noSecrets: McpSecrets = { headers: {} }
+
+/** The registered servers, with their secrets. */
+export class McpServers {
+  readonly #store: McpServerStore
+  readonly #sealer: Sealer | undefined
+  readonly #now: () => number
+
+  /** Without a sealer only servers without secrets can be kept. */
+  constructor(store: McpServerStore, sealer: Sealer | undefined, now: () => number) {
+    this.#store = store
+    this.#sealer = sealer
+    this.#now = now
+  }
+
+  async list(account: string): Promise<readonly McpServerRecord[]> {
+    return (await this.#store.list(account)).map((row) => this.#record(row))
+  }
+
+  /** Throws `not_found`. */
+  async find(account: string, name: string): Promise<McpServerRecord> {
+    const row = await this.#store.find(account, name)
+    if (row) return this.#record(row)
+    throw new GatewayError('not_found', {
+      message: 'The account has registered no MCP server of this name.',
+    })
+  }
+
+  /**
+   * Registers a server, or changes one. Throws `invalid_request` for what no server can be, and for too many;
+   * `unsupported_parameter` for secrets where there is no master key.
+   */
+  async put(account: string, server: Wanted): Promise<McpServerRecord> {
+    refuseFaulty(server)
+    const before = await this.#store.find(account, server.name)
+    if (!before && (await this.#store.list(account)).length >= mostServers) {
+      throw new GatewayError('invalid_request', {
+        message: `An account registers at most ${mostServers} MCP servers.`,
+      })
+    }
+    const now = this.#now()
+    const { name, url, secrets } = server
+    const row = {
+      account,
+      name,
+      url,
+      sealed: this.#sealed(secrets, contextOf(account, name)),
+      createdAt: before?.createdAt ?? now,
+      changedAt: now,
+    }
+    await this.#store.put(row)
+    return this.#record(row)
+  }
+
+  async remove(account: string, name: string): Promise<boolean> {
+    return this.#store.remove(account, name)
+  }
+
+  #sealed(secrets: McpSecrets, context: string): Uint8Array | null {
+    if (secrets.oauth === undefined && Object.keys(secrets.headers).length === 0) return null
+    if (this.#sealer) return this.#sealer.seal(JSON.stringify(secrets), context)
+    throw new GatewayError('unsupported_parameter', {
+      message:
+        'Tokens and headers of servers are kept encrypted, and this gateway has no key for that: its operator sets secrets.master_key.',
+    })
+  }
+
+  #record({ account, name, url, sealed, createdAt, changedAt }: McpServerRow): McpServerRecord {
+    return { name, url, secrets: this.#opened(sealed, contextOf(account, name)), createdAt, changedAt }
+  }
+
+  #opened(sealed: Uint8Array | null, context: string): McpSecrets {
+    if (sealed === null) return noSecrets
+    const text = this.#sealer?.open(sealed, context)
+    if (text !== undefined) return JSON.parse(text) as McpSecrets
+    throw new GatewayError('invalid_request', {
+      message:
+        'The secrets of this MCP server cannot be read any more: the master key of the gateway has changed. Register it again.',
+    })
+  }
+}
+
+type Wanted = Pick<McpServerRecord, 'name' | 'url' | 'secrets'>
+
+/** Whether its address may be reached is seen when it is. */
+function refuseFaulty({ name, url, secrets: { headers } }: Wanted): void {
+  if (!serverName.test(name)) {
+    throw wrong('name', 'takes up to 64 letters, digits, underscores and hyphens')
+  }
+  const parsed = URL.parse(url)
+  const speaks = parsed?.protocol === 'http:' || parsed?.protocol === 'https:'
+  if (!speaks || parsed.username !== '' || url.length > most.urlCharacters) {
+    throw wrong('url', 'takes an address such as https://mcp.example.com/mcp')
+  }
+  const given = Object.entries(headers)
+  if (given.length > most.headers) throw wrong('headers', `takes at most ${most.headers} headers`)
+  for (const [header, value] of given) {
+    const fault = !isHeader(header, value) || value.length > most.headerCharacters
+    if (fault) throw wrong(`headers.${header.slice(0, 64)}`, 'is no header that can be sent')
+  }
+}
+
+/** The error of the platform would repeat the value. */
+function isHeader(name: string, value: string): boolean {
+  try {
+    const sent = new Headers({ [name]: value }).has(name)
+    return sent && !/^(?:host|connection|content-.*|transfer-encoding|mcp-.*|last-event-id)$/i.test(name)
+  } catch {
+    return false
+  }
+}
+
+function wrong(param: string, what: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `${param} ${what}.`, param })
+}
+
+function contextOf(account: string, name: string): string {
+  return `mcp_server ${account} ${name}`
+}

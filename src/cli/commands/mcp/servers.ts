@@ -1,0 +1,118 @@
+// `weir mcp add | list | test | remove`: the MCP servers of an account.
+
+import { McpServers, type McpServerRecord } from '../../../accounts/mcp-server.ts'
+import { sealer } from '../../../accounts/sealed.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { Store } from '../../../store/store.ts'
+import { recordAct } from '../../acts.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../../context.ts'
+import { accountOf, withStore } from '../../with-store.ts'
+
+/** Registers a server, or changes one. */
+export async function addServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = '', url = ''] = invocation.args
+  const headers = await headersOf(context, invocation)
+  const record = await ofAccount(context, invocation, async ({ servers, account, store }) => {
+    const made = await servers.put(account, { name, url, secrets: { headers } })
+    const shown = { name: made.name, url: made.url, headers: Object.keys(headers) }
+    await recordAct(context, store, 'mcp_server.put', account, null, shown)
+    return made
+  })
+  print(context, { json: view(record), text: `registered ${record.name} (${record.url})` })
+}
+
+export async function listServers(context: Context, invocation: Invocation): Promise<void> {
+  const records = await ofAccount(context, invocation, ({ servers, account }) => servers.list(account))
+  const rows = records.map(({ name, url, secrets }) => [name, url, sent(secrets)])
+  const text = rows.length === 0 ? 'no servers' : table(['NAME', 'ADDRESS', 'IS SENT'], rows)
+  print(context, { json: records.map(view), text })
+}
+
+/** Connects to a server and lists its tools; fails where it has none to offer. */
+export async function testServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = ''] = invocation.args
+  const { mcpOf } = await import('../../../serve/gateway/mcp.ts')
+  const { tools, error } = await ofAccount(context, invocation, ({ account, store }) =>
+    mcpOf(context.config, store, context.io.clock).probe(account, name),
+  )
+  print(context, {
+    json: { name, ok: error === undefined, tools, error: error ?? null },
+    text: tools.join('\n'),
+  })
+  if (error !== undefined) throw new CommandFailure(`${name}: ${error}`)
+}
+
+export async function removeServer(context: Context, invocation: Invocation): Promise<void> {
+  const [name = ''] = invocation.args
+  await ofAccount(context, invocation, async ({ servers, account, store }) => {
+    if (!(await servers.remove(account, name)))
+      throw new CommandFailure(`there is no server ${JSON.stringify(name)}`)
+    await recordAct(context, store, 'mcp_server.remove', account, null, { name })
+  })
+  print(context, { json: { name, removed: true }, text: `removed ${name}` })
+}
+
+interface OfAccount {
+  readonly servers: McpServers
+  /** The account's id. */
+  readonly account: string
+  readonly store: Pick<Store, 'mcpServers' | 'acts'>
+}
+
+async function ofAccount<Result>(
+  context: Context,
+  invocation: Invocation,
+  work: (of: OfAccount) => Promise<Result>,
+): Promise<Result> {
+  const { master_key: keys } = context.config.secrets
+  try {
+    return await withStore(context, async (store) => {
+      const account = (await accountOf(store, invocation.option('account') ?? '')).id
+      const seal = keys.length === 0 ? undefined : sealer(keys)
+      return work({ servers: new McpServers(store.mcpServers, seal, context.io.clock), account, store })
+    })
+  } catch (error) {
+    if (error instanceof GatewayError) throw new CommandFailure(error.message)
+    throw error
+  }
+}
+
+/** `--token`, which is read from standard input where it is `-`, and each `--header "Name: value"`. */
+async function headersOf({ io }: Context, invocation: Invocation): Promise<Record<string, string>> {
+  const headers: Record<string, string> = {}
+  for (const written of invocation.options('header')) {
+    const at = written.indexOf(':')
+    if (at < 1) throw usageFault('--header takes "Name: value"')
+    headers[written.slice(0, at).trim()] = written.slice(at + 1).trim()
+  }
+  const token = invocation.option('token')
+  if (token === undefined) return headers
+  const text = token === '-' ? (await io.input()).trim() : token
+  if (text === '') throw usageFault('--token is empty')
+  return { ...headers, Authorization: `Bearer ${text}` }
+}
+
+function sent({ headers, oauth }: McpServerRecord['secrets']): string {
+  return (
+    [...Object.keys(headers), ...(oauth === undefined ? [] : ['a token by OAuth'])].join(', ') || 'nothing'
+  )
+}
+
+function view({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+  return {
+    name,
+    url,
+    headers: Object.keys(secrets.headers),
+    authorized: secrets.oauth !== undefined,
+    created_at: isoTime(createdAt),
+    changed_at: isoTime(changedAt),
+  }
+}

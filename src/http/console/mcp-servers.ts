@@ -1,0 +1,93 @@
+// The MCP servers of an account: registered, tried, and removed. What they are sent is never shown again.
+
+import { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
+import type { McpServerRecord } from '../../accounts/mcp-server.ts'
+import { GatewayError } from '../../errors.ts'
+import { type Asked, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
+
+interface ServerAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
+  readonly account: Account
+}
+
+interface ServerAct extends RouteSpec<unknown> {
+  readonly handle: (asked: ServerAsked<unknown>) => object | Promise<object>
+}
+
+function serverAct<Body = undefined>(
+  spec: RouteSpec<Body>,
+  handle: (asked: ServerAsked<Body>) => object | Promise<object>,
+): ServerAct {
+  return { ...spec, handle: (asked) => handle(asked as ServerAsked<Body>) }
+}
+
+const putBody = z.strictObject({
+  name: z.string(),
+  url: z.string(),
+  token: z.string().min(1).max(8_192).optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+})
+
+export const mcpServerActs: readonly ServerAct[] = [
+  serverAct(
+    { method: 'GET', path: 'mcp-servers', summary: 'The MCP servers that the account has registered' },
+    async ({ parts, account }) => ({ data: (await parts.mcpServers.list(account.id)).map(serverView) }),
+  ),
+  serverAct(
+    {
+      method: 'POST',
+      path: 'mcp-servers',
+      summary: 'Register an MCP server, or change one; its token and headers are kept encrypted',
+      status: 201,
+      errors: ['unsupported_parameter'],
+      body: putBody,
+    },
+    async ({ parts, account, body: { name, url, token, headers = {} } }) => {
+      const given = Object.keys(headers).some((header) => header.toLowerCase() === 'authorization')
+      if (given && token !== undefined) {
+        throw new GatewayError('invalid_request', {
+          message: 'The token is there twice: as token and among the headers.',
+          param: 'token',
+        })
+      }
+      const all = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
+      return serverView(await parts.mcpServers.put(account.id, { name, url, secrets: { headers: all } }))
+    },
+  ),
+  serverAct(
+    {
+      method: 'POST',
+      path: 'mcp-servers/:name/test',
+      summary: 'Connect to a registered MCP server and list its tools',
+      errors: ['url_not_allowed'],
+    },
+    async ({ parts, account, params }) => {
+      const { tools, error } = await parts.probeMcp(account.id, params['name']!)
+      return { ok: error === undefined, tools, error: error ?? null }
+    },
+  ),
+  serverAct(
+    { method: 'DELETE', path: 'mcp-servers/:name', summary: 'Forget an MCP server and its secrets' },
+    async ({ parts, account, params }) => {
+      const name = params['name']!
+      if (!(await parts.mcpServers.remove(account.id, name))) throw new GatewayError('not_found')
+      return { name, removed: true }
+    },
+  ),
+]
+
+export const mcpServerRoutes: readonly ConsoleRoute[] = mcpServerActs.map(({ handle, ...spec }) =>
+  ownRoute(spec, handle),
+)
+
+function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+  return {
+    name,
+    url,
+    /** Names alone: what they hold is shown to nobody. */
+    headers: Object.keys(secrets.headers),
+    authorized: secrets.oauth !== undefined,
+    created_at: iso(createdAt),
+    changed_at: iso(changedAt),
+  }
+}

@@ -1,0 +1,33 @@
+// Whether a server answers, and with which tools.
+
+import { McpConnection, type McpServer } from './connection.ts'
+import type { McpEgress } from './exchange.ts'
+import { McpFault } from './fault.ts'
+import { listingOf } from './listing.ts'
+
+export interface McpProbe {
+  /** Names of the tools that can be offered. */
+  readonly tools: readonly string[]
+  /** Why there are none, or fewer than the server has. */
+  readonly error: string | undefined
+}
+
+/** Connects and lists. Rejects with GatewayError where the address may not be reached, and with the signal's reason. */
+export async function probeServer(
+  server: McpServer,
+  settings: { readonly egress: McpEgress; readonly mostTools: number },
+  signal: AbortSignal,
+): Promise<McpProbe> {
+  let connection: McpConnection | undefined
+  try {
+    connection = await McpConnection.open(server, settings.egress, signal)
+    const { tools, error } = listingOf(await connection.listTools(signal), () => true, settings.mostTools)
+    return { tools: tools.map(({ name }) => name), error }
+  } catch (error) {
+    if (error instanceof McpFault) return { tools: [], error: `${error.message}.` }
+    if (signal.aborted) return { tools: [], error: 'the server did not answer in time.' }
+    throw error
+  } finally {
+    await connection?.close()
+  }
+}
