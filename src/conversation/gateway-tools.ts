@@ -1,6 +1,6 @@
 // Tools that the gateway itself runs for a model: what a request declares of them, and what becomes of their calls.
 
-import type { Json, JsonObject } from './request.ts'
+import type { Json, JsonObject } from './json.ts'
 
 /** What runs a call: shown to the client with the call, and what tells two tools of the same name apart. */
 export type ToolOrigin =

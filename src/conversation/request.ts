@@ -1,7 +1,9 @@
 // A chat request in the words every protocol shares: inbounds make it, outbounds lower it.
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
-export type JsonObject = { [key: string]: Json }
+import type { WebSearchDeclaration } from './gateway-tools.ts'
+import type { JsonObject } from './json.ts'
+
+export type { Json, JsonObject } from './json.ts'
 
 export interface ChatRequest {
   readonly messages: readonly Message[]
@@ -14,6 +16,8 @@ export interface ChatRequest {
   readonly reasoning: Reasoning | undefined
   readonly responseFormat: ResponseFormat | undefined
   readonly stream: boolean
+  /** The web search that the provider is to run itself; only for providers whose outbound says that they can. */
+  readonly webSearch?: WebSearchDeclaration
   /** Names the caller's end user or conversation to the provider (`user`, `safety_identifier`, `prompt_cache_key`, `service_tier`, `metadata`, `store`, `verbosity`). */
   readonly labels: Labels
   /** Fields of the client's body that this type has no word for, by their name in the client's protocol. */

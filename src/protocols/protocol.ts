@@ -1,6 +1,7 @@
 // The two interfaces every wire protocol implements: inbound (clients speak it to us), outbound (we speak it to providers).
 
 import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
+import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -10,6 +11,7 @@ import type { ClientFields } from './request/client-fields.ts'
 import type { Parts } from './request/addresses.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
 import type { Frame } from './framing/sse.ts'
+import type { OwnSearch } from './own-search.ts'
 import type { PromptParts } from './request/prompt-parts.ts'
 import type { LoweredRequest, Warning } from './lowered-request.ts'
 
@@ -85,6 +87,15 @@ export interface Outbound<Quirks = unknown> {
    * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.
    */
   lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest
+  /**
+   * Whether the provider can search the web for this request itself, as `search` wishes; undefined where it has no
+   * search. Then `lower` may be given the request with `webSearch`.
+   */
+  ownSearch?(
+    search: WebSearchDeclaration,
+    request: ChatRequest,
+    target: Pick<Target<Quirks>, 'model' | 'quirks'>,
+  ): OwnSearch | undefined
   /** A whole JSON answer (already parsed) as events, exactly one of them terminal. Never throws. */
   whole(body: unknown, target: Target<Quirks>): readonly ChatEvent[]
   /** What `collect` makes of those events, for answers that need none of them to be read; undefined for all others. */

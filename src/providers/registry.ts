@@ -1,5 +1,7 @@
 // Every provider this gateway knows by name. A provider is a row of data; how to talk to it is its protocol's matter.
 
+import type { AnthropicQuirks } from '../protocols/anthropic-messages/outbound/quirks.ts'
+import type { GeminiQuirks } from '../protocols/gemini/outbound/quirks.ts'
 import { keyHeader } from './rows/openai-compatible.ts'
 import type { Provider } from './provider.ts'
 import { cloudProviders } from './rows/cloud.ts'
@@ -12,7 +14,7 @@ const anthropic: Provider = {
   protocol: 'anthropic-messages',
   baseUrl: 'https://api.anthropic.com/v1',
   auth: keyHeader('x-api-key', 'ANTHROPIC_API_KEY'),
-  quirks: {},
+  quirks: { webSearch: true } satisfies Partial<AnthropicQuirks>,
   onDisconnect: 'cancel',
   costFrom: 'rates',
   clientBody: 'forwarded',
@@ -27,7 +29,7 @@ const gemini: Provider = {
   protocol: 'gemini',
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   auth: keyHeader('x-goog-api-key', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'),
-  quirks: {},
+  quirks: { webSearch: true } satisfies Partial<GeminiQuirks>,
   // Google goes on generating, and billing, after its client has left.
   onDisconnect: 'drain',
   costFrom: 'rates',

@@ -80,7 +80,7 @@ const vertex: Provider = {
   // https://<location>-aiplatform.googleapis.com/v1/projects/<project>/locations/<location>
   baseUrl: toBeConfigured,
   auth: google,
-  quirks: { modelsPath: '/publishers/google/models' } satisfies Partial<GeminiQuirks>,
+  quirks: { modelsPath: '/publishers/google/models', webSearch: true } satisfies Partial<GeminiQuirks>,
   onDisconnect: 'drain',
 }
 

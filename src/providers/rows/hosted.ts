@@ -29,6 +29,7 @@ const openaiQuirks: Partial<OpenAIChatQuirks> = {
   // Other tiers than the standard one have other prices, which the catalog does not know: half, or twice as much.
   drops: ['top_k', 'min_p', 'repetition_penalty', 'service_tier'],
   passes: [],
+  webSearch: 'openai',
 }
 
 /** Models that reason speak the Responses protocol: in chat completions their reasoning is lost between tool calls. */
@@ -56,7 +57,7 @@ const openai = openaiCompatible({
   auth: bearer('OPENAI_API_KEY'),
   quirks: openaiQuirks,
   embeddings: { format: 'base64' },
-  dialects: reasonInResponses(openaiReasoners),
+  dialects: reasonInResponses(openaiReasoners, { webSearch: 'openai' }),
 })
 
 const azure = openaiCompatible({
@@ -163,6 +164,7 @@ const xai = openaiCompatible({
     leastOutputTokens: 1,
     toolResultMedia: false,
     logprobs: false,
+    webSearch: 'xai',
   }),
 })
 
@@ -236,6 +238,7 @@ const perplexity = openaiCompatible({
     ],
     alternatingRoles: true,
     numberedCitations: true,
+    webSearch: 'perplexity',
     fileParts: 'file_url',
     thinkTags: true,
     reportedCost: 'usage.cost',

@@ -149,7 +149,7 @@ function priceOf(
   taken: Acknowledged['take'] | undefined,
 ): Partial<PriceSpec> {
   const { genai, pi, name } = pair
-  const fees = genai === undefined ? provider.fees : genai.price.per_call
+  const fees = withSearchFee(name, provider, genai === undefined ? provider.fees : genai.price.per_call)
   const perCall = fees === undefined ? {} : { per_call: fees }
   const stated =
     taken === 'pi'
@@ -168,6 +168,15 @@ function priceOf(
       : { service_tiers: Object.assign({}, ...factors) as Record<string, string> }),
     ...provider.requestFees?.[name],
   }
+}
+
+function withSearchFee(
+  name: string,
+  { searchFees }: CoveredProvider,
+  stated: PriceSpec['per_call'],
+): PriceSpec['per_call'] {
+  const fee = searchFees.find(({ models }) => models.test(name))?.usd
+  return fee === undefined || stated?.['web_search'] !== undefined ? stated : { ...stated, web_search: fee }
 }
 
 function withAudioAtTextRate(stated: Partial<PriceSpec>): Partial<PriceSpec> {

@@ -34,6 +34,8 @@ export interface CoveredProvider {
   /** By model: the fee of a request, where it depends on how much is searched for it. */
   readonly requestFees:
     Readonly<Record<string, Pick<PriceSpec, 'per_request' | 'per_request_by_search_context'>>> | undefined
+  /** USD for each search that it runs for the models whose names match, where no source states it. */
+  readonly searchFees: readonly { readonly models: RegExp; readonly usd: string }[]
   /** USD per call of its own tools, the same for all its models: for those that only pi lists, which has no fees. */
   readonly fees: Readonly<Record<string, string>> | undefined
   /** It charges what it reports with each answer; the rates then only serve holds and estimates. */
@@ -53,6 +55,7 @@ const plain = {
   audioAtTextRate: undefined,
   serviceTiers: [],
   requestFees: undefined,
+  searchFees: [],
   fees: undefined,
   reportsCost: false,
   parameters: 'openai-compatible',
@@ -100,6 +103,22 @@ const sonarProFees = {
 // price; the Flash models before them price audio apart.
 const oneGeminiPrice =
   /^gemini-(2\.5|3|3\.1)-(pro|computer-use)|^gemini-pro-latest$|^gemini-3\.[5-9]-flash|^gemini-4/
+
+// https://ai.google.dev/gemini-api/docs/pricing (read 2026-10-07), the same at Vertex: 14 USD per 1,000 search queries from
+// Gemini 3 on, 35 USD per 1,000 grounded prompts before. What Google gives free each day is the operator's.
+const googleSearchFees = [
+  {
+    models: /^gemini-(2\.0-flash|2\.5-(pro|flash)|2\.5-flash-lite)(-latest|-preview-09-2025)?$/,
+    usd: '0.035',
+  },
+  {
+    models: /^gemini-([3-9](\.\d+)?-(pro|flash|flash-lite)(-preview)?|4-\w+|(pro|flash|flash-lite)-latest)$/,
+    usd: '0.014',
+  },
+]
+
+// https://docs.x.ai/docs/models (read 2026-11): 5 USD per 1,000 calls of the web search, for models of the Responses API.
+const xaiSearchFees = [{ models: /^grok-(?!.*non-reasoning)([4-9]|latest)/, usd: '0.005' }]
 
 // Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.
 const otherApis =
@@ -152,6 +171,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
       `${otherApis.source}|^claude|^anthropic|^gemini-(flash|pro)-1|^gemini-(pro|1\\.)|-maas$|^gemma`,
     ),
     audioAtTextRate: oneGeminiPrice,
+    searchFees: googleSearchFees,
     parameters: 'gemini',
     reasoningParameters: 'gemini-reasoning',
   },
@@ -161,6 +181,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     genai: 'google',
     pi: 'google-vertex',
     audioAtTextRate: oneGeminiPrice,
+    searchFees: googleSearchFees,
     parameters: 'gemini',
     reasoningParameters: 'gemini-reasoning',
   },
@@ -181,6 +202,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
     pi: 'xai',
     sellsGenaiOnly: true,
     skip: /\/|voice|^grok-2|^grok-beta/,
+    searchFees: xaiSearchFees,
   },
   { ...plain, id: 'deepseek', genai: 'deepseek', pi: 'deepseek' },
   {

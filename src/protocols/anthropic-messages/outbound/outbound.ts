@@ -8,6 +8,7 @@ import { faultOf } from './fault.ts'
 import { lower } from './lower.ts'
 import { parseWhole, streamParser } from './stream.ts'
 import { type AnthropicQuirks, defaultQuirks } from './quirks.ts'
+import { ownSearch } from '../../claude/web-search.ts'
 
 export const outbound: Outbound<AnthropicQuirks> = {
   id: 'anthropic-messages',
@@ -18,6 +19,7 @@ export const outbound: Outbound<AnthropicQuirks> = {
   inlinesUrls: true,
   readsUrl: (url, { quirks }) => quirks.readsUrls && /^https:/i.test(url),
   lower,
+  ownSearch,
   whole: parseWhole,
   parser: ({ quirks }) => (quirks.framing === 'aws-event-stream' ? chunkParser() : streamParser()),
   fault: faultOf,

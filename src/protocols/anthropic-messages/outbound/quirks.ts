@@ -24,6 +24,8 @@ export interface AnthropicQuirks {
   readonly defaultMaxTokens: number
   /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
   readonly readsUrls: boolean
+  /** Whether the host runs Anthropic's web search, at a fee for each. */
+  readonly webSearch: boolean
   /** What this host's models do otherwise than their names say. */
   readonly traits: Partial<ModelTraits>
 }
@@ -40,5 +42,6 @@ export const defaultQuirks: AnthropicQuirks = {
   // What every model of this protocol can write, the oldest included.
   defaultMaxTokens: 4096,
   readsUrls: true,
+  webSearch: false,
   traits: {},
 }

@@ -10,6 +10,7 @@ import type { ModelTraits } from '../../claude/models.ts'
 import { cacheControl } from './schema.ts'
 import { answerTool } from '../../claude/names.ts'
 import type { Turn } from './turns.ts'
+import { searchTools } from '../../claude/web-search.ts'
 
 export interface Tooling {
   readonly tools: readonly JsonObject[]
@@ -33,6 +34,7 @@ export function toolingOf(
   const declared = [
     ...offered.map((tool) => toolOf(tool, traits, warn)),
     ...providerTools(request.rest.tools),
+    ...searchTools(request),
     ...(answer === undefined ? [] : [answer]),
   ]
   if (declared.length === 0) return { ...historyTools(turns), format, forced: false }

@@ -61,6 +61,7 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
   // A format beside functions is refused even where none may be called.
   const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
   const withheld = formatted && choice?.kind === 'none' && !traits.formatsBesideTools
+  if (request.webSearch !== undefined) return { tools: [{ googleSearch: {} }] }
   if (declared.length === 0 || withheld) return {}
   if (declared.some((tool) => tool.strict === true)) {
     warnings.push({

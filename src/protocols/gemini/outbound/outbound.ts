@@ -8,6 +8,7 @@ import { readsUrl } from './media.ts'
 import { parserOf, wholeAnswer } from './stream.ts'
 import { defaultQuirks, type GeminiQuirks, traitsFor } from './quirks.ts'
 import { lower } from './lower.ts'
+import { ownSearch } from './web-search.ts'
 
 export const outbound: Outbound<GeminiQuirks> = {
   id: 'gemini',
@@ -17,6 +18,7 @@ export const outbound: Outbound<GeminiQuirks> = {
   inlinesUrls: true,
   readsUrl: (url, target) => readsUrl(url, target.quirks.readsUrls),
   lower,
+  ownSearch,
   whole: (body, target) => withClientNames(wholeAnswer(body, traitsFor(target)), target),
   parser: (target) => parserWithClientNames(parserOf(traitsFor(target)), target),
   fault: (status, headers, body) => faultOf(status, headers, body),

@@ -14,6 +14,8 @@ export interface GeminiQuirks {
   readonly signatures: 'by-model' | 'required' | 'optional'
   /** Whether function calls and their results carry ids. */
   readonly callIds: 'by-model' | 'sent' | 'omitted'
+  /** Whether Google's search can be asked for (grounding), at a fee. */
+  readonly webSearch: boolean
   /** What an address of an image or file may be: `own` (Google's storage and YouTube), or `any` the provider fetches. */
   readonly readsUrls: 'own' | 'any'
 }
@@ -24,6 +26,7 @@ export const defaultQuirks: GeminiQuirks = {
   thinking: 'by-model',
   signatures: 'by-model',
   callIds: 'by-model',
+  webSearch: false,
   readsUrls: 'own',
 }
 

@@ -6,6 +6,7 @@ import type { LoweredRequest, Target, Warning } from '../../protocol.ts'
 import { type OpenAIChatQuirks } from './quirks.ts'
 import { lowerMessages } from './messages.ts'
 import { lowerResponseFormat, lowerTools } from './parameters.ts'
+import { searchFields } from './web-search.ts'
 import { lowerReasoning } from '../../openai/reasoning.ts'
 import { lowerRest, lowerSampling, refuseUnsupported } from '../../openai/parameters.ts'
 
@@ -28,6 +29,7 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
     ...sampling.fields,
     ...reasoning.fields,
     ...lowerTools(request, quirks),
+    ...searchFields(request, quirks),
     ...format.fields,
   }
   // What the call was held for, and what the gateway reads the answer by: nobody else's word counts.

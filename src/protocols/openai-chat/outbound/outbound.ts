@@ -8,6 +8,7 @@ import { defaultQuirks, ignoredFields, type OpenAIChatQuirks } from './quirks.ts
 import { faultOf } from '../../openai/fault.ts'
 import { streamParser, wholeEvents } from './stream.ts'
 import { lower } from './lower.ts'
+import { ownSearch } from './web-search.ts'
 
 export const outbound: Outbound<OpenAIChatQuirks> = {
   id: 'openai-chat',
@@ -16,6 +17,7 @@ export const outbound: Outbound<OpenAIChatQuirks> = {
   defaultQuirks,
   inlinesUrls: false,
   lower,
+  ownSearch,
   whole: (body, target) => wholeEvents(body, target.quirks),
   plainWhole: (body, target) => plainWhole(body, target.quirks),
   parser: (target) => streamParser(target.quirks),

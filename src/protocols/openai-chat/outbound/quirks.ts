@@ -35,6 +35,8 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly refusalParts: boolean
   /** How a file is carried; `none` refuses it. */
   readonly fileParts: 'file' | 'file-or-url' | 'document_url' | 'file_url' | 'none'
+  /** Which models search by themselves, and whose fields tell them how. */
+  readonly webSearch: 'none' | 'openai' | 'perplexity'
 
   // ---- the answer ----
   /** Whether an answer's text may open with `<think>…</think>`: the model's reasoning. */
@@ -79,6 +81,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   textParts: true,
   refusalParts: false,
   fileParts: 'file',
+  webSearch: 'none',
   drops: openaiOnly,
   passes: inferenceServerFields,
   bodyExtras: {},

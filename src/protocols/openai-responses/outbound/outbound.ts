@@ -6,6 +6,7 @@ import { defaultQuirks, ignoredFields, type ResponsesQuirks } from './quirks.ts'
 import { faultOf } from './fault.ts'
 import { streamParser, wholeEvents } from './stream.ts'
 import { lower } from './lower.ts'
+import { ownSearch } from './web-search.ts'
 
 export const outbound: Outbound<ResponsesQuirks> = {
   id: 'openai-responses',
@@ -14,6 +15,7 @@ export const outbound: Outbound<ResponsesQuirks> = {
   defaultQuirks,
   inlinesUrls: false,
   lower,
+  ownSearch,
   whole: (body, target) => wholeEvents(body, target.quirks),
   parser: (target) => streamParser(target.quirks),
   fault: (status, headers, body) => faultOf(status, headers, body),

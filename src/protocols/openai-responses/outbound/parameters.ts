@@ -19,6 +19,7 @@ import type { LoweredFields, ParameterTarget } from '../../openai/parameter-targ
 import { lowerReasoning as lowerSharedReasoning } from '../../openai/reasoning.ts'
 import type { Target } from '../../protocol.ts'
 import { type ResponsesQuirks, unknownFields } from './quirks.ts'
+import { searchBound, searchTools } from './web-search.ts'
 
 type ResponsesTarget = Target<ResponsesQuirks>
 
@@ -162,10 +163,14 @@ function formatOf(format: ResponseFormat | undefined): JsonObject {
 // ---- tools ------------------------------------------------------------------------------------------------
 
 export function lowerTools(request: ChatRequest, quirks: ResponsesQuirks): JsonObject {
-  const tools = shownTools(request, quirks)
+  const tools = [...shownTools(request, quirks).map(lowerTool), ...searchTools(request, quirks)]
   if (tools.length === 0) return {}
   const choice = lowerToolChoice(request, quirks)
-  return { tools: tools.map(lowerTool), ...(choice === undefined ? {} : { tool_choice: choice }) }
+  return {
+    tools,
+    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...searchBound(request, quirks),
+  }
 }
 
 function lowerTool(tool: FunctionTool): JsonObject {

@@ -27,6 +27,8 @@ export interface ResponsesQuirks
   readonly toolResultMedia: boolean
   /** Whether answers may carry log probabilities. */
   readonly logprobs: boolean
+  /** Whose `web_search` tool it has, if any: they take different fields. */
+  readonly webSearch: 'none' | 'openai' | 'xai'
 }
 
 /** Parameters of chat completions that the protocol has no field for. */
@@ -63,6 +65,7 @@ export const defaultQuirks: ResponsesQuirks = {
   leastOutputTokens: 16,
   toolResultMedia: true,
   logprobs: true,
+  webSearch: 'none',
 }
 
 /** The parameters that a provider with these quirks is not sent. */
