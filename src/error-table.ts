@@ -80,6 +80,20 @@ export const rows = {
     means: 'The message is not signed by the secret that is set here, or is too old. Nothing of it was used.',
     remedy: 'The operator checks that the webhook secret here and at the sender are the same.',
   },
+  voucher_invalid: {
+    status: 400,
+    type: 'invalid_request_error',
+    retryable: false,
+    means: 'There is no voucher with this code, or it has expired or was revoked.',
+    remedy: 'Check the code for mistyped characters, or ask whoever issued it.',
+  },
+  voucher_used: {
+    status: 409,
+    type: 'conflict_error',
+    retryable: false,
+    means: 'The voucher has been redeemed. Where this account has done so, `metadata.lot` is its credit.',
+    remedy: 'A voucher is redeemed once; look at the credits of the account.',
+  },
   url_not_allowed: {
     status: 400,
     type: 'invalid_request_error',

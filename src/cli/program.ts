@@ -6,6 +6,7 @@ import { accountCommands } from './commands/accounts/commands.ts'
 import { ledgerCommands } from './commands/ledger/commands.ts'
 import { mcpCommands } from './commands/mcp/commands.ts'
 import { modelCommands } from './commands/models/commands.ts'
+import { paymentCommands } from './commands/payments/commands.ts'
 import { serviceCommands } from './commands/service/commands.ts'
 import { CommandFailure, exitCodes, type Io } from './context.ts'
 
@@ -44,5 +45,6 @@ function program(io: Io): Command {
   ledgerCommands(weir, io)
   modelCommands(weir, io)
   mcpCommands(weir, io)
+  paymentCommands(weir, io)
   return weir
 }

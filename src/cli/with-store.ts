@@ -7,6 +7,8 @@ import type { LedgerBooks } from '../credits/ledger/statements.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
+import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { VoucherStore } from '../payments/vouchers.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { RetentionFacts, Store } from '../store/store.ts'
 import { CommandFailure, type Context } from './context.ts'
@@ -25,6 +27,8 @@ export interface ReadableStore extends CommandStore {
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly retention: { facts(): RetentionFacts }
+  readonly vouchers: VoucherStore
+  readonly subscriptions: SubscriptionStore
   readonly path: string
 }
 

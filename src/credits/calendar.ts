@@ -17,10 +17,15 @@ export function startOfDay(now: number): number {
 
 /** The same day and hour twelve months on; the last day of February after a 29th. */
 export function twelveMonthsAfter(at: number): number {
+  return monthsAfter(at, 12)
+}
+
+/** The same day and hour some months on; the last day of a month that has no such day. */
+export function monthsAfter(at: number, months: number): number {
   const date = new Date(at)
-  const month = date.getUTCMonth()
-  date.setUTCFullYear(date.getUTCFullYear() + 1)
-  if (date.getUTCMonth() !== month) date.setUTCDate(0)
+  const day = date.getUTCDate()
+  date.setUTCMonth(date.getUTCMonth() + months)
+  if (date.getUTCDate() !== day) date.setUTCDate(0)
   return date.getTime()
 }
 

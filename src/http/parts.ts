@@ -19,6 +19,8 @@ import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { Payments } from '../payments/payments.ts'
+import type { Subscriptions } from '../payments/subscriptions.ts'
+import type { Vouchers } from '../payments/vouchers.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
@@ -104,6 +106,10 @@ export interface RecordParts {
 export interface PaymentParts {
   readonly payments: Payments
   readonly paymentStore: PaymentStore
+  readonly vouchers: Vouchers
+  readonly subscriptions: Subscriptions
+  /** Those that sign the messages of subscriptions now; empty where none is set. */
+  readonly subscriptionSecrets: readonly string[]
 }
 
 /** All that the routes are given; a handler names the part it needs. */

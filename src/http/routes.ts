@@ -6,9 +6,10 @@ import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
 import { callMcp } from './mcp/mcp.ts'
-import { razorpayCallback, razorpayHook, stripeHook } from './payments/hooks.ts'
+import { razorpayCallback, razorpayHook, stripeHook, subscriptionHook } from './payments/hooks.ts'
 import { simulatedPage } from './payments/simulated-page.ts'
 import { createTopUp, getTopUp } from './payments/top-ups.ts'
+import { redeemVoucher } from './payments/vouchers.ts'
 import type { Route } from './route.ts'
 import type { HttpParts } from './parts.ts'
 import { getHealth, getReadiness, listErrors } from './service/health.ts'
@@ -64,6 +65,8 @@ export const api: readonly Route[] = [
   getTopUp,
   razorpayHook,
   stripeHook,
+  subscriptionHook,
+  redeemVoucher,
   listProviders,
   listErrors,
   getHealth,

@@ -23,7 +23,9 @@ import { SqliteRequestReader } from './sqlite/calls/request-reader.ts'
 import { SqliteResponses } from './sqlite/calls/response-store.ts'
 import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { defaultRetention, Retention } from './sqlite/calls/retention.ts'
+import { SqliteSubscriptions } from './sqlite/payments/subscriptions.ts'
 import { SqlitePayments } from './sqlite/payments/top-ups.ts'
+import { SqliteVouchers } from './sqlite/payments/vouchers.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
 import { SqliteStatements } from './sqlite/audit/statements.ts'
@@ -154,6 +156,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     books: new SqliteBooks(path),
     statements: new SqliteStatements(database),
     payments: new SqlitePayments(database),
+    vouchers: new SqliteVouchers(database),
+    subscriptions: new SqliteSubscriptions(database),
     idempotency: new SqliteIdempotency({
       database,
       group: ledger,

@@ -10,6 +10,8 @@ import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
+import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { VoucherStore } from '../payments/vouchers.ts'
 import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
@@ -25,6 +27,8 @@ export interface Store {
   readonly books: LedgerBooks
   readonly statements: StatementReader
   readonly payments: PaymentStore
+  readonly vouchers: VoucherStore
+  readonly subscriptions: SubscriptionStore
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore
   readonly conversations: ConversationStore

@@ -14,5 +14,7 @@ export const consoleErrors: Partial<Record<ErrorCode, string>> = {
   origin_not_allowed: 'another site that uses the cookie: sign-in.test.ts',
   payment_processor_error: 'a processor that is not there: top-ups.test.ts',
   sign_up_closed: 'accounts.sign_up says so: sign-in.test.ts',
+  voucher_invalid: 'a code that there is not: vouchers.test.ts',
+  voucher_used: 'a voucher of somebody else: vouchers.test.ts',
   wrong_credentials: 'a wrong password: sign-in.test.ts',
 }

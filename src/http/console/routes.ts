@@ -13,6 +13,7 @@ import { passkeyRoutes } from './sign-in/passkeys.ts'
 import { requestRoutes } from './calls/requests.ts'
 import type { ConsoleRoute } from './route.ts'
 import { topUpRoutes } from '../payments/top-ups.ts'
+import { voucherRoutes } from '../payments/vouchers.ts'
 import { sessionRoutes } from './sign-in/session.ts'
 
 export const routes: readonly ConsoleRoute[] = [
@@ -23,6 +24,7 @@ export const routes: readonly ConsoleRoute[] = [
   ...mcpServerRoutes,
   ...creditRoutes,
   ...topUpRoutes,
+  ...voucherRoutes,
   ...requestRoutes,
   ...modelRoutes,
   ...liveRoutes,

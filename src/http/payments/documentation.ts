@@ -2,7 +2,7 @@
 
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'
 import { json, type Operation } from '../docs/operation.ts'
-import { topUpBody, topUpSchema } from './wire.ts'
+import { redeemedSchema, topUpBody, topUpSchema, voucherBody } from './wire.ts'
 
 const shown = {
   id: 'topup_5b1c3f0a9d2e4c6f8a7b9c0d',
@@ -74,6 +74,32 @@ export const getTopUpOperation: Operation = {
   schemas: { TopUp: topUpSchema },
 }
 
+export const redeemVoucherOperation: Operation = {
+  id: 'redeemVoucher',
+  tag: 'App',
+  summary: 'Redeem a voucher',
+  description: 'Turns the code into purchased credit of twelve months. A voucher is redeemed once.',
+  security: 'session',
+  body: json('VoucherRequest', { code: 'WEIR-7K3M-9P2X-4QTB-W1Z8' }),
+  answers: {
+    200: {
+      description: 'Its credit.',
+      content: json('RedeemedVoucher', { credit_usd: '10', lot: 'lot_a14fd2a28fa3232fd409b849' }),
+    },
+  },
+  errors: [
+    ...ofAnyRequest,
+    ...ofCaller,
+    'payload_too_large',
+    'unsupported_media_type',
+    'account_suspended',
+    'voucher_invalid',
+    'voucher_used',
+    'overloaded',
+  ],
+  schemas: { VoucherRequest: voucherBody, RedeemedVoucher: redeemedSchema },
+}
+
 const received = {
   type: 'object',
   properties: { received: { type: 'boolean' }, outcome: { type: 'string' } },
@@ -127,5 +153,13 @@ export const hookOperations = {
   ]),
   stripe: hookOperation('takeStripeEvent', 'Stripe', [
     ['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.'],
+  ]),
+  subscriptions: hookOperation('takeSubscriptionMessage', 'the seller of subscriptions', [
+    ['webhook-id', 'As Standard Webhooks has it: the id of the message.'],
+    ['webhook-timestamp', 'When it was sent, seconds since 1970; five minutes are the most.'],
+    [
+      'webhook-signature',
+      '`v1,` and the base64 of HMAC-SHA256 of id, time and body; several apart by spaces.',
+    ],
   ]),
 } as const

@@ -1,6 +1,9 @@
 // Where processors send their messages: the raw bytes, the signature before anything is read of them, and a quick answer.
 
 import { GatewayError } from '../../errors.ts'
+import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
+import { subscriptionMessage } from '../../payments/subscriptions.ts'
+import { parsed } from '../intake/query.ts'
 import { readRaw } from '../intake/read-body.ts'
 import type { Route } from '../route.ts'
 import { returnTo } from './top-ups.ts'
@@ -21,6 +24,19 @@ function hookOf(id: 'razorpay' | 'stripe'): Route {
       return Response.json({ received: true, outcome })
     },
   }
+}
+
+export const subscriptionHook: Route = {
+  method: 'POST',
+  path: '/hooks/subscriptions',
+  operation: async () => (await import('./documentation.ts')).hookOperations.subscriptions,
+  handle: async ({ subscriptions, subscriptionSecrets, now }, { request }) => {
+    if (subscriptionSecrets.length === 0) throw notConfigured()
+    const raw = await readRaw(request, mostBytes)
+    requireSigned(raw, request.headers, subscriptionSecrets, now())
+    const period = await subscriptions.take(parsed(subscriptionMessage, signedJson(raw)))
+    return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
+  },
 }
 
 export const razorpayCallback: Route = {

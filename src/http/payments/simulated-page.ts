@@ -2,7 +2,7 @@
 
 import { GatewayError } from '../../errors.ts'
 import { formatMinor } from '../../payments/exchange.ts'
-import { SimulatedProcessor } from '../../payments/simulated.ts'
+import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 import { redirected } from './hooks.ts'

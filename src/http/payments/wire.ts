@@ -53,4 +53,12 @@ export const topUpSchema = z.strictObject({
   expires_at: time.describe('Until when it can be paid at this rate'),
   paid_at: time.nullable(),
 })
+export const voucherBody = z.strictObject({
+  code: z.string().min(1).max(100).describe('The code as it was given out, such as WEIR-XXXX-XXXX-XXXX-XXXX'),
+})
+export const redeemedSchema = z.strictObject({
+  credit_usd: money.describe('The credit that it was, US dollars'),
+  lot: z.string().describe('The lot of purchased credit that it has become'),
+})
+
 export type TopUpView = z.output<typeof topUpSchema>

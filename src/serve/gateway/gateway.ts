@@ -26,11 +26,10 @@ import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
-import type { Payments } from '../../payments/payments.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { auditing } from '../../store/audit-beside.ts'
-import { paymentsOf } from './payments.ts'
+import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 
 export interface Gateway {
   fetch(request: Request): Response | Promise<Response>
@@ -40,7 +39,7 @@ export interface Gateway {
   readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
   /** Its sweep asks about what nobody has heard of. */
-  readonly payments: Pick<Payments, 'sweep'>
+  readonly payments: Sweepable
   /** Takes no new calls from now on; those in flight go on. */
   drain(): void
   /** Ends the calls in flight with an error; each is settled. */
@@ -62,7 +61,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
     inFlight: http.chat.inFlight,
-    payments: http.payments,
+    payments: sweepable(http),
     drain: () => {
       draining = true
     },
@@ -152,8 +151,7 @@ function httpParts(
     requests: store.requests,
     usage: store.usage,
     statements: store.statements,
-    payments: paymentsOf(parts),
-    paymentStore: store.payments,
+    ...paymentParts(parts),
     managementKeys: store.managementKeys,
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,

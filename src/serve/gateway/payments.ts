@@ -2,19 +2,66 @@
 
 import type { Config } from '../../config.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
+import type { PaymentParts } from '../../http/parts.ts'
+import { usd } from '../../credits/money.ts'
+import type { Store } from '../../store/store.ts'
+import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
+import { Vouchers } from '../../payments/vouchers.ts'
 import { Payments } from '../../payments/payments.ts'
 import type { Call, PaymentProcessor } from '../../payments/processor.ts'
-import { Razorpay } from '../../payments/razorpay.ts'
-import { SimulatedProcessor } from '../../payments/simulated.ts'
-import { StripeCheckout } from '../../payments/stripe.ts'
+import { Razorpay } from '../../payments/processors/razorpay.ts'
+import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
+import { StripeCheckout } from '../../payments/processors/stripe.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 
 /** The rate that the simulator's top-ups show where no other is set. */
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
+/** What the routes need to take payments. */
+export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): PaymentParts {
+  const { config, store, clock } = parts
+  const { secret, secret_before: before } = config.subscriptions
+  return {
+    payments: paymentsOf(parts),
+    paymentStore: store.payments,
+    vouchers: new Vouchers(store.vouchers, store.ledger, clock),
+    subscriptions: subscriptionsOf(parts),
+    subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),
+  }
+}
+
+/** What is sold as a subscription, by product id. */
+export function productsOf({ subscriptions }: Pick<Config, 'subscriptions'>): ReadonlyMap<string, Product> {
+  const products = Object.entries(subscriptions.products)
+  return new Map(products.map(([id, { credit_usd, months }]) => [id, { credit: usd(credit_usd), months }]))
+}
+
+export function subscriptionsOf({
+  config,
+  store,
+  clock,
+}: {
+  readonly config: Pick<Config, 'subscriptions'>
+  readonly store: Pick<Store, 'subscriptions' | 'ledger' | 'accounts'>
+  readonly clock: () => number
+}): Subscriptions {
+  return new Subscriptions({
+    store: store.subscriptions,
+    ledger: store.ledger,
+    accountOf: async (account) => {
+      const found = await store.accounts.findAccount(account)
+      // By its id alone: an address may become somebody else's.
+      return found?.id === account ? account : undefined
+    },
+    products: productsOf(config),
+    graceMs: config.subscriptions.grace_days * 86_400_000,
+    now: clock,
+  })
+}
+
 /** The payments of a gateway. The built-in simulator is the last of its processors, and so the only one by default. */
-export function paymentsOf({
+function paymentsOf({
   config,
   store,
   log,
@@ -70,9 +117,23 @@ function secretsIn(settings: {
 /** Redirects are not followed: they would carry the key to another host. */
 const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error' })
 
+export interface Sweepable {
+  sweep(now: number): Promise<unknown>
+}
+
+/** The sweep of everything that a killed process may have left half done. */
+export function sweepable({ payments, vouchers }: Pick<PaymentParts, 'payments' | 'vouchers'>): Sweepable {
+  return {
+    sweep: async (now) => {
+      await payments.sweep(now)
+      await vouchers.sweep()
+    },
+  }
+}
+
 /** Sweeps by itself: a processor that hangs must not hold up the ledger's own sweep. Rounds never overlap. */
 export function sweepPayments(
-  payments: Pick<Payments, 'sweep'>,
+  payments: Sweepable,
   everyMs: number,
   failed: (error: unknown) => void,
 ): { stop(): void } {

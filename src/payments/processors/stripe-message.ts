@@ -2,8 +2,8 @@
 // docs.stripe.com/api/events/types.
 
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
-import type { PaymentEvent, PaymentFact, PaymentNews } from './news.ts'
+import { GatewayError } from '../../errors.ts'
+import type { PaymentEvent, PaymentFact, PaymentNews } from '../news.ts'
 
 const whole = z.int().nonnegative()
 /** The id, or the whole object where it was expanded. */

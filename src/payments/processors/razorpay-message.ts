@@ -3,8 +3,8 @@
 
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
-import type { DisputePhase, PaidFact, PaymentEvent, PaymentNews } from './news.ts'
+import { GatewayError } from '../../errors.ts'
+import type { DisputePhase, PaidFact, PaymentEvent, PaymentNews } from '../news.ts'
 
 const whole = z.int().nonnegative()
 /** An empty set of notes is an empty list. */

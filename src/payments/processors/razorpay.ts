@@ -2,14 +2,14 @@
 // razorpay.com/docs/api/payments/payment-links, /docs/api/refunds, /docs/webhooks/validate-test.
 
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../../errors.ts'
 import { ask, ProcessorRefusal, type Question } from './ask.ts'
-import type { Minor } from './exchange.ts'
-import type { PaymentEvent, PaymentFact, RefundNews } from './news.ts'
-import type { Call, PaymentProcessor, ReturnTo } from './processor.ts'
+import type { Minor } from '../exchange.ts'
+import type { PaymentEvent, PaymentFact, RefundNews } from '../news.ts'
+import type { Call, PaymentProcessor, ReturnTo } from '../processor.ts'
 import { newsOf, parseMessage, upper } from './razorpay-message.ts'
-import { badSignature, isHexSignature } from './signature.ts'
-import type { TopUp } from './top-up.ts'
+import { badSignature, isHexSignature } from '../signature.ts'
+import type { TopUp } from '../top-up.ts'
 
 export interface RazorpaySettings {
   readonly keyId: string

@@ -2,10 +2,10 @@
 // its top-ups are always of the test mode and never reach the ledger.
 
 import { randomBytes } from 'node:crypto'
-import type { Minor } from './exchange.ts'
-import type { PaymentFact, RefundNews } from './news.ts'
-import type { PaymentProcessor, ReturnTo } from './processor.ts'
-import type { TopUp } from './top-up.ts'
+import type { Minor } from '../exchange.ts'
+import type { PaymentFact, RefundNews } from '../news.ts'
+import type { PaymentProcessor, ReturnTo } from '../processor.ts'
+import type { TopUp } from '../top-up.ts'
 
 interface SimulatedPage {
   readonly topUp: TopUp

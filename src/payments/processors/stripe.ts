@@ -3,14 +3,14 @@
 
 import type Stripe from 'stripe'
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../../errors.ts'
 import { unanswered } from './ask.ts'
-import type { Minor } from './exchange.ts'
-import type { PaymentEvent, PaymentFact, RefundNews } from './news.ts'
-import type { Call, PaymentProcessor, ReturnTo } from './processor.ts'
-import { badSignature } from './signature.ts'
+import type { Minor } from '../exchange.ts'
+import type { PaymentEvent, PaymentFact, RefundNews } from '../news.ts'
+import type { Call, PaymentProcessor, ReturnTo } from '../processor.ts'
+import { badSignature } from '../signature.ts'
 import { factOf, newsOf, sessionSchema } from './stripe-message.ts'
-import type { TopUp } from './top-up.ts'
+import type { TopUp } from '../top-up.ts'
 
 export interface StripeSettings {
   readonly secretKey: string

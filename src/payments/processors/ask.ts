@@ -1,9 +1,9 @@
 // A question to a payment processor: bounded in time and size, and JSON or nothing.
 
 import { z } from 'zod'
-import { GatewayError } from '../errors.ts'
-import type { ProcessorId } from './news.ts'
-import type { Call } from './processor.ts'
+import { GatewayError } from '../../errors.ts'
+import type { ProcessorId } from '../news.ts'
+import type { Call } from '../processor.ts'
 
 /** How long a processor may take to answer. */
 const patienceMs = 10_000

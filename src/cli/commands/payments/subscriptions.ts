@@ -1,0 +1,126 @@
+// `weir subscriptions`: what the hook of a seller does, by hand.
+
+import { randomBytes } from 'node:crypto'
+import { monthsAfter } from '../../../credits/calendar.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { GatewayError } from '../../../errors.ts'
+import {
+  type Period,
+  type SubscriptionMessage,
+  subscriptionMessage,
+} from '../../../payments/subscriptions.ts'
+import { productsOf, subscriptionsOf } from '../../../serve/gateway/payments.ts'
+import { recordAct } from '../../acts.ts'
+import {
+  CommandFailure,
+  type Context,
+  type Invocation,
+  isoTime,
+  print,
+  table,
+  usageFault,
+} from '../../context.ts'
+import { momentOf } from '../../values.ts'
+import { accountOf, type ReadableStore, withStore } from '../../with-store.ts'
+
+const mostListed = 10_000
+
+export async function grantSubscription(context: Context, invocation: Invocation): Promise<void> {
+  const now = context.io.clock()
+  const product = invocation.option('product') ?? ''
+  const sold = productsOf(context.config).get(product)
+  if (!sold) throw usageFault(`--product ${product} is not among subscriptions.products`)
+  const [from, to] = [invocation.option('from'), invocation.option('to')]
+  const startsAt = from === undefined ? now : momentOf('--from', from)
+  const endsAt = to === undefined ? monthsAfter(startsAt, sold.months) : momentOf('--to', to)
+  const subscription = invocation.option('subscription') ?? `sub_${randomBytes(9).toString('hex')}`
+  const source = invocation.option('source') ?? 'manual'
+  const period = await withStore(context, async (store) => {
+    const account = (await accountOf(store, invocation.option('account') ?? '')).id
+    const told = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
+    const wanted = { subscription, source, account, product, period: told, state: 'active' }
+    const message = checked(wanted)
+    const taken = await refusedAsFailure(subscriptionsIn(context, store).take(message))
+    await recordAct(context, store, 'subscription.grant', account, null, message)
+    return taken
+  })
+  if (!period) throw new CommandFailure('nothing was granted')
+  print(context, { json: view(period), text: described(period) })
+}
+
+export async function endSubscription(context: Context, invocation: Invocation): Promise<void> {
+  const subscription = invocation.args[0] ?? ''
+  const source = invocation.option('source') ?? 'manual'
+  const state = invocation.flag('refund') ? 'refunded' : 'ended'
+  const periods = await withStore(context, async (store) => {
+    const ended = await subscriptionsIn(context, store).end(source, subscription, state)
+    if (ended.length === 0)
+      throw new CommandFailure(
+        `${source} has no subscription ${JSON.stringify(subscription)} (weir subscriptions list)`,
+      )
+    await recordAct(context, store, `subscription.${state}`, ended[0]!.account, null, {
+      source,
+      subscription,
+    })
+    return ended
+  })
+  print(context, { json: periods.map(view), text: periods.map(described).join('\n') })
+}
+
+export async function listSubscriptions(context: Context, invocation: Invocation): Promise<void> {
+  const named = invocation.option('account')
+  const periods = await withStore(context, async (store) => {
+    const account = named === undefined ? null : (await accountOf(store, named)).id
+    return store.subscriptions.listPeriods(account, mostListed)
+  })
+  const rows = periods.map((period) => {
+    const { subscription, account, product, state, from, to, credit_usd: credit } = view(period)
+    return [subscription, account, product, state, credit, from, to]
+  })
+  const header = ['SUBSCRIPTION', 'ACCOUNT', 'PRODUCT', 'STATE', 'USD', 'FROM', 'TO']
+  const text = rows.length === 0 ? 'no subscriptions' : table(header, rows)
+  print(context, { json: periods.map(view), text })
+}
+
+function checked(wanted: object): SubscriptionMessage {
+  const { success, data, error } = subscriptionMessage.safeParse(wanted)
+  if (success) return data
+  const [issue] = error.issues
+  throw usageFault(`--${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'is wrong'}`)
+}
+
+function subscriptionsIn({ config, io }: Context, store: ReadableStore) {
+  return subscriptionsOf({ config, store, clock: io.clock })
+}
+
+async function refusedAsFailure<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'invalid_request')
+      throw new CommandFailure(error.message)
+    throw error
+  }
+}
+
+function view(row: Period) {
+  return {
+    subscription: row.subscription,
+    source: row.source,
+    account: row.account,
+    product: row.product,
+    state: row.state,
+    from: new Date(row.startsAt).toISOString(),
+    to: new Date(row.endsAt).toISOString(),
+    credit_usd: formatUsd(row.amount),
+    lot: row.lot,
+    taken_back_usd: row.takenBack === null ? null : formatUsd(row.takenBack),
+    updated_at: isoTime(row.updatedAt),
+  }
+}
+
+function described(period: Period): string {
+  const { subscription, product, state, to, lot, credit_usd: credit } = view(period)
+  const granted = lot === null ? 'nothing granted, as it is over' : `${credit} USD`
+  return `${subscription}: ${product} ${state} until ${to}, ${granted}`
+}

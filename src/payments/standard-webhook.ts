@@ -1,0 +1,46 @@
+// Messages signed as Standard Webhooks has it: HMAC-SHA256 of id, time and body. standardwebhooks.com, specification 1.0.
+
+import { GatewayError } from '../errors.ts'
+import { badSignature, hmac, isSame } from './signature.ts'
+
+/** A message older, or younger, than this is refused, milliseconds. */
+const toleranceMs = 300_000
+const prefix = 'whsec_'
+
+/** The bytes of a secret: base64 behind `whsec_`, as the specification has it; any other text is its own bytes. */
+function keyOf(secret: string): Uint8Array {
+  return secret.startsWith(prefix)
+    ? Buffer.from(secret.slice(prefix.length), 'base64')
+    : Buffer.from(secret, 'utf8')
+}
+
+/** Throws `bad_signature` unless one of the secrets has signed the body, lately. */
+export function requireSigned(
+  raw: Uint8Array,
+  headers: Headers,
+  secrets: readonly string[],
+  now: number,
+): void {
+  const [id, seconds, given] = ['id', 'timestamp', 'signature'].map(
+    (name) => headers.get(`webhook-${name}`) ?? '',
+  ) as [string, string, string]
+  const at = /^\d{1,12}$/.test(seconds) ? Number(seconds) * 1000 : Number.NaN
+  if (id === '' || !(Math.abs(now - at) <= toleranceMs)) throw badSignature()
+  const signed = Buffer.concat([Buffer.from(`${id}.${seconds}.`), raw])
+  const expected = secrets.map(keyOf).filter((key) => key.length > 0)
+  const signatures = given
+    .split(' ')
+    .filter((part) => part.startsWith('v1,'))
+    .map((part) => Buffer.from(part.slice(3), 'base64'))
+  const isGood = expected.some((key) => signatures.some((signature) => isSame(hmac(key, signed), signature)))
+  if (!isGood) throw badSignature()
+}
+
+/** The JSON in a body. Throws `invalid_request`. */
+export function signedJson(raw: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw))
+  } catch (cause) {
+    throw new GatewayError('invalid_request', { message: 'The body is not valid JSON.', cause })
+  }
+}

@@ -1,0 +1,254 @@
+// Subscriptions that are sold elsewhere, in an app's store. The gateway knows whose, which product, from when to when, and
+// whether it was taken back; each period is a lot of the pool `subscription`.
+
+import { z } from 'zod'
+import type { Awaitable } from '../awaitable.ts'
+import { monthsAfter } from '../credits/calendar.ts'
+import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
+import type { Pico } from '../credits/money.ts'
+import { GatewayError } from '../errors.ts'
+
+export const subscriptionStates = ['active', 'grace', 'ended', 'refunded'] as const
+export type SubscriptionState = (typeof subscriptionStates)[number]
+
+const id = z
+  .string()
+  .regex(/^[A-Za-z0-9._-]{1,128}$/, 'must be letters, digits, dots, dashes and underscores')
+const time = z.iso.datetime({ offset: true })
+
+/** The body of POST /hooks/subscriptions. */
+export const subscriptionMessage = z.strictObject({
+  subscription: id,
+  source: z.string().regex(/^[a-z0-9_-]{1,32}$/, 'must be a short name such as play'),
+  account: z.string().min(1).max(128),
+  product: id,
+  period: z.strictObject({ from: time, to: time }),
+  state: z.enum(subscriptionStates),
+  test: z.boolean().default(false),
+})
+export type SubscriptionMessage = z.output<typeof subscriptionMessage>
+
+export interface Period {
+  /** `subscription:<source>:<subscription>:<from>`, the source of its lot. */
+  readonly period: string
+  readonly source: string
+  readonly subscription: string
+  readonly account: string
+  readonly product: string
+  readonly startsAt: number
+  readonly endsAt: number
+  readonly state: SubscriptionState
+  readonly amount: Pico
+  /** null where nothing was granted: it was over, or taken back before it was told of. */
+  readonly lot: string | null
+  /** What is taken of its lot: when it is refunded, or moved on for the days of grace. Durable before it is taken. */
+  readonly takenBack: Pico | null
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+export interface SubscriptionStore {
+  /** Reads and writes a period in one transaction; null leaves it as it is. */
+  changePeriod(
+    period: string,
+    change: (current: Period | undefined) => Period | null,
+  ): Awaitable<Period | undefined>
+  findPeriod(period: string): Awaitable<Period | undefined>
+  /** Of a subscription, the latest first. */
+  periodsOf(source: string, subscription: string): Awaitable<readonly Period[]>
+  /** Of one account, or all, the latest first. */
+  listPeriods(account: string | null, limit: number): Awaitable<readonly Period[]>
+}
+
+export interface Product {
+  readonly credit: Pico
+  readonly months: number
+}
+
+export interface SubscriptionParts {
+  readonly store: SubscriptionStore
+  readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
+    Pick<LedgerUpkeep, 'adjust'> &
+    Pick<LedgerReader, 'balance'>
+  /** The id of an account, undefined for one that there is not. */
+  readonly accountOf: (account: string) => Awaitable<string | undefined>
+  readonly products: ReadonlyMap<string, Product>
+  readonly graceMs: number
+  readonly now: () => number
+}
+
+/** How far a state has come; a message never leads back. */
+const rank: Readonly<Record<SubscriptionState, number>> = { active: 0, grace: 1, ended: 2, refunded: 3 }
+const mostTries = 5
+
+export class Subscriptions {
+  readonly #parts: SubscriptionParts
+
+  constructor(parts: SubscriptionParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Takes what a seller says of a period. Told again, or in another order, it comes to the same. Resolves with the period,
+   * undefined for a message of a test. Rejects with `invalid_request` for an unknown account or product.
+   */
+  async take(message: SubscriptionMessage): Promise<Period | undefined> {
+    if (message.test) return undefined
+    const drafted = await this.#drafted(message)
+    const before = await this.#parts.store.findPeriod(drafted.period)
+    // Another product for the same period is an upgrade: a lot of its own.
+    const period =
+      before === undefined || before.product === drafted.product
+        ? drafted
+        : { ...drafted, period: `${drafted.period}:${drafted.product}` }
+    const row = await this.#parts.store.changePeriod(period.period, (current) => {
+      if (!current) return period
+      if (rank[message.state] <= rank[current.state]) return null
+      return { ...current, state: message.state, updatedAt: period.updatedAt }
+    })
+    return this.#settle(row ?? period, message.state)
+  }
+
+  async #drafted({
+    source,
+    subscription,
+    account,
+    product,
+    period,
+    state,
+  }: SubscriptionMessage): Promise<Period> {
+    const owner = await this.#parts.accountOf(account)
+    if (owner === undefined) throw invalid('account', 'There is no such account.')
+    const sold = this.#parts.products.get(product)
+    if (!sold) throw invalid('product', 'It is not among subscriptions.products.')
+    const [startsAt, to] = [Date.parse(period.from), Date.parse(period.to)]
+    if (to <= startsAt) throw invalid('period', 'It ends before it begins.')
+    const now = this.#parts.now()
+    return {
+      period: `subscription:${source}:${subscription}:${new Date(startsAt).toISOString()}`,
+      source,
+      subscription,
+      account: owner,
+      product,
+      startsAt,
+      // A period is no longer than what was paid for.
+      endsAt: Math.min(to, monthsAfter(startsAt, sold.months)),
+      state,
+      amount: sold.credit,
+      lot: null,
+      takenBack: null,
+      createdAt: now,
+      updatedAt: now,
+    }
+  }
+
+  /** Brings the ledger to where the period is. Every step is done once, however often it is asked for. */
+  async #settle(period: Period, told: SubscriptionState): Promise<Period> {
+    // The end of a period says nothing of its having been paid for.
+    const entitles = (told === 'active' || told === 'grace') && period.state !== 'refunded'
+    const row = period.lot === null && entitles ? await this.#grant(period) : period
+    if (row.lot === null || row.state === 'active' || row.state === 'ended') return row
+    const taken = await this.#takeRest(row)
+    if (row.state === 'grace') await this.#moveOn(taken)
+    else await this.#refundMoved(taken)
+    return taken
+  }
+
+  async #grant(row: Period): Promise<Period> {
+    const { ledger, graceMs } = this.#parts
+    // One that is told of in its grace only has nothing to move on.
+    const late = row.state === 'grace'
+    const expiresAt = late ? row.endsAt + graceMs : row.endsAt
+    if (expiresAt <= ledger.now()) return row
+    const { period: source, account, amount } = row
+    const credit = { source, account, pool: 'subscription', amount, expiresAt, from: 'subscription' } as const
+    const { lot } = await ledger.grant(credit)
+    return this.#changed(row, (current) => ({
+      ...current,
+      lot: current.lot ?? lot,
+      takenBack: current.takenBack ?? (late ? 0n : null),
+    }))
+  }
+
+  /** Takes the free rest of the lot of a period, once. What calls in flight hold of it stays with them. */
+  async #takeRest(row: Period): Promise<Period> {
+    let current = row
+    for (let tries = 0; tries < mostTries; tries++) {
+      const rest = current.takenBack ?? (await this.#freeOf(current))
+      // Noted first, so that the same is taken after a death in between.
+      current = await this.#changed(current, (now) => ({ ...now, takenBack: now.takenBack ?? rest }))
+      const amount = current.takenBack ?? 0n
+      if (amount === 0n || (await this.#adjusted(current, amount))) return current
+      // A call has taken some of it in between.
+      current = await this.#changed(current, (now) => ({ ...now, takenBack: null }))
+    }
+    return this.#changed(current, (now) => ({ ...now, takenBack: 0n }))
+  }
+
+  /** In grace what is left lasts some days more: it is a lot of its own, and a period of its own, without new credit. */
+  async #moveOn({ takenBack, ...row }: Period): Promise<void> {
+    if (takenBack === null || takenBack === 0n) return
+    const endsAt = row.endsAt + this.#parts.graceMs
+    const moved: Period = {
+      ...row,
+      period: graceOf(row),
+      state: 'active',
+      amount: takenBack,
+      endsAt,
+      lot: null,
+      takenBack: null,
+    }
+    const kept = await this.#parts.store.changePeriod(moved.period, (current) => (current ? null : moved))
+    await this.#settle(kept ?? moved, 'active')
+  }
+
+  async #refundMoved(row: Period): Promise<void> {
+    const moved = await this.#parts.store.findPeriod(graceOf(row))
+    if (!moved) return
+    const refunded = await this.#changed(moved, (current) => ({ ...current, state: 'refunded' }))
+    await this.#settle(refunded, 'refunded')
+  }
+
+  async #adjusted({ period, account }: Period, taken: Pico): Promise<boolean> {
+    try {
+      const adjust = { id: `${period}:taken`, account, pool: 'subscription', amount: -taken } as const
+      await this.#parts.ledger.adjust(adjust)
+      return true
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === 'invalid_request') return false
+      throw error
+    }
+  }
+
+  async #changed(row: Period, change: (current: Period) => Period): Promise<Period> {
+    const changed = await this.#parts.store.changePeriod(row.period, (current) => change(current ?? row))
+    return changed ?? row
+  }
+
+  async #freeOf({ account, lot: id }: Period): Promise<Pico> {
+    const balance = await this.#parts.ledger.balance(account)
+    const lot = balance.lots.find((other) => other.id === id)
+    const over = lot && lot.expiresAt !== null && lot.expiresAt <= this.#parts.ledger.now()
+    return lot && !over ? lot.remaining - lot.pinned : 0n
+  }
+
+  /** Ends a subscription by hand: from now on it is `ended`, or taken back. Resolves with its periods. */
+  async end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
+    const { store, now } = this.#parts
+    for (const { period } of await store.periodsOf(source, subscription)) {
+      const row = await store.changePeriod(period, (current) =>
+        current && rank[current.state] < rank[state] ? { ...current, state, updatedAt: now() } : null,
+      )
+      if (row) await this.#settle(row, state)
+    }
+    return store.periodsOf(source, subscription)
+  }
+}
+
+function graceOf({ period }: Pick<Period, 'period'>): string {
+  return `${period}:grace`
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `${param}: ${message}`, param })
+}

@@ -1,0 +1,140 @@
+// Vouchers: a code that becomes credit once. The code is shown when it is made; only its hash is kept.
+
+import { createHash, randomBytes } from 'node:crypto'
+import type { Awaitable } from '../awaitable.ts'
+import type { LedgerCommands } from '../credits/ledger/ledger.ts'
+import type { Pico } from '../credits/money.ts'
+import { GatewayError } from '../errors.ts'
+
+export interface Voucher {
+  readonly id: string
+  /** SHA-256 of the code, hex. */
+  readonly hash: string
+  readonly amount: Pico
+  /** The operator's own words for it. */
+  readonly note: string
+  readonly createdAt: number
+  /** Until when it can be redeemed; null for ever. */
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+  /** Who has redeemed it. */
+  readonly account: string | null
+  readonly redeemedAt: number | null
+  /** The lot that it became; null until the ledger has it. */
+  readonly lot: string | null
+}
+
+export interface VoucherStore {
+  addVouchers(vouchers: readonly Voucher[]): Awaitable<void>
+  findVoucher(hash: string): Awaitable<Voucher | undefined>
+  /** Gives the voucher to the account, if nobody has it and it is valid at `now`: one of many that try gets it. */
+  claimVoucher(hash: string, account: string, now: number): Awaitable<boolean>
+  voucherGranted(id: string, lot: string): Awaitable<void>
+  /** The newest first. */
+  listVouchers(limit: number): Awaitable<readonly Voucher[]>
+  /** False for one that there is not, or that was redeemed. */
+  revokeVoucher(id: string, at: number): Awaitable<boolean>
+  /** Redeemed, and not in the ledger yet: their process died. */
+  ungrantedVouchers(limit: number): Awaitable<readonly Voucher[]>
+}
+
+/** Without letters that look like digits, or like each other. */
+const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const randomCharacters = 15
+
+/** A new voucher and its code, `WEIR-XXXX-XXXX-XXXX-XXXX`: 75 random bits and a check character. */
+export function mintVoucher(
+  wanted: Pick<Voucher, 'amount' | 'note' | 'expiresAt'>,
+  now: number,
+): { readonly voucher: Voucher; readonly code: string } {
+  let body = ''
+  for (const byte of randomBytes(randomCharacters)) body += alphabet[byte % alphabet.length]!
+  body += checkCharacter(body)
+  const voucher: Voucher = {
+    ...wanted,
+    id: `voucher_${randomBytes(9).toString('hex')}`,
+    hash: hashOf(body),
+    createdAt: now,
+    revokedAt: null,
+    account: null,
+    redeemedAt: null,
+    lot: null,
+  }
+  return { voucher, code: `WEIR-${body.match(/.{4}/g)!.join('-')}` }
+}
+
+/** What a code stands for, however it was typed; undefined for what is none, or was mistyped. */
+export function readCode(text: string): string | undefined {
+  const plain = text
+    .toUpperCase()
+    .replace(/[\s-]/g, '')
+    .replace(/^WEIR/, '')
+    .replaceAll('O', '0')
+    .replace(/[IL]/g, '1')
+  if (plain.length !== randomCharacters + 1) return undefined
+  if ([...plain].some((character) => !alphabet.includes(character))) return undefined
+  return checkCharacter(plain.slice(0, -1)) === plain.at(-1) ? plain : undefined
+}
+
+/** Odd weights: any one wrong character shows, and nearly every two that were swapped. */
+function checkCharacter(body: string): string {
+  let sum = 0
+  for (const [at, character] of [...body].entries()) sum += (2 * at + 1) * alphabet.indexOf(character)
+  return alphabet[sum % alphabet.length]!
+}
+
+function hashOf(body: string): string {
+  return createHash('sha256').update(body).digest('hex')
+}
+
+export class Vouchers {
+  readonly #store: VoucherStore
+  readonly #ledger: Pick<LedgerCommands, 'grant'>
+  readonly #now: () => number
+
+  constructor(store: VoucherStore, ledger: Pick<LedgerCommands, 'grant'>, now: () => number) {
+    this.#store = store
+    this.#ledger = ledger
+    this.#now = now
+  }
+
+  /**
+   * Makes a voucher the purchased credit of an account, once. Rejects with `voucher_invalid`, `voucher_used`,
+   * `store_unavailable` and `overloaded`; after the last two it may be redeemed again by the same account.
+   */
+  async redeem(account: string, code: string): Promise<{ readonly credit: Pico; readonly lot: string }> {
+    const body = readCode(code)
+    if (body === undefined) throw new GatewayError('voucher_invalid')
+    const hash = hashOf(body)
+    const claimed = await this.#store.claimVoucher(hash, account, this.#now())
+    const voucher = await this.#store.findVoucher(hash)
+    if (!voucher) throw new GatewayError('voucher_invalid')
+    if (!claimed) {
+      if (voucher.account === null) throw new GatewayError('voucher_invalid')
+      if (voucher.account !== account) throw new GatewayError('voucher_used')
+      // Only a process that died between its claim and its credit has left it so.
+      if (voucher.lot !== null) throw new GatewayError('voucher_used', { metadata: { lot: voucher.lot } })
+    }
+    return { credit: voucher.amount, lot: await this.#grant(voucher) }
+  }
+
+  async #grant({ id, account, amount }: Voucher): Promise<string> {
+    const granted = await this.#ledger.grant({
+      source: `voucher:${id}`,
+      account: account ?? '',
+      pool: 'purchased',
+      amount,
+      expiresAt: null,
+      from: 'voucher',
+    })
+    await this.#store.voucherGranted(id, granted.lot)
+    return granted.lot
+  }
+
+  /** Grants what a killed process has left. Returns how many. */
+  async sweep(): Promise<number> {
+    const left = await this.#store.ungrantedVouchers(100)
+    for (const voucher of left) await this.#grant(voucher)
+    return left.length
+  }
+}
