@@ -7,6 +7,7 @@ import { paidCall } from './paid-call.ts'
 import type { ChatParts } from './parts.ts'
 import { playRound } from './round.ts'
 import { candidatesFor } from './routing/candidates.ts'
+import { withOwnSearch } from './routing/own-search.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
 import { transcribed } from './transcript.ts'
 
@@ -15,10 +16,11 @@ import { transcribed } from './transcript.ts'
  * rejects with GatewayError before the first byte. However it ends, its hold is settled or released exactly once.
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
-  const call = transcribed(parts, incoming)
-  const { models, warnings, balance } = await admitted(parts, call, 'chat')
-  const { routing, n } = call.request.envelope
-  const candidates = candidatesFor(models, parts.providers, routing, turnOf(call), n)
+  const received = transcribed(parts, incoming)
+  const { models, warnings, balance } = await admitted(parts, received, 'chat')
+  const { routing, n } = received.request.envelope
+  const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
+  const { call, candidates } = withOwnSearch(parts.outbounds, received, able)
   const funding = await fundingFor(parts.counter, call, candidates)
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const round = { call, candidates, warnings: [...warnings, ...hold.warnings] }

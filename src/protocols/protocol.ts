@@ -1,7 +1,7 @@
 // The two interfaces every wire protocol implements: inbound (clients speak it to us), outbound (we speak it to providers).
 
 import type { ChatEvent, ChatResult, Fault } from '../conversation/event.ts'
-import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
+import type { DeclaredTools, WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
@@ -124,9 +124,14 @@ export interface Passthrough<Quirks = unknown> {
   /**
    * The client's own body as the provider's request; undefined where it has to be translated, and the answer with it:
    * because of what it holds, or because the provider ignores one of its fields (`ignored`). Absent where every request
-   * is translated and every answer passes.
+   * is translated and every answer passes. `searches` is how many searches of the provider's own the body may ask for.
    */
-  request?(body: JsonObject, target: Target<Quirks>, ignored: readonly string[]): LoweredRequest | undefined
+  request?(
+    body: JsonObject,
+    target: Target<Quirks>,
+    ignored: readonly string[],
+    searches: number | undefined,
+  ): LoweredRequest | undefined
   /** A streamed answer on its way to the client. `choices`: how many were asked for. */
   stream(
     context: AnswerContext,
@@ -178,6 +183,8 @@ export interface Envelope {
   /** Refuse what cannot be honoured instead of dropping it with a warning. */
   readonly strict: boolean
   readonly onDisconnect: 'cancel' | 'finish' | undefined
+  /** The most searches that the provider itself may run and bill for the call; absent where it runs none. */
+  readonly searches?: number
 }
 
 /** `provider{…}` of the request: which offers may serve it. Prices are USD per million tokens, decimal strings. */
@@ -208,6 +215,8 @@ export interface InboundRequest {
   readonly fields?: ClientFields
   /** The body as a prompt, to be measured. */
   readonly promptParts: PromptParts
+  /** What it declares of tools that the gateway runs; absent where it declares none. */
+  readonly gatewayTools?: DeclaredTools
   toChatRequest(): ChatRequest
 }
 

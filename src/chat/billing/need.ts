@@ -35,7 +35,9 @@ export function needOf(
     modelMost = Math.max(modelMost, model.maxOutputTokens ?? Number.MAX_SAFE_INTEGER)
   const asked = envelope.maxOutputTokens
   const perChoice = Math.min(asked ?? holdOutputTokens, modelMost)
-  const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls: {} }
+  const { searches } = envelope
+  const toolCalls: Bound['toolCalls'] = searches === undefined ? {} : { web_search: searches }
+  const bound = { promptTokens, outputTokens: perChoice * envelope.n, toolCalls }
   const want = dearest(candidates, bound)
   const least = dearest(candidates, { ...bound, outputTokens: envelope.n })
   const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
@@ -47,7 +49,7 @@ export function needOf(
   }
   if (maxCost !== undefined && maxCost < least) {
     throw new GatewayError('invalid_request', {
-      message: 'max_cost does not cover the prompt and one token of output.',
+      message: `max_cost does not cover the prompt${searchesInWords(searches)} and one token of output.`,
       param: 'max_cost',
       metadata: { least_usd: formatUsd(least) },
     })
@@ -59,6 +61,11 @@ export function needOf(
     bounded: asked !== undefined && asked <= modelMost,
     maxCost,
   }
+}
+
+function searchesInWords(searches: number | undefined): string {
+  if (searches === undefined) return ''
+  return searches === 1 ? ', one search' : `, ${searches} searches`
 }
 
 function dearest(candidates: readonly Candidate[], bound: Bound): Pico {

@@ -118,7 +118,8 @@ function forwardedBody(
 ): LoweredRequest | undefined {
   if (provider.clientBody !== 'forwarded') return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
-  return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [])
+  const { searches } = request.envelope
+  return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }
 
 /** The client's request without the fields that only its own protocol has, for a provider of another. */

@@ -2,10 +2,13 @@
 // https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
 
 import type { WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
-import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
+import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
+import { isObject, nonEmpty } from '../json.ts'
 import { ableTo, approximateLocation, bareDomain, type OwnSearch, unable } from '../own-search.ts'
 
 const name = 'web_search'
+/** Later versions run code as well. */
+const toolType = 'web_search_20250305'
 
 export function ownSearch(
   search: WebSearchDeclaration,
@@ -29,7 +32,7 @@ export function searchTools({ webSearch }: ChatRequest): readonly JsonObject[] {
   const { allowedDomains, blockedDomains, maxUses } = webSearch
   return [
     {
-      type: 'web_search_20250305',
+      type: toolType,
       name,
       ...(maxUses === undefined ? {} : { max_uses: maxUses }),
       ...(allowedDomains.length > 0 ? { allowed_domains: allowedDomains.map(bareDomain) } : {}),
@@ -37,4 +40,25 @@ export function searchTools({ webSearch }: ChatRequest): readonly JsonObject[] {
       ...approximateLocation(webSearch),
     },
   ]
+}
+
+/** The fields of the tool that have no price of their own. */
+const toolFields = ['name', 'allowed_domains', 'blocked_domains', 'user_location', 'cache_control']
+
+/**
+ * A client's own body with its search, whatever version that is, as the one whose price is known, bounded to `searches`;
+ * undefined where it has a search and none may run at Anthropic.
+ */
+export function withBoundedSearch(body: JsonObject, searches: number | undefined): JsonObject | undefined {
+  const tools = Array.isArray(body.tools) ? body.tools : []
+  const isSearch = (tool: Json): tool is JsonObject =>
+    isObject(tool) && nonEmpty(tool.type)?.startsWith('web_search_') === true
+  if (!tools.some(isSearch)) return body
+  if (searches === undefined) return undefined
+  const bounded = (tool: JsonObject): JsonObject => ({
+    ...Object.fromEntries(toolFields.flatMap((field) => (tool[field] == null ? [] : [[field, tool[field]]]))),
+    type: toolType,
+    max_uses: typeof tool.max_uses === 'number' ? Math.min(tool.max_uses, searches) : searches,
+  })
+  return { ...body, tools: tools.map((tool) => (isSearch(tool) ? bounded(tool) : tool)) }
 }

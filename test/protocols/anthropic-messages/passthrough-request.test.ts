@@ -7,6 +7,7 @@ import {
   forwardedRequest,
   mayForward,
 } from '../../../src/protocols/anthropic-messages/passthrough/request.ts'
+import { passthrough } from '../../../src/protocols/anthropic-messages/passthrough/passthrough.ts'
 import { defaultQuirks } from '../../../src/protocols/anthropic-messages/outbound/quirks.ts'
 import { targetsLike } from '../../support/conversation.ts'
 
@@ -94,5 +95,39 @@ describe('beta features', () => {
   test('do not outgrow a header', () => {
     const names = [...Array(5_000).keys()].map((at) => `feature-${at}`)
     expect(betaHeader([], names)['anthropic-beta']!.length).toBeLessThan(8_000)
+  })
+})
+
+describe('a body with a search', () => {
+  const messages = [{ role: 'user', content: 'Hi.' }]
+  const target = targetsLike({ model: 'claude', provider: 'anthropic', quirks: defaultQuirks })()
+  const sent = (tool: JsonObject, searches: number | undefined) =>
+    passthrough.request!({ messages, tools: [{ name: 'f', input_schema: {} }, tool] }, target, [], searches)
+      ?.body.tools
+  const plain = { type: 'web_search_20250305', name: 'web_search' }
+
+  test.each<[JsonObject, number, JsonObject]>([
+    [plain, 5, { ...plain, max_uses: 5 }],
+    [{ ...plain, max_uses: 2 }, 5, { ...plain, max_uses: 2 }],
+    [{ ...plain, max_uses: 99 }, 5, { ...plain, max_uses: 5 }],
+    // Later versions run code as well.
+    [{ type: 'web_search_20260209', name: 'web_search' }, 5, { ...plain, max_uses: 5 }],
+    [{ ...plain, engine: 'native', a_field_of_tomorrow: 1 }, 5, { ...plain, max_uses: 5 }],
+    [
+      { ...plain, allowed_domains: ['a.example'], user_location: { type: 'approximate', country: 'DE' } },
+      1,
+      {
+        ...plain,
+        allowed_domains: ['a.example'],
+        user_location: { type: 'approximate', country: 'DE' },
+        max_uses: 1,
+      },
+    ],
+  ])('%p with %d searches goes on as %p', (tool, searches, expected) => {
+    expect(sent(tool, searches)).toEqual([{ name: 'f', input_schema: {} }, expected])
+  })
+
+  test('does not go on where no search of Anthropic is paid for', () => {
+    expect(sent(plain, undefined)).toBeUndefined()
   })
 })

@@ -1,0 +1,124 @@
+// Whether the provider searches the web itself for a call that declares a search, or Weir does.
+
+import type { DeclaredTools, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
+import type { ChatRequest } from '../../conversation/request.ts'
+import { larger, parseUsd, type Pico } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import type { OwnSearch } from '../../protocols/own-search.ts'
+import type { Outbound, ProtocolId } from '../../protocols/protocol.ts'
+import type { IncomingCall } from '../call.ts'
+import { quirksFor } from '../upstream/quirks.ts'
+import type { Candidate } from './candidates.ts'
+
+/** Searches that are held for, and allowed where the provider can be told, when the request sets no bound. */
+const usualSearches = 5
+/** The most that a request may set. */
+const mostSearches = 30
+
+/** A call, and who may serve it. */
+interface Asked {
+  readonly call: IncomingCall
+  readonly candidates: readonly Candidate[]
+}
+
+/**
+ * The call with its search given to the provider, and the candidates that can do it; the call as it is where the search
+ * stays with Weir: a test key, a backend by its name, or a provider without a search that honours all of the request.
+ * Throws `unsupported_parameter` when the request wants the provider's search and nobody has it.
+ */
+export function withOwnSearch(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  call: IncomingCall,
+  candidates: readonly Candidate[],
+): Asked {
+  const declared = call.request.gatewayTools
+  const search = declared?.declarations.find((each) => each.kind === 'web-search')
+  const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
+  if (!declared || !search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates }
+  const asked = call.request.toChatRequest()
+  const answers = candidates.map((candidate) => ({
+    candidate,
+    own: ownSearch(outbounds, search, asked, candidate),
+  }))
+  const able = answers.filter(({ own }) => own?.kind === 'able')
+  if (search.engine === 'native' && able.length === 0)
+    throw nobody(
+      search,
+      answers.map(({ own }) => own),
+    )
+  // A fallback that can search is no reason to pass over the model that was asked for.
+  if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates }
+  const served = able.map(({ candidate }) => candidate)
+  const perSearch = able.some(({ own }) => own?.kind === 'able' && own.billed === 'search')
+  const searches = perSearch ? boundOf(search, declared, call, served) : 1
+  return { call: searching(call, declared, search, asked, searches), candidates: served }
+}
+
+/** Only a search whose price is known is asked for. */
+function ownSearch(
+  outbounds: Readonly<Record<ProtocolId, Outbound>>,
+  search: WebSearchDeclaration,
+  asked: ChatRequest,
+  { provider, offer }: Candidate,
+): OwnSearch | undefined {
+  const outbound = outbounds[provider.protocol]
+  const target = { model: offer.upstream, quirks: quirksFor(outbound, provider) }
+  const own = outbound.ownSearch?.(search, asked, target)
+  if (own?.kind !== 'able') return own
+  const { perCall, perRequest } = offer.price
+  const isPriced = perCall['web_search'] !== undefined || (own.billed === 'request' && perRequest > 0n)
+  return isPriced ? own : { kind: 'unable', why: 'has no price here' }
+}
+
+/** How many searches the call may make: what it asks for, as far as its `max_cost` pays for them and an answer. */
+function boundOf(
+  { maxUses }: WebSearchDeclaration,
+  { maxCalls }: DeclaredTools,
+  { request: { envelope } }: IncomingCall,
+  candidates: readonly Candidate[],
+): number {
+  const wanted = Math.min(maxUses ?? usualSearches, maxCalls ?? mostSearches, mostSearches)
+  const maxCost = envelope.maxCost === undefined ? undefined : parseUsd(envelope.maxCost)
+  const fee = candidates.reduce<Pico>(
+    (most, { offer }) => larger(most, offer.price.perCall['web_search'] ?? 0n),
+    0n,
+  )
+  if (maxCost === undefined || maxCost <= 0n || fee === 0n) return wanted
+  const affordable = Number(maxCost / (2n * fee))
+  return Math.max(1, Math.min(wanted, affordable))
+}
+
+/** The call without the declaration, and with the search in its request. */
+function searching(
+  call: IncomingCall,
+  declared: DeclaredTools,
+  search: WebSearchDeclaration,
+  asked: ChatRequest,
+  searches: number,
+): IncomingCall {
+  const { request } = call
+  const declarations = declared.declarations.filter((each) => each !== search)
+  const { maxUses } = search
+  const bounded: WebSearchDeclaration = {
+    ...search,
+    maxUses: maxUses === undefined ? searches : Math.min(maxUses, searches),
+  }
+  return {
+    ...call,
+    request: {
+      ...request,
+      gatewayTools: declarations.length === 0 ? undefined : { ...declared, declarations },
+      envelope: { ...request.envelope, searches },
+      toChatRequest: () => ({ ...asked, webSearch: bounded }),
+    },
+  }
+}
+
+function nobody({ param }: WebSearchDeclaration, answers: readonly (OwnSearch | undefined)[]): GatewayError {
+  const why = answers.find((own) => own?.kind === 'unable')
+  const reason = why?.kind === 'unable' ? `its own search ${why.why}` : 'it has none of its own'
+  return new GatewayError('unsupported_parameter', {
+    message: `The provider of this model cannot search for this request: ${reason}. Leave engine out, or change the search.`,
+    param,
+  })
+}
