@@ -9,6 +9,7 @@ import { playRound } from './round.ts'
 import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
 import { answerHeaders, jsonResponse, streamResponse } from './streaming/respond.ts'
+import { completeWithTools } from './tools/complete.ts'
 import { transcribed } from './transcript.ts'
 
 /**
@@ -22,6 +23,11 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
   const { call, candidates } = withOwnSearch(parts.outbounds, received, able)
   const funding = await fundingFor(parts.counter, call, candidates)
+  const { gatewayTools } = call.request
+  if (gatewayTools !== undefined) {
+    const payable = { candidates, balance, funding }
+    return completeWithTools(parts, call, gatewayTools, payable, warnings)
+  }
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const round = { call, candidates, warnings: [...warnings, ...hold.warnings] }
     const { answer, candidate } = await playRound(parts, hold, round)

@@ -4,6 +4,7 @@ export interface ChatLimits {
   readonly firstByteMs: number
   readonly firstByteReasoningMs: number
   readonly gapMs: number
+  readonly toolMs: number
   readonly totalMs: number
   readonly clientStallMs: number
   readonly drainMs: number
@@ -16,4 +17,6 @@ export interface ChatLimits {
   readonly answerBytes: number
   readonly eventBytes: number
   readonly attempts: number
+  /** Calls of gateway tools of a request that names no bound of its own. */
+  readonly toolCalls: number
 }

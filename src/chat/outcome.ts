@@ -19,8 +19,11 @@ export function finished(
   return { ...facts, ending: 'finished', fault: undefined, stoppedBy: undefined }
 }
 
-/** What stopped an answer: the caller's money, its credit, or its bound where the provider kept to none. */
-export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens'
+/**
+ * What stopped an answer: the caller's money, its credit, its bound where the provider kept to none, or a model that
+ * would not stop calling tools.
+ */
+export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens' | 'max_tool_calls'
 
 /** How an answer says what stopped it; nothing where it ended by itself. */
 export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {

@@ -2,6 +2,7 @@
 
 import type { Model } from '../catalog/model.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
+import type { ToolSources } from '../tools/tool.ts'
 import type { BillingParts } from './billing/hold.ts'
 import type { RoutingParts } from './routing/search.ts'
 import type { StreamingParts } from './streaming/respond.ts'
@@ -10,6 +11,8 @@ import type { UpstreamParts } from './upstream/prepare.ts'
 export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
   readonly catalog: { resolve(id: string): Model }
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
+  /** Who serves the tools that requests declare. */
+  readonly toolSources: ToolSources
   /** Whether the request log may hold the words of requests and answers. */
   readonly keepsContents: boolean
 }

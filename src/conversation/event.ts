@@ -1,6 +1,7 @@
 // The one internal stream event, and what a whole answer is once its events are collected.
 
-import type { Json, ReasoningDetail } from './request.ts'
+import type { GatewayCall, GatewayRun } from './gateway-tools.ts'
+import type { Json, JsonObject, ReasoningDetail } from './request.ts'
 import type { Usage } from './usage.ts'
 
 /**
@@ -35,6 +36,11 @@ export type ChatEvent =
     }
   | { readonly kind: 'audio-delta'; readonly choice: number; readonly audio: AudioDelta }
   | { readonly kind: 'image'; readonly choice: number; readonly mediaType: string; readonly data: string }
+  /** A tool of the gateway begins to run, and has run. */
+  | { readonly kind: 'gateway-call'; readonly choice: number; readonly call: GatewayCall }
+  | { readonly kind: 'gateway-run'; readonly choice: number; readonly run: GatewayRun }
+  /** Something else that a tool of the gateway has to say: an output item of the Responses protocol without its id. */
+  | { readonly kind: 'gateway-item'; readonly choice: number; readonly item: JsonObject }
   /** Cumulative: the last one holds. May come before or after the finish reason. */
   | { readonly kind: 'usage'; readonly usage: Usage }
   | {
@@ -105,6 +111,8 @@ export interface ChatResult {
   /** What the provider counted; undefined where it counted nothing. */
   readonly usage: Usage | undefined
   readonly fault: Fault | undefined
+  /** The same in its order, of an answer that was made in several rounds. */
+  readonly events?: readonly ChatEvent[]
 }
 
 export interface Choice {
@@ -121,6 +129,9 @@ export interface Choice {
   /** undefined when the stream broke off before this choice ended. */
   readonly finish: FinishReason | undefined
   readonly nativeFinish: string | undefined
+  /** What tools of the gateway did, and said; absent where none was there. */
+  readonly runs?: readonly GatewayRun[]
+  readonly items?: readonly JsonObject[]
 }
 
 export interface CollectedCall {
@@ -141,6 +152,8 @@ interface Draft {
   images: { mediaType: string; data: string }[]
   finish: FinishReason | undefined
   nativeFinish: string | undefined
+  runs?: GatewayRun[]
+  items?: JsonObject[]
 }
 
 /** Joins the events of one answer into the whole it describes. Takes any iterable; reads it once, to the end. */
@@ -261,6 +274,14 @@ function add(draft: Draft, event: ChoiceEvent): void {
       return
     case 'image':
       draft.images.push({ mediaType: event.mediaType, data: event.data })
+      return
+    case 'gateway-call':
+      return
+    case 'gateway-run':
+      ;(draft.runs ??= []).push(event.run)
+      return
+    case 'gateway-item':
+      ;(draft.items ??= []).push(event.item)
       return
     case 'choice-finish':
       draft.finish = event.reason

@@ -24,6 +24,11 @@ export interface WebSearchDeclaration {
   readonly maxUses: number | undefined
   /** Fields of the declaration that are not named here, as the client wrote them. */
   readonly rest: JsonObject
+  /**
+   * Clients send some with every request, wanted or not: one that cannot be served is left out then, with a warning, and
+   * one that can searches without opening pages.
+   */
+  readonly optional?: boolean
 }
 
 export interface SearchLocation {
@@ -52,9 +57,22 @@ export interface DeclaredTools {
   readonly maxCalls: number | undefined
   /** Calls of the history that the caller has approved: they run before the model is asked again. */
   readonly approved: readonly ApprovedCall[]
+  /** Which of them the client lets the model call first; absent where it says nothing of them. */
+  readonly choice?: GatewayChoice
   /** Items of the history that only the tool's own source can read (`mcp_list_tools`), as the client sent them. */
   readonly history: readonly JsonObject[]
 }
+
+/** A `tool_choice` that names tools of the gateway. */
+export interface GatewayChoice {
+  readonly mode: 'auto' | 'required'
+  readonly tools: readonly ToolSelector[]
+}
+
+export type ToolSelector =
+  | { readonly kind: 'web-search' }
+  /** `tool` is absent for all tools of the server. */
+  | { readonly kind: 'mcp'; readonly serverLabel: string; readonly tool?: string }
 
 /** The answer to an approval request. Its call stands in the messages, under the request's id, without a result. */
 export interface ApprovedCall {
@@ -63,6 +81,26 @@ export interface ApprovedCall {
   readonly tool: string
   /** JSON text. */
   readonly arguments: string
+}
+
+/** A call of one of the gateway's tools, as the model made it. */
+export interface GatewayCall {
+  readonly id: string
+  readonly origin: ToolOrigin
+  /** The name that the tool was offered under. */
+  readonly name: string
+  /** JSON text as the model wrote it. */
+  readonly arguments: string
+}
+
+/** A call with what it came to. */
+export interface GatewayRun {
+  readonly call: GatewayCall
+  readonly result: ToolResult
+  /** What of the answer stands before it: UTF-16 units of its text, and details of its reasoning. */
+  readonly after: { readonly text: number; readonly reasoning: number }
+  /** Which round of the answer it belongs to, from 1. */
+  readonly round: number
 }
 
 /** Where a search found something, for citations. */

@@ -1,6 +1,6 @@
 // A chat request in the words every protocol shares: inbounds make it, outbounds lower it.
 
-import type { WebSearchDeclaration } from './gateway-tools.ts'
+import type { ToolOrigin, WebSearchDeclaration } from './gateway-tools.ts'
 import type { JsonObject } from './json.ts'
 
 export type { Json, JsonObject } from './json.ts'
@@ -128,6 +128,8 @@ export interface ToolCall {
   readonly arguments: string
   /** Gemini's thought signature of this call, where there is one. */
   readonly thoughtSignature: string | undefined
+  /** The gateway ran it: the tool may be offered under another name now. */
+  readonly origin?: ToolOrigin
   /** Anthropic's clients may mark a call of the history as the end of the cached prompt. */
   readonly cache?: CacheMark
 }

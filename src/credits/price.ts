@@ -51,6 +51,8 @@ export interface CostLine {
   readonly quantity: number
   readonly rate: Pico
   readonly amount: Pico
+  /** Which of a call's rounds it is of, from 1; absent in a call that has but one. */
+  readonly round?: number
 }
 
 export interface Cost {

@@ -217,6 +217,8 @@ export interface InboundRequest {
   readonly promptParts: PromptParts
   /** What it declares of tools that the gateway runs; absent where it declares none. */
   readonly gatewayTools?: DeclaredTools
+  /** It holds what only the gateway can read, such as calls of its own tools: no provider is sent the body as it is. */
+  readonly translated?: boolean
   toChatRequest(): ChatRequest
 }
 

@@ -63,7 +63,13 @@ export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attem
   const { usage, lines, served, overLimit } = facts
   return JSON.stringify({
     usage: usageFacts(usage),
-    lines: lines.map((line) => [line.item, line.quantity, String(line.rate), String(line.amount)]),
+    lines: lines.map(({ item, quantity, rate, amount, round }) => [
+      item,
+      quantity,
+      String(rate),
+      String(amount),
+      ...(round === undefined ? [] : [round]),
+    ]),
     served,
     ...(overLimit ? { overLimit } : {}),
   })
@@ -163,11 +169,12 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
     estimated: row.estimated === 1n,
     usage: facts ? usageOf(facts.usage) : null,
     lines: facts
-      ? facts.lines.map(([item, quantity, rate, amount]) => ({
+      ? facts.lines.map(([item, quantity, rate, amount, round]) => ({
           item,
           quantity,
           rate: BigInt(rate),
           amount: BigInt(amount),
+          ...(round === undefined ? {} : { round }),
         }))
       : [],
     ending: row.state === 'settled' ? (row.ending as Ending) : null,
@@ -208,7 +215,7 @@ interface StoredAttempts {
 
 interface StoredReceipt {
   readonly usage: Partial<Usage>
-  readonly lines: readonly (readonly [CostLine['item'], number, string, string])[]
+  readonly lines: readonly (readonly [CostLine['item'], number, string, string, number?])[]
   readonly served: Served | null
   readonly overLimit?: true
 }

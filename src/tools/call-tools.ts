@@ -2,6 +2,7 @@
 
 import type { DeclaredTools, ToolDeclaration } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
+import { GatewayError } from '../errors.ts'
 import { offered, type OfferedTool } from './names.ts'
 import type { ToolCaller, ToolSource, ToolSources } from './tool.ts'
 
@@ -9,6 +10,8 @@ export class CallTools {
   readonly tools: readonly OfferedTool[]
   /** Items that the answer begins with. */
   readonly items: readonly JsonObject[]
+  /** For the client: which declarations are left out. */
+  readonly warnings: readonly { readonly param: string; readonly message: string }[]
   readonly #sources: readonly ToolSource[]
   readonly #byName: ReadonlyMap<string, OfferedTool>
 
@@ -16,10 +19,12 @@ export class CallTools {
     sources: readonly ToolSource[],
     tools: readonly OfferedTool[],
     items: readonly JsonObject[],
+    warnings: CallTools['warnings'],
   ) {
     this.#sources = sources
     this.tools = tools
     this.items = items
+    this.warnings = warnings
     this.#byName = new Map(tools.map((tool) => [tool.name, tool]))
   }
 
@@ -34,9 +39,13 @@ export class CallTools {
     taken: Iterable<string>,
   ): Promise<CallTools> {
     const open: ToolSource[] = []
+    const warnings: { param: string; message: string }[] = []
     try {
-      for (const declaration of declared.declarations)
-        open.push(sourceOf(sources, declaration, declared, caller))
+      for (const declaration of declared.declarations) {
+        const source = sourceOrWarning(sources, declaration, declared, caller)
+        if ('open' in source) open.push(source)
+        else warnings.push(source)
+      }
       const opened = await Promise.all(open.map((source) => source.open()))
       const tools = offered(
         opened.flatMap((each) => each.tools),
@@ -46,6 +55,7 @@ export class CallTools {
         open,
         tools,
         opened.flatMap(({ items }) => items),
+        warnings,
       )
     } catch (error) {
       await closeAll(open)
@@ -61,6 +71,22 @@ export class CallTools {
   /** Never rejects. */
   close(): Promise<void> {
     return closeAll(this.#sources)
+  }
+}
+
+/** What a client sends with every request must not fail those that cannot be served it. */
+function sourceOrWarning(
+  sources: ToolSources,
+  declaration: ToolDeclaration,
+  declared: DeclaredTools,
+  caller: ToolCaller,
+): ToolSource | { readonly param: string; readonly message: string } {
+  try {
+    return sourceOf(sources, declaration, declared, caller)
+  } catch (error) {
+    const isOptional = declaration.kind === 'web-search' && declaration.optional === true
+    if (!isOptional || !(error instanceof GatewayError)) throw error
+    return { param: declaration.param, message: `It was left out: ${error.message}` }
   }
 }
 

@@ -38,6 +38,12 @@ const limits: ChatLimits = {
   answerBytes: 1_000_000,
   eventBytes: 1_000_000,
   attempts: 3,
+  toolMs: 1_000,
+  toolCalls: 10,
+}
+
+const noTools = () => {
+  throw new Error('no tools here')
 }
 
 /** One for all tests of a file: its vocabulary takes a while to load. */
@@ -66,6 +72,7 @@ export function partsOf(
     counter,
     buffered: new Buffered(1e9),
     limits: { ...limits, ...more },
+    toolSources: { webSearch: noTools, mcp: noTools },
     owner: 'me',
     now: Date.now,
     media: media({ allowHosts: [], limits: { fileBytes: 1, requestBytes: 1, timeoutMs: 1 } }),

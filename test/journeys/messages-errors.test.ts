@@ -203,10 +203,10 @@ const rows: readonly Row[] = [
   {
     code: 'unsupported_parameter',
     when: 'a provider would run a tool, for nobody knows how much',
-    ask: () => ask('sim/echo', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }),
+    ask: () => ask('sim/echo', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] }),
     type: 'invalid_request_error',
     param: 'tools.0.type',
-    tells: 'web_search_20250305',
+    tells: 'web_fetch_20250910',
   },
   {
     code: 'context_length_exceeded',

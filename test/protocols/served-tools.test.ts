@@ -30,9 +30,6 @@ const place: Readonly<Record<Client, string>> = {
 }
 
 describe.each([
-  'web_search',
-  'web_search_preview',
-  'web_search_20250305',
   'web_fetch_20250910',
   'file_search',
   'code_interpreter',
@@ -50,7 +47,7 @@ describe.each([
     expect(await answerTo(client, { tools: [functions[client], { type, name: 'x' }] })).toEqual({
       code: 'unsupported_parameter',
       param: place[client],
-      message: `'${place[client]}' cannot be honoured: tools of type "${type}" are not served here, only functions are.`,
+      message: `'${place[client]}' cannot be honoured: tools of type "${type}" are not served here.`,
     })
   })
 })
@@ -80,9 +77,16 @@ describe('what Codex sends with every request', () => {
     { type: 'web_search', external_web_access: false },
   ]
 
-  test('is left out and named', async () => {
+  test('declares a search that it can do without', () => {
+    const { gatewayTools } = asks('responses', { tools: sent }).request
+    expect(gatewayTools?.declarations).toMatchObject([
+      { kind: 'web-search', param: 'tools[1]', optional: true },
+    ])
+  })
+
+  test('has its helpers left out and named', async () => {
     const tools = [functions.responses, ...sent]
-    expect(await answerTo('responses', { tools })).toEqual({ warned: ['tools[1]', 'tools[2]'] })
+    expect(await answerTo('responses', { tools })).toEqual({ warned: ['tools[1]'] })
   })
 
   test('is refused where it is strict', async () => {

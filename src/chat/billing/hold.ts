@@ -3,7 +3,7 @@
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
-import { smaller, type Pico } from '../../credits/money.ts'
+import { larger, smaller, type Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { errorTable, GatewayError } from '../../errors.ts'
 import type { OnCallEnded } from '../../observe/call-ended.ts'
@@ -15,7 +15,7 @@ import type { Counter } from '../counting/exact-count.ts'
 import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { endedCall, type CallEnding } from '../ended-call.ts'
 import type { InFlight } from '../in-flight.ts'
-import type { FinalFigures, Outcome } from '../outcome.ts'
+import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
@@ -28,6 +28,7 @@ import { needOf, outputBound, quickNeed, type Need } from './need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
 import { refusedHold } from './refused-hold.ts'
+import { EarlierRounds, type ToolFee } from './rounds.ts'
 
 export interface BillingParts {
   readonly ledger: LedgerStore
@@ -47,11 +48,16 @@ export interface BillingParts {
 }
 
 export class Hold {
-  readonly need: Need
   readonly #parts: BillingParts
   readonly #call: PaidCall
+  /** What the call may cost by its caller's word, over all rounds; picodollars. */
+  readonly #maxCost: Pico | undefined
+  readonly #earlier = new EarlierRounds()
+  /** The call with the question of the round that runs, and what that round needs. */
+  #round: PaidCall
+  #need: Need
   #amount: Pico
-  readonly #free: Pico
+  #free: Pico
   #candidate: Candidate
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
@@ -65,9 +71,11 @@ export class Hold {
     free: Pico,
     first: Candidate,
   ) {
-    this.need = need
+    this.#need = need
+    this.#maxCost = need.maxCost
     this.#parts = parts
     this.#call = call
+    this.#round = call
     this.#amount = amount
     this.#free = free
     this.#candidate = first
@@ -127,6 +135,21 @@ export class Hold {
     return this.#amount
   }
 
+  /** What of it is left for the round that runs. */
+  get left(): Pico {
+    return larger(0n, this.#amount - this.#earlier.cost)
+  }
+
+  /** What the round that runs needs; its `maxCost` is what the rounds before have left of it. */
+  get need(): Need {
+    return this.#need
+  }
+
+  /** The call with the question of the round that runs. */
+  get round(): PaidCall {
+    return this.#round
+  }
+
   /** Who serves the call; the first candidate until one does. */
   get candidate(): Candidate {
     return this.#candidate
@@ -134,7 +157,7 @@ export class Hold {
 
   /** For the client: that its credit bounds its answer. */
   get warnings(): readonly Warning[] {
-    if (this.#amount >= this.need.want) return []
+    if (this.left >= this.need.want) return []
     const affordable = this.outputBound(this.#candidate)
     if (affordable === undefined) return []
     const message = `The output is limited to ${affordable} tokens by the credit available.`
@@ -143,15 +166,15 @@ export class Hold {
 
   /** The most output tokens to ask of this candidate; undefined to leave it to the model. */
   outputBound(candidate: Candidate): number | undefined {
-    const held = { amount: this.#amount, free: this.#free }
-    return outputBound(this.need, held, this.#call.request.envelope, candidate)
+    const held = { amount: this.left, free: this.#free }
+    return outputBound(this.need, held, this.#round.request.envelope, candidate)
   }
 
   /** Notes who serves the call. */
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#candidate = candidate
-    this.#attempts = attempts
-    this.#firstByteMs = Math.round(performance.now() - this.#call.arrivedAt)
+    this.#attempts = [...this.#attempts, ...attempts]
+    this.#firstByteMs ??= Math.round(performance.now() - this.#call.arrivedAt)
     const begun = { phase: 'streaming', firstByteMs: this.#firstByteMs } as const
     this.#parts.inFlight.note(this.#call.requestId, begun)
     const { price } = candidate.offer
@@ -163,7 +186,73 @@ export class Hold {
     const { ledger, owner } = this.#parts
     if (!(await ledger.extend(this.#call.requestId, owner, more))) return false
     this.#amount += more
+    this.#free = larger(0n, this.#free - more)
     return true
+  }
+
+  /**
+   * A round has ended, and the gateway goes on: what it came to is charged with the rest, and recovery charges it from
+   * now on.
+   */
+  async endRound(outcome: Outcome): Promise<void> {
+    this.#earlier.addRound(await this.#charge(outcome))
+    this.#checkpoint()
+  }
+
+  /**
+   * A tool has run for a round: its cost is charged with the rest. It is `durable` at once unless the round itself is
+   * `charged-later`: a checkpoint without that would say less than the one before.
+   */
+  ranTool(fee: ToolFee, round: number, when: 'durable' | 'charged-later'): void {
+    this.#earlier.addTool(fee, round)
+    if (when === 'durable') this.#checkpoint()
+  }
+
+  /** Holds what a tool may cost; what stands in the way where it cannot be held. */
+  async coverTool(cost: Pico): Promise<StoppedBy | undefined> {
+    return this.#cover(cost, cost)
+  }
+
+  /** Holds what the next round needs, whose question `round` holds; what stands in the way where it cannot be held. */
+  async beginRound(round: PaidCall, candidates: readonly Candidate[]): Promise<StoppedBy | undefined> {
+    const { request } = round
+    const envelope = { ...request.envelope, maxCost: undefined }
+    const asked = { ...round, request: { ...request, envelope } }
+    const need = await needFor(this.#parts, asked, candidates, this.left + this.#free)
+    const maxCost = this.#maxCost === undefined ? undefined : this.#maxCost - this.#earlier.cost
+    const want = maxCost === undefined ? need.want : smaller(need.want, maxCost)
+    const obstacle = await this.#cover(want, need.least)
+    if (obstacle !== undefined) return obstacle
+    this.#round = round
+    this.#need = { ...need, want, maxCost }
+    return undefined
+  }
+
+  /** What the call has come to, if its last round is charged so. */
+  sum(last: Charge): Charge {
+    return this.#earlier.with(last)
+  }
+
+  /** Has `want` left of the hold, or as much as there is and at least `least`. */
+  async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
+    if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
+    for (let part = want - this.left; part > 0n && this.left < want; part /= 4n) {
+      const more = larger(part, least - this.left)
+      if (await this.extend(more)) break
+      if (more > part) break
+    }
+    return this.left < least ? 'credits' : undefined
+  }
+
+  #checkpoint(): void {
+    const { ledger, owner, limits, log, now } = this.#parts
+    const call = this.#call.requestId
+    const { usage, cost } = this.sum(noCharge)
+    pass('checkpoint-queued', call)
+    ledger
+      .checkpoint({ call, owner, usage, cost: cost.total, leaseUntil: leaseUntil(limits, now()) })
+      .then(() => pass('checkpoint-committed', call))
+      .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
   }
 
   /**
@@ -172,13 +261,13 @@ export class Hold {
    * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
-    const charge = await this.#charge(outcome)
+    const charge = this.sum(await this.#charge(outcome))
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
     let made = false
     try {
       await make({
         usage: charge.usage,
-        bill: billOf(charge.cost, this.need.maxCost),
+        bill: billOf(charge.cost, this.#maxCost),
         stoppedBy: this.#boundBy(outcome),
       })
       made = true
@@ -199,7 +288,7 @@ export class Hold {
   /** Ends a call that served nothing: its whole hold goes back. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
-    if (attempts.length > 0) this.#attempts = attempts
+    if (attempts !== this.#attempts) this.#attempts = [...this.#attempts, ...attempts]
     this.#announce(noCharge, { ending: null, status: error.status, code: error.code, error })
     await this.#end(() => this.#release(error.code)).catch((cause: unknown) => {
       // The sweeper returns the hold; the client is owed the error it was about to get.
@@ -210,10 +299,10 @@ export class Hold {
   /** What bounded an answer that ended for its length: the client's max_cost or its credit, not its max_tokens. */
   #boundBy(outcome: Outcome): FinalFigures['stoppedBy'] {
     if (outcome.stoppedBy !== undefined || outcome.finishReason !== 'length') return outcome.stoppedBy
-    const asked = this.#call.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
+    const asked = this.#round.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
     const bound = this.outputBound(this.#candidate)
     if (bound === undefined || (asked !== undefined && asked <= bound)) return undefined
-    return this.need.maxCost !== undefined && this.#amount >= this.need.want ? 'max_cost' : 'credits'
+    return this.need.maxCost !== undefined && this.left >= this.need.want ? 'max_cost' : 'credits'
   }
 
   /** What the call is charged. Counts what its provider has not, which takes a moment. */
@@ -221,15 +310,11 @@ export class Hold {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
     if (!complete && (!delivered.any || free)) return noCharge
-    const credible = usage && credibleUsage(usage, this.#candidate.model, this.#call.request.envelope.n)
+    const credible = usage && credibleUsage(usage, this.#candidate.model, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
-    return chargeFor(
-      this.#candidate,
-      answered,
-      await exactCount(this.#parts.counter, this.#call, answered),
-      this.#amount,
-    )
+    const own = await exactCount(this.#parts.counter, this.#round, answered)
+    return chargeFor(this.#candidate, answered, own, this.left)
   }
 
   async #end(command: () => Promise<void>): Promise<void> {
@@ -258,7 +343,7 @@ export class Hold {
       call,
       owner,
       cost: cost.total,
-      most: this.need.maxCost ?? null,
+      most: this.#maxCost ?? null,
       usage,
       lines: cost.lines,
       estimated,

@@ -11,6 +11,7 @@ import { credibleUsage } from '../counting/credible.ts'
 import { roughCount, roughOutput } from '../counting/own-count.ts'
 import { chargeFor } from './charge.ts'
 import { leaseUntil, type BillingParts, type Hold } from './hold.ts'
+import type { Need } from './need.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
 
 /** An extension is asked for when this share of the hold has been delivered. */
@@ -25,7 +26,9 @@ export class StreamWatch {
   #extending = false
   #exhausted = false
   /** Output tokens that the hold pays for, and what that was computed from. */
-  #within: { readonly held: Pico; readonly usage: Usage | undefined; readonly tokens: number } | undefined
+  #within:
+    | { readonly held: Pico; readonly usage: Usage | undefined; readonly need: Need; readonly tokens: number }
+    | undefined
   #checkpointAt: number
   #checkpointTokens = 0
 
@@ -43,17 +46,17 @@ export class StreamWatch {
   /** Looks at the stream after each read; what it returns must stop it now. */
   look(progress: Progress): StoppedBy | undefined {
     this.#checkpoint(progress)
-    const { maxOutputTokens, n } = this.#call.request.envelope
-    const { need, amount } = this.#hold
+    const { maxOutputTokens, n } = this.#hold.round.request.envelope
+    const { need, amount, left } = this.#hold
     const usage = this.#credible(progress.usage)
-    const { output, reasoning } = roughOutput({ ...progress, usage })
+    const { output, reasoning } = roughOutput({ delivered: progress.delivered, usage })
     const tokens = output + reasoning
     this.#parts.inFlight.note(this.#call.requestId, { outputTokens: tokens, hold: amount })
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
     // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.
     if (tokens < within * (need.bounded ? 1 : extendAt)) return undefined
-    if (need.maxCost !== undefined && amount >= need.maxCost) return tokens >= within ? 'max_cost' : undefined
+    if (need.maxCost !== undefined && left >= need.maxCost) return tokens >= within ? 'max_cost' : undefined
     if (this.#exhausted) return tokens >= within ? 'credits' : undefined
     void this.#extend()
     return undefined
@@ -61,17 +64,17 @@ export class StreamWatch {
 
   /** Output tokens that the hold pays for, after what the provider has counted. */
   #tokensWithin(usage: Usage | undefined): number {
-    const { need, amount: held, candidate } = this.#hold
+    const { need, left: held, candidate } = this.#hold
     const known = this.#within
-    if (known && known.held === held && known.usage === usage) return known.tokens
+    if (known && known.held === held && known.usage === usage && known.need === need) return known.tokens
     const tokens = tokensWithin(held, usage, need, candidate.offer.price)
-    this.#within = { held, usage, tokens }
+    this.#within = { held, usage, need, tokens }
     return tokens
   }
 
   /** What the provider has counted, without what it cannot have counted right. */
   #credible(usage: Usage | undefined): Usage | undefined {
-    return usage && credibleUsage(usage, this.#hold.candidate.model, this.#call.request.envelope.n)
+    return usage && credibleUsage(usage, this.#hold.candidate.model, this.#hold.round.request.envelope.n)
   }
 
   #checkpoint({ delivered, usage }: Progress): void {
@@ -84,8 +87,8 @@ export class StreamWatch {
     this.#checkpointTokens = tokens
     // The running estimate will do: only a process that dies is charged by it, and the vocabulary is for settles.
     const answered = { usage: this.#credible(usage), complete: false, delivered }
-    const own = roughCount(this.#call, answered)
-    const charge = chargeFor(this.#hold.candidate, answered, own, this.#hold.amount)
+    const own = roughCount(this.#hold.round, answered)
+    const charge = this.#hold.sum(chargeFor(this.#hold.candidate, answered, own, this.#hold.left))
     const call = this.#call.requestId
     pass('checkpoint-queued', call)
     const checkpoint = { call, owner, usage: charge.usage, cost: charge.cost.total }
@@ -99,10 +102,10 @@ export class StreamWatch {
     if (this.#extending) return
     this.#extending = true
     const { limits, log } = this.#parts
-    const { need, candidate, amount } = this.#hold
+    const { need, candidate, left } = this.#hold
     const rate = highestRates(candidate.offer.price, need.bound.promptTokens).output
     const wanted = BigInt(limits.holdOutputTokens) * rate
-    const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - amount)
+    const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - left)
     try {
       // What is left of the credit may be less: it is held in smaller parts, down to a part too small to ask for.
       const least = smaller(more, rate * leastExtension)

@@ -5,6 +5,7 @@ import type { Fault } from '../../conversation/event.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
 import type { Buffered, Waiting } from './buffered.ts'
+import { DispatchFailed } from '../routing/dispatch.ts'
 import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
@@ -25,6 +26,18 @@ export interface OpenStream {
   readonly read: () => void
   /** Ends the provider's work on this answer. */
   readonly abort: () => void
+  /** Of an answer that is made in several rounds. */
+  readonly rounds?: Rounds
+}
+
+/** Between two rounds of an answer no provider is read: tools run, and the next is asked. */
+interface Rounds {
+  /** Whether that is so now: whatever is awaited has deadlines of its own. */
+  readonly isBetween: boolean
+  /** Why there is no further round, where the answer needs one. */
+  readonly stoppedBy: StoppedBy | undefined
+  /** The client has disconnected: no round follows. */
+  leave(): void
 }
 
 /** The part of a body reader that the relay uses: Bun's readMany takes what has arrived in one go. */
@@ -144,6 +157,7 @@ class Relay {
     if (this.#clientGone) return
     this.#clientGone = true
     this.#resume?.()
+    this.#open.rounds?.leave()
     const { onDisconnect, watchdog, limits } = this.#options
     // The rest is read for its usage alone, and not for ever.
     if (onDisconnect === 'drain') this.#drain = watchdog.arm(limits.drainMs, () => this.#open.abort())
@@ -152,7 +166,7 @@ class Relay {
 
   /** Reads the provider's body to its end, or to whatever ends it before. */
   async #pump(onBytes: () => void): Promise<void> {
-    const { channel, reader, head, ended } = this.#open
+    const { channel, reader, head, ended, rounds } = this.#open
     const { limits, watchdog, onDisconnect, onProgress } = this.#options
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
     try {
@@ -164,7 +178,7 @@ class Relay {
           gap.clear()
           await this.#roomForMore()
         }
-        gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
+        if (rounds?.isBetween !== true) gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
         const { done, value } = await reader.readMany()
         gap.clear()
         for (const bytes of value ?? []) await this.#take(bytes)
@@ -175,10 +189,12 @@ class Relay {
           this.#endOfBody()
         }
         progress = channel.progress
-        if (!done) this.#stoppedBy = onProgress(progress)
+        if (!done) this.#stoppedBy = rounds?.stoppedBy ?? onProgress(progress)
         over = done || this.#stoppedBy !== undefined || progress.fault !== undefined
       }
-    } catch {
+    } catch (error) {
+      // Of a later round: an error of the first is an answer without a stream.
+      if (error instanceof DispatchFailed) this.#stopError ??= error.error
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
       // What came before may have been the whole answer: one that gave its finish reason has finished.
       if (!this.#clientGone || onDisconnect === 'drain') this.#endOfBody()

@@ -4,7 +4,6 @@ import type { Fault } from '../../conversation/event.ts'
 import { stepCharacters } from '../../json/steps.ts'
 import { stringifySteps } from '../../json/stringify.ts'
 import type { Warning } from '../../protocols/protocol.ts'
-import type { OpenedStream } from '../upstream/open-stream.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { BillingParts, Hold } from '../billing/hold.ts'
 import { StreamWatch } from '../billing/stream-watch.ts'
@@ -19,7 +18,7 @@ import type { Buffered } from './buffered.ts'
 import type { Turns } from './turns.ts'
 import type { Watchdog } from './watchdog.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import { relay } from './relay.ts'
+import { type OpenStream, relay } from './relay.ts'
 import { bounded, triedFields } from '../routing/search.ts'
 
 /** What streaming an answer to its client takes. */
@@ -102,7 +101,7 @@ export function streamResponse(
   parts: StreamingParts & BillingParts,
   call: IncomingCall,
   hold: Hold,
-  answer: OpenedStream,
+  answer: OpenStream,
   headers: Record<string, string>,
 ): Response {
   const { provider } = hold.candidate

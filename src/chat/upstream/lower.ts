@@ -116,7 +116,7 @@ function forwardedBody(
   target: Target,
   outputBound: number | undefined,
 ): LoweredRequest | undefined {
-  if (provider.clientBody !== 'forwarded') return undefined
+  if (provider.clientBody !== 'forwarded' || request.translated === true) return undefined
   if (outputBound !== request.envelope.maxOutputTokens) return undefined
   const { searches } = request.envelope
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)

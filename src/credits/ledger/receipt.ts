@@ -12,6 +12,8 @@ export interface ReceiptLine {
   readonly rate: string
   /** quantity × rate, exactly. */
   readonly amount: string
+  /** In a call that asked its provider several times, the round; tools stand with the round that called them. */
+  readonly round?: number
 }
 
 export interface Receipt {
@@ -97,6 +99,7 @@ export function receiptOf(record: CallRecord): Receipt {
       quantity: line.quantity,
       rate: formatUsd(line.rate),
       amount: formatUsd(line.amount),
+      ...(line.round === undefined ? {} : { round: line.round }),
     })),
     total: formatUsd(record.cost),
     charged: formatUsd(record.charged),

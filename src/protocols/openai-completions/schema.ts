@@ -9,6 +9,7 @@ export const chatOnly = [
   'tools',
   'tool_choice',
   'parallel_tool_calls',
+  'web_search_options',
   'functions',
   'function_call',
   'response_format',

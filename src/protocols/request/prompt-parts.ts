@@ -45,6 +45,31 @@ export function promptParts(body: JsonObject, fields: PromptFields): PromptParts
   return { content: () => contentOf(body), reading: () => readingOf(body, fields) }
 }
 
+/** Two bodies that are read as one prompt. */
+export function joinedPrompt(a: PromptParts, b: PromptParts): PromptParts {
+  return {
+    content: () => joinedContent(a.content(), b.content()),
+    reading: () => {
+      const [first, second] = [a.reading(), b.reading()]
+      return {
+        texts: [...first.texts, ...second.texts],
+        messages: first.messages + second.messages,
+        content: joinedContent(first.content, second.content),
+      }
+    },
+  }
+}
+
+function joinedContent(a: PromptContent, b: PromptContent): PromptContent {
+  return {
+    inlineLength: a.inlineLength + b.inlineLength,
+    images: a.images + b.images,
+    files: [...a.files, ...b.files],
+    tokenIds: a.tokenIds + b.tokenIds,
+    texts: [...a.texts, ...b.texts],
+  }
+}
+
 function readingOf(body: JsonObject, { conversation, instructions, declared }: PromptFields): PromptReading {
   const given = body[conversation] ?? null
   const messages = messagesIn(given)

@@ -1,8 +1,8 @@
 // What the simulated provider answers: a plan of reasoning, text and calls, cut to the limits of the request.
 
-import type { JsonObject } from '../../conversation/request.ts'
+import type { Json, JsonObject } from '../../conversation/request.ts'
 import { instanceOf } from './schema.ts'
-import type { Effort, SimRequest } from './request.ts'
+import type { Effort, OfferedTool, SimRequest } from './request.ts'
 import { jsonPieces, wordPieces } from './tokens.ts'
 
 /** What a behaviour wants to say, before limits. */
@@ -53,12 +53,39 @@ export function callTools(request: SimRequest): Plan {
     return { reasoning: '', text: lines.join('\n'), calls: [] }
   }
   if (request.tools.length === 0) return echo(request)
-  const called = request.parallelCalls ? request.tools : request.tools.slice(0, 1)
+  const callable = request.tools.filter((tool) => request.toolsForced || isAnswerable(tool, request))
+  if (callable.length === 0) return echo(request)
+  const called = request.parallelCalls ? callable : callable.slice(0, 1)
   const calls = called.map((tool) => ({
     name: tool.name,
-    arguments: JSON.stringify(tool.parameters === undefined ? {} : instanceOf(tool.parameters)),
+    arguments: JSON.stringify(argumentsOf(tool, request)),
   }))
   return { reasoning: '', text: null, calls }
+}
+
+/** A page can be opened only where the prompt names one. */
+function isAnswerable({ name }: OfferedTool, { prompt }: SimRequest): boolean {
+  return name !== openPage || address.test(prompt)
+}
+
+const openPage = 'open_page'
+const address = /https?:\/\/[^\s<>"')\]]+/
+
+/** What fits the schema; what is looked for is the prompt itself, so that tools of the gateway find something. */
+function argumentsOf({ name, parameters }: OfferedTool, { prompt }: SimRequest): unknown {
+  if (name === 'web_search' && takes(parameters, 'query')) return { query: prompt.slice(0, longestQuery) }
+  const [url] = address.exec(prompt) ?? []
+  if (name === openPage && takes(parameters, 'url') && url !== undefined) return { url }
+  return parameters === undefined ? {} : instanceOf(parameters)
+}
+
+const longestQuery = 300
+
+/** A client may have a function of its own under either name. */
+function takes(schema: Json | undefined, property: string): boolean {
+  const properties =
+    schema !== null && typeof schema === 'object' && !Array.isArray(schema) && schema['properties']
+  return typeof properties === 'object' && properties !== null && property in properties
 }
 
 export function structured(request: SimRequest): Plan {

@@ -17,6 +17,7 @@ import { identityParts } from './identity.ts'
 import { mcpOf } from './mcp.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 import { answering, liveCatalog } from './live.ts'
+import { toolSourcesOf } from './tool-sources.ts'
 import { type Config, secretsOf } from '../../config.ts'
 import { Limiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -113,6 +114,7 @@ function httpParts(
     counter,
     buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),
+    toolSources: toolSourcesOf(config, store, clock, log),
     owner,
     now: clock,
     redact: secretFilter(secretsOf(config)),
@@ -191,6 +193,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     connectMs: timeouts.connect_ms,
     firstByteMs: timeouts.first_byte_ms,
     firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
+    toolMs: timeouts.tool_ms,
     gapMs: timeouts.gap_ms,
     totalMs: timeouts.total_ms,
     clientStallMs: timeouts.client_stall_ms,
@@ -204,6 +207,7 @@ function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
     answerBytes: limits.upstream_body_bytes,
     eventBytes: limits.sse_event_bytes,
     attempts: limits.attempts,
+    toolCalls: limits.tool_calls,
   }
 }
 

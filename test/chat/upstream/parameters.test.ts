@@ -47,6 +47,7 @@ const samples: Readonly<Record<Parameter, { readonly value: unknown; readonly be
   tools: { value: [tool] },
   tool_choice: { value: 'required', beside: { tools: [tool] } },
   parallel_tool_calls: { value: false, beside: { tools: [tool] } },
+  web_search_options: { value: {} },
   functions: { value: [tool.function] },
   function_call: { value: { name: 'f' }, beside: { functions: [tool.function] } },
   response_format: { value: { type: 'json_object' } },
@@ -115,11 +116,14 @@ const sameThing: Partial<Record<Parameter, string>> = {
 
 /** `messages` is the request; the others steer the gateway. */
 const steering = parameters.filter(
-  (param) => gatewayFields.includes(param) || ['model', 'stream', 'stream_options'].includes(param),
+  (param) =>
+    gatewayFields.includes(param) ||
+    ['model', 'stream', 'stream_options', 'web_search_options'].includes(param),
 )
+const ofTools = ['max_tool_calls', 'web_search_options']
 
 describe('a parameter of the gateway', () => {
-  test.each(steering.filter((param) => param !== 'max_tool_calls').map((param) => [param] as const))(
+  test.each(steering.filter((param) => !ofTools.includes(param)).map((param) => [param] as const))(
     '%s is read',
     (param) => {
       const { without, given } = bodyWith(param)
@@ -127,9 +131,14 @@ describe('a parameter of the gateway', () => {
     },
   )
 
-  test('max_tool_calls bounds what the gateway runs, which is nothing: it is kept without being read', () => {
+  test('web_search_options declares a search, and max_tool_calls bounds what the gateway runs', () => {
     const { given } = bodyWith('max_tool_calls')
-    expect(() => inbound.parse({ ...given, tools: [{ type: 'web_search' }] })).toThrow(GatewayError)
+    const { gatewayTools } = inbound.parse({ ...given, web_search_options: { search_context_size: 'high' } })
+    expect(gatewayTools).toMatchObject({
+      maxCalls: 3,
+      declarations: [{ kind: 'web-search', param: 'web_search_options', contextSize: 'high' }],
+    })
+    expect(inbound.parse(given).gatewayTools).toBeUndefined()
   })
 })
 

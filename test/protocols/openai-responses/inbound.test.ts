@@ -54,15 +54,17 @@ describe('a request', () => {
     }))
     const sent = (request['tools'] ?? []) as JsonObject[]
     const functions = sent.filter((tool) => tool['type'] === 'function')
-    if (functions.length < sent.length) {
-      // A tool that the provider ran is not served here.
-      const at = sent.findIndex((tool) => tool['type'] !== 'function')
+    const isSearch = (tool: JsonObject) => String(tool['type']).startsWith('web_search')
+    const served = sent.filter((tool) => tool['type'] === 'function' || isSearch(tool))
+    if (served.length < sent.length) {
+      // Another tool that the provider ran is not served here.
+      const at = sent.findIndex((tool) => !served.includes(tool))
       const named = ['unsupported_parameter', `tools[${at}].type`]
       expect(refusal({ ...body, tools: sent }, { history })).toEqual(named)
     }
-    const { messages, tools } = callOf({ model: 'lab/model', ...body, tools: functions }, [], {
-      history,
-    }).request.toChatRequest()
+    const { request: read } = callOf({ model: 'lab/model', ...body, tools: served }, [], { history })
+    const { messages, tools } = read.toChatRequest()
+    expect(read.gatewayTools?.declarations ?? []).toHaveLength(sent.filter(isSearch).length)
     expect(messages.length).toBeGreaterThan(0)
     expect(tools.map(({ name }): unknown => name)).toEqual(functions.map((tool) => tool['name']))
     const texts = JSON.stringify(messages)
@@ -242,20 +244,15 @@ describe('a request', () => {
         { type: 'web_search_call', id: 'ws_1' },
         { type: 'custom_tool_call' },
       ],
-      // Codex sends both with every request.
-      tools: [
-        { type: 'web_search', external_web_access: false },
-        ...tools,
-        { type: 'namespace', name: 'agents', tools: [] },
-      ],
+      // Codex sends it with every request.
+      tools: [...tools, { type: 'namespace', name: 'agents', tools: [] }],
       truncation: 'auto',
       no_such_field: { at: 'all' },
     })
     expect(request.warnings?.map(({ param }) => param)).toEqual([
       'input[1]',
       'input[2]',
-      'tools[0]',
-      'tools[2]',
+      'tools[1]',
       'truncation',
     ])
     const chat = request.toChatRequest()

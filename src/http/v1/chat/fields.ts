@@ -25,9 +25,12 @@ export const requestFields: Readonly<Record<string, string>> = {
   logprobs: 'Asks for the probabilities of the tokens of the answer.',
   top_logprobs: 'How many alternatives to tell of for each token.',
   n: 'How many answers to write. Each one is paid for.',
-  tools: 'Functions that the model may ask the client to call.',
+  tools:
+    'Functions that the model may ask the client to call, and tools that the gateway runs itself: `{"type": "web_search"}` with `search_context_size`, `user_location`, `filters`, `max_uses`.',
   tool_choice: 'Whether and which tools the model must call.',
   parallel_tool_calls: 'Whether it may call several tools at once.',
+  web_search_options:
+    'Asks for a web search, as `tools: [{"type": "web_search"}]` does; so does `:online` behind the name of a model.',
   functions: 'The older form of `tools`.',
   function_call: 'The older form of `tool_choice`.',
   response_format: 'Asks for JSON, or for JSON that fits a schema.',
@@ -50,7 +53,7 @@ export const requestFields: Readonly<Record<string, string>> = {
   max_cost:
     'The most this call may cost, US dollars as a decimal string. The answer is cut rather than dearer.',
   max_tool_calls:
-    'The most calls of tools that the gateway itself runs. Calls of functions are the client’s and are not counted.',
+    'The most calls of tools that the gateway itself runs: 10 by default, 30 at most. Beyond it the model is told to answer with what it has. Calls of functions are the client’s and are not counted.',
   session_id: 'Calls of one session go to the same provider key, so that cached prompts are found again.',
   strict:
     'Asks only providers that honour every parameter, and refuses the call with 400 when there is none, instead of dropping one with a warning. `provider.require_parameters` means the same.',

@@ -1,6 +1,11 @@
 // Writes one streamed answer as the events of the Messages API: one block open at a time, numbered from 0.
 
-import { type ChatEvent, type FinishReason, joinReasoning } from '../../../conversation/event.ts'
+import {
+  type Annotation,
+  type ChatEvent,
+  type FinishReason,
+  joinReasoning,
+} from '../../../conversation/event.ts'
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { noUsage, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
@@ -8,10 +13,12 @@ import { isJson } from '../../json.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
+import { callBlock, resultBlock } from './gateway-blocks.ts'
 import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
 
 type OpenBlock =
-  | { readonly kind: 'text'; text: string }
+  /** `start` is how much text the answer had before it, UTF-16 units. */
+  | { readonly kind: 'text'; text: string; readonly start: number }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
   | { readonly kind: 'call'; readonly call: number; json: string }
 
@@ -24,6 +31,7 @@ export class EventEncoder implements StreamEncoder {
   #waiting: ChatEvent[] = []
   #finish: { reason: FinishReason; native: string } | undefined
   #called = false
+  #textLength = 0
 
   constructor(context: AnswerContext) {
     this.#context = context
@@ -82,6 +90,11 @@ export class EventEncoder implements StreamEncoder {
     return [{ event: 'error', data: JSON.stringify(wireError(error)) }]
   }
 
+  /** Ends what is still open, of an answer that nobody reads as a stream. */
+  close(): readonly Frame[] {
+    return this.#drain()
+  }
+
   /** What waited, in order, until a call that is still incomplete makes it wait again. */
   #resume(): Frame[] {
     const waiting = this.#waiting
@@ -115,7 +128,7 @@ export class EventEncoder implements StreamEncoder {
         return this.#reasoning(event.detail)
       case 'annotation': {
         if (this.#open?.kind !== 'text') return []
-        const quoted = this.#open.text.slice(-(event.annotation.end - event.annotation.start))
+        const quoted = quotedIn(this.#open, event.annotation)
         return [this.#delta({ type: 'citations_delta', citation: citation(event.annotation, quoted) })]
       }
       case 'tool-call-start': {
@@ -127,6 +140,14 @@ export class EventEncoder implements StreamEncoder {
         if (this.#open?.kind !== 'call' || event.arguments === '') return []
         this.#open.json += event.arguments
         return [this.#delta({ type: 'input_json_delta', partial_json: event.arguments })]
+      case 'gateway-call':
+        return [
+          ...this.#start(undefined, callBlock(event.call)),
+          this.#delta({ type: 'input_json_delta', partial_json: event.call.arguments }),
+          ...this.#stop(),
+        ]
+      case 'gateway-run':
+        return [...this.#start(undefined, resultBlock(event.run)), ...this.#stop()]
       default:
         // Sound, pictures and probabilities have no block in this protocol.
         return []
@@ -136,8 +157,11 @@ export class EventEncoder implements StreamEncoder {
   #text(text: string): Frame[] {
     if (text === '') return []
     const frames =
-      this.#open?.kind === 'text' ? [] : this.#start({ kind: 'text', text: '' }, { type: 'text', text: '' })
+      this.#open?.kind === 'text'
+        ? []
+        : this.#start({ kind: 'text', text: '', start: this.#textLength }, { type: 'text', text: '' })
     if (this.#open?.kind === 'text') this.#open.text += text
+    this.#textLength += text.length
     return [...frames, this.#delta({ type: 'text_delta', text })]
   }
 
@@ -189,6 +213,15 @@ export class EventEncoder implements StreamEncoder {
   #delta(delta: JsonObject): Frame {
     return named('content_block_delta', { index: this.#index, delta })
   }
+}
+
+/** What of an open text a source is cited for. Some providers number the places of each text anew. */
+function quotedIn(
+  { text, start: before }: { text: string; start: number },
+  { start, end }: Annotation,
+): string {
+  const within = start >= before && end - before <= text.length
+  return within ? text.slice(start - before, end - before) : text.slice(-(end - start))
 }
 
 /** The names on `event:` lines are required: client libraries dispatch on them. */

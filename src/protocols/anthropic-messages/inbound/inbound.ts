@@ -1,6 +1,6 @@
 // Clients speak Anthropic's Messages API to us: the body is checked and read, answers are written in its shapes.
 
-import type { ChatResult, Choice } from '../../../conversation/event.ts'
+import type { ChatEvent, ChatResult, Choice } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -12,7 +12,9 @@ import { forOtherProtocols } from './other-protocols.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from '../../claude/carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
-import { fieldsOf, readRequest } from './read.ts'
+import { isGatewayBlock } from './gateway-blocks.ts'
+import { fieldsOf, readGatewayTools, readRequest } from './read.ts'
+import { withoutOnline } from '../../request/gateway-declarations.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { checked, type MessagesRequest } from './schema.ts'
 
@@ -32,18 +34,22 @@ const home = 'anthropic'
 
 /** The catalog's id of the model that a client names: `claude-sonnet-4-5` is Anthropic's own. */
 export function modelId(name: string): string {
-  return name.includes('/') ? name : `${home}/${name}`
+  const { model } = withoutOnline(name)
+  return model.includes('/') ? model : `${home}/${model}`
 }
 
 function parse(body: unknown): InboundRequest {
   const request = checked(body)
   refuseProviderRun(request)
+  const gatewayTools = readGatewayTools(request)
   return {
     envelope: envelopeOf(request),
     body: body as JsonObject,
     promptParts: promptOf(body as JsonObject),
     fields: fieldsOf(request),
     toChatRequest: () => readRequest(request),
+    ...(gatewayTools === undefined ? {} : { gatewayTools }),
+    ...(holdsRuns(request) ? { translated: true } : {}),
   }
 }
 
@@ -61,6 +67,14 @@ function refuseProviderRun({ tools }: MessagesRequest): void {
   for (const [index, { type }] of (tools ?? []).entries()) {
     if (fateOf('anthropic-messages', { type }) === 'refused') throw toolRefused(type!, `tools.${index}.type`)
   }
+}
+
+/** Whether the history holds blocks of the gateway's own tools: Anthropic has not made them, and refuses them. */
+function holdsRuns({ messages }: MessagesRequest): boolean {
+  return messages.some(
+    ({ role, content }) =>
+      role === 'assistant' && typeof content !== 'string' && content.some(isGatewayBlock),
+  )
 }
 
 function envelopeOf(request: MessagesRequest): Envelope {
@@ -101,7 +115,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     type: 'message',
     role: 'assistant',
     model: context.model,
-    content: contentOf(choice),
+    content: result.events === undefined ? contentOf(choice) : blocksOf(result.events, context),
     stop_reason: stopReason(choice.finish, choice.nativeFinish),
     stop_sequence: null,
     usage: wireUsage(usage, bill),
@@ -109,6 +123,31 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
       ? {}
       : { warnings: context.warnings.map((warning) => ({ ...warning })) }),
     ...context.extra,
+  }
+}
+
+/** The blocks of an answer of several rounds, in their order: those that its stream would have. */
+function blocksOf(events: readonly ChatEvent[], context: AnswerContext): Json[] {
+  const encoder = new EventEncoder(context)
+  const frames = [...events.flatMap((event) => encoder.event(event)), ...encoder.close()]
+  const blocks: JsonObject[] = []
+  for (const { data } of frames) {
+    const { type, content_block: block, delta } = JSON.parse(data) as JsonObject
+    if (type === 'content_block_start') blocks.push(block as JsonObject)
+    else if (type === 'content_block_delta') apply(delta as JsonObject, blocks.at(-1)!)
+  }
+  return blocks.map((block) => {
+    const { partial_json: json, ...whole } = block
+    return typeof json === 'string' ? { ...whole, input: inputOf(json) } : whole
+  })
+}
+
+/** Adds a piece to the block that it is of. */
+function apply({ type: _, ...fields }: JsonObject, block: JsonObject): void {
+  for (const [field, value] of Object.entries(fields)) {
+    if (field === 'citation')
+      block['citations'] = [...((block['citations'] as Json[] | undefined) ?? []), value]
+    else block[field] = typeof value === 'string' ? String(block[field] ?? '') + value : value
   }
 }
 

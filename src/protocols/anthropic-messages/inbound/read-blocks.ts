@@ -1,17 +1,19 @@
 // A client's content blocks as parts of messages.
 
 import type {
-  AssistantMessage,
   CacheMark,
   ContentPart,
+  JsonObject,
   MediaSource,
   Message,
   ReasoningDetail,
   ToolCall,
+  ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
 import { isObject } from '../../json.ts'
 import { detailOfThinking } from '../../claude/carried-reasoning.ts'
+import { isGatewayBlock, readGatewayCall, readGatewayResult } from './gateway-blocks.ts'
 import { checkedContent, type ClientBlock, type ClientContent } from './schema.ts'
 import { compactionId, reasoningFormat } from '../../claude/names.ts'
 
@@ -63,52 +65,88 @@ function markedAtTheEnd(parts: readonly ContentPart[], cache: CacheMark): Conten
   return [...parts.slice(0, -1), { ...last, cache }]
 }
 
+interface Turn {
+  readonly content: ContentPart[]
+  readonly reasoning: ReasoningDetail[]
+  readonly toolCalls: ToolCall[]
+  /** Of those of its calls that the gateway ran. */
+  readonly results: ToolMessage[]
+}
+
 /**
- * An assistant's message. What Anthropic's own tools did in it (`server_tool_use` and results) has no place in
- * another provider's conversation and is left out; the text they led to stays.
+ * An assistant's message, in the rounds that it was made in. What Anthropic's own tools did in it (`server_tool_use` and
+ * results) has no place in another provider's conversation and is left out; the text they led to stays. What the
+ * gateway's tools did is of use where such tools are declared: providers refuse calls of others.
  */
-export function readAssistant(content: ClientContent, param: string): AssistantMessage {
-  const parts: ContentPart[] = []
-  const reasoning: ReasoningDetail[] = []
-  const toolCalls: ToolCall[] = []
+export function readAssistant(content: ClientContent, param: string, runs: 'read' | 'left-out'): Message[] {
   const blocks = typeof content === 'string' ? [{ type: 'text', text: content } as ClientBlock] : content
+  const turns: Turn[] = []
+  const begin = (): Turn => {
+    const turn = { content: [], reasoning: [], toolCalls: [], results: [] }
+    turns.push(turn)
+    return turn
+  }
+  let turn = begin()
   blocks.forEach((block, index) => {
     const at = `${param}.${index}`
-    switch (block.type) {
-      case 'thinking':
-        reasoning.push(
-          detailOfThinking(text(block, 'thinking', at), text(block, 'signature', at), reasoning.length),
-        )
-        return
-      case 'redacted_thinking':
-        reasoning.push({
-          type: 'reasoning.encrypted',
-          format: reasoningFormat,
-          index: reasoning.length,
-          data: text(block, 'data', at),
-        })
-        return
-      case 'compaction':
-        if (typeof block['content'] !== 'string') return
-        reasoning.push({
-          type: 'reasoning.summary',
-          format: reasoningFormat,
-          index: reasoning.length,
-          id: compactionId,
-          summary: block['content'],
-        })
-        return
-      case 'tool_use':
-        toolCalls.push(readCall(block, at))
-        return
-      case 'text':
-        parts.push(readPart(block, at))
-        return
-      default:
-        if (!isProviderWork(block.type)) parts.push(readPart(block, at))
+    if (isGatewayBlock(block)) {
+      if (runs === 'read') readRun(block as JsonObject, turn)
+      return
     }
+    // What was said after a tool had run was said in another round.
+    if (turn.results.length > 0 && block.type !== 'tool_use') turn = begin()
+    readAssistantBlock(block, at, turn)
   })
-  return { role: 'assistant', content: parts, reasoning, toolCalls }
+  return turns.flatMap(({ results, toolCalls: called, ...said }) => {
+    // Of an answer that was cut off there may be no result.
+    const toolCalls = called.filter(
+      ({ id, origin }) => origin === undefined || results.some(({ toolCallId }) => toolCallId === id),
+    )
+    return [{ role: 'assistant', ...said, toolCalls } as const, ...results]
+  })
+}
+
+function readRun(block: JsonObject, { toolCalls, results }: Turn): void {
+  if (typeof block['tool_use_id'] !== 'string') {
+    const call = readGatewayCall(block)
+    if (call) toolCalls.push(call)
+  } else if (toolCalls.some(({ id }) => id === block['tool_use_id'])) results.push(readGatewayResult(block))
+}
+
+function readAssistantBlock(block: ClientBlock, at: string, { content, reasoning, toolCalls }: Turn): void {
+  switch (block.type) {
+    case 'thinking':
+      reasoning.push(
+        detailOfThinking(text(block, 'thinking', at), text(block, 'signature', at), reasoning.length),
+      )
+      return
+    case 'redacted_thinking':
+      reasoning.push({
+        type: 'reasoning.encrypted',
+        format: reasoningFormat,
+        index: reasoning.length,
+        data: text(block, 'data', at),
+      })
+      return
+    case 'compaction':
+      if (typeof block['content'] !== 'string') return
+      reasoning.push({
+        type: 'reasoning.summary',
+        format: reasoningFormat,
+        index: reasoning.length,
+        id: compactionId,
+        summary: block['content'],
+      })
+      return
+    case 'tool_use':
+      toolCalls.push(readCall(block, at))
+      return
+    case 'text':
+      content.push(readPart(block, at))
+      return
+    default:
+      if (!isProviderWork(block.type)) content.push(readPart(block, at))
+  }
 }
 
 function isProviderWork(type: string): boolean {

@@ -1,5 +1,6 @@
 // A checked Messages request in the words of the conversation. Runs only when somebody asks for it.
 
+import type { DeclaredTools, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
   ChatRequest,
   FunctionTool,
@@ -12,6 +13,13 @@ import type {
   ToolChoice,
 } from '../../../conversation/request.ts'
 import type { ClientFields, Placed } from '../../request/client-fields.ts'
+import {
+  declarationOf,
+  declaredTools,
+  isGatewayTool,
+  searchDeclaration,
+  withoutOnline,
+} from '../../request/gateway-declarations.ts'
 import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
 import { type ClientContent, gatewayFields, type MessagesRequest } from './schema.ts'
 
@@ -47,9 +55,10 @@ const names: Readonly<Record<string, string>> = {
 }
 
 function readMessages(body: MessagesRequest): Placed[] {
+  const runs = readGatewayTools(body) === undefined ? 'left-out' : 'read'
   const said = body.messages.flatMap(({ role, content }, index): Placed[] => {
     const field = `messages.${index}`
-    return readTurn(role, content, `${field}.content`).map((message) => ({ message, field }))
+    return readTurn(role, content, `${field}.content`, runs).map((message) => ({ message, field }))
   })
   if (body.system == null) return said
   return [
@@ -62,8 +71,9 @@ function readTurn(
   role: MessagesRequest['messages'][number]['role'],
   content: ClientContent,
   param: string,
+  runs: 'read' | 'left-out',
 ): Message[] {
-  if (role === 'assistant') return [readAssistant(content, param)]
+  if (role === 'assistant') return readAssistant(content, param, runs)
   return role === 'system' ? [{ role, content: readParts(content, param) }] : readUser(content, param)
 }
 
@@ -71,6 +81,7 @@ function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: 
   const functions: FunctionTool[] = []
   const others: JsonObject[] = []
   for (const tool of body.tools ?? []) {
+    if (isGatewayTool(tool.type)) continue
     if ((tool.type != null && tool.type !== 'custom') || tool.name == null) {
       others.push(tool as JsonObject)
       continue
@@ -86,8 +97,32 @@ function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: 
   return { functions, others }
 }
 
+/** What is declared of tools that the gateway runs; undefined where nothing is. */
+export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefined {
+  const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
+    const declaration = declarationOf(tool as JsonObject, `tools.${at}`)
+    return declaration === undefined ? [] : [declaration]
+  })
+  const searches = declarations.some(({ kind }) => kind === 'web-search')
+  if (withoutOnline(body.model).online && !searches) declarations.push(searchDeclaration({}, 'model'))
+  const chosen = isSearchChoice(body)
+  const { max_tool_calls: maxCalls } = body
+  return declaredTools(declarations, {
+    maxCalls: maxCalls ?? undefined,
+    choice: chosen ? { mode: 'required', tools: [{ kind: 'web-search' }] } : undefined,
+  })
+}
+
+/** A choice by name is of the client's function where it has one of that name. */
+function isSearchChoice({ tool_choice: choice, tools }: MessagesRequest): boolean {
+  if (choice?.type !== 'tool') return false
+  const named = (tools ?? []).filter(({ name }) => name === choice.name)
+  return named.length > 0 && named.every(({ type }) => isGatewayTool(type))
+}
+
 function readToolChoice(body: MessagesRequest): ToolChoice | undefined {
   const choice = body.tool_choice
+  if (isSearchChoice(body)) return undefined
   switch (choice?.type) {
     case undefined:
       return undefined

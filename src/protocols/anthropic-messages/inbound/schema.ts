@@ -41,6 +41,7 @@ const gatewayShape = {
     })
     .nullish(),
   max_cost: usdAmount.nullish(),
+  max_tool_calls: z.int().min(0).max(1000).nullish(),
   session_id: z.string().min(1).max(256).nullish(),
   strict: z.boolean().nullish(),
   on_disconnect: z.enum(['cancel', 'finish']).nullish(),

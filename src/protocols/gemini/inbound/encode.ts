@@ -83,6 +83,11 @@ export class GeminiEncoder implements StreamEncoder {
       case 'logprobs':
         candidate.logprobs.push(...event.content)
         return []
+      case 'gateway-call':
+      case 'gateway-run':
+      case 'gateway-item':
+        // Clients of this protocol cannot declare such tools.
+        return []
       case 'choice-finish':
         candidate.finish = event.reason
         return []

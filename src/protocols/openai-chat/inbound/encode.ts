@@ -16,6 +16,7 @@ import {
   wireLogprobs,
   wireSignature,
 } from '../../openai/message-fields.ts'
+import { messageRuns } from '../../openai/gateway-runs.ts'
 import { finishReasonOf } from '../../openai/finish.ts'
 import { wireUsage } from '../../openai/usage.ts'
 
@@ -197,6 +198,13 @@ export class ChunkEncoder implements StreamEncoder {
         return [this.#delta(index, { audio: wireAudio(event.audio) })]
       case 'image':
         return [this.#delta(index, { images: [wireImage(event)] })]
+      case 'gateway-call':
+        // What it came to is told in one piece.
+        return []
+      case 'gateway-run':
+        return [this.#delta(index, messageRuns([event.run]))]
+      case 'gateway-item':
+        return [this.#delta(index, messageRuns([], [event.item]))]
       case 'choice-finish':
         choice.finish = event.reason
         return []

@@ -6,6 +6,7 @@ import { GatewayError } from '../../../errors.ts'
 import { addresses } from './addresses.ts'
 import { isObject } from '../../json.ts'
 import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
+import { isGatewayTool, withoutOnline } from '../../request/gateway-declarations.ts'
 import { readRouting, withModel } from '../../request/gateway-fields.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
@@ -14,7 +15,8 @@ import type { Envelope, Inbound, InboundRequest } from '../../protocol.ts'
 import { ChunkEncoder } from './encode.ts'
 import { invalidParam, invalidRequest, unsupportedParam } from '../../request/invalid-param.ts'
 import { maxOutputTokens, readRequest } from './read.ts'
-import { chatCompletionRequest, type ChatCompletionRequest } from './schema.ts'
+import { functionsOf, readGatewayTools } from './tools.ts'
+import { chatCompletionRequest, type ChatCompletionRequest, type NamedFunction } from './schema.ts'
 import { wholeAnswer } from './whole.ts'
 
 export const inbound: Inbound = {
@@ -47,11 +49,13 @@ function parse(sent: unknown): InboundRequest {
   // The client's own object goes on, not zod's copy: the schema transforms nothing.
   const request = withoutPrototypeKey(body) as ChatCompletionRequest
   refuseContradictions(request)
+  const gatewayTools = readGatewayTools(request)
   return {
     envelope: readEnvelope(request),
     body: request as JsonObject,
     promptParts: promptOf(request as JsonObject),
     toChatRequest: () => readRequest(request),
+    ...(gatewayTools === undefined ? {} : { gatewayTools }),
   }
 }
 
@@ -99,7 +103,6 @@ function refuseUnservedTools(body: JsonObject): void {
         throw toolRefused(String(tool['type']), `tools[${i}].type`)
     }
   }
-  if (body['web_search_options'] != null) throw toolRefused('web_search', 'web_search_options')
 }
 
 /** What no single field shows: results without a call, choices of tools that are not there. */
@@ -119,12 +122,15 @@ function refuseContradictions(request: ChatCompletionRequest): void {
   }
   const choice = request.tool_choice
   if (choice == null || choice === 'auto' || choice === 'none') return
-  const names = new Set([...(request.tools ?? []), ...legacyTools(request)].map((tool) => tool.function.name))
+  const names = new Set([...functionsOf(request), ...legacyTools(request)].map((tool) => tool.function.name))
   if (choice === 'required') {
-    if (names.size === 0) throw invalidParam('tool_choice', "'required' needs tools to choose from.")
+    if (names.size === 0 && readGatewayTools(request) === undefined)
+      throw invalidParam('tool_choice', "'required' needs tools to choose from.")
   } else if (choice.type === 'function') {
-    if (!names.has(choice.function.name))
+    if (!names.has((choice as NamedFunction).function.name))
       throw invalidParam('tool_choice.function.name', 'no tool has that name.')
+  } else if (choice.type !== 'allowed_tools' && !(isGatewayTool(choice.type) && readGatewayTools(request))) {
+    throw toolRefused(choice.type, 'tool_choice.type')
   }
 }
 
@@ -134,8 +140,8 @@ function legacyTools(request: ChatCompletionRequest): { function: { name: string
 
 function readEnvelope(request: ChatCompletionRequest): Envelope {
   return {
-    model: request.model,
-    fallbacks: request.models ?? [],
+    model: withoutOnline(request.model).model,
+    fallbacks: (request.models ?? []).map((model) => withoutOnline(model).model),
     stream: request.stream === true,
     includeUsage: request.stream_options?.include_usage === true || request.usage?.include === true,
     maxOutputTokens: maxOutputTokens(request),

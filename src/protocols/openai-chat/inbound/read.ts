@@ -4,7 +4,6 @@ import type {
   AssistantMessage,
   ChatRequest,
   ContentPart,
-  FunctionTool,
   Json,
   JsonObject,
   Labels,
@@ -14,12 +13,13 @@ import type {
   ResponseFormat,
   Sampling,
   ToolCall,
-  ToolChoice,
 } from '../../../conversation/request.ts'
 import { present } from '../../json.ts'
 import { restFields } from '../../openai/quirks.ts'
-import { readContent, readMark } from './read-content.ts'
+import { roundsOf } from '../../openai/gateway-runs.ts'
+import { readContent } from './read-content.ts'
 import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
+import { readGatewayTools, readToolChoice, readTools } from './tools.ts'
 import { gatewayFields } from '../../request/gateway-fields.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
@@ -27,7 +27,7 @@ type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
 /** Takes a body that `chatCompletionRequest` accepts. Throws GatewayError for a `data:` URL that is none. */
 export function readRequest(body: ChatCompletionRequest): ChatRequest {
   return {
-    messages: readMessages(body.messages),
+    messages: readMessages(body),
     tools: readTools(body),
     toolChoice: readToolChoice(body),
     parallelToolCalls: body.parallel_tool_calls ?? undefined,
@@ -47,10 +47,12 @@ export function maxOutputTokens(body: ChatCompletionRequest): number | undefined
 
 // ---- messages ---------------------------------------------------------------------------------------------
 
-function readMessages(messages: readonly WireMessage[]): Message[] {
+function readMessages(body: ChatCompletionRequest): Message[] {
+  const { messages } = body
+  const declares = readGatewayTools(body) !== undefined
   // The legacy function role has names instead of ids; a minted id ties each result to the latest call of its name.
   const legacyIds = new Map<string, string>()
-  return messages.map((message, i) => {
+  return messages.flatMap((message, i): Message | readonly Message[] => {
     const param = `messages[${i}].content`
     switch (message.role) {
       case 'system':
@@ -63,7 +65,7 @@ function readMessages(messages: readonly WireMessage[]): Message[] {
         }
       case 'assistant':
         if (message.function_call != null) legacyIds.set(message.function_call.name, `call_legacy_${i}`)
-        return readAssistant(message, `call_legacy_${i}`, param)
+        return readTurn(message, `call_legacy_${i}`, param, declares)
       case 'tool':
         return {
           role: 'tool',
@@ -86,6 +88,18 @@ function readMessages(messages: readonly WireMessage[]): Message[] {
 
 function named(name: string | null | undefined): { name?: string } {
   return name == null || name === '' ? {} : { name }
+}
+
+/** What the gateway's tools did in a turn is of use where such tools are declared; providers refuse calls of others. */
+function readTurn(
+  message: WireAssistant,
+  legacyId: string,
+  param: string,
+  declares: boolean,
+): readonly Message[] {
+  const turn = readAssistant(message, legacyId, param)
+  const entries = [...(message.web_search_calls ?? []), ...(message.mcp_calls ?? [])]
+  return declares && entries.length > 0 ? roundsOf(turn, entries as JsonObject[]) : [turn]
 }
 
 function readAssistant(message: WireAssistant, legacyId: string, param: string): AssistantMessage {
@@ -130,39 +144,6 @@ function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
   // A provider's own kind of `reasoning`, which its answer showed, comes back with the message.
   const text = message.reasoning_content ?? (typeof message.reasoning === 'string' ? message.reasoning : '')
   return text === '' ? [] : [{ type: 'reasoning.text', format: null, index: 0, text }]
-}
-
-// ---- tools ------------------------------------------------------------------------------------------------
-
-function readTools(body: ChatCompletionRequest): FunctionTool[] {
-  const legacy = (body.functions ?? []).map((definition) => ({
-    function: definition,
-    cache_control: undefined,
-  }))
-  return [...(body.tools ?? []), ...legacy].map(({ function: definition, cache_control }) => ({
-    name: definition.name,
-    description: definition.description ?? undefined,
-    parameters: definition.parameters == null ? undefined : (definition.parameters as JsonObject),
-    strict: 'strict' in definition && typeof definition.strict === 'boolean' ? definition.strict : undefined,
-    cache: readMark(cache_control),
-  }))
-}
-
-function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
-  const choice = body.tool_choice ?? body.function_call
-  if (choice == null) return undefined
-  if (typeof choice === 'string') return { kind: choice }
-  if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
-    const { mode, tools } = choice.allowed_tools as {
-      mode: 'auto' | 'required'
-      tools: { function: { name: string } }[]
-    }
-    return { kind: 'allowed', mode, names: tools.map((tool) => tool.function.name) }
-  }
-  if (choice.type === 'function') {
-    return { kind: 'function', name: (choice as { function: { name: string } }).function.name }
-  }
-  return { kind: 'function', name: (choice as { name: string }).name }
 }
 
 // ---- settings ---------------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ const message = z.discriminatedUnion('role', [
     reasoning: z.union([text, json]).nullish(),
     reasoning_details: z.array(reasoningDetail).nullish(),
     images: z.array(image).nullish(),
+    web_search_calls: z.array(json).nullish(),
+    mcp_calls: z.array(json).nullish(),
   }),
   z.looseObject({
     role: z.literal('tool'),
@@ -106,26 +108,39 @@ const functionDefinition = {
   parameters: json.nullish(),
 }
 
-const tool = z.looseObject({
+const functionTool = z.looseObject({
   type: z.literal('function'),
   function: z.looseObject({ ...functionDefinition, strict: flag.nullish() }),
   cache_control: cacheControl,
 })
 
+/** Which types there are is decided before the schema is asked. */
+const gatewayTool = z.looseObject({
+  type: text.refine((type) => type !== 'function', { error: 'is not a function', abort: true }),
+})
+
+const tool = z.union([functionTool, gatewayTool])
+
 const namedFunction = z.looseObject({ type: z.literal('function'), function: z.looseObject({ name }) })
+
+const gatewayChoice = z.looseObject({
+  type: text.refine((type) => type !== 'function' && type !== 'allowed_tools', {
+    error: 'is not a choice of this type',
+    abort: true,
+  }),
+})
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
-  z.discriminatedUnion('type', [
-    namedFunction,
-    z.looseObject({
-      type: z.literal('allowed_tools'),
-      allowed_tools: z.looseObject({
-        mode: z.enum(['auto', 'required']),
-        tools: z.array(namedFunction).min(1),
-      }),
+  namedFunction,
+  z.looseObject({
+    type: z.literal('allowed_tools'),
+    allowed_tools: z.looseObject({
+      mode: z.enum(['auto', 'required']),
+      tools: z.array(z.union([namedFunction, gatewayChoice])).min(1),
     }),
-  ]),
+  }),
+  gatewayChoice,
 ])
 
 const responseFormat = z.discriminatedUnion('type', [
@@ -165,6 +180,7 @@ export const chatCompletionRequest = z.looseObject({
   tools: z.array(tool).max(1024).nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: flag.nullish(),
+  web_search_options: json.nullish(),
   functions: z.array(z.looseObject(functionDefinition)).max(1024).nullish(),
   function_call: z.union([z.enum(['none', 'auto']), z.looseObject({ name })]).nullish(),
   response_format: responseFormat.nullish(),
@@ -193,6 +209,8 @@ export const chatCompletionRequest = z.looseObject({
 
 export type ChatCompletionRequest = z.infer<typeof chatCompletionRequest>
 export type WireMessage = ChatCompletionRequest['messages'][number]
+export type NamedFunction = z.infer<typeof namedFunction>
+export type FunctionTool = z.infer<typeof functionTool>
 export type WirePart = z.infer<typeof contentPart>
 export type WireCacheControl = z.infer<typeof cacheControl>
 
@@ -243,6 +261,9 @@ const additions = {
   reasoning_content: text.optional(),
   reasoning_details: z.array(reasoningDetail).optional(),
   images: z.array(image).optional(),
+  /** What the gateway's own tools did; sent back with the message, it is the model's to read again. */
+  web_search_calls: z.array(json).optional(),
+  mcp_calls: z.array(json).optional(),
 }
 
 export const chatCompletion = z.looseObject({

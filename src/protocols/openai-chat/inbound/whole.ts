@@ -16,6 +16,7 @@ import {
   wireSignature,
   wireWarnings,
 } from '../../openai/message-fields.ts'
+import { messageRuns } from '../../openai/gateway-runs.ts'
 import { finishReasonOf } from '../../openai/finish.ts'
 import { wireUsage } from '../../openai/usage.ts'
 
@@ -65,6 +66,7 @@ function wireMessage(choice: Choice): JsonObject {
     ...(choice.toolCalls.length === 0 ? {} : { tool_calls: choice.toolCalls.map(wireCall) }),
     ...(choice.audio === null ? {} : { audio: wireAudio(choice.audio) }),
     ...(choice.images.length === 0 ? {} : { images: choice.images.map(wireImage) }),
+    ...messageRuns(choice.runs, choice.items),
   }
 }
 

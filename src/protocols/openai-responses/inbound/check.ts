@@ -9,8 +9,8 @@ import { chatCompletionRequest } from '../../openai-chat/inbound/schema.ts'
 import type { Warning } from '../../protocol.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
-import { type InputItem, isKnown, kindOf, responsesRequest, type ResponsesRequest } from './schema.ts'
-import { functionsOf, readToolChoice } from './tools.ts'
+import { type InputItem, isKnown, isRun, kindOf, responsesRequest, type ResponsesRequest } from './schema.ts'
+import { functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
 
 /**
  * The body, checked against the schema and for what is not served at all. Throws GatewayError `invalid_request`,
@@ -60,8 +60,10 @@ function refuseUnserved(request: ResponsesRequest): void {
 export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   const dropped: Warning[] = []
   const drop = (param: string, message: string) => dropped.push({ param, message })
+  const declares = readGatewayTools(request) !== undefined
   for (const [at, item] of ownItems(request).entries()) {
-    if (!isKnown(item)) drop(`input[${at}]`, `An item of type '${named(kindOf(item))}' was left out.`)
+    if (!isKnown(item) || (isRun(item) && !declares))
+      drop(`input[${at}]`, `An item of type '${named(kindOf(item))}' was left out.`)
   }
   for (const [at, tool] of (request.tools ?? []).entries()) {
     const fate = fateOf('openai-responses', tool)
@@ -83,13 +85,18 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
 /** Throws `unsupported_parameter` for a choice that leaves no tool that is served. */
 function refuseUnservedChoice(request: ResponsesRequest): void {
   const choice = request.tool_choice
-  if (choice == null || readToolChoice(request) !== undefined) return
+  if (choice == null || readToolChoice(request) !== undefined || isGatewayChoice(request)) return
   // Without any tool it contradicts itself, which is said elsewhere.
   if ((request.tools ?? []).length === 0 && choice === 'required') return
   if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
     throw toolRefused(choice.type, 'tool_choice.type')
   }
   throw unsupportedParam('tool_choice', 'it allows no tool that is served.')
+}
+
+/** A choice of tools that the gateway runs, and that are declared. */
+function isGatewayChoice(request: ResponsesRequest): boolean {
+  return gatewayChoice(request) !== undefined && readGatewayTools(request) !== undefined
 }
 
 /** A name that a client made up, short enough for a header. */

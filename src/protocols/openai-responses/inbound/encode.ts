@@ -4,7 +4,6 @@
 import {
   type Annotation,
   type ChatEvent,
-  type Choice,
   type FinishReason,
   joinReasoning,
 } from '../../../conversation/event.ts'
@@ -16,6 +15,7 @@ import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
 import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
 import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
+import { NoteItem, notePrefix, RunItem } from './output-gateway.ts'
 import { readableText, ReasoningItem } from './output-reasoning.ts'
 import type { Place, Tell } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
@@ -51,6 +51,7 @@ export class ResponseEncoder implements StreamEncoder {
   #sent = 0
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
+  readonly #runs = new Map<string, RunItem>()
   /** All details so far, by their index. */
   readonly #details = new Map<number, ReasoningDetail>()
   /** Details without words that came while something else was being written. */
@@ -165,6 +166,19 @@ export class ResponseEncoder implements StreamEncoder {
       case 'image':
         this.#begin('ig', (place, tell) => new ImageItem(place, tell, event)).close('completed')
         return
+      case 'gateway-call': {
+        const { call } = event
+        const item = this.#begin(RunItem.idPrefix(call), (place, tell) => new RunItem(place, tell, call))
+        this.#runs.set(call.id, item)
+        return
+      }
+      case 'gateway-run':
+        return this.#runs.get(event.run.call.id)?.end(event.run)
+      case 'gateway-item': {
+        const { item } = event
+        this.#begin(notePrefix(item), (place, tell) => new NoteItem(place, tell, item)).close('completed')
+        return
+      }
       case 'choice-finish':
         this.#reason = event.reason
         return
@@ -231,7 +245,8 @@ export class ResponseEncoder implements StreamEncoder {
   /** Begins an item. Those before it end, but for calls that are streamed side by side. */
   #place<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
     for (const item of this.#items) {
-      if (item.open && (!(item instanceof CallItem) || item.whole)) item.close('completed')
+      const beside = (item instanceof CallItem && !item.whole) || item instanceof RunItem
+      if (item.open && !beside) item.close('completed')
     }
     const index = this.#items.length
     const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#tellOfItem)
@@ -296,31 +311,4 @@ function incompleteFor(reason: FinishReason | undefined): Standing['incomplete']
     default:
       return null
   }
-}
-
-/** The events that a whole answer would have been streamed as: its order within is not known any more. */
-export function eventsOf(answer: Choice): ChatEvent[] {
-  const choice = 0
-  return [
-    ...answer.reasoning.map((detail): ChatEvent => ({ kind: 'reasoning-delta', choice, detail })),
-    ...(answer.text === null ? [] : [{ kind: 'text-delta', choice, text: answer.text } as const]),
-    ...answer.annotations.map((annotation): ChatEvent => ({ kind: 'annotation', choice, annotation })),
-    ...(answer.logprobs === null ? [] : [{ kind: 'logprobs', choice, ...answer.logprobs } as const]),
-    ...(answer.refusal === null ? [] : [{ kind: 'refusal-delta', choice, text: answer.refusal } as const]),
-    ...answer.toolCalls.flatMap(({ arguments: json, ...call }, at): ChatEvent[] => [
-      { kind: 'tool-call-start', choice, call: at, ...call },
-      { kind: 'tool-call-delta', choice, call: at, arguments: json },
-    ]),
-    ...answer.images.map((image): ChatEvent => ({ kind: 'image', choice, ...image })),
-    ...(answer.finish === undefined
-      ? []
-      : [
-          {
-            kind: 'choice-finish',
-            choice,
-            reason: answer.finish,
-            native: answer.nativeFinish ?? '',
-          } as const,
-        ]),
-  ]
 }

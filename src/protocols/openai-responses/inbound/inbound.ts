@@ -10,9 +10,11 @@ import { type PromptParts, promptParts } from '../../request/prompt-parts.ts'
 import { keepaliveComment } from '../../framing/sse.ts'
 import { addresses } from './addresses.ts'
 import { inputItemId } from './answer.ts'
-import { type AnswerHooks, type Asked, eventsOf, ResponseEncoder } from './encode.ts'
+import { type AnswerHooks, type Asked, ResponseEncoder } from './encode.ts'
+import { eventsOf } from '../../../conversation/choice-events.ts'
 import { chatRequest, envelopeOf, fieldsOf } from './read.ts'
 import { checkedRequest, completeItems, droppedOf, type Recalled, refuseContradictions } from './check.ts'
+import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
 /** A body, with the conversation that it continues, as a prompt. */
@@ -46,6 +48,7 @@ export function responsesCall(
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
+  const gatewayTools = readGatewayTools(request)
   const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
   const asked: Asked = { request, encrypted, hooks }
   return {
@@ -67,6 +70,7 @@ export function responsesCall(
       warnings,
       fields: fieldsOf(request, all, history.length),
       toChatRequest: () => chatRequest(request, all, history.length),
+      ...(gatewayTools === undefined ? {} : { gatewayTools }),
     },
   }
 }
@@ -84,7 +88,7 @@ function wholeResponse(
     throw new GatewayError('upstream_error', { message: 'The answer ended without a finish reason.' })
   }
   const encoder = new ResponseEncoder(asked, context, 'whole')
-  for (const event of eventsOf(choice)) encoder.event(event)
+  for (const event of result.events ?? eventsOf(choice)) encoder.event(event)
   return encoder.conclude(usage, bill)
 }
 
@@ -94,6 +98,7 @@ const idPrefixes: Readonly<Record<string, string>> = {
   function_call_output: 'fco',
   reasoning: 'rs',
   image_generation_call: 'ig',
+  web_search_call: 'ws',
 }
 
 /** The items of a request as they are kept and listed: each with a type and an id, contents as parts. */

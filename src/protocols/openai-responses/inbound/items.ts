@@ -1,7 +1,14 @@
 // Input items of clients as messages of the conversation: what one turn of the assistant said, thought and called stands
 // in several items here, and is one message there.
 
-import type { ContentPart, Message, ToolCall } from '../../../conversation/request.ts'
+import type {
+  ContentPart,
+  JsonObject,
+  Message,
+  ToolCall,
+  ToolMessage,
+} from '../../../conversation/request.ts'
+import { readRun } from '../../openai/gateway-runs.ts'
 import { fileSource, mediaSource } from '../../openai/media.ts'
 import type { Placed } from '../../request/client-fields.ts'
 import { detailsOf, TurnReasoning } from './reasoning.ts'
@@ -11,6 +18,8 @@ interface Turn {
   readonly content: ContentPart[]
   readonly reasoning: TurnReasoning
   readonly toolCalls: ToolCall[]
+  /** Of those of its calls that the gateway ran. */
+  readonly results: ToolMessage[]
 }
 
 type MessageItem = Extract<KnownItem, { type: 'message' }>
@@ -18,17 +27,20 @@ type CallItem = Extract<KnownItem, { type: 'function_call' }>
 
 /**
  * The messages of these items, each with where the client wrote it (a turn by its first item). `offset` is how many of them stand before those of the request itself, which errors name
- * as `input[i]`. Throws GatewayError for a `data:` URL that is none.
+ * as `input[i]`. What the gateway's tools did is of use where such tools are declared: providers refuse calls of others. Throws GatewayError for a `data:` URL that is none.
  */
-export function readItems(items: readonly InputItem[], offset: number): Placed[] {
+export function readItems(items: readonly InputItem[], offset: number, runs: 'read' | 'left-out'): Placed[] {
   const messages: Placed[] = []
   let turn: Turn | undefined
   let turnField = ''
-  const assistant = (): Turn => (turn ??= { content: [], reasoning: new TurnReasoning(), toolCalls: [] })
+  const assistant = (): Turn =>
+    (turn ??= { content: [], reasoning: new TurnReasoning(), toolCalls: [], results: [] })
   const endTurn = () => {
     if (turn) {
-      const message: Message = { role: 'assistant', ...turn, reasoning: turn.reasoning.details }
+      const { results, ...said } = turn
+      const message: Message = { role: 'assistant', ...said, reasoning: turn.reasoning.details }
       messages.push({ message, field: turnField })
+      for (const result of results) messages.push({ message: result, field: turnField })
     }
     turn = undefined
   }
@@ -36,6 +48,8 @@ export function readItems(items: readonly InputItem[], offset: number): Placed[]
     const item = any as KnownItem
     // What was said before is not in this request.
     const param = at < offset ? 'previous_response_id' : `input[${at - offset}]`
+    // What was said after a tool had run was said in another round.
+    if (turn && turn.results.length > 0 && /^(message|reasoning)$/.test(kindOf(item))) endTurn()
     if (turn === undefined) turnField = param
     switch (kindOf(item)) {
       case 'message': {
@@ -59,6 +73,14 @@ export function readItems(items: readonly InputItem[], offset: number): Placed[]
       case 'function_call':
         assistant().toolCalls.push(readCall(item as CallItem))
         break
+      case 'web_search_call': {
+        const fields = item as unknown as JsonObject
+        const run = runs === 'read' ? readRun(fields, item.id ?? `ws_${at}`) : undefined
+        if (run === undefined) break
+        assistant().toolCalls.push(run.call)
+        assistant().results.push(run.result)
+        break
+      }
       case 'image_generation_call': {
         const { result } = item as Extract<KnownItem, { type: 'image_generation_call' }>
         if (result != null) assistant().content.push(imageOf(result, `${param}.result`))

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../conversation/request.ts'
 /** Writes one event. */
 export type Tell = (type: string, fields: JsonObject) => void
 
-export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
 /** An item's place in the answer. */
 export interface Place {

@@ -16,15 +16,16 @@ import type { Envelope } from '../../protocol.ts'
 import { readItems } from './items.ts'
 import { type InputItem, type ResponsesRequest } from './schema.ts'
 import { chatFields, readFields, silentFields } from './check.ts'
-import { functionsOf, readTool, readToolChoice } from './tools.ts'
+import { functionsOf, readGatewayTools, readTool, readToolChoice } from './tools.ts'
+import { withoutOnline } from '../../request/gateway-declarations.ts'
 import { isStrict } from './check.ts'
 
 // ---- what the gateway reads -------------------------------------------------------------------------------
 
 export function envelopeOf(request: ResponsesRequest): Envelope {
   return {
-    model: request.model,
-    fallbacks: request.models ?? [],
+    model: withoutOnline(request.model).model,
+    fallbacks: (request.models ?? []).map((model) => withoutOnline(model).model),
     stream: request.stream === true,
     // The protocol always ends with the usage.
     includeUsage: true,
@@ -67,7 +68,7 @@ function messagesOf(
   offset: number,
 ): readonly Placed[] {
   const { instructions } = request
-  const said = readItems(items, offset)
+  const said = readItems(items, offset, readGatewayTools(request) === undefined ? 'left-out' : 'read')
   if (instructions == null || instructions === '') return said
   const content = [{ kind: 'text', text: instructions, cache: undefined } as const]
   return [{ message: { role: 'system', content }, field: 'instructions' }, ...said]

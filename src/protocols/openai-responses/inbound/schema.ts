@@ -83,6 +83,12 @@ const knownItem = z.discriminatedUnion('type', [
     encrypted_content: text.nullish(),
   }),
   z.looseObject({ type: z.literal('image_generation_call'), ...itemId, result: text.nullish() }),
+  z.looseObject({
+    type: z.literal('web_search_call'),
+    ...itemId,
+    action: json.nullish(),
+    status: text.nullish(),
+  }),
   z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
 ])
 
@@ -92,6 +98,7 @@ const known = [
   'function_call_output',
   'reasoning',
   'image_generation_call',
+  'web_search_call',
   'item_reference',
 ]
 
@@ -196,6 +203,11 @@ export function kindOf(item: InputItem): string {
 /** Whether an item is of a kind that is read. */
 export function isKnown(item: InputItem): boolean {
   return known.includes(kindOf(item))
+}
+
+/** Whether an item is a call of a tool that the gateway ran. */
+export function isRun(item: InputItem): boolean {
+  return kindOf(item) === 'web_search_call'
 }
 
 // ---- what clients receive ---------------------------------------------------------------------------------

@@ -1,6 +1,14 @@
 // The tools of a request, and which of them may be called.
 
+import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation/request.ts'
+import {
+  declarationOf,
+  declaredTools,
+  isGatewayTool,
+  searchDeclaration,
+  withoutOnline,
+} from '../../request/gateway-declarations.ts'
 import { type FunctionToolItem, type ResponsesRequest } from './schema.ts'
 
 export function functionsOf(request: ResponsesRequest): readonly FunctionToolItem[] {
@@ -19,12 +27,38 @@ export function readTool(tool: FunctionToolItem): FunctionTool {
   }
 }
 
-/** undefined also for a choice of tools that are not served. */
+/** What is declared of tools that the gateway runs; undefined where nothing is. */
+export function readGatewayTools(request: ResponsesRequest): DeclaredTools | undefined {
+  const declarations = (request.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
+    const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
+    return declaration === undefined ? [] : [declaration]
+  })
+  const searches = declarations.some(({ kind }) => kind === 'web-search')
+  if (withoutOnline(request.model).online && !searches) declarations.push(searchDeclaration({}, 'model'))
+  return declaredTools(declarations, {
+    maxCalls: request.max_tool_calls ?? undefined,
+    choice: gatewayChoice(request),
+  })
+}
+
+/** The choice of tools of the gateway, where the request makes one. */
+export function gatewayChoice({ tool_choice: choice }: ResponsesRequest): GatewayChoice | undefined {
+  if (choice == null || typeof choice === 'string') return undefined
+  if (isGatewayTool(choice.type)) return { mode: 'required', tools: [{ kind: 'web-search' }] }
+  if (choice.type !== 'allowed_tools') return undefined
+  const { mode, tools } = choice as unknown as { mode: 'auto' | 'required'; tools: { type: string }[] }
+  return tools.some(({ type }) => isGatewayTool(type)) ? { mode, tools: [{ kind: 'web-search' }] } : undefined
+}
+
+/** undefined also for a choice of tools that are not functions. */
 export function readToolChoice(request: ResponsesRequest): ToolChoice | undefined {
   const choice = request.tool_choice
   if (choice == null) return undefined
   const names = functionsOf(request).map((tool) => tool.name)
-  if (choice === 'required') return names.length === 0 ? undefined : { kind: choice }
+  if (choice === 'required') {
+    const some = names.length > 0 || readGatewayTools(request) !== undefined
+    return some ? { kind: choice } : undefined
+  }
   if (typeof choice === 'string') return { kind: choice }
   if (choice.type === 'function') return { kind: 'function', name: choice['name'] as string }
   if (choice.type !== 'allowed_tools') return undefined

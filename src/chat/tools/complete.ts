@@ -1,0 +1,219 @@
+// A call that declares tools of the gateway: the story of complete.ts, with as many rounds as its tools take.
+
+import { eventsOf } from '../../conversation/choice-events.ts'
+import { Delivered } from '../../conversation/delivered.ts'
+import { type ChatEvent, collect } from '../../conversation/event.ts'
+import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
+import type { ContentEvent } from '../../conversation/progress.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Warning } from '../../protocols/protocol.ts'
+import { CallTools } from '../../tools/call-tools.ts'
+import type { IncomingCall } from '../call.ts'
+import { type Outcome, stopNote, type StoppedBy } from '../outcome.ts'
+import { paidCall, type Payable } from '../paid-call.ts'
+import type { ChatParts } from '../parts.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
+import { AnswerSink } from '../streaming/sink.ts'
+import { contextOf } from '../upstream/prepare.ts'
+import type { WholeAnswer } from '../upstream/fetch-whole.ts'
+import { ToolConversation } from './conversation.ts'
+import { JoinedStream } from './joined-stream.ts'
+import { type LoopParts, ToolLoop } from './loop.ts'
+
+/** The most calls of gateway tools that a request may ask for. */
+const mostCalls = 30
+
+/** Serves a call as `complete` does; `declared` is what it declares. */
+export async function completeWithTools(
+  parts: ChatParts,
+  call: IncomingCall,
+  declared: DeclaredTools,
+  payable: Payable,
+  warnings: readonly Warning[],
+): Promise<Response> {
+  if (call.request.envelope.n > 1) {
+    const message = 'Tools of the gateway work for one answer: leave n out.'
+    throw new GatewayError('unsupported_parameter', { message, param: 'n' })
+  }
+  const life = new CallLife(parts, call)
+  try {
+    const asked = call.request.toChatRequest()
+    const tools = await life.open(
+      declared,
+      asked.tools.map(({ name }) => name),
+    )
+    const [leftOut] = tools.warnings
+    if (leftOut && call.request.envelope.strict) throw new GatewayError('unsupported_parameter', leftOut)
+    const conversation = new ToolConversation(asked, tools, declared)
+    const first = conversation.round(call, asked.maxOutputTokens)
+    return await paidCall(parts, first, payable, (hold) => {
+      const { candidates } = payable
+      const { maxCalls, note } = boundOf(declared, parts.limits.toolCalls)
+      const all = [...warnings, ...tools.warnings, ...note, ...hold.warnings]
+      const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
+      const round = new Round({ ...loop, warnings: all }, first, life)
+      return call.request.envelope.stream ? round.stream() : round.whole()
+    })
+  } catch (error) {
+    life.end()
+    throw error
+  }
+}
+
+function boundOf(
+  { maxCalls }: DeclaredTools,
+  usual: number,
+): { readonly maxCalls: number; readonly note: readonly Warning[] } {
+  if (maxCalls === undefined) return { maxCalls: usual, note: [] }
+  if (maxCalls <= mostCalls) return { maxCalls, note: [] }
+  const message = `At most ${mostCalls} calls of tools are run for one request.`
+  return { maxCalls: mostCalls, note: [{ param: 'max_tool_calls', message }] }
+}
+
+/** What a call has open beside its providers, from its beginning to its end. */
+class CallLife {
+  readonly #controller = new AbortController()
+  readonly #parts: ChatParts
+  readonly #call: IncomingCall
+  readonly #end = () => this.end()
+  #tools: CallTools | undefined
+
+  constructor(parts: ChatParts, call: IncomingCall) {
+    this.#parts = parts
+    this.#call = call
+    parts.stopping.addEventListener('abort', this.#end, { once: true })
+    call.signal.addEventListener('abort', this.#end, { once: true })
+    if (parts.stopping.aborted || call.signal.aborted) this.end()
+  }
+
+  /** Aborts when the call is over, or its client has disconnected. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  async open(declared: DeclaredTools, taken: readonly string[]): Promise<CallTools> {
+    const { caller, requestId, arrivedAt } = this.#call
+    const { toolMs, totalMs } = this.#parts.limits
+    const deadlineAt = Math.min(performance.now() + toolMs, arrivedAt + totalMs)
+    const of = { account: caller.account.id, mode: caller.mode, requestId, signal: this.signal, deadlineAt }
+    this.#tools = await CallTools.open(this.#parts.toolSources, declared, of, taken)
+    if (this.signal.aborted) await this.#tools.close()
+    return this.#tools
+  }
+
+  end(): void {
+    this.#parts.stopping.removeEventListener('abort', this.#end)
+    this.#call.signal.removeEventListener('abort', this.#end)
+    if (this.#controller.signal.aborted) return
+    this.#controller.abort()
+    void this.#tools?.close()
+  }
+}
+
+/** The answer of one call, stream or whole. */
+class Round {
+  readonly #loop: Omit<LoopParts, 'emit'>
+  readonly #first: IncomingCall
+  readonly #life: CallLife
+
+  constructor(loop: Omit<LoopParts, 'emit'>, first: IncomingCall, life: CallLife) {
+    this.#loop = loop
+    this.#first = first
+    this.#life = life
+  }
+
+  async stream(): Promise<Response> {
+    const { parts, call, hold, tools } = this.#loop
+    // Nothing is written before the first round has been answered: only then it is known by whom.
+    let write = (event: ContentEvent) => void early.push(event)
+    const early: ContentEvent[] = []
+    const loop = new ToolLoop({ ...this.#loop, emit: (event) => write(event) }, this.#first)
+    for (const item of tools.items) write({ kind: 'gateway-item', choice: 0, item })
+    const { answer, candidate } = await loop.play()
+    if (answer.kind !== 'stream') throw new Error('a stream was asked for')
+    const context = contextOf(parts, call, candidate, answer.warnings)
+    const sink = new AnswerSink(call.inbound.encoder(context), context.extra)
+    for (const event of early) sink.event(event)
+    write = (event) => {
+      sink.event(event)
+      joined.wake()
+    }
+    const { signal } = this.#life
+    const head = await parts.turns.through(sink.written())
+    const joined = new JoinedStream({ loop, sink, signal, abort: () => this.#life.end() }, answer, head)
+    const headers = answerHeaders(call, candidate, answer.warnings)
+    return streamResponse(parts, call, hold, joined, headers)
+  }
+
+  async whole(): Promise<Response> {
+    const { parts, call, hold, tools } = this.#loop
+    const events: ContentEvent[] = tools.items.map((item) => ({ kind: 'gateway-item', choice: 0, item }))
+    const loop = new ToolLoop({ ...this.#loop, emit: (event) => void events.push(event) }, this.#first)
+    try {
+      const { answer, candidate, outcome } = await playAll(loop)
+      const answered = wholeAnswer(parts, call, candidate, events, { ...answer, outcome })
+      const headers = answerHeaders(call, candidate, answer.warnings)
+      return await jsonResponse(parts, call, hold, answered, headers)
+    } catch (error) {
+      // Nobody reads the answer, but what has been used for it is owed.
+      if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
+      throw error
+    } finally {
+      this.#life.end()
+    }
+  }
+}
+
+interface Played {
+  readonly answer: WholeAnswer
+  readonly candidate: Candidate
+  readonly outcome: Outcome
+}
+
+/** Plays rounds until the answer is there. */
+async function playAll(loop: ToolLoop): Promise<Played> {
+  for (;;) {
+    const { answer, candidate } = await loop.play()
+    if (answer.kind !== 'whole') throw new Error('a whole answer was asked for')
+    loop.take(answer.result.choices.flatMap((choice) => eventsOf(choice)))
+    const { outcome } = answer
+    const calls = await loop.endRound(() => outcome)
+    const next = calls === 'final' ? ({ kind: 'final' } as const) : await loop.follow(calls)
+    if (next.kind === 'final') return { answer, candidate, outcome }
+    if (next.kind === 'stopped') return { answer, candidate, outcome: unserved('stopped', next.by) }
+  }
+}
+
+/** The end of a call after its last round has been booked. */
+function unserved(ending: 'client-gone' | 'stopped', stoppedBy: StoppedBy | undefined): Outcome {
+  return {
+    ending,
+    stoppedBy,
+    usage: undefined,
+    delivered: new Delivered(),
+    finishReason: stoppedBy === undefined ? undefined : 'length',
+    upstreamId: undefined,
+    fault: undefined,
+  }
+}
+
+function wholeAnswer(
+  parts: ChatParts,
+  call: IncomingCall,
+  candidate: Candidate,
+  events: readonly ContentEvent[],
+  { outcome, warnings }: Pick<WholeAnswer, 'outcome' | 'warnings'>,
+): Pick<WholeAnswer, 'outcome' | 'body'> {
+  return {
+    outcome,
+    body: ({ usage, bill, stoppedBy }) => {
+      const context = contextOf(parts, call, candidate, warnings)
+      Object.assign(context.extra, stopNote(stoppedBy))
+      const all: ChatEvent[] = [...events]
+      if (stoppedBy !== undefined && outcome.ending === 'stopped')
+        all.push({ kind: 'choice-finish', choice: 0, reason: 'length', native: stoppedBy })
+      return call.inbound.whole({ ...collect(all), events: all }, usage, bill, context)
+    },
+  }
+}

@@ -1,0 +1,162 @@
+// The conversation of a call whose tools the gateway runs: what the client sent, and every round since.
+
+import type { DeclaredTools, GatewayChoice, ToolOrigin } from '../../conversation/gateway-tools.ts'
+import type {
+  AssistantMessage,
+  ChatRequest,
+  FunctionTool,
+  Json,
+  JsonObject,
+  Message,
+  ToolChoice,
+  ToolMessage,
+} from '../../conversation/request.ts'
+import { joinedPrompt, promptParts } from '../../protocols/request/prompt-parts.ts'
+import type { CallTools } from '../../tools/call-tools.ts'
+import type { OfferedTool } from '../../tools/names.ts'
+import type { IncomingCall } from '../call.ts'
+
+/** How free the model is to call tools in a round. */
+type Freedom =
+  /** As the client asks. */
+  | 'asked'
+  /** A choice that was forced has been made. */
+  | 'free'
+  /** No more calls: the answer is due. */
+  | 'none'
+
+export class ToolConversation {
+  #asked: ChatRequest
+  readonly #tools: CallTools
+  readonly #choice: GatewayChoice | undefined
+  readonly #offered: readonly FunctionTool[]
+  readonly #said: Message[] = []
+  freedom: Freedom = 'asked'
+
+  constructor(asked: ChatRequest, tools: CallTools, declared: Pick<DeclaredTools, 'choice'>) {
+    this.#tools = tools
+    this.#choice = declared.choice
+    this.#offered = tools.tools.map(functionOf)
+    this.#asked = { ...asked, messages: asked.messages.map((message) => this.#renamed(message)) }
+  }
+
+  /** Whether the client has functions of its own, that the model may always call. */
+  get hasFunctions(): boolean {
+    return this.#asked.tools.length > 0
+  }
+
+  /** Adds what the model said in a round, and what its calls came to. */
+  add(turn: AssistantMessage, results: readonly ToolMessage[]): void {
+    this.#said.push(turn, ...results)
+  }
+
+  /** Adds the results of calls that stand in the client's messages. */
+  addResults(results: readonly ToolMessage[]): void {
+    const messages = [...this.#asked.messages]
+    for (const result of results) {
+      const at = messages.findLastIndex(
+        (message) =>
+          message.role === 'assistant' && message.toolCalls.some(({ id }) => id === result.toolCallId),
+      )
+      let after = at + 1
+      while (messages[after]?.role === 'tool') after += 1
+      messages.splice(after, 0, result)
+    }
+    this.#asked = { ...this.#asked, messages }
+  }
+
+  /** The call with the question of the next round; `maxOutputTokens` is what the rounds before have left. */
+  round(call: IncomingCall, maxOutputTokens: number | undefined): IncomingCall {
+    const request: ChatRequest = {
+      ...this.#asked,
+      messages: [...this.#asked.messages, ...this.#said],
+      tools: [...this.#asked.tools, ...this.#offered],
+      toolChoice: this.#toolChoice(),
+      maxOutputTokens,
+    }
+    const added: JsonObject = {
+      messages: this.#said.map(wireMessage),
+      tools: this.#offered as unknown as Json[],
+    }
+    return {
+      ...call,
+      bodyBytes: call.bodyBytes + JSON.stringify(added).length,
+      request: {
+        ...call.request,
+        envelope: { ...call.request.envelope, maxOutputTokens },
+        promptParts: joinedPrompt(
+          call.request.promptParts,
+          promptParts(added, { conversation: 'messages', declared: ['tools'] }),
+        ),
+        translated: true,
+        toChatRequest: () => request,
+      },
+    }
+  }
+
+  #toolChoice(): ToolChoice | undefined {
+    const { toolChoice } = this.#asked
+    if (this.freedom === 'none' || toolChoice?.kind === 'none') return { kind: 'none' }
+    const names = this.#chosen()
+    const own = toolChoice?.kind === 'allowed' ? toolChoice.names : []
+    const mode = this.freedom === 'free' ? 'auto' : (this.#choice?.mode ?? 'auto')
+    if (names.length > 0) {
+      const all = [...own, ...names]
+      const [only] = all
+      return mode === 'required' && all.length === 1
+        ? { kind: 'function', name: only! }
+        : { kind: 'allowed', mode, names: all }
+    }
+    if (this.freedom === 'asked') return toolChoice
+    return toolChoice?.kind === 'allowed' ? { ...toolChoice, mode: 'auto' } : undefined
+  }
+
+  /** The names of the gateway's tools that the client's choice allows. */
+  #chosen(): readonly string[] {
+    const selectors = this.#choice?.tools ?? []
+    const allows = ({ tool: { origin } }: OfferedTool) =>
+      selectors.some((selector) => {
+        if (selector.kind === 'web-search') return origin.kind !== 'mcp'
+        if (origin.kind !== 'mcp' || origin.serverLabel !== selector.serverLabel) return false
+        return selector.tool === undefined || selector.tool === origin.tool
+      })
+    return this.#tools.tools.filter(allows).map(({ name }) => name)
+  }
+
+  /** A message whose calls of the gateway's tools have the names that these are offered under now. */
+  #renamed(message: Message): Message {
+    if (message.role !== 'assistant' || message.toolCalls.every(({ origin }) => origin === undefined))
+      return message
+    const toolCalls = message.toolCalls.map((call) => {
+      const offered = call.origin && this.#tools.tools.find(({ tool }) => isSame(tool.origin, call.origin!))
+      return offered === undefined ? call : { ...call, name: offered.name }
+    })
+    return { ...message, toolCalls }
+  }
+}
+
+/** Whether two calls are of one tool. */
+export function isSame(a: ToolOrigin, b: ToolOrigin): boolean {
+  if (a.kind !== 'mcp' || b.kind !== 'mcp') return a.kind === b.kind
+  return a.serverLabel === b.serverLabel && a.tool === b.tool
+}
+
+function functionOf({ name, tool }: OfferedTool): FunctionTool {
+  const { description, parameters } = tool
+  return { name, description, parameters, strict: undefined, cache: undefined }
+}
+
+/** A message in a shape whose tokens can be counted. */
+function wireMessage(message: Message): JsonObject {
+  const content = message.content.map((part): JsonObject => {
+    if (part.kind === 'text' || part.kind === 'refusal') return { type: 'text', text: part.text }
+    return part.kind === 'image' ? { type: 'image_url' } : { type: part.kind }
+  })
+  const calls =
+    message.role === 'assistant'
+      ? message.toolCalls.map(({ name, arguments: json }): JsonObject => ({ name, arguments: json }))
+      : []
+  const reasoning =
+    message.role === 'assistant' ? message.reasoning.map((detail) => detail.text ?? detail.summary ?? '') : []
+  return { role: message.role, content, calls, reasoning }
+}

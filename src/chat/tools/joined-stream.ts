@@ -1,0 +1,239 @@
+// The streams of all rounds as one: whoever relays it sees one answer, and between two rounds what tools have to say.
+
+import { EventProgress, type Progress } from '../../conversation/progress.ts'
+import type { Fault } from '../../conversation/event.ts'
+import type { Usage } from '../../conversation/usage.ts'
+import type { RenderedError } from '../../errors.ts'
+import { atOnce, type Steps } from '../../json/steps.ts'
+import type { Bill } from '../../protocols/protocol.ts'
+import { finished, type StoppedBy } from '../outcome.ts'
+import { pause } from '../routing/dispatch.ts'
+import type { StreamChannel } from '../streaming/channel.ts'
+import type { ByteReader, OpenStream } from '../streaming/relay.ts'
+import type { AnswerSink } from '../streaming/sink.ts'
+import type { OpenedStream } from '../upstream/open-stream.ts'
+import type { ToolLoop } from './loop.ts'
+
+export interface JoinedParts {
+  readonly loop: ToolLoop
+  readonly sink: AnswerSink
+  /** Ends whatever the call does. */
+  readonly abort: () => void
+  readonly signal: AbortSignal
+}
+
+/** Nothing from a provider: the relay is to look at what has been written meanwhile. */
+const nothingRead = { done: false, value: [new Uint8Array(0)] }
+
+/** How long a provider's connection may stay open after its answer: one that ends by itself can be used again. */
+const lingerMs = 1_000
+
+export class JoinedStream implements OpenStream, StreamChannel {
+  readonly channel: StreamChannel = this
+  readonly reader: ByteReader = { readMany: () => this.#readMany(), cancel: () => Promise.resolve() }
+  readonly head: Uint8Array[]
+  readonly ended = false
+  readonly progress: Progress
+  readonly rounds: NonNullable<OpenStream['rounds']>
+  readonly #parts: JoinedParts
+  #round: OpenedStream
+  /** Its body has been read to its end. */
+  #isRead: boolean
+  /** It has been booked: what it was is no part of what is still to be charged. */
+  #isBooked = false
+  /** What follows a round that called tools. */
+  #following: Promise<void> | undefined
+  #isFinal = false
+  #stoppedBy: StoppedBy | undefined
+  #left = false
+  #written = Promise.withResolvers<void>()
+
+  /** `head` is what the sink has written of the first round. */
+  constructor(parts: JoinedParts, first: OpenedStream, head: readonly Uint8Array[]) {
+    this.#parts = parts
+    this.#round = first
+    this.#isRead = first.ended
+    this.head = [...head]
+    this.progress = new JoinedProgress(
+      () => (this.#isBooked ? unbegun : this.#round.channel.progress),
+      () => this.#isFinal,
+    )
+    this.rounds = roundsOf({
+      isBetween: () => this.#isRead && !this.#isFinal,
+      stoppedBy: () => this.#stoppedBy,
+      leave: () => this.#leave(),
+    })
+  }
+
+  /** Something was written that no provider's bytes brought. */
+  wake(): void {
+    this.#written.resolve()
+  }
+
+  read(): void {
+    this.#round.read()
+  }
+
+  abort(): void {
+    this.#parts.abort()
+    this.#round.abort()
+  }
+
+  // ---- the channel ------------------------------------------------------------------------------------------
+
+  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
+    if (bytes.length > 0) yield* this.#round.channel.push(bytes)
+    return yield* this.#parts.sink.written()
+  }
+
+  end(): readonly Uint8Array[] {
+    if (!this.#isRead) this.#round.channel.end()
+    return atOnce(this.#parts.sink.written())
+  }
+
+  *take(): Steps<readonly Uint8Array[]> {
+    return yield* this.#parts.sink.written()
+  }
+
+  *finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]> {
+    this.#parts.sink.finish(usage, bill, stoppedBy)
+    return yield* this.#parts.sink.written()
+  }
+
+  *fail(error: RenderedError): Steps<readonly Uint8Array[]> {
+    this.#parts.sink.fail(error)
+    return yield* this.#parts.sink.written()
+  }
+
+  // ---- rounds -----------------------------------------------------------------------------------------------
+
+  async #readMany(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
+    if (this.#isFinal) return { done: true }
+    if (this.#isRead) return this.#goOn()
+    const { reader, channel } = this.#round
+    try {
+      const next = channel.progress.finished ? await this.#rest() : await reader.readMany()
+      if (!next.done) return next
+      this.#round.read()
+    } catch (error) {
+      // The connection broke: what came before may have been the whole answer.
+      channel.end()
+      if (!channel.progress.finished) throw error
+    }
+    channel.end()
+    this.#round.abort()
+    this.#isRead = true
+    return nothingRead
+  }
+
+  /** What a provider still sends after the end of its answer. */
+  async #rest(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
+    const lingering = new AbortController()
+    const late = pause(lingerMs, lingering.signal).then(() => 'late' as const)
+    const next = await Promise.race([this.#round.reader.readMany(), late])
+    lingering.abort()
+    if (next !== 'late') return next
+    this.#round.abort()
+    return { done: true }
+  }
+
+  /** Resolves as soon as a tool has written something, or what follows the round is there. */
+  async #goOn(): Promise<{ done: boolean; value?: Uint8Array[] }> {
+    const { loop } = this.#parts
+    const { progress } = this.#round.channel
+    if (this.#left && this.#following === undefined) return { done: true }
+    if (this.#following === undefined) {
+      const calls = progress.finished ? await loop.endRound(() => finished(progress)) : 'final'
+      if (calls === 'final') {
+        this.#isFinal = true
+        return nothingRead
+      }
+      this.#isBooked = calls === 'calls'
+      this.#following = this.#follow(calls)
+      // The relay may have gone by then: it hears of what it awaits, and of nothing else.
+      this.#following.catch(() => undefined)
+    }
+    this.#written = Promise.withResolvers()
+    await Promise.race([this.#following, this.#written.promise])
+    return nothingRead
+  }
+
+  async #follow(calls: 'calls' | 'calls-last'): Promise<void> {
+    const { loop, signal } = this.#parts
+    const next = await loop.follow(calls)
+    if (next.kind === 'final') this.#isFinal = true
+    else if (next.kind === 'stopped') this.#stoppedBy = next.by
+    else {
+      const { answer } = await loop.play()
+      if (answer.kind !== 'stream') throw new Error('a stream was asked for')
+      this.#round = answer
+      this.#isRead = answer.ended
+      this.#isBooked = false
+      this.#following = undefined
+      if (signal.aborted) answer.abort()
+    }
+  }
+
+  #leave(): void {
+    this.#left = true
+    if (this.#isRead) this.#parts.abort()
+  }
+}
+
+/** A round that has not begun. */
+const unbegun: Progress = new EventProgress()
+
+function roundsOf(of: {
+  isBetween: () => boolean
+  stoppedBy: () => StoppedBy | undefined
+  leave: () => void
+}): NonNullable<OpenStream['rounds']> {
+  return {
+    get isBetween() {
+      return of.isBetween()
+    },
+    get stoppedBy() {
+      return of.stoppedBy()
+    },
+    leave: of.leave,
+  }
+}
+
+/** The progress of the round that runs; the answer has finished only when the last one has. */
+class JoinedProgress implements Progress {
+  readonly #round: () => Progress
+  readonly #isFinal: () => boolean
+
+  constructor(round: () => Progress, isFinal: () => boolean) {
+    this.#round = round
+    this.#isFinal = isFinal
+  }
+
+  get started(): boolean {
+    return true
+  }
+
+  get finished(): boolean {
+    return this.#isFinal() && this.#round().finished
+  }
+
+  get fault(): Fault | undefined {
+    return this.#round().fault
+  }
+
+  get usage(): Usage | undefined {
+    return this.#round().usage
+  }
+
+  get delivered(): Progress['delivered'] {
+    return this.#round().delivered
+  }
+
+  get finishReason(): string | undefined {
+    return this.#round().finishReason
+  }
+
+  get upstreamId(): string | undefined {
+    return this.#round().upstreamId
+  }
+}

@@ -1,0 +1,308 @@
+// The tool loop: the model asks, the gateway runs its own tools and asks again, until the answer is there, or the client
+// has to go on with its own functions. One hold, one settle, whatever number of rounds.
+
+import type {
+  GatewayCall,
+  Source,
+  ToolImage,
+  ToolOrigin,
+  ToolResult,
+} from '../../conversation/gateway-tools.ts'
+import type { ChatEvent } from '../../conversation/event.ts'
+import type { ContentEvent } from '../../conversation/progress.ts'
+import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/request.ts'
+import { completionTokens } from '../../conversation/usage.ts'
+import { pass } from '../../credits/ledger/failpoint.ts'
+import type { Pico } from '../../credits/money.ts'
+import type { Warning } from '../../protocols/protocol.ts'
+import { citationsIn } from '../../tools/search/citations.ts'
+import type { CallTools } from '../../tools/call-tools.ts'
+import { failed, runTool } from '../../tools/run-tool.ts'
+import type { Hold } from '../billing/hold.ts'
+import type { IncomingCall } from '../call.ts'
+import type { Outcome, StoppedBy } from '../outcome.ts'
+import type { ChatParts } from '../parts.ts'
+import { playRound } from '../round.ts'
+import type { Candidate } from '../routing/candidates.ts'
+import type { Dispatched } from '../routing/dispatch.ts'
+import type { WholeAnswer } from '../upstream/fetch-whole.ts'
+import type { OpenedStream } from '../upstream/open-stream.ts'
+import type { ToolConversation } from './conversation.ts'
+import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
+
+/** How it goes on after a round. */
+export type Next =
+  | { readonly kind: 'again' }
+  /** The answer is there, or the client's own functions are called. */
+  | { readonly kind: 'final' }
+  | { readonly kind: 'stopped'; readonly by: StoppedBy }
+
+export interface LoopParts {
+  readonly parts: ChatParts
+  /** The call as its client sent it. */
+  readonly call: IncomingCall
+  readonly hold: Hold
+  readonly tools: CallTools
+  readonly conversation: ToolConversation
+  readonly candidates: readonly Candidate[]
+  readonly warnings: readonly Warning[]
+  /** The most calls of the gateway's tools. */
+  readonly maxCalls: number
+  /** Takes the events of the answer, of all rounds. */
+  readonly emit: (event: ContentEvent) => void
+  /** Aborts when the call is over: nothing of it goes on then. */
+  readonly signal: AbortSignal
+}
+
+export class ToolLoop {
+  readonly #loop: LoopParts
+  readonly #answer: AnswerSoFar = { text: 0, reasoning: 0, calls: 0, runs: 0 }
+  readonly #sources: Source[] = []
+  #events: RoundEvents
+  #call: IncomingCall
+  #candidates: readonly Candidate[]
+  #round = 0
+  #toolCalls = 0
+  /** Output tokens of the rounds that have ended. */
+  #spentTokens = 0
+  #wasLimited = false
+
+  /** `first` is the call with the question of the first round, for which the hold was opened. */
+  constructor(loop: LoopParts, first: IncomingCall) {
+    this.#loop = loop
+    this.#candidates = loop.candidates
+    this.#call = { ...first, signal: loop.signal }
+    this.#events = this.#newRound()
+  }
+
+  /** Asks for the round that is due. Rejects with DispatchFailed. */
+  async play(): Promise<Dispatched<OpenedStream | WholeAnswer>> {
+    const { parts, hold, warnings } = this.#loop
+    const events = (this.#events = this.#newRound())
+    this.#round += 1
+    const played = await playRound(parts, hold, {
+      call: this.#call,
+      candidates: this.#candidates,
+      warnings,
+      emit: (event) => events.take(event),
+    })
+    const { candidate } = played
+    // What the model has thought so far is of use to itself only.
+    this.#candidates = [candidate, ...this.#candidates.filter((other) => other !== candidate)]
+    return played
+  }
+
+  /** Takes the events of a round that came whole. */
+  take(events: readonly ChatEvent[]): void {
+    for (const event of events) if ('choice' in event) this.#events.take(event)
+  }
+
+  /**
+   * A round has been read to its end: its sources are cited, and where another follows it is booked. `outcome` is asked
+   * for only then.
+   */
+  async endRound(outcome: () => Outcome): Promise<'final' | 'calls-last' | 'calls'> {
+    const { hold, call } = this.#loop
+    this.#cite()
+    const { gatewayCalls: calls, reason, callsClient } = this.#events
+    if (calls.length === 0 || (reason !== 'tool_calls' && reason !== 'stop')) {
+      this.#finish()
+      return 'final'
+    }
+    // The client has to act before the model can go on.
+    if (callsClient || calls.some(needsApproval)) return 'calls-last'
+    const ended = outcome()
+    this.#spentTokens += ended.usage === undefined ? ended.delivered.tokens : completionTokens(ended.usage)
+    await hold.endRound(ended)
+    pass('round-ended', call.requestId)
+    return 'calls'
+  }
+
+  /** Runs what the round has called, and prepares the next one. Rejects when the signal aborts. */
+  async follow(calls: 'calls-last' | 'calls'): Promise<Next> {
+    const { conversation, signal } = this.#loop
+    const isLast = calls === 'calls-last'
+    const results = await this.#run(this.#events.gatewayCalls, isLast)
+    if (isLast) {
+      this.#finish()
+      return { kind: 'final' }
+    }
+    if (results.every(({ result }) => result.failure?.code === limitReached)) {
+      // It has been told before that there are no more calls: the only thing left is to stop.
+      if (this.#wasLimited) return { kind: 'stopped', by: 'max_tool_calls' }
+      this.#wasLimited = true
+      if (!conversation.hasFunctions) conversation.freedom = 'none'
+    } else conversation.freedom = 'free'
+    conversation.add(
+      this.#events.message(),
+      results.map(({ call, result }) => toolMessage(call.id, result)),
+    )
+    signal.throwIfAborted()
+    return this.#begin()
+  }
+
+  /** Runs calls that the caller has approved, before the model is asked. */
+  async runApproved(calls: readonly CalledTool[]): Promise<void> {
+    const results = await this.#run(calls, true)
+    this.#loop.conversation.addResults(results.map(({ call, result }) => toolMessage(call.id, result)))
+  }
+
+  /** Ends the answer as its last round has ended. */
+  #finish(): void {
+    const { reason, native, callsClient } = this.#events
+    if (reason === undefined) return
+    const said = reason === 'tool_calls' && !callsClient ? 'stop' : reason
+    this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native })
+  }
+
+  /** Prepares the next round: what it needs is held before anything is sent. */
+  async #begin(): Promise<Next> {
+    const { hold, call, conversation, signal } = this.#loop
+    const { maxOutputTokens: asked } = call.request.envelope
+    const left = asked === undefined ? undefined : asked - this.#spentTokens
+    if (left !== undefined && left < 1) return { kind: 'stopped', by: 'max_tokens' }
+    this.#call = { ...conversation.round(call, left), signal }
+    const by = await hold.beginRound(this.#call, this.#candidates)
+    if (by !== undefined) return { kind: 'stopped', by }
+    pass('round-begun', call.requestId)
+    return { kind: 'again' }
+  }
+
+  async #run(
+    calls: readonly CalledTool[],
+    isLast: boolean,
+  ): Promise<{ readonly call: CalledTool; readonly result: ToolResult }[]> {
+    const planned: { readonly call: CalledTool; readonly refusal: ToolResult | undefined }[] = []
+    let reserved = 0n
+    for (const call of calls) {
+      if (needsApproval(call))
+        this.#loop.emit({ kind: 'gateway-item', choice: 0, item: approvalRequest(call) })
+      else planned.push({ call, refusal: await this.#refusal((reserved += call.offered.tool.mostCost)) })
+    }
+    const running = planned.map(async ({ call, refusal }) => {
+      const named = this.#named(call)
+      this.#loop.emit({ kind: 'gateway-call', choice: 0, call: named })
+      const result = refusal ?? (await this.#runOne(call))
+      this.#ran(named, result, isLast)
+      return { call, result }
+    })
+    // All of them end before anything else does: what they cost is known then.
+    const ended = await Promise.allSettled(running)
+    this.#loop.signal.throwIfAborted()
+    return ended.map((each) => {
+      if (each.status === 'rejected') throw each.reason
+      return each.value
+    })
+  }
+
+  /** Why a call is not run; undefined where it is. `mostCost`: with all that run beside it, picodollars. */
+  async #refusal(mostCost: Pico): Promise<ToolResult | undefined> {
+    const { maxCalls, hold } = this.#loop
+    if (this.#toolCalls >= maxCalls) {
+      return failed(
+        limitReached,
+        `all ${maxCalls} tool calls of this request are used up. Answer with what you have.`,
+      )
+    }
+    this.#toolCalls += 1
+    if (mostCost === 0n) return undefined
+    const obstacle = await hold.coverTool(mostCost)
+    if (obstacle === undefined) return undefined
+    const what = obstacle === 'max_cost' ? 'the max_cost of this request' : 'the credit of this account'
+    return failed('no_budget', `it would cost more than ${what} leaves. Answer with what you have.`)
+  }
+
+  #runOne({ offered, arguments: json }: CalledTool): Promise<ToolResult> {
+    const { parts, call, signal } = this.#loop
+    const { toolMs, totalMs } = parts.limits
+    const timeoutMs = Math.max(1, Math.min(toolMs, call.arrivedAt + totalMs - performance.now()))
+    pass('tool-called', call.requestId)
+    return runTool(offered.tool, json, { signal, timeoutMs }, (error) =>
+      parts.log.error('a tool of the gateway failed', {
+        request_id: call.requestId,
+        tool: offered.name,
+        error,
+      }),
+    )
+  }
+
+  #ran(call: GatewayCall, result: ToolResult, isLast: boolean): void {
+    const {
+      hold,
+      emit,
+      call: { requestId },
+    } = this.#loop
+    if (result.failure === undefined) {
+      const fee = { name: feeName(call.origin), cost: result.cost, searches: result.searches }
+      hold.ranTool(fee, Math.max(1, this.#round), isLast ? 'charged-later' : 'durable')
+    }
+    this.#sources.push(...(result.sources ?? []))
+    const after = { text: this.#answer.text, reasoning: this.#answer.reasoning }
+    emit({ kind: 'gateway-run', choice: 0, run: { call, result, after, round: Math.max(1, this.#round) } })
+    pass('tool-ran', requestId)
+  }
+
+  /** Annotates the round's text with those sources whose address stands in it. */
+  #cite(): void {
+    const { text, textBefore } = this.#events
+    if (text === '' || this.#sources.length === 0) return
+    for (const { kind, url, title, start, end } of citationsIn(text, this.#sources)) {
+      const annotation = { kind, url, title, start: start + textBefore, end: end + textBefore }
+      this.#loop.emit({ kind: 'annotation', choice: 0, annotation })
+    }
+  }
+
+  /** The call under an id that no other call of the conversation has: providers may use theirs again. */
+  #named({ offered, arguments: json }: CalledTool): GatewayCall {
+    const id = `${this.#loop.call.requestId.replace(/^req_/, '')}_${this.#answer.runs++}`
+    return { id, origin: offered.tool.origin, name: offered.name, arguments: json }
+  }
+
+  #newRound(): RoundEvents {
+    return new RoundEvents(this.#loop.tools, this.#answer, this.#loop.emit)
+  }
+}
+
+/** The failure of a call beyond the number that the request allows. */
+const limitReached = 'max_tool_calls'
+
+function needsApproval({ offered, arguments: json, approval }: CalledTool): boolean {
+  return offered.tool.needsApproval?.(json, approval) === true
+}
+
+function approvalRequest({ offered, arguments: json }: CalledTool): JsonObject {
+  const { origin } = offered.tool
+  const id = offered.tool.approvalId?.(json)
+  const label: Record<string, string> = origin.kind === 'mcp' ? { server_label: origin.serverLabel } : {}
+  const name = origin.kind === 'mcp' ? origin.tool : offered.name
+  return {
+    type: 'mcp_approval_request',
+    ...(id === undefined ? {} : { id }),
+    ...label,
+    name,
+    arguments: json,
+  }
+}
+
+function toolMessage(toolCallId: string, { text, images = [], failure }: ToolResult): ToolMessage {
+  const content: ContentPart[] = [{ kind: 'text', text, cache: undefined }, ...images.map(imagePart)]
+  return { role: 'tool', toolCallId, content, isError: failure !== undefined }
+}
+
+function imagePart({ mediaType, data }: ToolImage): ContentPart {
+  return { kind: 'image', source: { kind: 'base64', mediaType, data }, detail: undefined, cache: undefined }
+}
+
+/** What a receipt calls a tool. */
+function feeName(origin: ToolOrigin): string {
+  switch (origin.kind) {
+    case 'web-search':
+      return 'web_search'
+    case 'open-page':
+      return 'open_page'
+    case 'mcp':
+      return `mcp:${origin.serverLabel}.${origin.tool}`
+    default:
+      return origin satisfies never
+  }
+}

@@ -1,0 +1,151 @@
+// The events of one round, on their way into an answer of several: calls of the gateway's tools are taken out, all else
+// is numbered on from the rounds before.
+
+import { type CollectedCall, type FinishReason, joinReasoning } from '../../conversation/event.ts'
+import type { ApprovedCall } from '../../conversation/gateway-tools.ts'
+import type { ContentEvent } from '../../conversation/progress.ts'
+import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '../../conversation/request.ts'
+import type { CallTools } from '../../tools/call-tools.ts'
+import type { OfferedTool } from '../../tools/names.ts'
+
+/** How much of the answer there is: what the next event of each kind is numbered by. */
+export interface AnswerSoFar {
+  /** UTF-16 units. */
+  text: number
+  reasoning: number
+  /** Calls of the client's functions. */
+  calls: number
+  /** Calls of the gateway's tools. */
+  runs: number
+}
+
+export interface CalledTool extends CollectedCall {
+  readonly offered: OfferedTool
+  /** Where the caller has been asked for it and has agreed. */
+  readonly approval?: ApprovedCall
+}
+
+interface Draft extends CollectedCall {
+  arguments: string
+  /** undefined for a call of the client's function. */
+  readonly offered: OfferedTool | undefined
+  /** Its number in the answer, where the client sees it. */
+  readonly number: number
+}
+
+export class RoundEvents {
+  readonly #tools: Pick<CallTools, 'named'>
+  readonly #answer: AnswerSoFar
+  readonly #forward: (event: ContentEvent) => void
+  readonly #before: Readonly<AnswerSoFar>
+  readonly #calls = new Map<number, Draft>()
+  readonly #reasoning = new Map<number, ReasoningDetail>()
+  #text = ''
+  #reason: FinishReason | undefined
+  #native = ''
+
+  /** `answer` is moved on with every event that goes to `forward`. */
+  constructor(tools: Pick<CallTools, 'named'>, answer: AnswerSoFar, forward: (event: ContentEvent) => void) {
+    this.#tools = tools
+    this.#answer = answer
+    this.#forward = forward
+    this.#before = { ...answer }
+  }
+
+  take(event: ContentEvent): void {
+    // Several answers and tools of the gateway cannot be asked for together.
+    if (event.choice !== 0) return
+    switch (event.kind) {
+      case 'text-delta':
+        this.#text += event.text
+        this.#answer.text += event.text.length
+        return this.#forward(event)
+      case 'reasoning-delta':
+        return this.#takeReasoning(event)
+      case 'tool-call-start':
+        return this.#beginCall(event)
+      case 'tool-call-delta': {
+        const call = this.#calls.get(event.call)
+        if (!call) return
+        call.arguments += event.arguments
+        if (!call.offered) this.#forward({ ...event, call: call.number })
+        return
+      }
+      case 'annotation': {
+        const { start, end } = event.annotation
+        const moved = { start: start + this.#before.text, end: end + this.#before.text }
+        return this.#forward({ ...event, annotation: { ...event.annotation, ...moved } })
+      }
+      case 'choice-finish':
+        this.#reason = event.reason
+        this.#native = event.native
+        return
+      default:
+        this.#forward(event)
+    }
+  }
+
+  /** Why the model stopped, and the provider's own word for it. */
+  get reason(): FinishReason | undefined {
+    return this.#reason
+  }
+
+  get native(): string {
+    return this.#native
+  }
+
+  get text(): string {
+    return this.#text
+  }
+
+  /** How much of the answer's text came before this round, UTF-16 units. */
+  get textBefore(): number {
+    return this.#before.text
+  }
+
+  /** Calls of the gateway's tools, in their order. */
+  get gatewayCalls(): readonly CalledTool[] {
+    return [...this.#calls.values()].flatMap(({ offered, ...call }) =>
+      offered === undefined ? [] : [{ ...call, arguments: argumentsOf(call), offered }],
+    )
+  }
+
+  /** Whether the model has called a function of the client's. */
+  get callsClient(): boolean {
+    return [...this.#calls.values()].some(({ offered }) => offered === undefined)
+  }
+
+  /** What the model said, for the next round. */
+  message(): AssistantMessage {
+    const content: ContentPart[] =
+      this.#text === '' ? [] : [{ kind: 'text', text: this.#text, cache: undefined }]
+    const toolCalls = [...this.#calls.values()].map((call): ToolCall => ({
+      id: call.id,
+      name: call.name,
+      arguments: argumentsOf(call),
+      thoughtSignature: call.thoughtSignature,
+    }))
+    return { role: 'assistant', content, reasoning: [...this.#reasoning.values()], toolCalls }
+  }
+
+  #takeReasoning(event: Extract<ContentEvent, { kind: 'reasoning-delta' }>): void {
+    const { detail } = event
+    this.#reasoning.set(detail.index, joinReasoning(this.#reasoning.get(detail.index), detail))
+    const index = this.#before.reasoning + detail.index
+    this.#answer.reasoning = Math.max(this.#answer.reasoning, index + 1)
+    this.#forward({ ...event, detail: { ...detail, index } })
+  }
+
+  #beginCall(event: Extract<ContentEvent, { kind: 'tool-call-start' }>): void {
+    const { id, name, thoughtSignature } = event
+    const offered = this.#tools.named(name)
+    const number = offered ? -1 : this.#answer.calls++
+    this.#calls.set(event.call, { id, name, thoughtSignature, arguments: '', offered, number })
+    if (!offered) this.#forward({ ...event, call: number })
+  }
+}
+
+/** A call without arguments has an empty object, never nothing. */
+function argumentsOf({ arguments: json }: { readonly arguments: string }): string {
+  return json.trim() === '' ? '{}' : json
+}

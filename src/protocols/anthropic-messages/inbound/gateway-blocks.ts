@@ -1,0 +1,159 @@
+// Calls of the gateway's own tools as blocks of the Messages API: as Anthropic's own tools look there, so that its
+// clients show them, and as they come back.
+
+import type { GatewayCall, GatewayRun, ToolOrigin } from '../../../conversation/gateway-tools.ts'
+import type { Json, JsonObject, Message, ToolCall } from '../../../conversation/request.ts'
+import { isObject, parseJson } from '../../json.ts'
+
+/** Distinguishes our blocks from Anthropic's, which only Anthropic can read. */
+const idPrefix = 'srvtoolu_weir_'
+
+function idOf({ id }: GatewayCall): string {
+  return idPrefix + id.replace(/[^a-zA-Z0-9_]/g, '_')
+}
+
+const serverTools = { 'web-search': 'web_search', 'open-page': 'web_fetch' } as const
+
+/** The block of a call, without its input. */
+export function callBlock(call: GatewayCall): JsonObject {
+  const { origin } = call
+  return origin.kind === 'mcp'
+    ? { type: 'mcp_tool_use', id: idOf(call), name: origin.tool, server_name: origin.serverLabel, input: {} }
+    : { type: 'server_tool_use', id: idOf(call), name: serverTools[origin.kind], input: {} }
+}
+
+/** The block of its result. The model's own text travels with it, sealed as Anthropic seals its pages. */
+export function resultBlock({ call, result }: GatewayRun): JsonObject {
+  const tool_use_id = idOf(call)
+  const failed = result.failure !== undefined
+  const sealed = Buffer.from(result.text, 'utf8').toString('base64')
+  switch (call.origin.kind) {
+    case 'mcp':
+      return {
+        type: 'mcp_tool_result',
+        tool_use_id,
+        is_error: failed,
+        content: [{ type: 'text', text: result.output ?? result.text }],
+      }
+    case 'open-page':
+      return {
+        type: 'web_fetch_tool_result',
+        tool_use_id,
+        content: failed
+          ? { type: 'web_fetch_tool_result_error', error_code: errorCode(result.failure!.code) }
+          : {
+              type: 'web_fetch_result',
+              url: urlOf(call.arguments),
+              content: {
+                type: 'document',
+                source: { type: 'text', media_type: 'text/plain', data: result.text },
+                title: result.sources?.[0]?.title ?? null,
+              },
+              retrieved_at: null,
+            },
+      }
+    case 'web-search':
+      return {
+        type: 'web_search_tool_result',
+        tool_use_id,
+        content: failed
+          ? { type: 'web_search_tool_result_error', error_code: errorCode(result.failure!.code) }
+          : (result.sources ?? []).map((source, at): JsonObject => ({
+              type: 'web_search_result',
+              url: source.url,
+              title: source.title,
+              page_age: source.publishedAt ?? null,
+              // All of it stands with the first: the sources are parts of one text.
+              encrypted_content: at === 0 ? sealed : '',
+            })),
+      }
+    default:
+      return call.origin satisfies never
+  }
+}
+
+const errorCodes: Readonly<Record<string, string>> = {
+  max_tool_calls: 'max_uses_exceeded',
+  max_uses_exceeded: 'max_uses_exceeded',
+  invalid_arguments: 'invalid_tool_input',
+}
+
+function errorCode(code: string): string {
+  return errorCodes[code] ?? 'unavailable'
+}
+
+function urlOf(json: string): string {
+  const args = parseJson(json)
+  return isObject(args) && typeof args['url'] === 'string' ? args['url'] : ''
+}
+
+// ---- history ------------------------------------------------------------------------------------------------
+
+/** Whether a block is of a tool that the gateway ran: a call, or its result. */
+export function isGatewayBlock(block: { readonly [field: string]: unknown }): boolean {
+  const id =
+    block['type'] === 'server_tool_use' || block['type'] === 'mcp_tool_use'
+      ? block['id']
+      : block['tool_use_id']
+  return typeof id === 'string' && id.startsWith(idPrefix)
+}
+
+/** A call of the history. */
+export function readGatewayCall(block: JsonObject): ToolCall | undefined {
+  const { type, id, name, input, server_name: serverLabel } = block
+  const tool = String(name)
+  const origin: ToolOrigin | undefined =
+    type === 'mcp_tool_use'
+      ? { kind: 'mcp', serverLabel: String(serverLabel), tool }
+      : tool === 'web_search'
+        ? { kind: 'web-search' }
+        : tool === 'web_fetch'
+          ? { kind: 'open-page' }
+          : undefined
+  if (origin === undefined) return undefined
+  const called = origin.kind === 'open-page' ? 'open_page' : tool
+  return {
+    id: String(id),
+    name: called,
+    arguments: JSON.stringify(input ?? {}),
+    thoughtSignature: undefined,
+    origin,
+  }
+}
+
+/** The result of a call of the history. */
+export function readGatewayResult(block: JsonObject): Extract<Message, { role: 'tool' }> {
+  const { content } = block
+  const isError = block['is_error'] === true || (isObject(content) && 'error_code' in content)
+  const text = isError ? errorText(content) : resultText(content)
+  return {
+    role: 'tool',
+    toolCallId: String(block['tool_use_id']),
+    content: [{ kind: 'text', text: text === '' ? 'The result has not been kept.' : text, cache: undefined }],
+    isError,
+  }
+}
+
+function errorText(content: Json | undefined): string {
+  const code = isObject(content) ? content['error_code'] : undefined
+  return typeof code === 'string' ? `The call failed: ${code}` : resultText(content) || 'The call failed.'
+}
+
+function resultText(content: Json | undefined): string {
+  if (typeof content === 'string') return content
+  if (isObject(content)) {
+    const document = isObject(content['content']) ? content['content'] : {}
+    const source = isObject(document['source']) ? document['source'] : {}
+    return typeof source['data'] === 'string' ? source['data'] : ''
+  }
+  if (!Array.isArray(content)) return ''
+  return content
+    .filter(isObject)
+    .map(({ type, text, title, url, encrypted_content: sealed }) => {
+      if (type === 'text') return String(text)
+      if (typeof sealed === 'string' && sealed !== '') return Buffer.from(sealed, 'base64').toString('utf8')
+      return sealed === '' ? '' : `${String(title)}\n${String(url)}`
+    })
+    .filter((each) => each !== '')
+    .join('\n')
+}

@@ -1,0 +1,83 @@
+// The tools of a request of chat completions, and which of them may be called.
+
+import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
+import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation/request.ts'
+import {
+  declarationOf,
+  declaredTools,
+  isGatewayTool,
+  searchDeclaration,
+  withoutOnline,
+} from '../../request/gateway-declarations.ts'
+import { readMark } from './read-content.ts'
+import type { ChatCompletionRequest, FunctionTool as WireFunction, NamedFunction } from './schema.ts'
+
+export function functionsOf(body: Pick<ChatCompletionRequest, 'tools'>): readonly WireFunction[] {
+  return (body.tools ?? []).filter((tool): tool is WireFunction => tool.type === 'function')
+}
+
+export function readTools(body: ChatCompletionRequest): FunctionTool[] {
+  const legacy = (body.functions ?? []).map((definition) => ({
+    function: definition,
+    cache_control: undefined,
+  }))
+  return [...functionsOf(body), ...legacy].map(({ function: definition, cache_control }) => ({
+    name: definition.name,
+    description: definition.description ?? undefined,
+    parameters: definition.parameters == null ? undefined : (definition.parameters as JsonObject),
+    strict: 'strict' in definition && typeof definition.strict === 'boolean' ? definition.strict : undefined,
+    cache: readMark(cache_control),
+  }))
+}
+
+export function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefined {
+  const choice = body.tool_choice ?? body.function_call
+  if (choice == null) return undefined
+  if (typeof choice === 'string') return { kind: choice }
+  if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
+    const { mode, tools } = choice['allowed_tools'] as AllowedTools
+    const named = tools.filter((tool): tool is NamedFunction => tool.type === 'function')
+    // Where it allows tools of the gateway alone, those are named apart.
+    if (named.length === 0) return undefined
+    return { kind: 'allowed', mode, names: named.map((tool) => tool.function.name) }
+  }
+  if (choice.type === 'function') return { kind: 'function', name: (choice as NamedFunction).function.name }
+  if ('type' in choice) return undefined
+  return { kind: 'function', name: (choice as { name: string }).name }
+}
+
+interface AllowedTools {
+  readonly mode: 'auto' | 'required'
+  readonly tools: readonly { readonly type: string }[]
+}
+
+// ---- tools of the gateway ---------------------------------------------------------------------------------
+
+/** What is declared of tools that the gateway runs; undefined where nothing is. */
+export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | undefined {
+  const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
+    if (tool.type === 'function') return []
+    const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
+    return declaration === undefined ? [] : [declaration]
+  })
+  const searches = () => declarations.some(({ kind }) => kind === 'web-search')
+  if (body.web_search_options != null && !searches())
+    declarations.push(searchDeclaration(body.web_search_options as JsonObject, 'web_search_options'))
+  if (withoutOnline(body.model).online && !searches()) declarations.push(searchDeclaration({}, 'model'))
+  if (declarations.length === 0) return undefined
+  return declaredTools(declarations, {
+    maxCalls: body.max_tool_calls ?? undefined,
+    choice: gatewayChoice(body.tool_choice),
+  })
+}
+
+function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayChoice | undefined {
+  if (choice == null || typeof choice === 'string' || choice.type === 'function') return undefined
+  if (choice.type === 'allowed_tools') {
+    const { mode, tools } = choice['allowed_tools'] as AllowedTools
+    return tools.some(({ type }) => isGatewayTool(type))
+      ? { mode, tools: [{ kind: 'web-search' }] }
+      : undefined
+  }
+  return isGatewayTool(choice.type) ? { mode: 'required', tools: [{ kind: 'web-search' }] } : undefined
+}

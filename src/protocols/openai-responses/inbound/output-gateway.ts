@@ -1,0 +1,84 @@
+// Items of the gateway's own tools while they are written.
+
+import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
+import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
+import { type ItemStatus, OutputItem, type Place, type Tell } from './output-item.ts'
+
+/** A call of a tool: open from its beginning until it has run, beside others. */
+export class RunItem extends OutputItem {
+  readonly #call: GatewayCall
+  #run: GatewayRun | undefined
+
+  constructor(place: Place, tell: Tell, call: GatewayCall) {
+    super(place, tell)
+    this.#call = call
+    this.begin()
+    this.about(`response.${this.#type}.in_progress`, {})
+    if (this.#type === 'web_search_call') this.about('response.web_search_call.searching', {})
+    else {
+      this.about('response.mcp_call_arguments.delta', { delta: call.arguments })
+      this.about('response.mcp_call_arguments.done', { arguments: call.arguments })
+    }
+  }
+
+  static idPrefix({ origin }: GatewayCall): string {
+    return origin.kind === 'mcp' ? 'mcp' : 'ws'
+  }
+
+  /** The call has run. */
+  end(run: GatewayRun): void {
+    this.#run = run
+    const failed = run.result.failure !== undefined
+    if (!failed) this.about(`response.${this.#type}.completed`, {})
+    // A search has no event for it.
+    else if (this.#type === 'mcp_call') this.about('response.mcp_call.failed', {})
+    this.close(failed ? 'failed' : 'completed')
+  }
+
+  json(status: ItemStatus = this.status): JsonObject {
+    if (this.#run) return { id: this.id, ...wireRun(this.#run), status }
+    const { origin, arguments: json } = this.#call
+    if (origin.kind !== 'mcp')
+      return { id: this.id, type: this.#type, status, action: actionOf(origin, json, undefined) }
+    const { serverLabel, tool } = origin
+    const call = { server_label: serverLabel, name: tool, arguments: json }
+    return { id: this.id, type: this.#type, status, ...call, output: null, error: null }
+  }
+
+  get #type(): 'mcp_call' | 'web_search_call' {
+    return this.#call.origin.kind === 'mcp' ? 'mcp_call' : 'web_search_call'
+  }
+}
+
+/** What else tools have to say: it comes whole. */
+export class NoteItem extends OutputItem {
+  readonly #item: JsonObject
+
+  constructor(place: Place, tell: Tell, item: JsonObject) {
+    super(place, tell)
+    this.#item = item
+    this.begin()
+  }
+
+  json(): JsonObject {
+    return { id: this.id, ...this.#item }
+  }
+
+  protected override endParts(): void {
+    const { type, error } = this.#item
+    // The other kinds have no events of their own.
+    if (type !== 'mcp_list_tools') return
+    this.about('response.mcp_list_tools.in_progress', {})
+    this.about(`response.mcp_list_tools.${error == null ? 'completed' : 'failed'}`, {})
+  }
+}
+
+const notePrefixes: Readonly<Record<string, string>> = {
+  mcp_list_tools: 'mcpl',
+  mcp_approval_request: 'mcpr',
+}
+
+export function notePrefix({ type }: JsonObject): string {
+  return notePrefixes[String(type)] ?? 'item'
+}

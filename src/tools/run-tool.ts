@@ -1,0 +1,67 @@
+// One call of a tool, run within its bounds: whatever the tool does, there is a result for the model.
+
+import type { ToolResult } from '../conversation/gateway-tools.ts'
+import type { GatewayTool } from './tool.ts'
+
+export interface RunBounds {
+  /** Aborts when nobody waits for the result any longer. */
+  readonly signal: AbortSignal
+  /** Milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** The most a model is given of one result, characters. */
+const longestText = 200_000
+
+/**
+ * Runs a call and resolves with its result: that of the tool, or a failure that says why there is none. Rejects only
+ * when `signal` aborts. `fault` is called for an exception of the tool, which is a mistake of ours.
+ */
+export async function runTool(
+  tool: GatewayTool,
+  argumentsText: string,
+  { signal, timeoutMs }: RunBounds,
+  fault: (error: unknown) => void,
+): Promise<ToolResult> {
+  signal.throwIfAborted()
+  const ending = new AbortController()
+  const { promise: ended, resolve: end } = Promise.withResolvers<'late' | 'gone'>()
+  const timer = setTimeout(() => end('late'), timeoutMs)
+  const leave = () => end('gone')
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    const context = { signal: ending.signal, deadlineAt: performance.now() + timeoutMs }
+    const ran = tool.run(argumentsText, context).then(
+      (result) => checked(result, tool),
+      (error: unknown) => {
+        if (!ending.signal.aborted) fault(error)
+        return failed('tool_error', 'The tool could not be run.')
+      },
+    )
+    // A tool that takes no notice of the abort is left to itself.
+    const first = await Promise.race([ran, ended])
+    if (typeof first !== 'string') return first
+    ending.abort()
+    signal.throwIfAborted()
+    return failed('tool_timeout', `The tool has not answered within ${Math.round(timeoutMs)} ms.`)
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', leave)
+  }
+}
+
+/** The result of a call that has not done what it was called for: the model is told why, nothing is charged. */
+export function failed(code: string, message: string): ToolResult {
+  return { text: `The call failed: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
+}
+
+function checked(result: ToolResult, { mostCost }: GatewayTool): ToolResult {
+  const text = result.text === '' ? 'The tool has returned nothing.' : cut(result.text)
+  if (result.failure) return { ...result, text, cost: 0n, searches: 0 }
+  return { ...result, text, cost: result.cost > mostCost ? mostCost : result.cost }
+}
+
+function cut(text: string): string {
+  if (text.length <= longestText) return text
+  return `${text.slice(0, longestText)}\n[The rest of the result, ${text.length - longestText} characters, was left out.]`
+}
