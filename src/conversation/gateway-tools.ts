@@ -91,6 +91,8 @@ export interface GatewayCall {
   readonly name: string
   /** JSON text as the model wrote it. */
   readonly arguments: string
+  /** The request that the caller has approved it by. */
+  readonly approvalRequestId?: string
 }
 
 /** A call with what it came to. */

@@ -2,6 +2,7 @@
 // has to go on with its own functions. One hold, one settle, whatever number of rounds.
 
 import type {
+  ApprovedCall,
   GatewayCall,
   Source,
   ToolImage,
@@ -17,6 +18,7 @@ import type { Pico } from '../../credits/money.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import { citationsIn } from '../../tools/search/citations.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
+import type { OfferedTool } from '../../tools/names.ts'
 import { failed, runTool } from '../../tools/run-tool.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
@@ -27,7 +29,7 @@ import type { Candidate } from '../routing/candidates.ts'
 import type { Dispatched } from '../routing/dispatch.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { OpenedStream } from '../upstream/open-stream.ts'
-import type { ToolConversation } from './conversation.ts'
+import { isSame, type ToolConversation } from './conversation.ts'
 import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
 
 /** How it goes on after a round. */
@@ -141,10 +143,44 @@ export class ToolLoop {
     return this.#begin()
   }
 
-  /** Runs calls that the caller has approved, before the model is asked. */
-  async runApproved(calls: readonly CalledTool[]): Promise<void> {
-    const results = await this.#run(calls, true)
-    this.#loop.conversation.addResults(results.map(({ call, result }) => toolMessage(call.id, result)))
+  /**
+   * Runs what the caller has approved of an earlier answer, before the model is asked: its calls stand in the messages
+   * without results. Gives why the first round cannot be asked then, where it cannot.
+   */
+  async runApproved(approved: readonly ApprovedCall[]): Promise<StoppedBy | undefined> {
+    if (approved.length === 0) return undefined
+    const ran = await Promise.all(approved.map((approval) => this.#runApproval(approval)))
+    this.#loop.conversation.addResults(ran)
+    const next = await this.#begin()
+    return next.kind === 'stopped' ? next.by : undefined
+  }
+
+  async #runApproval(approval: ApprovedCall): Promise<ToolMessage> {
+    const { tools, emit } = this.#loop
+    const { requestId, serverLabel, tool, arguments: json } = approval
+    const origin = { kind: 'mcp', serverLabel, tool } as const
+    const offered = tools.tools.find((each) => isSame(each.tool.origin, origin))
+    const name = offered?.name ?? tool
+    const call = { id: this.#nextId(), origin, name, arguments: json, approvalRequestId: requestId }
+    emit({ kind: 'gateway-call', choice: 0, call })
+    const refusal = await this.#refusalOf(offered, approval)
+    const called = { id: requestId, name, arguments: json, thoughtSignature: undefined }
+    const result = refusal ?? (await this.#runOne({ ...called, offered: offered! }))
+    this.#ran(call, result, false)
+    return toolMessage(requestId, result)
+  }
+
+  async #refusalOf(
+    offered: OfferedTool | undefined,
+    approval: ApprovedCall,
+  ): Promise<ToolResult | undefined> {
+    if (offered === undefined) return failed('tool_not_found', 'the server offers no such tool any more.')
+    if (offered.tool.needsApproval?.(approval.arguments, approval) === true) {
+      const message =
+        'the tool has changed since the call was approved: call it again to have it approved anew.'
+      return failed('approval_outdated', message)
+    }
+    return this.#refusal(offered.tool.mostCost)
   }
 
   /** Ends the answer as its last round has ended. */
@@ -254,8 +290,11 @@ export class ToolLoop {
 
   /** The call under an id that no other call of the conversation has: providers may use theirs again. */
   #named({ offered, arguments: json }: CalledTool): GatewayCall {
-    const id = `${this.#loop.call.requestId.replace(/^req_/, '')}_${this.#answer.runs++}`
-    return { id, origin: offered.tool.origin, name: offered.name, arguments: json }
+    return { id: this.#nextId(), origin: offered.tool.origin, name: offered.name, arguments: json }
+  }
+
+  #nextId(): string {
+    return `${this.#loop.call.requestId.replace(/^req_/, '')}_${this.#answer.runs++}`
   }
 
   #newRound(): RoundEvents {
@@ -266,8 +305,8 @@ export class ToolLoop {
 /** The failure of a call beyond the number that the request allows. */
 const limitReached = 'max_tool_calls'
 
-function needsApproval({ offered, arguments: json, approval }: CalledTool): boolean {
-  return offered.tool.needsApproval?.(json, approval) === true
+function needsApproval({ offered, arguments: json }: CalledTool): boolean {
+  return offered.tool.needsApproval?.(json) === true
 }
 
 function approvalRequest({ offered, arguments: json }: CalledTool): JsonObject {

@@ -21,7 +21,7 @@ export function wireRun({ call, result }: GatewayRun): JsonObject {
       arguments: call.arguments,
       output: failed ? null : output,
       error,
-      approval_request_id: null,
+      approval_request_id: call.approvalRequestId ?? null,
     }
   }
   return {
