@@ -16,6 +16,7 @@ const withoutRowid = new Set([
   'open_call',
   'server',
   'correction',
+  'credit_line',
   'payment_event',
   'payment_reversal',
   'identity',

@@ -533,4 +533,16 @@ DROP TABLE \`payment\`;
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    name: "0015_credit_lines",
+    sql: `CREATE TABLE \`credit_line\` (
+	\`account\` text PRIMARY KEY NOT NULL,
+	\`most\` integer NOT NULL,
+	\`at\` integer NOT NULL,
+	\`spent\` integer DEFAULT 0 NOT NULL,
+	CONSTRAINT "credit_line_most" CHECK(most between 0 and 4000000000000000000)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX \`lot_owned\` ON \`lot\` (\`account\`) WHERE id not glob 'line_*';
+`,
+  },
 ]

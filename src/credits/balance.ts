@@ -1,4 +1,5 @@
-// What a balance can pay for. A debt comes first: purchased credit that it stands against pays for nothing else.
+// What a balance can pay for. A debt comes first: purchased credit that it stands against pays for nothing else. Where an
+// account may owe, its purchased pool can pay for as much more as its credit line has left.
 
 import type { LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
@@ -10,6 +11,7 @@ type Lot = Pick<LotBalance, 'pool' | 'remaining' | 'pinned' | 'expiresAt'>
 interface Credit {
   readonly lots: readonly Lot[]
   readonly debt: Pico
+  readonly creditLine: Pico
 }
 
 /** What is left in a pool at `now`, holds included and debt deducted, in picodollars. */
@@ -49,7 +51,8 @@ function sumIn(credit: Credit, pool: Pool, now: number, part: (lot: Lot) => Pico
   return sum
 }
 
-function lessDebt({ debt }: Credit, pool: Pool, amount: Pico): Pico {
+function lessDebt({ debt, creditLine }: Credit, pool: Pool, amount: Pico): Pico {
   if (pool !== 'purchased') return amount
-  return amount > debt ? amount - debt : 0n
+  const worth = amount + creditLine
+  return worth > debt ? worth - debt : 0n
 }

@@ -1,7 +1,16 @@
 // Free purchased credit repays what an account owes before anything else can be paid with it. Pure, like decide.ts.
 
 import { smaller, type Pico } from './money.ts'
-import { addLot, freeOf, type Change, type Leg, type Lot, type LotChange, type Wallet } from './wallet.ts'
+import {
+  addLot,
+  freeOf,
+  loanPrefix,
+  type Change,
+  type Leg,
+  type Lot,
+  type LotChange,
+  type Wallet,
+} from './wallet.ts'
 
 /**
  * The change, and with it the repayment of the debt from the purchased credit that is free afterwards, the lot that is
@@ -42,7 +51,12 @@ function purchasedAfter(wallet: Wallet, change: Change): Lot[] {
     lots.push({ ...lot, remaining: lot.remaining + remaining, pinned: lot.pinned + pinned })
   }
   if (change.newLot?.pool === 'purchased') addLot(lots, change.newLot)
-  return lots
+  // What was lent goes back before anything that was bought.
+  return lots.toSorted((a, b) => Number(isLoan(b)) - Number(isLoan(a)))
+}
+
+function isLoan({ id }: Lot): boolean {
+  return id.startsWith(loanPrefix)
 }
 
 function takeFrom(lots: LotChange[], lot: string, part: Pico): void {

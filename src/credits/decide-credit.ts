@@ -8,6 +8,7 @@ import { formatUsd, largestBalance, largestLot, smaller, type Pico } from './mon
 import {
   freeOf,
   isExpired,
+  loanPrefix,
   noChange,
   type Change,
   type Leg,
@@ -130,7 +131,8 @@ export function decideRefund(
 ): Decision<RefundResult> {
   const lot = wallet.lots.find((other) => other.id === refund.lot)
   if (!lot) throw new GatewayError('not_found', { message: 'This account has no such lot.' })
-  if (lot.pool !== 'purchased') throw invalid('Only purchased credit can be refunded.')
+  if (lot.pool !== 'purchased' || lot.id.startsWith(loanPrefix))
+    throw invalid('Only purchased credit can be refunded.')
   if (refund.amount <= 0n) throw invalid('The amount must be positive.')
   // Debt included: a payment that is taken back twice would leave its account owing what it never had.
   if (refunded + refund.amount > lot.granted) throw invalid('All refunds of a lot are at most what was paid.')

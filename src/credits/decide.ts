@@ -9,7 +9,18 @@ import type { Command, Results, Decision, CommandOf } from './decision.ts'
 import type { HoldResult, SettleResult } from './ledger/ledger.ts'
 import { larger, largestLot, smaller, type Pico } from './money.ts'
 import type { Pool } from './pool.ts'
-import { freeOf, noChange, type Leg, type LotChange, type OpenCall, type Pin, type Wallet } from './wallet.ts'
+import {
+  freeOf,
+  loanPrefix,
+  noChange,
+  type Change,
+  type Leg,
+  type Lot,
+  type LotChange,
+  type OpenCall,
+  type Pin,
+  type Wallet,
+} from './wallet.ts'
 
 /**
  * Decides one command. Refusals that callers expect are results; a command that breaks a bound (a lot or a balance
@@ -67,7 +78,7 @@ function decideHold(
   if (free < hold.least) return refused(freeLater < hold.least ? 'insufficient' : 'reserved', free, held)
   const wanted = larger(smaller(hold.want, largestLot), hold.least)
   const amount = smaller(smaller(wanted, free), room ?? free)
-  const pins = take(wallet, hold.funding, amount, now)
+  const { pins, change } = taken(wallet, hold, [], amount, now)
   const open: OpenCall = {
     call: hold.call,
     key: hold.key,
@@ -82,18 +93,7 @@ function decideHold(
     priceVersion: hold.priceVersion,
     openedAt: now,
   }
-  return {
-    result: { kind: 'held', amount },
-    change: {
-      lots: pins.map(pinning),
-      newLot: null,
-      debt: 0n,
-      call: { kind: 'opened', open },
-      transaction: null,
-      repayment: null,
-      lastAllowance: null,
-    },
-  }
+  return { result: { kind: 'held', amount }, change: { ...change, call: { kind: 'opened', open } } }
 }
 
 function refused(
@@ -114,12 +114,9 @@ function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number)
   const at = Math.max(now, open.openedAt)
   if (overLimit || creditFor(wallet, open.funding, at).free < command.more)
     return { result: false, change: null }
-  const added = take(wallet, open.funding, command.more, at)
-  const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, added) }
-  return {
-    result: true,
-    change: { ...noChange, lots: added.map(pinning), call: { kind: 'kept', open: extended } },
-  }
+  const { pins, change } = taken(wallet, open, open.pins, command.more, at)
+  const extended: OpenCall = { ...open, hold: open.hold + command.more, pins: merged(open.pins, pins) }
+  return { result: true, change: { ...change, call: { kind: 'kept', open: extended } } }
 }
 
 function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'>): Decision<boolean> {
@@ -158,7 +155,7 @@ function decideSettle(
     for (const more of take(
       wallet,
       open.funding,
-      smaller(due, creditFor(wallet, open.funding, now).free),
+      smaller(due, freeIn({ ...wallet, creditLine: 0n }, open.funding, now)),
       now,
     )) {
       due -= more.amount
@@ -254,7 +251,51 @@ function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): Credi
   return { free: freeIn(wallet, funding, now), held: pinnedIn(wallet, funding, now), freeLater }
 }
 
-/** Picks `amount` of free credit: pool by pool in the order of funding, in each soonest expiry first, then oldest. */
+/**
+ * Sets `amount` aside for a call: free credit first, and what that lacks as a loan on the credit line. A loan is a lot of
+ * its own with a debt of its size beside it, so that whatever the call leaves of it repays it.
+ */
+function taken(
+  wallet: Wallet,
+  { call, funding }: Pick<OpenCall, 'call' | 'funding'>,
+  before: readonly Pin[],
+  amount: Pico,
+  now: number,
+): { readonly pins: readonly Pin[]; readonly change: Change } {
+  const pins = take(wallet, funding, amount, now)
+  const lent = amount - pins.reduce((sum, pin) => sum + pin.amount, 0n)
+  if (lent === 0n) return { pins, change: { ...noChange, lots: pins.map(pinning) } }
+  if (lent > wallet.creditLine - wallet.debt) throw new Error('the free credit was counted wrongly')
+  const loans = before.filter(({ lot }) => lot.startsWith(loanPrefix)).length
+  const id = `${loanPrefix}${call}_${loans}`
+  const lot: Lot = {
+    ...emptyLot,
+    id,
+    granted: lent,
+    remaining: lent,
+    pinned: lent,
+    grantedAt: now,
+  }
+  const credit = `wallet:${wallet.account}:purchased`
+  const legs: Leg[] = [
+    { account: credit, lot: id, amount: lent },
+    { account: credit, lot: null, amount: -lent },
+  ]
+  return {
+    pins: [...pins, { lot: id, amount: lent }],
+    change: {
+      ...noChange,
+      lots: pins.map(pinning),
+      newLot: lot,
+      debt: lent,
+      transaction: { kind: 'borrow', legs },
+    },
+  }
+}
+
+const emptyLot = { pool: 'purchased', expired: 0n, refunded: 0n, expiresAt: null } as const
+
+/** Picks `amount` of free credit, or all there is: pool by pool in the order of funding, soonest expiry first, then oldest. */
 function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: number): Pin[] {
   const pins: Pin[] = []
   let rest = amount
@@ -268,7 +309,6 @@ function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: numbe
       rest -= part
     }
   }
-  if (rest > 0n) throw new Error('the free credit was counted wrongly')
   return pins
 }
 

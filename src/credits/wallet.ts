@@ -20,6 +20,9 @@ export interface Lot {
   readonly expiresAt: number | null
 }
 
+/** How the ids of lots begin that were lent on a credit line. */
+export const loanPrefix = 'line_'
+
 /** A part of a lot that a call has set aside. */
 export interface Pin {
   readonly lot: string
@@ -54,13 +57,15 @@ export interface Wallet {
   /** Lots with something left, soonest expiry first, then oldest. */
   readonly lots: Lot[]
   readonly debt: Pico
+  /** How much the account may owe; nothing but for those that an operator has given a line. */
+  readonly creditLine: Pico
   readonly calls: Map<string, OpenCall>
   /** The daily allowance that expires last, spent or not: a clock that goes back must not earn another. */
   readonly lastAllowance: { readonly lot: string; readonly expiresAt: number } | null
 }
 
 export function emptyWallet(account: string): Wallet {
-  return { account, lots: [], debt: 0n, calls: new Map(), lastAllowance: null }
+  return { account, lots: [], debt: 0n, creditLine: 0n, calls: new Map(), lastAllowance: null }
 }
 
 /** What one decision does to one lot: amounts to add. */
@@ -80,7 +85,7 @@ export interface Leg {
   readonly amount: Pico
 }
 
-export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay'
+export type TransactionKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay' | 'borrow'
 
 export type CallChange =
   | { readonly kind: 'opened'; readonly open: OpenCall }
@@ -195,5 +200,5 @@ export function balanceOf(wallet: Wallet, now: number): Balance {
       expiresAt: lot.expiresAt,
     }))
     .filter((lot) => lot.remaining > 0n)
-  return { account: wallet.account, lots, debt: wallet.debt }
+  return { account: wallet.account, lots, debt: wallet.debt, creditLine: wallet.creditLine }
 }

@@ -20,8 +20,16 @@ import type {
   SettleCommand,
   SettleResult,
 } from '../credits/ledger/ledger.ts'
-import type { Pico } from '../credits/money.ts'
-import type { CallChange, Change, Leg, OpenCall, TransactionKind, Wallet } from '../credits/wallet.ts'
+import { largestBalance, type Pico } from '../credits/money.ts'
+import {
+  type CallChange,
+  type Change,
+  type Leg,
+  loanPrefix,
+  type OpenCall,
+  type TransactionKind,
+  type Wallet,
+} from '../credits/wallet.ts'
 import { GatewayError } from '../errors.ts'
 import type { ReceiptFacts } from './call-record.ts'
 import type { Need } from './commit-queue.ts'
@@ -35,6 +43,7 @@ export interface WalletSet<Entry> {
   admitLot(entry: Entry, lot: string): void
   /** Carries out a change in memory; it is written at the end of the group. `source` is a new lot's. */
   apply(entry: Entry, change: Change, source: string | null): void
+  setLine(entry: Entry, most: Pico): void
   opened(entry: Entry, call: string): void
   ended(call: string): void
   /** What the key of a call has spent and holds in the window of its limit; nothing where it has none. */
@@ -68,6 +77,12 @@ export interface GroupWrites {
   readonly journal: {
     /** Appends one transaction and returns its number. Its legs must sum to zero. */
     append(kind: TransactionKind, legs: readonly Leg[], at: number): number
+  }
+  readonly lines: {
+    /** How much the account may owe from now on. */
+    put(account: string, most: Pico, now: number): void
+    /** A call has spent so much of what it was lent. */
+    spent(account: string, amount: Pico): void
   }
   readonly sources: {
     /** The grant that was made under this source before. */
@@ -149,7 +164,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
       if (!entry || !open) return false
       const command = { kind: 'extend', call, owner, more, keySpend: this.#wallets.spendOf(open) } as const
       const { result, change } = decide<'extend'>(entry.wallet, command, now)
-      if (change) this.#keep(entry, open, change)
+      if (change) this.#keep(entry, open, change, now)
       return result
     })
   }
@@ -189,7 +204,7 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     const open = entry?.wallet.calls.get(command.call)
     if (!entry || !open) return
     const { change } = decide<'checkpoint'>(entry.wallet, { kind: 'checkpoint', checkpoint: command }, 0)
-    if (change) this.#keep(entry, open, change)
+    if (change) this.#keep(entry, open, change, 0)
   }
 
   #settle(command: SettleCommand): SettleResult {
@@ -219,17 +234,24 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     // The id is the idempotency key of the command: a call that has ended is not opened again.
     if (!this.#writes.calls.open(entry.wallet.account, open))
       throw new GatewayError('idempotency_conflict', { message: 'This call id has been used.' })
-    this.#wallets.apply(entry, change, null)
+    this.#lend(entry, change, open.openedAt)
     this.#wallets.opened(entry, open.call)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold)
   }
 
-  #keep(entry: Entry, before: OpenCall, change: Change): void {
+  /** Carries out what sets credit aside, with the loan that it may have taken on the credit line. */
+  #lend(entry: Entry, change: Change, now: number): void {
+    const { transaction, newLot } = change
+    if (transaction) this.#writes.journal.append(transaction.kind, transaction.legs, now)
+    this.#wallets.apply(entry, change, newLot === null ? null : `line:${newLot.id}`)
+  }
+
+  #keep(entry: Entry, before: OpenCall, change: Change, now: number): void {
     if (change.call?.kind !== 'kept') throw new Error('the call stays open')
     const { open } = change.call
     if (open.key !== null) this.#wallets.loadKey(open.key)
     this.#writes.calls.keep(open)
-    this.#wallets.apply(entry, change, null)
+    this.#lend(entry, change, now)
     if (open.key !== null) this.#wallets.keyHolds(open.key, open.hold - before.hold)
   }
 
@@ -251,6 +273,12 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (change.repayment) journal.append('repay', change.repayment, now)
     calls.end(entry.wallet.account, change.call, { at: now, ending, tx, receipt, attempts })
     this.#wallets.apply(entry, change, null)
+    const lent = change.transaction?.legs.filter(({ lot }) => lot?.startsWith(loanPrefix)) ?? []
+    if (lent.length > 0)
+      this.#writes.lines.spent(
+        entry.wallet.account,
+        lent.reduce((sum, { amount }) => sum - amount, 0n),
+      )
     this.#wallets.ended(open.call)
     if (open.key !== null) {
       this.#wallets.keyHolds(open.key, -open.hold)
@@ -301,6 +329,14 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
       corrections.noteAdjustment(command, now)
       if (change) this.#post(entry, change, now, `adjust:${id}`)
       return result
+    })
+  }
+
+  setCreditLine(account: string, most: Pico): Promise<void> {
+    if (most < 0n || most > largestBalance) throw new GatewayError('invalid_request')
+    return this.#parts.commands.admit({ account }, () => {
+      this.#writes.lines.put(account, most, this.#parts.time.now())
+      this.#wallets.setLine(this.#wallets.of(account), most)
     })
   }
 

@@ -80,6 +80,11 @@ function ledgerTables(c: typeof columns) {
         .on(t.expiresAt)
         .where(sql`live = 1`),
       c.index('lot_account').on(t.account, t.pool, t.expiresAt),
+      // Loans are a lot for each call: what adds up all other lots must not read them.
+      c
+        .index('lot_owned')
+        .on(t.account)
+        .where(sql`id not glob 'line_*'`),
       c.check('lot_pool', sql`pool in (${pools})`),
       c.check('lot_granted', sql`granted between 1 and 1000000000000000000`),
       c.check('lot_parts', sql`expired >= 0 and refunded >= 0 and remaining + expired + refunded <= granted`),
@@ -200,6 +205,22 @@ function ledgerTables(c: typeof columns) {
     (t) => [c.index('correction_lot').on(t.lot)],
   )
 
+  /** How much an account may owe; those that may owe nothing have no row, or a zero. */
+  const creditLine = c.table(
+    'credit_line',
+    {
+      account: c.string('account').primaryKey(),
+      most: c.money('most').notNull(),
+      at: c.time('at').notNull(),
+      /** What calls have spent of loans, over the whole life of the account. */
+      spent: c
+        .money('spent')
+        .notNull()
+        .default(sql`0`),
+    },
+    () => [c.check('credit_line_most', sql`most between 0 and 4000000000000000000`)],
+  )
+
   const priceVersion = c.table('price_version', {
     version: c.string('version').primaryKey(),
     model: c.string('model').notNull(),
@@ -213,7 +234,19 @@ function ledgerTables(c: typeof columns) {
     startedAt: c.time('started_at').notNull(),
   })
 
-  return { journal, wallet, lot, openCall, call, attempt, keySpend, correction, priceVersion, server }
+  return {
+    journal,
+    wallet,
+    lot,
+    openCall,
+    call,
+    attempt,
+    keySpend,
+    correction,
+    creditLine,
+    priceVersion,
+    server,
+  }
 }
 
 function recordTables(c: typeof columns) {
@@ -369,6 +402,7 @@ function recordTables(c: typeof columns) {
 const tables = defineTables(columns)
 
 export const { account, act, apiKey, attempt, call, conversation, correction, idempotency } = tables
+export const { creditLine } = tables
 export const { identity, journal, keySpend, lot, openCall, passkey, priceVersion } = tables
 export const {
   managementKey,

@@ -24,7 +24,7 @@ function balanceOf(pools: Partial<Record<Pool, number>>, expiresAt: number | nul
     grantedAt: 0,
     expiresAt,
   }))
-  return { account: 'acc', lots, debt: 0n }
+  return { account: 'acc', lots, debt: 0n, creditLine: 0n }
 }
 
 interface Who {

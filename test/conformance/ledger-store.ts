@@ -252,7 +252,12 @@ export function ledgerStoreConformance(
       const refund = { id: 'refund_1', account: 'anna', lot, amount: usd(10) }
       expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: true })
       expect(await ledger.refund(refund)).toEqual({ taken: usd(6), debt: usd(4), refunded: false })
-      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+      expect(await ledger.balance('anna')).toEqual({
+        account: 'anna',
+        lots: [],
+        creditLine: 0n,
+        debt: usd(4),
+      })
       await ledger.grant(grantOf('pay_2', usd(1)))
       expect(await ledger.balance('anna')).toMatchObject({ debt: usd(3), lots: [] })
       await ledger.grant(grantOf('pay_3', usd(7)))
@@ -312,7 +317,12 @@ export function ledgerStoreConformance(
         { taken: usd(5), debt: 0n, refunded: true },
         { taken: usd(1), debt: usd(4), refunded: true },
       ])
-      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: usd(4) })
+      expect(await ledger.balance('anna')).toEqual({
+        account: 'anna',
+        lots: [],
+        creditLine: 0n,
+        debt: usd(4),
+      })
     })
 
     test('a payment is taken back once, whatever the ids of its refunds', async () => {
@@ -323,7 +333,7 @@ export function ledgerStoreConformance(
       const [rest, again] = await Promise.allSettled([refund('rest', 3), refund('again', 3)])
       expect(rest).toMatchObject({ status: 'fulfilled', value: { taken: usd(3), debt: 0n } })
       expect(again).toMatchObject({ status: 'rejected', reason: { code: 'invalid_request' } })
-      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], debt: 0n })
+      expect(await ledger.balance('anna')).toEqual({ account: 'anna', lots: [], creditLine: 0n, debt: 0n })
       // What was refunded still answers for its id.
       expect(await refund('part', 7)).toMatchObject({ taken: usd(7), refunded: false })
     })

@@ -30,6 +30,7 @@ const happenings = {
   allowance: 12,
   refund: 12,
   adjust: 10,
+  line: 4,
   rotate: 6,
   again: 45,
   sweep: 20,
@@ -41,7 +42,16 @@ const happenings = {
 } as const
 
 type CommandName =
-  'hold' | 'settle' | 'release' | 'checkpoint' | 'extend' | 'grant' | 'allowance' | 'refund' | 'adjust'
+  | 'hold'
+  | 'settle'
+  | 'release'
+  | 'checkpoint'
+  | 'extend'
+  | 'grant'
+  | 'allowance'
+  | 'refund'
+  | 'adjust'
+  | 'line'
 
 export class Actions {
   readonly #world: Simulation
@@ -188,6 +198,11 @@ export class Actions {
           command: { id: this.#correctionId(), account: owner, lot: lot.id, amount },
         }
       }
+      case 'line': {
+        // One account never has a line: for it the rules stay as they are.
+        const most = random.pick([0n, this.#amount(), 2n * this.#amount(), largestLot])
+        return account === accounts[0] ? null : { kind: 'line', command: { account, most } }
+      }
       case 'adjust': {
         const amount = random.oneIn(2) ? this.#amount() : -this.#amount()
         return {
@@ -294,6 +309,8 @@ function sent(ledger: LedgerStore & LedgerUpkeep, { kind, command }: Carried): P
       return ledger.refund(command)
     case 'adjust':
       return ledger.adjust(command)
+    case 'line':
+      return ledger.setCreditLine(command.account, command.most)
     case 'recover':
     case 'expire':
       throw new Error('a sweep finds its own work')

@@ -309,6 +309,36 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a loan stands without a debt beside it',
+    patches: [[decide, 'debt: lent,', 'debt: lent - lent,']],
+  },
+  {
+    name: 'every call has the whole credit line for itself',
+    patches: [
+      [
+        balance,
+        `  const worth = amount + creditLine
+  return worth > debt ? worth - debt : 0n`,
+        '  return (amount > debt ? amount - debt : 0n) + creditLine',
+      ],
+      [decide, 'if (lent > wallet.creditLine - wallet.debt)', 'if (lent < 0n)'],
+    ],
+  },
+  {
+    name: 'what was bought repays a loan that a call has left over',
+    patches: [
+      [
+        'src/credits/debt.ts',
+        'Number(isLoan(b)) - Number(isLoan(a))',
+        'Number(isLoan(a)) - Number(isLoan(b))',
+      ],
+    ],
+  },
+  {
+    name: 'a process goes on with a credit line that was taken away',
+    patches: [[core, 'this.#wallets.setLine(this.#wallets.of(account), most)', 'this.#wallets.of(account)']],
+  },
+  {
     name: 'recovery forgets what was delivered',
     patches: [[core, 'if (open.checkpoint === null) {', 'if (open.checkpoint !== undefined) {']],
   },

@@ -25,6 +25,7 @@ export type Carried =
   | { readonly kind: 'grant'; readonly command: GrantCommand }
   | { readonly kind: 'refund'; readonly command: RefundCommand }
   | { readonly kind: 'adjust'; readonly command: AdjustCommand }
+  | { readonly kind: 'line'; readonly command: { account: string; most: bigint } }
   | { readonly kind: 'expire'; readonly command: { account: string } }
   | { readonly kind: 'recover'; readonly command: { call: string; now: number; dead: boolean } }
 
@@ -85,6 +86,10 @@ export class Oracle {
   readonly lots: OracleLot[] = []
   readonly calls = new Map<string, OracleCall>()
   readonly debts = new Map<string, bigint>()
+  /** How much accounts may owe. */
+  readonly lines = new Map<string, bigint>()
+  /** Whether the last command has lent something, which is booked at its time. */
+  lent = false
   readonly #sources = new Map<string, OracleLot>()
   readonly #corrections = new Map<string, Correction>()
   /** The first key of each chain of rotations, by the keys that came after it. */
@@ -93,6 +98,7 @@ export class Oracle {
 
   /** The answer the ledger owes for this command at this moment. `newLot` is the id it gave the lot it made, if any. */
   carryOut({ kind, command }: Carried, { now, tooFarBehind }: Moment, newLot: string): Answer {
+    this.lent = false
     if (tooFarBehind && ['hold', 'grant', 'refund', 'adjust'].includes(kind))
       return { error: 'store_unavailable' }
     switch (kind) {
@@ -112,6 +118,9 @@ export class Oracle {
         return this.#refund(command, now)
       case 'adjust':
         return this.#adjust(command, now, newLot)
+      case 'line':
+        this.lines.set(command.account, command.most)
+        return { value: undefined }
       case 'expire':
         return this.#expire(command.account, now)
       case 'recover':
@@ -147,10 +156,9 @@ export class Oracle {
     let room = keyLimit && key !== null ? keyLimit.limit - this.keySpend(key, keyLimit.windowStart) : null
     if (room !== null && room < 0n) room = 0n
     const lots = this.#spendable(account, funding, now)
-    const free = this.#freeAfterDebt(account, lots)
+    const free = this.#worth(account, lots, freeOf, this.#lineOf(account))
     const held = sum(lots.map((lot) => lot.pinned))
-    const owed = this.#owedBy(account, lots, (lot) => lot.remaining)
-    const freeLater = sum(lots.map((lot) => lot.remaining)) - owed
+    const freeLater = this.#worth(account, lots, (lot) => lot.remaining, this.#lineOf(account))
     const refused = (reason: string, available: bigint) => ({
       value: { kind: 'refused', reason, available, held },
     })
@@ -164,6 +172,7 @@ export class Oracle {
     const { owner, leaseUntil } = command
     const facts = { id, account, key, keyLimit, funding, owner, openedAt: now, leaseUntil }
     const pins = this.#pin(lots, amount)
+    this.#lend(account, id, [], pins, amount, now)
     const state = 'open' as const
     this.calls.set(id, { ...facts, pins, state, checkpoint: null, cost: 0n, charged: 0n, drawn: [] })
     return { value: { kind: 'held', amount } }
@@ -176,8 +185,10 @@ export class Oracle {
     if (key !== null && keyLimit && this.keySpend(key, keyLimit.windowStart) + more > keyLimit.limit)
       return { value: false }
     const lots = this.#spendable(open.account, open.funding, Math.max(now, open.openedAt))
-    if (this.#freeAfterDebt(open.account, lots) < more) return { value: false }
-    for (const { lot, amount } of this.#pin(lots, more)) {
+    if (this.#worth(open.account, lots, freeOf, this.#lineOf(open.account)) < more) return { value: false }
+    const pins = this.#pin(lots, more)
+    this.#lend(open.account, call, open.pins, pins, more, Math.max(now, open.openedAt))
+    for (const { lot, amount } of pins) {
       const pin = open.pins.find((other) => other.lot === lot)
       if (pin) pin.amount += amount
       else open.pins.push({ lot, amount })
@@ -222,7 +233,8 @@ export class Oracle {
     // What was pinned by this very call and not needed cannot be there: the cost is above the whole hold.
     if (!estimated) {
       const lots = this.#spendable(open.account, open.funding, now)
-      let free = this.#freeAfterDebt(open.account, lots)
+      // What a provider bills beyond the hold is not lent.
+      let free = this.#worth(open.account, lots, freeOf, 0n)
       for (const lot of lots) {
         const part = freeOf(lot) < free ? freeOf(lot) : free
         draw(lot, part)
@@ -301,7 +313,8 @@ export class Oracle {
 
   /** What is free and was paid for goes to the debt first. */
   #repay(account: string, now: number): void {
-    for (const lot of this.#spendable(account, ['purchased'], now)) {
+    const lots = this.#spendable(account, ['purchased'], now)
+    for (const lot of [...lots.filter(isLoan), ...lots.filter((other) => !isLoan(other))]) {
       const debt = this.debtOf(account)
       const part = debt < freeOf(lot) ? debt : freeOf(lot)
       lot.remaining -= part
@@ -310,15 +323,52 @@ export class Oracle {
     }
   }
 
-  /** How much of these lots' `part` a debt stands against. */
-  #owedBy(account: string, lots: readonly OracleLot[], part: (lot: OracleLot) => bigint): bigint {
-    const bought = sum(lots.filter((lot) => lot.pool === 'purchased').map(part))
-    const debt = this.debtOf(account)
-    return debt < bought ? debt : bought
+  #lineOf(account: string): bigint {
+    return this.lines.get(account) ?? 0n
   }
 
-  #freeAfterDebt(account: string, lots: readonly OracleLot[]): bigint {
-    return sum(lots.map(freeOf)) - this.#owedBy(account, lots, freeOf)
+  /** What these lots' `part` can pay for: of the purchased what a debt leaves, and as much as the account may still owe. */
+  #worth(
+    account: string,
+    lots: readonly OracleLot[],
+    part: (lot: OracleLot) => bigint,
+    line: bigint,
+  ): bigint {
+    const bought = sum(lots.filter((lot) => lot.pool === 'purchased').map(part))
+    const given = sum(lots.filter((lot) => lot.pool !== 'purchased').map(part))
+    const rest = bought + line - this.debtOf(account)
+    return given + (rest > 0n ? rest : 0n)
+  }
+
+  /** What the lots lack of the amount is a lot of its own, and a debt beside it. */
+  #lend(
+    account: string,
+    call: string,
+    before: OracleCall['pins'],
+    pins: OracleCall['pins'],
+    amount: bigint,
+    now: number,
+  ): void {
+    const lent = amount - sum(pins.map((pin) => pin.amount))
+    if (lent === 0n) return
+    const lot: OracleLot = {
+      id: `line_${call}_${before.filter(({ lot }) => isLoan(lot)).length}`,
+      account,
+      pool: 'purchased',
+      granted: lent,
+      remaining: lent,
+      pinned: lent,
+      consumed: 0n,
+      expired: 0n,
+      refunded: 0n,
+      paidBack: 0n,
+      grantedAt: now,
+      expiresAt: Infinity,
+    }
+    this.lots.push(lot)
+    this.debts.set(account, this.debtOf(account) + lent)
+    pins.push({ lot, amount: lent })
+    this.lent = true
   }
 
   #refund({ id, account, lot: lotId, amount }: RefundCommand, now: number): Answer {
@@ -331,7 +381,7 @@ export class Oracle {
     if (done) return { value: { taken: done.taken, debt: done.debt, refunded: false } }
     const lot = this.#of(account).find((other) => other.id === lotId)
     if (!lot) return { error: 'not_found' }
-    if (lot.pool !== 'purchased' || amount <= 0n || lot.paidBack + amount > lot.granted)
+    if (lot.pool !== 'purchased' || isLoan(lot) || amount <= 0n || lot.paidBack + amount > lot.granted)
       return { error: 'invalid_request' }
     const taken = amount < freeOf(lot) ? amount : freeOf(lot)
     const debt = amount - taken
@@ -437,6 +487,10 @@ export class Oracle {
 
 export function holdOf(call: OracleCall): bigint {
   return sum(call.pins.map((pin) => pin.amount))
+}
+
+function isLoan({ id }: OracleLot): boolean {
+  return id.startsWith('line_')
 }
 
 function freeOf(lot: OracleLot): bigint {

@@ -25,8 +25,13 @@ export interface LotBalance {
 export interface Balance {
   readonly account: string
   readonly lots: readonly LotBalance[]
-  /** What a refund took beyond the credit there was; whatever becomes free repays it before anything else. */
+  /**
+   * What a refund took beyond the credit there was, and what calls have been lent on the credit line, those in flight
+   * included; whatever becomes free repays it before anything else.
+   */
   readonly debt: Pico
+  /** How much the account may owe; zero for those without a credit line. */
+  readonly creditLine: Pico
 }
 
 /** Over the whole life of an account: what it has bought, and what its calls have used of all pools. */
@@ -291,6 +296,8 @@ export interface LedgerCommands {
   release(command: ReleaseCommand): Promise<SettleResult>
   /** Rejects with `idempotency_conflict` when the source has granted another amount, pool or account before. */
   grant(command: GrantCommand): Promise<GrantResult>
+  /** From now on the account may owe so much; zero takes the line away, and leaves what is owed. */
+  setCreditLine(account: string, most: Pico): Promise<void>
   /** Makes the price a permanent, dated record, once per version. */
   recordPrice(version: string, model: string, price: string): void
   /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */

@@ -2,7 +2,8 @@
 
 import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
 import type { CallRecord } from './ledger.ts'
-import { formatUsd } from '../money.ts'
+import { formatUsd, type Pico } from '../money.ts'
+import { loanPrefix } from '../wallet.ts'
 import { testPriceVersion } from '../price.ts'
 
 export interface ReceiptLine {
@@ -55,6 +56,8 @@ export interface Receipt {
    * amount: `service_tier:priority`, `input_audio`. Empty for an exact charge.
    */
   readonly unpriced: readonly string[]
+  /** Of what was charged, what the account owes: it was paid on its credit line. */
+  readonly on_credit: string
   readonly drawn: readonly { readonly pool: string; readonly lot: string; readonly amount: string }[]
   readonly provider: string | null
   readonly upstream_model: string | null
@@ -109,6 +112,7 @@ export function receiptOf(record: CallRecord): Receipt {
     price_version: served?.priceVersion ?? record.priceVersion,
     service_tier: usage?.serviceTier ?? null,
     unpriced: (served?.unpriced ?? []).map((what) => (what.includes(':') ? what : wireName(what))),
+    on_credit: formatUsd(onCredit(record)),
     drawn: record.drawn.map(({ pool, lot, amount }) => ({ pool, lot, amount: formatUsd(amount) })),
     provider: served?.provider ?? null,
     upstream_model: served?.upstreamModel ?? null,
@@ -127,6 +131,10 @@ export function receiptOf(record: CallRecord): Receipt {
     first_byte_ms: served?.firstByteMs ?? null,
     total_ms: served?.totalMs ?? null,
   }
+}
+
+function onCredit({ drawn }: CallRecord): Pico {
+  return drawn.reduce((sum, { lot, amount }) => (lot.startsWith(loanPrefix) ? sum + amount : sum), 0n)
 }
 
 /** `cacheWrite5m` → `cache_write_5m`, `inputAudio` → `input_audio`. */

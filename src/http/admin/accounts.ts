@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { invitedAccount } from '../../accounts/identity/identities.ts'
+import { formatCreditLine, parseCreditLine } from '../../credits/credit-line.ts'
 import { formatUsd, largestLot, parseUsd, type Pico } from '../../credits/money.ts'
 import { pools } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
@@ -25,6 +26,11 @@ const listParameters = z.strictObject({
     .transform(Number)
     .pipe(z.number().min(1).max(200))
     .default(50),
+})
+
+const creditLineBody = z.strictObject({
+  /** US dollars, `unlimited`, or null for nothing. */
+  credit_line: z.string().max(32).nullable(),
 })
 
 const grantBody = z.strictObject({
@@ -102,6 +108,33 @@ export const accountRoutes: readonly AdminRoute[] = [
       body: grantBody,
     },
     grantCredit,
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'accounts/:account/credit-line',
+      id: 'setCreditLine',
+      summary: 'Say how much an account may owe',
+      description:
+        'Calls are admitted against it when there is no purchased credit left; what is owed is paid by the next credit.',
+      elevated: true,
+      body: creditLineBody,
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const account = await accountNamed(asked)
+      const most = parseCreditLine(body.credit_line ?? 'none')
+      if (most === undefined)
+        throw new GatewayError('invalid_request', {
+          message: 'credit_line takes US dollars such as "500", at most 1000000, or "unlimited".',
+          param: 'credit_line',
+        })
+      const before = formatCreditLine((await parts.ledger.balance(account.id)).creditLine)
+      await parts.ledger.setCreditLine(account.id, most)
+      const after = { credit_line: formatCreditLine(most) }
+      await recordAct(asked, 'account.credit_line', account.id, { credit_line: before }, after)
+      return { data: { ...accountView(account), credits: await creditView(parts, account.id) } }
+    },
   ),
   changing('suspend', 'suspendAccount', 'Refuse the calls of an account; its credit stays', (parts, id) =>
     parts.accounts.suspend(id),

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { StatementEntry } from '../../credits/ledger/statements.ts'
 import { freeIn } from '../../credits/balance.ts'
+import { formatCreditLine } from '../../credits/credit-line.ts'
 import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
@@ -62,6 +63,7 @@ export async function creditView({ ledger, now }: Pick<HttpParts, 'ledger' | 'no
     currency: 'USD',
     held: formatUsd(sum(balance.lots, 'pinned')),
     debt: formatUsd(balance.debt),
+    credit_line: formatCreditLine(balance.creditLine),
     spendable: {
       api: formatUsd(freeIn(balance, fundingOf('api', true), at)),
       app: formatUsd(freeIn(balance, fundingOf('app', true), at)),

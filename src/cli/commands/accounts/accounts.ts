@@ -2,6 +2,7 @@
 
 import type { Awaitable } from '../../../awaitable.ts'
 import type { Account, AccountStore } from '../../../accounts/account.ts'
+import { formatCreditLine, parseCreditLine } from '../../../credits/credit-line.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { balanceView, renderBalance } from '../ledger/balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../../context.ts'
@@ -82,6 +83,36 @@ export async function suspendAccount(context: Context, invocation: Invocation): 
 export async function resumeAccount(context: Context, invocation: Invocation): Promise<void> {
   const account = await changed(context, invocation, 'account.resume', (accounts, id) => accounts.resume(id))
   print(context, { json: accountView(account), text: `resumed ${account.email}` })
+}
+
+/** Says how much an account may owe. */
+export async function setAccount(context: Context, invocation: Invocation): Promise<void> {
+  const text = invocation.option('creditLine') ?? ''
+  const most = parseCreditLine(text)
+  if (most === undefined)
+    throw usageFault(
+      `--credit-line takes US dollars such as 500, unlimited or none, not ${JSON.stringify(text)}`,
+    )
+  const named = invocation.args[0] ?? invocation.option('account')
+  if (named === undefined) throw usageFault('name the account, by its id or e-mail address')
+  const { account, line } = await withStore(context, async (store) => {
+    const account = await accountOf(store, named)
+    const before = formatCreditLine((await store.ledger.balance(account.id)).creditLine)
+    await store.ledger.setCreditLine(account.id, most)
+    const line = formatCreditLine(most)
+    await recordAct(
+      context,
+      store,
+      'account.credit_line',
+      account.id,
+      { credit_line: before },
+      { credit_line: line },
+    )
+    return { account, line }
+  })
+  const said =
+    line === null ? 'may owe nothing' : `may owe ${line === 'unlimited' ? 'any amount' : `${line} USD`}`
+  print(context, { json: { ...accountView(account), credit_line: line }, text: `${account.email} ${said}` })
 }
 
 function changed(

@@ -34,6 +34,13 @@ function accounts(weir: Command, io: Io): void {
     .description('serve the calls of a suspended account again')
     .argument('<account>', 'its id or e-mail address')
   ready(resume, io, async (...given) => (await import('./accounts.ts')).resumeAccount(...given))
+  const set = group
+    .command('set')
+    .description('say how much an account may owe; what it owes is paid by its next credit')
+    .argument('[account]', 'its id or e-mail address')
+    .option('--account <account>', 'the same')
+    .requiredOption('--credit-line <usd>', 'US dollars such as 500, unlimited, or none')
+  ready(set, io, async (...given) => (await import('./accounts.ts')).setAccount(...given))
   const link = group
     .command('link')
     .description('print a link that signs in to an account, once, within 15 minutes')

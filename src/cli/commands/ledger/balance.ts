@@ -1,6 +1,7 @@
 // An account's credit as `weir credits show` and `weir accounts show` tell it: the shape of GET /v1/credits.
 
 import { freeIn } from '../../../credits/balance.ts'
+import { formatCreditLine } from '../../../credits/credit-line.ts'
 import type { LedgerReader, LotBalance } from '../../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { fundingOf, pools, type Pool } from '../../../credits/pool.ts'
@@ -13,6 +14,8 @@ export interface BalanceView {
   readonly app_available: string
   readonly held: string
   readonly debt: string
+  /** How much the account may owe; null for nothing. */
+  readonly credit_line: string | null
   readonly pools: readonly PoolView[]
   readonly total_purchased: string
   readonly total_used: string
@@ -42,6 +45,7 @@ export async function balanceView(ledger: LedgerReader, account: string, now: nu
     app_available: formatUsd(freeIn(balance, fundingOf('app', true), now)),
     held: formatUsd(held),
     debt: formatUsd(debt),
+    credit_line: formatCreditLine(balance.creditLine),
     pools: pools.map((pool) => poolView(pool, live)),
     total_purchased: formatUsd(purchased),
     total_used: formatUsd(used),
@@ -71,7 +75,8 @@ export function renderBalance(balance: BalanceView): string {
   const lots = balance.pools.flatMap(({ type, lots }) =>
     lots.map((lot) => [type, lot.remaining, lot.expires_at ?? 'never', lot.id]),
   )
-  const debt = balance.debt === '0' ? '' : `, debt ${balance.debt}`
+  const line = balance.credit_line === null ? '' : ` of a line of ${balance.credit_line}`
+  const debt = balance.debt === '0' && line === '' ? '' : `, debt ${balance.debt}${line}`
   const heading =
     `available ${balance.available} USD to API calls, ${balance.app_available} in the app, ` +
     `held by calls in flight ${balance.held}${debt}`

@@ -32,6 +32,14 @@ function credits(weir: Command, io: Io): void {
     .option('--history', 'every line of its journal as well')
     .option('--csv', 'those lines alone, as CSV')
   ready(show, io, async (...given) => (await import('./credits.ts')).showCredit(...given))
+  const statement = group
+    .command('statement')
+    .description('show what a month has brought and used')
+    .requiredOption('--account <account>', 'id or e-mail address')
+    .option('--month <month>', 'such as 2026-11 (this month)')
+    .option('--csv', 'its lines as CSV')
+    .option('--html', 'a page to print')
+  ready(statement, io, async (...given) => (await import('./statement.ts')).monthlyStatement(...given))
   corrections(group, io)
 }
 

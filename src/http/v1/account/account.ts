@@ -4,6 +4,7 @@ import type { ApiKey } from '../../../accounts/api-key.ts'
 import type { Caller } from '../../../accounts/caller.ts'
 import { windowEnd, windowStart } from '../../../accounts/spend-window.ts'
 import { freeIn } from '../../../credits/balance.ts'
+import { formatCreditLine } from '../../../credits/credit-line.ts'
 import type { Balance, LedgerStore } from '../../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../../credits/money.ts'
 import { fundingOf, pools } from '../../../credits/pool.ts'
@@ -103,6 +104,7 @@ async function describeCredits(caller: Caller, ledger: LedgerStore, now: number)
       available: formatUsd(freeIn(balance, fundingOf(caller.channel, true), now)),
       held: formatUsd(sum(balance.lots.map((lot) => lot.pinned))),
       debt: formatUsd(balance.debt),
+      credit_line: formatCreditLine(balance.creditLine),
       pools: pools.map((pool) => describePool(pool, living)),
       total_purchased: formatUsd(totals.purchased),
       total_used: formatUsd(totals.used),

@@ -45,6 +45,7 @@ export const shownReceipt = {
     price_version: 'pv_b1d179a0d262',
     service_tier: null,
     unpriced: [],
+    on_credit: '0',
     drawn: [{ pool: 'purchased', lot: 'lot_a14fd2a28fa3232fd409b849', amount: '0.0000075' }],
     provider: 'sim',
     upstream_model: 'echo',
@@ -75,6 +76,7 @@ const shownCredits = {
     available: '99.9999925',
     held: '0',
     debt: '0',
+    credit_line: null,
     pools: [
       {
         type: 'purchased',

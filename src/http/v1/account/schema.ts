@@ -36,7 +36,11 @@ export const creditsSchema = z.object({
     currency: z.literal('USD'),
     available: usd.describe('What a call of this kind, by API key or from the app, could be paid with now.'),
     held: usd.describe('Reserved for calls that are running.'),
-    debt: usd,
+    debt: usd.describe('What the account owes, with what calls in flight hold of its credit line.'),
+    credit_line: z
+      .string()
+      .nullable()
+      .describe('How much the account may owe, US dollars, or `unlimited`; null for nothing.'),
     pools: z.array(
       z.object({
         type: z.enum(pools),
@@ -96,6 +100,7 @@ const receipt = z.object({
       'What was charged at the standard rate because the catalog has no rate for it, so that the provider may bill ' +
         'another amount (`service_tier:priority`, `input_audio`). Empty for an exact charge.',
     ),
+  on_credit: usd.describe('Of the charge, what the account owes: it was paid on its credit line.'),
   drawn: z.array(z.object({ pool: z.string(), lot: z.string(), amount: usd })).describe('What paid.'),
   provider: z.string().nullable(),
   upstream_model: z.string().nullable(),

@@ -20,6 +20,7 @@ import { auditFile } from '../audit/audit.ts'
 import { auditDay } from '../audit/audit-day.ts'
 import { CallTable } from './call-table.ts'
 import { Corrections } from './corrections.ts'
+import { CreditLines } from './credit-lines.ts'
 import { Journal } from './journal.ts'
 import { LedgerClock } from './ledger-clock.ts'
 import type { LedgerParts } from './ledger-parts.ts'
@@ -57,6 +58,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
         journal,
         sources: { priorGrant: (source) => sql.lotBySource.get(source) ?? null },
         corrections: new Corrections(parts.database),
+        lines: new CreditLines(parts.database),
       },
       time,
       commands: group,
@@ -137,6 +139,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     let purchased = 0n
     let used = 0n
     // Added up here: a lifetime of top-ups may exceed what SQLite's integers hold.
+    used += reading(() => this.#tables.sql.spentOnLine.get(account))?.spent ?? 0n
     for (const lot of reading(() => this.#tables.sql.lotsOf.all(account))) {
       if (lot.pool === 'purchased') purchased += lot.granted
       used += lot.granted - lot.remaining - lot.expired - lot.refunded
@@ -245,7 +248,12 @@ function statements(database: Database) {
     lotsOf: database.prepare<
       { pool: string; granted: bigint; remaining: bigint; expired: bigint; refunded: bigint },
       [string]
-    >('SELECT pool, granted, remaining, expired, refunded FROM lot WHERE account = ?'),
+    >(
+      `SELECT pool, granted, remaining, expired, refunded FROM lot WHERE account = ? AND id NOT GLOB 'line_*'`,
+    ),
+    spentOnLine: database.prepare<{ spent: bigint }, [string]>(
+      'SELECT spent FROM credit_line WHERE account = ?',
+    ),
     touch: database.prepare(
       `INSERT INTO server (owner, started_at) VALUES ('', ?) ON CONFLICT (owner) DO UPDATE SET started_at = excluded.started_at`,
     ) as Statement,

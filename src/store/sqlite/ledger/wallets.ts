@@ -121,6 +121,11 @@ export class Wallets implements WalletSet<CachedWallet> {
     }
   }
 
+  setLine(entry: CachedWallet, most: Pico): void {
+    const wallet: { -readonly [K in keyof Wallet]: Wallet[K] } = entry.wallet
+    wallet.creditLine = most
+  }
+
   opened(entry: CachedWallet, call: string): void {
     this.#accountOfCall.set(call, entry.wallet.account)
   }
@@ -245,6 +250,7 @@ export class Wallets implements WalletSet<CachedWallet> {
       account,
       lots,
       debt: poolRows.reduce((sum, row) => sum + row.debt, 0n),
+      creditLine: this.#sql.creditLine.get(account)?.most ?? 0n,
       calls: new Map(calls.map((row) => [row.id, openCallOf(row)])),
       lastAllowance: last ? { lot: last.id, expiresAt: Number(last.expires_at) } : null,
     }
@@ -262,6 +268,9 @@ function statements(database: Database) {
     pools: database.prepare<PoolRow, [string]>('SELECT pool, debt, version FROM wallet WHERE account = ?'),
     liveLots: database.prepare<LotRow, [string]>(
       `SELECT ${lotColumns} FROM lot WHERE account = ? AND live = 1`,
+    ),
+    creditLine: database.prepare<{ most: bigint }, [string]>(
+      'SELECT most FROM credit_line WHERE account = ?',
     ),
     lot: database.prepare<LotRow, [string, string]>(
       `SELECT ${lotColumns} FROM lot WHERE id = ? AND account = ?`,

@@ -1,0 +1,17 @@
+// How much an account may owe, as people write it.
+
+import { formatUsd, largestBalance, largestLot, parseUsd, type Pico } from './money.ts'
+
+/** Reads `500`, `unlimited` or `none`; undefined for anything else. Unlimited is as much as the books can hold. */
+export function parseCreditLine(text: string): Pico | undefined {
+  if (text === 'unlimited') return largestBalance
+  if (text === 'none') return 0n
+  const amount = parseUsd(text)
+  return amount !== undefined && amount >= 0n && amount <= largestLot ? amount : undefined
+}
+
+/** `500`, `unlimited`, or null for an account that may owe nothing. */
+export function formatCreditLine(most: Pico): string | null {
+  if (most === 0n) return null
+  return most === largestBalance ? 'unlimited' : formatUsd(most)
+}
