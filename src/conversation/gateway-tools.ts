@@ -91,7 +91,7 @@ export interface GatewayCall {
   readonly name: string
   /** JSON text as the model wrote it. */
   readonly arguments: string
-  /** The request that the caller has approved it by. */
+  /** The approval that it was run with. */
   readonly approvalRequestId?: string
 }
 

@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { withAuthenticator } from '../console/visitor.ts'
 import { ConsoleClient } from '../support/console-client.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
@@ -17,7 +16,18 @@ beforeAll(async () => {
   browser = await chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox'] })
   page = await browser.newPage()
   await page.goto(`http://localhost:${weir.port}/console`)
-  await withAuthenticator(page)
+  const authenticator = await page.context().newCDPSession(page)
+  await authenticator.send('WebAuthn.enable')
+  await authenticator.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
 }, 60_000)
 
 afterAll(async () => {

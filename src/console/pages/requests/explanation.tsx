@@ -3,7 +3,7 @@
 
 import { Link } from 'wouter'
 import type { Refusal, RequestWhole } from '../../api/wire.ts'
-import { moment, usd } from '../../strings/format.ts'
+import { usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Fact, Section } from '../../ui/basics.tsx'
 import { poolNames } from '../credits/pools.ts'
@@ -54,7 +54,7 @@ function RuleTable({ refusal }: { refusal: Refusal }) {
         ))}
       </ol>
       <Figures figures={refusal.figures} />
-      <Act act={refusal.act} figures={refusal.figures} />
+      <Act act={refusal.act} />
     </div>
   )
 }
@@ -100,17 +100,12 @@ const actPages: Readonly<Record<Refusal['act']['kind'], readonly [string, string
   none: null,
 }
 
-/** Remedies name a field of the error, whose value the page knows. */
-function withTime(text: string, { resets_at: at }: Refusal['figures']): string {
-  return at == null ? text : text.replace('`resets_at`', moment(at))
-}
-
-function Act({ act, figures }: Pick<Refusal, 'act' | 'figures'>) {
+function Act({ act }: { act: Refusal['act'] }) {
   const page = actPages[act.kind]
   return (
     <p className="mt-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-md bg-accent-soft px-3 py-2">
       <span className="min-w-0 flex-1">
-        <span className="font-medium">{t('What would change it:')}</span> {withTime(act.text, figures)}
+        <span className="font-medium">{t('What would change it:')}</span> {act.text}
       </span>
       {page && (
         <Link href={page[0]} className="text-accent underline">

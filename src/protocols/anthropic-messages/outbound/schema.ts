@@ -46,7 +46,6 @@ const blockSchema = z.object({
   signature: text,
   data: text,
   id: text,
-  tool_use_id: text,
   name: text,
   input: z.unknown().optional(),
   content: z.unknown().optional(),

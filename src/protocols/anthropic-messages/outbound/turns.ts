@@ -15,7 +15,6 @@ import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
 import type { ModelTraits } from '../../claude/models.ts'
 import { cacheControl } from './schema.ts'
-import { isWork, workBlocks } from '../../claude/server-tools.ts'
 import { ToolIds } from '../../claude/tool-ids.ts'
 
 export interface Turn {
@@ -33,12 +32,11 @@ type Pending = ReadonlyMap<string, string>
 
 /**
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
- * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back;
- * `searches`: whether what Anthropic's search has found may.
+ * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back.
  */
 export function conversationOf(
   messages: readonly Message[],
-  { compaction, searches }: Pick<AssistantContext, 'compaction' | 'searches'>,
+  compaction: boolean,
   { prefill }: Pick<ModelTraits, 'prefill'>,
   warn: Warn,
 ): Conversation {
@@ -69,7 +67,7 @@ export function conversationOf(
       case 'assistant': {
         closeUserTurn()
         pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
-        const content = assistantContent(message, pending, { param, compaction, searches, warn })
+        const content = assistantContent(message, pending, { param, compaction, warn })
         if (content.length > 0) append(turns, 'assistant', content)
         return
       }
@@ -189,7 +187,6 @@ function unmarked(block: JsonObject): JsonObject {
 interface AssistantContext {
   readonly param: string
   readonly compaction: boolean
-  readonly searches: boolean
   readonly warn: Warn
 }
 
@@ -213,12 +210,7 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
       ...cacheControl(call.cache),
     })),
   ]
-  const thought = reasoningBlocks(
-    message.reasoning.filter((detail) => !isWork(detail)),
-    context,
-  )
-  // The API takes them back only beside the tool; without them the text that they led to stays.
-  if (context.searches && said.length > 0) thought.push(...workBlocks(message.reasoning))
+  const thought = reasoningBlocks(message.reasoning, context)
   if (said.length > 0 || thought.length === 0) return [...thought, ...said]
   // The API refuses a turn that ends in thinking.
   warn(param, 'The message has nothing but reasoning and is left out.')
