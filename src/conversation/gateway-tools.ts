@@ -91,7 +91,7 @@ export interface GatewayCall {
   readonly name: string
   /** JSON text as the model wrote it. */
   readonly arguments: string
-  /** The approval that it was run with. */
+  /** The request that the caller has approved it by. */
   readonly approvalRequestId?: string
 }
 

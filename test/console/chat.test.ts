@@ -57,7 +57,7 @@ describe.skipIf(browserPath === null)('the chat', () => {
     expect(await page.locator('article').count()).toBe(1)
     await page.getByTestId('cost').first().waitFor()
 
-    await page.getByRole('button', { name: 'Delete # Title' }).first().focus()
+    await page.getByRole('button', { name: 'Delete Title' }).first().focus()
     await page.keyboard.press('Enter')
     await page.getByText('Ask something.').waitFor()
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })

@@ -73,6 +73,22 @@ export async function visitor(
   return { context, page, foreign, complaints }
 }
 
+/** Gives a page a device that makes passkeys and signs with them, its owner always there. */
+export async function withAuthenticator(page: Page): Promise<void> {
+  const authenticator = await page.context().newCDPSession(page)
+  await authenticator.send('WebAuthn.enable')
+  await authenticator.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
+}
+
 /** What a visit must not have: to be compared with `clean`. */
 export function seen({ foreign, complaints }: Visitor): Pick<Visitor, 'foreign' | 'complaints'> {
   return { foreign, complaints }

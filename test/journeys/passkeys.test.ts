@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Browser, chromium, type Page } from 'playwright-core'
+import { withAuthenticator } from '../console/visitor.ts'
 import { ConsoleClient } from '../support/console-client.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
@@ -16,18 +17,7 @@ beforeAll(async () => {
   browser = await chromium.launch({ executablePath: executablePath!, args: ['--no-sandbox'] })
   page = await browser.newPage()
   await page.goto(`http://localhost:${weir.port}/console`)
-  const authenticator = await page.context().newCDPSession(page)
-  await authenticator.send('WebAuthn.enable')
-  await authenticator.send('WebAuthn.addVirtualAuthenticator', {
-    options: {
-      protocol: 'ctap2',
-      transport: 'internal',
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  })
+  await withAuthenticator(page)
 }, 60_000)
 
 afterAll(async () => {

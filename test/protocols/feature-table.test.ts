@@ -155,11 +155,6 @@ const excuses: readonly { why: string; feature: Feature; cases: readonly string[
     cases: ['azure-responses/stream-parallel-tools-reasoning-sig--gpt-5.1-codex-max--vai7d2e2d'],
   },
   {
-    why: 'the search results of the provider are encrypted, no reasoning is',
-    feature: 'signature',
-    cases: ['anthropic/stream-server-tool-sig--claude-haiku-4-5-20251001--rub2d26d7'],
-  },
-  {
     why: 'cites a document or a tool, which has no address: annotations are of addresses alone',
     feature: 'citations',
     cases: [

@@ -104,6 +104,12 @@ describe('what a provider is asked', () => {
     })
   })
 
+  test('OpenAI: stored pages alone, where the client declares the search with every request', () => {
+    expect(lowered('openai', 'gpt-5.2', { optional: true }).tools).toMatchObject([
+      { external_web_access: false },
+    ])
+  })
+
   test('OpenAI: beside functions', () => {
     const { tools } = lowered('openai', 'gpt-5.2', {}, { tools: [lookup] })
     expect(tools).toMatchObject([{ type: 'function', name: 'lookup' }, { type: 'web_search' }])

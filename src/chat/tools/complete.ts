@@ -3,7 +3,7 @@
 import { eventsOf } from '../../conversation/choice-events.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatEvent, collect } from '../../conversation/event.ts'
-import type { ApprovedCall, DeclaredTools } from '../../conversation/gateway-tools.ts'
+import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Warning } from '../../protocols/protocol.ts'
@@ -13,6 +13,7 @@ import { type Outcome, stopNote, type StoppedBy } from '../outcome.ts'
 import { paidCall, type Payable } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import { shuttingDown } from '../routing/fault-error.ts'
 import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
 import { AnswerSink } from '../streaming/sink.ts'
 import { contextOf } from '../upstream/prepare.ts'
@@ -52,8 +53,8 @@ export async function completeWithTools(
       const { maxCalls, note } = boundOf(declared, parts.limits.toolCalls)
       const all = [...warnings, ...tools.warnings, ...note, ...hold.warnings]
       const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
-      const round = new Round({ ...loop, warnings: all }, first, declared.approved, life)
-      return call.request.envelope.stream ? round.stream() : round.whole()
+      const answer = new ToolAnswer({ ...loop, warnings: all, approved: declared.approved }, first, life)
+      return call.request.envelope.stream ? answer.stream() : answer.whole()
     })
   } catch (error) {
     life.end()
@@ -111,22 +112,19 @@ class CallLife {
   }
 }
 
+interface AnswerParts extends Omit<LoopParts, 'emit'> {
+  readonly approved: DeclaredTools['approved']
+}
+
 /** The answer of one call, stream or whole. */
-class Round {
-  readonly #loop: Omit<LoopParts, 'emit'>
+class ToolAnswer {
+  readonly #loop: AnswerParts
   readonly #first: IncomingCall
-  readonly #approved: readonly ApprovedCall[]
   readonly #life: CallLife
 
-  constructor(
-    loop: Omit<LoopParts, 'emit'>,
-    first: IncomingCall,
-    approved: readonly ApprovedCall[],
-    life: CallLife,
-  ) {
+  constructor(loop: AnswerParts, first: IncomingCall, life: CallLife) {
     this.#loop = loop
     this.#first = first
-    this.#approved = approved
     this.#life = life
   }
 
@@ -137,7 +135,7 @@ class Round {
     const early: ContentEvent[] = []
     const loop = new ToolLoop({ ...this.#loop, emit: (event) => write(event) }, this.#first)
     for (const item of tools.items) write({ kind: 'gateway-item', choice: 0, item })
-    await loop.runApproved(this.#approved)
+    refuseUnaffordable(await loop.runApproved(this.#loop.approved))
     const { answer, candidate } = await loop.play()
     if (answer.kind !== 'stream') throw new Error('a stream was asked for')
     const context = contextOf(parts, call, candidate, answer.warnings)
@@ -159,7 +157,7 @@ class Round {
     const events: ContentEvent[] = tools.items.map((item) => ({ kind: 'gateway-item', choice: 0, item }))
     const loop = new ToolLoop({ ...this.#loop, emit: (event) => void events.push(event) }, this.#first)
     try {
-      await loop.runApproved(this.#approved)
+      refuseUnaffordable(await loop.runApproved(this.#loop.approved))
       const { answer, candidate, outcome } = await playAll(loop)
       const answered = wholeAnswer(parts, call, candidate, events, { ...answer, outcome })
       const headers = answerHeaders(call, candidate, answer.warnings)
@@ -167,11 +165,18 @@ class Round {
     } catch (error) {
       // Nobody reads the answer, but what has been used for it is owed.
       if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
-      throw error
+      throw parts.stopping.aborted ? shuttingDown() : error
     } finally {
       this.#life.end()
     }
   }
+}
+
+/** After what the caller has approved there must be credit for an answer: it has not begun yet. */
+function refuseUnaffordable(stoppedBy: StoppedBy | undefined): void {
+  if (stoppedBy === undefined) return
+  const message = 'What is left after the approved tools have run does not pay for an answer.'
+  throw new GatewayError('insufficient_credits', { message })
 }
 
 interface Played {

@@ -15,10 +15,10 @@ import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/re
 import { completionTokens } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Pico } from '../../credits/money.ts'
-import { GatewayError } from '../../errors.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import { citationsIn } from '../../tools/search/citations.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
+import type { OfferedTool } from '../../tools/names.ts'
 import { failed, runTool } from '../../tools/run-tool.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
@@ -144,49 +144,43 @@ export class ToolLoop {
   }
 
   /**
-   * Runs calls that the caller has approved, before the model is asked. One whose tool has changed since is asked about
-   * again. Rejects with GatewayError where what they gave is more than can be paid for.
+   * Runs what the caller has approved of an earlier answer, before the model is asked: its calls stand in the messages
+   * without results. Gives why the first round cannot be asked then, where it cannot.
    */
-  async runApproved(approved: readonly ApprovedCall[]): Promise<void> {
-    if (approved.length === 0) return
-    const { conversation, call } = this.#loop
-    const { calls, missing } = this.#approvedCalls(approved)
-    const changed = calls.filter(needsApproval)
-    const ran = await this.#run(calls, false)
-    const results = [...missing, ...ran].map(({ call: { id }, result }) => toolMessage(id, result))
-    conversation.addResults([...results, ...changed.map(({ id }) => toolMessage(id, askedAgain))])
+  async runApproved(approved: readonly ApprovedCall[]): Promise<StoppedBy | undefined> {
+    if (approved.length === 0) return undefined
+    const ran = await Promise.all(approved.map((approval) => this.#runApproval(approval)))
+    this.#loop.conversation.addResults(ran)
     const next = await this.#begin()
-    if (next.kind === 'again') return
-    const message = `What the approved calls have given is more than ${next.kind === 'stopped' && next.by === 'max_cost' ? 'the max_cost of this request' : 'the credit of this account'} pays for.`
-    throw new GatewayError('insufficient_credits', { message, metadata: { call: call.requestId } })
+    return next.kind === 'stopped' ? next.by : undefined
   }
 
-  /** The tools of approved calls, and what becomes of those whose tool is not there any more. */
-  #approvedCalls(approved: readonly ApprovedCall[]) {
-    const calls: CalledTool[] = []
-    const missing: { readonly call: { readonly id: string }; readonly result: ToolResult }[] = []
-    for (const approval of approved) {
-      const { requestId: id, serverLabel, tool: name, arguments: json } = approval
-      const origin = { kind: 'mcp', serverLabel, tool: name } as const
-      const offered = this.#loop.tools.tools.find(({ tool }) => isSame(tool.origin, origin))
-      if (offered) {
-        calls.push({
-          id,
-          name: offered.name,
-          arguments: json,
-          thoughtSignature: undefined,
-          offered,
-          approval,
-        })
-        continue
-      }
-      const result = failed('unknown_tool', 'its server does not list such a tool.')
-      const call = { id: this.#newId(), origin, name, arguments: json, approvalRequestId: id }
-      this.#loop.emit({ kind: 'gateway-call', choice: 0, call })
-      this.#ran(call, result, false)
-      missing.push({ call: { id }, result })
+  async #runApproval(approval: ApprovedCall): Promise<ToolMessage> {
+    const { tools, emit } = this.#loop
+    const { requestId, serverLabel, tool, arguments: json } = approval
+    const origin = { kind: 'mcp', serverLabel, tool } as const
+    const offered = tools.tools.find((each) => isSame(each.tool.origin, origin))
+    const name = offered?.name ?? tool
+    const call = { id: this.#nextId(), origin, name, arguments: json, approvalRequestId: requestId }
+    emit({ kind: 'gateway-call', choice: 0, call })
+    const refusal = await this.#refusalOf(offered, approval)
+    const called = { id: requestId, name, arguments: json, thoughtSignature: undefined }
+    const result = refusal ?? (await this.#runOne({ ...called, offered: offered! }))
+    this.#ran(call, result, false)
+    return toolMessage(requestId, result)
+  }
+
+  async #refusalOf(
+    offered: OfferedTool | undefined,
+    approval: ApprovedCall,
+  ): Promise<ToolResult | undefined> {
+    if (offered === undefined) return failed('tool_not_found', 'the server offers no such tool any more.')
+    if (offered.tool.needsApproval?.(approval.arguments, approval) === true) {
+      const message =
+        'the tool has changed since the call was approved: call it again to have it approved anew.'
+      return failed('approval_outdated', message)
     }
-    return { calls, missing }
+    return this.#refusal(offered.tool.mostCost)
   }
 
   /** Ends the answer as its last round has ended. */
@@ -280,7 +274,7 @@ export class ToolLoop {
     }
     this.#sources.push(...(result.sources ?? []))
     const after = { text: this.#answer.text, reasoning: this.#answer.reasoning }
-    emit({ kind: 'gateway-run', choice: 0, run: { call, result, after, round: this.#round } })
+    emit({ kind: 'gateway-run', choice: 0, run: { call, result, after, round: Math.max(1, this.#round) } })
     pass('tool-ran', requestId)
   }
 
@@ -295,12 +289,11 @@ export class ToolLoop {
   }
 
   /** The call under an id that no other call of the conversation has: providers may use theirs again. */
-  #named({ offered, arguments: json, approval }: CalledTool): GatewayCall {
-    const asked = approval && { approvalRequestId: approval.requestId }
-    return { id: this.#newId(), origin: offered.tool.origin, name: offered.name, arguments: json, ...asked }
+  #named({ offered, arguments: json }: CalledTool): GatewayCall {
+    return { id: this.#nextId(), origin: offered.tool.origin, name: offered.name, arguments: json }
   }
 
-  #newId(): string {
+  #nextId(): string {
     return `${this.#loop.call.requestId.replace(/^req_/, '')}_${this.#answer.runs++}`
   }
 
@@ -312,14 +305,8 @@ export class ToolLoop {
 /** The failure of a call beyond the number that the request allows. */
 const limitReached = 'max_tool_calls'
 
-/** What the model is told of an approved call whose tool has changed since. */
-const askedAgain = failed(
-  'approval_pending',
-  'its tool has changed since the user allowed it, who is asked again. Go on without it for now.',
-)
-
-function needsApproval({ offered, arguments: json, approval }: CalledTool): boolean {
-  return offered.tool.needsApproval?.(json, approval) === true
+function needsApproval({ offered, arguments: json }: CalledTool): boolean {
+  return offered.tool.needsApproval?.(json) === true
 }
 
 function approvalRequest({ offered, arguments: json }: CalledTool): JsonObject {

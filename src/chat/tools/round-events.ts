@@ -2,7 +2,6 @@
 // is numbered on from the rounds before.
 
 import { type CollectedCall, type FinishReason, joinReasoning } from '../../conversation/event.ts'
-import type { ApprovedCall } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
 import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '../../conversation/request.ts'
 import type { CallTools } from '../../tools/call-tools.ts'
@@ -21,8 +20,6 @@ export interface AnswerSoFar {
 
 export interface CalledTool extends CollectedCall {
   readonly offered: OfferedTool
-  /** Where the caller has been asked for it and has agreed. */
-  readonly approval?: ApprovedCall
 }
 
 interface Draft extends CollectedCall {

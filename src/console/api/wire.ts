@@ -185,6 +185,7 @@ export interface Refusal {
     readonly available?: string | null
     readonly held?: string | null
     readonly key_limit_left?: string | null
+    readonly resets_at?: string | null
     readonly pools?: readonly { readonly type: Pool; readonly remaining: string; readonly counted: boolean }[]
   }
   readonly act: {

@@ -196,7 +196,7 @@ function Conversations({ current }: { current: string | undefined }) {
                 small
                 look="quiet"
                 aria-label={t('Delete {title}', { title: conversation.title })}
-                className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100"
+                className="-ml-7 bg-panel opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100"
                 onClick={() => void remove(conversation)}
               >
                 ✕

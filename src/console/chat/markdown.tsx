@@ -27,6 +27,11 @@ const marked = new Marked({
     html: ({ text }) => escaped(text),
     // To load an image would tell its server what was asked here.
     image: ({ href, text }) => escaped(`[${text || 'image'}: ${href}]`),
+    // The page has the first two levels: the title, and who speaks.
+    heading({ tokens, depth }) {
+      const level = Math.min(6, depth + 2)
+      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`
+    },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
 })
@@ -97,7 +102,7 @@ function CodeBlock({ text, language }: { text: string; language: string }) {
         <span className="flex-1 font-mono">{name || t('code')}</span>
         <Copy text={text} look="quiet" />
       </div>
-      <pre className="rounded-t-none!" tabIndex={0} role="group" aria-label={name || t('code')}>
+      <pre className="mt-0! rounded-t-none!" tabIndex={0} role="group" aria-label={name || t('code')}>
         <code>{text}</code>
       </pre>
     </div>

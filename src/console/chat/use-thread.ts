@@ -130,7 +130,10 @@ export function useThread(id: string | undefined) {
   async function keepPlace(asked: readonly Turn[], answer: Answer) {
     if (!answer.stored || answer.id === null || answer.state === 'failed') return
     if (open.current === undefined) {
-      const first = asked[0]!.text.replace(/\s+/g, ' ').trim()
+      const first = asked[0]!.text
+        .replace(/[#*`>_|]+/g, '')
+        .replace(/\s+/g, ' ')
+        .trim()
       const name = first.length > longestTitle ? `${first.slice(0, longestTitle)}…` : first
       const made = await call<Conversation>('POST', 'conversations', {
         title: name || '…',

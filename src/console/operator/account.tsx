@@ -12,6 +12,7 @@ import { Button, Fact, Failure, Loading, Note, PageHead, Section } from '../ui/b
 import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
+import { AccountKeys, AccountSessions } from './account-access.tsx'
 import { AccountState, ShownLink } from './accounts.tsx'
 import type { AccountWhole, SignInLink } from './wire.ts'
 
@@ -95,6 +96,8 @@ function Whole({ account }: { account: AccountWhole }) {
         </Button>
       </div>
       <Grant path={path} />
+      <AccountKeys path={path} />
+      <AccountSessions path={path} />
       {link && (
         <Dialog
           title={t('A link for {email}', { email: account.email })}

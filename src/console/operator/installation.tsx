@@ -22,7 +22,7 @@ export function Overview() {
       {error && <Failure error={error} retry={() => void refetch()} />}
       {isPending && <Loading />}
       {data && (
-        <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
+        <dl className="grid grid-cols-2 gap-3 lg:grid-cols-4">
           <Figure name={t('Accounts')} value={count(data.accounts)}>
             {t('{count} suspended', { count: data.suspended })}
           </Figure>
@@ -219,8 +219,8 @@ export function Acts() {
               <td className="font-mono text-[12px]">{row.operator}</td>
               <td className="font-medium whitespace-nowrap">{row.what}</td>
               <td className="font-mono text-[12px]">{row.subject}</td>
-              <td className="max-w-60 font-mono text-[12px] break-words">{stateText(row.before)}</td>
-              <td className="max-w-60 font-mono text-[12px] break-words">{stateText(row.after)}</td>
+              <State of={row.before} beside={row.after} />
+              <State of={row.after} beside={row.before} />
             </tr>
           ))}
         </Table>
@@ -236,6 +236,27 @@ export function Acts() {
   )
 }
 
-function stateText(state: unknown): string {
-  return state === null || state === undefined ? '–' : JSON.stringify(state)
+/** The fields of a state that differ from the other's, a line each. */
+function State({ of, beside }: { of: unknown; beside: unknown }) {
+  const [fields, others] = [fieldsOf(of), fieldsOf(beside)]
+  const shown = Object.entries(fields).filter(
+    ([name, value]) => value !== null && JSON.stringify(value) !== JSON.stringify(others[name]),
+  )
+  return (
+    <td className="max-w-72 min-w-40 text-[12px] break-words">
+      {shown.length === 0
+        ? '–'
+        : shown.map(([name, value]) => (
+            <span key={name} className="block">
+              <span className="text-muted">{name}</span>{' '}
+              <span className="font-mono">{typeof value === 'string' ? value : JSON.stringify(value)}</span>
+            </span>
+          ))}
+    </td>
+  )
+}
+
+function fieldsOf(state: unknown): Readonly<Record<string, unknown>> {
+  if (state === null || state === undefined) return {}
+  return typeof state === 'object' ? (state as Record<string, unknown>) : { '': state }
 }

@@ -1,13 +1,13 @@
 // How each client is pointed at this gateway, with texts to copy.
 
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { Link } from 'wouter'
 import { call } from '../api/call.ts'
 import { useModels } from '../api/queries.ts'
-import type { ConnectClients } from '../api/wire.ts'
+import type { ConnectClients, MadeKey } from '../api/wire.ts'
 import { t } from '../strings/text.ts'
-import { Code, Copy, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { Button, Code, Copy, Failure, Loading, PageHead } from '../ui/basics.tsx'
+import { KeyForm } from './keys/key-form.tsx'
 
 export function Connect() {
   const { data, error, isPending, refetch } = useQuery({
@@ -19,7 +19,11 @@ export function Connect() {
   const [model, setModel] = useState('')
   const callable = models?.filter((row) => row.callable.api === null && row.kind === 'chat') ?? []
   const used = model === '' ? (callable[0]?.id ?? 'sim/echo') : model
-  const client = data?.clients.find(({ id }) => id === chosen) ?? data?.clients[0]
+  const [making, setMaking] = useState(false)
+  // Nothing but this page holds the text of the key.
+  const [made, setMade] = useState<MadeKey | null>(null)
+  const client = useQueryClient()
+  const shown = data?.clients.find(({ id }) => id === chosen) ?? data?.clients[0]
   return (
     <>
       <PageHead
@@ -30,7 +34,7 @@ export function Connect() {
       />
       {error && <Failure error={error} retry={() => void refetch()} />}
       {isPending && <Loading />}
-      {data && client && (
+      {data && shown && (
         <>
           <dl className="card grid gap-3 p-4 sm:grid-cols-2">
             <div>
@@ -42,11 +46,27 @@ export function Connect() {
             <div>
               <dt className="text-[12.5px] text-muted">{t('Key')}</dt>
               <dd>
-                <code className="font-mono">$WEIR_API_KEY</code> ·{' '}
-                <Link href="/keys" className="text-accent underline">
-                  {t('create one')}
-                </Link>
+                {made === null ? (
+                  <>
+                    <code className="font-mono">$WEIR_API_KEY</code>{' '}
+                    <Button small onClick={() => setMaking(true)}>
+                      {t('Create one')}
+                    </Button>
+                  </>
+                ) : (
+                  <span className="flex items-center gap-2">
+                    <code className="font-mono break-all" data-testid="key">
+                      {made.key}
+                    </code>{' '}
+                    <Copy text={made.key} />
+                  </span>
+                )}
               </dd>
+              {made !== null && (
+                <dd className="mt-1 text-[12.5px] text-muted" role="status">
+                  {t('It stands in the texts below until you leave this page, and is not shown again.')}
+                </dd>
+              )}
             </div>
           </dl>
           <div className="mt-6 grid gap-5 md:grid-cols-[12rem_minmax(0,1fr)]">
@@ -55,10 +75,10 @@ export function Connect() {
                 <li key={id}>
                   <button
                     type="button"
-                    aria-pressed={id === client.id}
+                    aria-pressed={id === shown.id}
                     onClick={() => setChosen(id)}
                     className={`w-full rounded-md px-2.5 py-1.5 text-left ${
-                      id === client.id ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
+                      id === shown.id ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-paper'
                     }`}
                   >
                     {name}
@@ -68,7 +88,7 @@ export function Connect() {
             </ul>
             <section className="grid min-w-0 grid-cols-[minmax(0,1fr)] content-start gap-3">
               <div className="flex flex-wrap items-center gap-3">
-                <h2 className="flex-1 font-semibold">{client.name}</h2>
+                <h2 className="flex-1 font-semibold">{shown.name}</h2>
                 <label className="flex min-w-0 items-center gap-2 text-[13px]">
                   {t('Model')}
                   <select
@@ -82,19 +102,31 @@ export function Connect() {
                   </select>
                 </label>
               </div>
-              <p className="text-muted">{client.about}</p>
-              {client.files.map(({ path, text }, index) => (
+              <p className="text-muted">{shown.about}</p>
+              {shown.files.map(({ path, text }, index) => (
                 <div key={index}>
                   {path !== null && <p className="mb-1 font-mono text-[12.5px] text-muted">{path}</p>}
                   <Code
-                    label={path ?? client.name}
-                    text={text.replaceAll('{{key}}', '$WEIR_API_KEY').replaceAll('{{model}}', used)}
+                    label={path ?? shown.name}
+                    text={text
+                      .replaceAll('{{key}}', made?.key ?? '$WEIR_API_KEY')
+                      .replaceAll('{{model}}', used)}
                   />
                 </div>
               ))}
             </section>
           </div>
         </>
+      )}
+      {making && (
+        <KeyForm
+          onClose={() => setMaking(false)}
+          onMade={(key) => {
+            setMade(key)
+            setMaking(false)
+            void client.invalidateQueries({ queryKey: ['keys'] })
+          }}
+        />
       )}
     </>
   )

@@ -186,7 +186,7 @@ function Rows({ rows, onChoose }: { rows: readonly ModelRow[]; onChoose: (model:
           {t('Cached')}
         </span>
         <span role="columnheader" className="max-sm:hidden">
-          {t('Paid by')}
+          {t('Access')}
         </span>
       </div>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions */}

@@ -133,7 +133,7 @@ function Passkeys() {
         )}
         {data?.map((passkey) => (
           <li key={passkey.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
-            <span className="min-w-0 flex-1 truncate font-medium">{passkey.name}</span>
+            <span className="min-w-0 flex-[1_1_12rem] truncate font-medium">{passkey.name}</span>
             <span className="text-[12.5px] text-muted">
               {t('made')} <Time at={passkey.created_at} /> · {t('used')}{' '}
               <Time at={passkey.last_used_at} none={t('never')} />
@@ -178,7 +178,7 @@ function Sessions() {
       <ul className="card divide-y divide-line">
         {data?.map((session) => (
           <li key={session.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
-            <span className="min-w-0 flex-1 truncate" title={session.user_agent ?? undefined}>
+            <span className="min-w-0 flex-[1_1_12rem] truncate" title={session.user_agent ?? undefined}>
               {browserName(session.user_agent)}{' '}
               {session.current && <Badge tone="accent">{t('this one')}</Badge>}
             </span>
@@ -201,7 +201,7 @@ function Sessions() {
   )
 }
 
-function browserName(userAgent: string | null): string {
+export function browserName(userAgent: string | null): string {
   if (userAgent === null) return t('made on the command line')
   const browser = /(Edg|Firefox|Chrome|Safari)\/[\d.]+/.exec(userAgent)?.[1] ?? userAgent.slice(0, 40)
   const system = /Android|iPhone|iPad|Mac|Windows|Linux/.exec(userAgent)?.[0]

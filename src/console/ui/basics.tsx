@@ -48,7 +48,7 @@ export function PageHead({
 }) {
   return (
     <header className="mb-5 flex flex-wrap items-start gap-x-4 gap-y-2">
-      <div className="min-w-0 flex-1">
+      <div className="min-w-0 flex-[1_1_16rem]">
         <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
         {about && <p className="mt-0.5 max-w-prose text-muted">{about}</p>}
       </div>
@@ -198,7 +198,7 @@ export function Code({ text, label }: { text: string; label: string }) {
         aria-label={label}
         tabIndex={0}
         role="group"
-        className="overflow-x-auto rounded-md border border-line bg-paper p-3 pr-20 font-mono text-[12.5px] leading-relaxed"
+        className="overflow-x-auto rounded-md border border-line bg-paper p-3 pr-20 font-mono max-sm:pt-11 max-sm:pr-3 text-[12.5px] leading-relaxed"
       >
         {text}
       </pre>

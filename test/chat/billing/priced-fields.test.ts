@@ -121,9 +121,8 @@ describe.each(clients)('from a client of %s', (client) => {
     },
   )
 
-  /** The gateway searches, and calls servers, itself. */
-  const isServed = (name: string) =>
-    (client === 'chat' && name === 'web_search_options') || (client === 'messages' && name === 'mcp_servers')
+  /** The gateway searches itself. */
+  const isServed = (name: string) => client === 'chat' && name === 'web_search_options'
 
   const field = client === 'responses' ? 'max_output_tokens' : 'max_tokens'
   test.each(bounds.map(([name, value]) => [name, JSON.stringify(value), value] as const))(

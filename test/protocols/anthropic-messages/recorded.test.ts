@@ -2,14 +2,28 @@
 
 import { describe, expect, test } from 'bun:test'
 import { type ChatEvent, collect } from '../../../src/conversation/event.ts'
+import type { WebSearchDeclaration } from '../../../src/conversation/gateway-tools.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
 import { outbound } from '../../../src/protocols/anthropic-messages/outbound/outbound.ts'
 import { assertWellFormed, type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
 import { testStreams } from '../../support/stream-promises.ts'
+import { isWork } from '../../../src/protocols/claude/server-tools.ts'
+import { assistant, chat, user } from '../../support/conversation.ts'
 import { target as anyTarget } from './support.ts'
 
 const target = anyTarget()
+const search: WebSearchDeclaration = {
+  kind: 'web-search',
+  param: 'tools',
+  engine: 'native',
+  contextSize: 'medium',
+  location: undefined,
+  allowedDomains: [],
+  blockedDomains: [],
+  maxUses: undefined,
+  rest: {},
+}
 const parser = () => outbound.parser(target)
 
 const all = ['anthropic', 'vertex-anthropic', 'bedrock-invoke-anthropic'].flatMap(cases)
@@ -84,13 +98,32 @@ describe.each([...streams, ...messages].map((one) => [`${one.provider}/${one.id}
         choice.toolCalls.map(({ id, name, arguments: json }) => ({ id, name, input: JSON.parse(json) })),
       ).toEqual(of('tool_use').map(({ id, name, input }) => ({ id, name, input }) as never))
       const thoughts = raw.content.filter((block) => String(block.type).endsWith('thinking'))
-      const kept = choice.reasoning.filter((detail) => detail.type !== 'reasoning.summary')
+      const kept = choice.reasoning.filter((detail) => detail.type !== 'reasoning.summary' && !isWork(detail))
       expect(kept.map((detail) => detail.signature ?? detail.data)).toEqual(
         thoughts.map((block) => String(block.signature ?? block.data)),
       )
       expect(kept.map((detail) => detail.text)).toEqual(
         thoughts.map((block) => block.thinking as string | undefined),
       )
+    })
+
+    test('carries what its own search found, encrypted, to the next turn', () => {
+      const { text, reasoning } = result.choices[0]!
+      const ids = new Set(of('web_search_tool_result').map((block) => block.tool_use_id))
+      // A search that has not been answered cannot go back by itself.
+      const found = raw.content.flatMap(({ type, id, name, input, tool_use_id, content }): JsonObject[] => {
+        if (type === 'server_tool_use' && ids.has(id)) return [{ type, id: id!, name: name!, input: input! }]
+        return type === 'web_search_tool_result'
+          ? [{ type, tool_use_id: tool_use_id!, content: content! }]
+          : []
+      })
+      const said = text === null || text.trim() === '' ? '.' : text
+      const turns = [user('Hi'), assistant(said, { reasoning })]
+      const { body } = outbound.lower(chat({ messages: turns, webSearch: search }), target)
+      const back = (body['messages'] as { content: JsonObject[] }[])[1]!.content
+      expect(back.filter(({ type }) => /^server_tool_use$|_tool_result$/.test(String(type)))).toEqual(found)
+      const without = outbound.lower(chat({ messages: turns }), target).body
+      expect(JSON.stringify(without['messages'])).not.toContain('web_search_tool_result')
     })
 
     test('finishes with tool_calls exactly when the client has calls to run', () => {

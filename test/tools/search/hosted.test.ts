@@ -243,6 +243,25 @@ describe.each(ids)('%s', (id) => {
   })
 })
 
+test('S15 ten thousand searches at once: none gets what another asked for', async () => {
+  const asking = backend('searxng', undefined, 60_000)
+  answer = (request) => {
+    const nonce = new URL(request.url).searchParams.get('q')!
+    return Response.json({ results: [{ url: `https://example.com/${nonce}`, title: nonce, content: nonce }] })
+  }
+  const foreign: string[] = []
+  const accounts = Array.from({ length: 200 }, async (_, account) => {
+    for (let call = 0; call < 50; call += 1) {
+      const nonce = `n${account}x${call}`
+      const { results } = await search(asking, { text: nonce })
+      if (results.length !== 1 || results[0]!.text !== nonce) foreign.push(nonce)
+    }
+  })
+  await Promise.all(accounts)
+  expect(foreign).toEqual([])
+  expect(asked).toHaveLength(10_000)
+}, 60_000)
+
 describe('what each is asked', () => {
   test('searxng: operators for domains, its word for recency', async () => {
     answer = () => Response.json(documented.searxng)

@@ -151,7 +151,6 @@ function Lots({ credits }: { credits: CreditsOf }) {
         head={
           <tr>
             <th scope="col">{t('Pool')}</th>
-            <th scope="col">{t('From')}</th>
             <th scope="col">{t('Granted')}</th>
             <th scope="col">{t('Expires')}</th>
             <th scope="col" className="num">
@@ -169,9 +168,6 @@ function Lots({ credits }: { credits: CreditsOf }) {
         {credits.lots.map((lot) => (
           <tr key={lot.id}>
             <td className="whitespace-nowrap">{t(poolNames[lot.pool])}</td>
-            <td className="max-w-52 truncate font-mono text-[12px] text-muted" title={lot.source}>
-              {lot.source}
-            </td>
             <td>
               <Time at={lot.granted_at} />
             </td>

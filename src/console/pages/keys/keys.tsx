@@ -5,7 +5,8 @@ import { useQueryClient } from '@tanstack/react-query'
 import { call } from '../../api/call.ts'
 import { useCredits, useKeys } from '../../api/queries.ts'
 import type { Key, MadeKey } from '../../api/wire.ts'
-import { moment, usd, usdShort } from '../../strings/format.ts'
+import { decimal, sumOf } from '../../strings/exact.ts'
+import { count, moment, usd, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -112,13 +113,13 @@ function KeyTable({ rows, onOpen }: { rows: readonly Key[]; onOpen: (open: Open)
             <CanSpend keyRow={key} />
           </td>
           <td className="whitespace-nowrap">
-            <Limit keyRow={key} />
+            <KeyLimit keyRow={key} />
           </td>
           <td>
             <Time at={key.last_used_at} none={t('never')} />
           </td>
           <td className="whitespace-nowrap">
-            <State keyRow={key} />
+            <KeyState keyRow={key} />
           </td>
           <td>
             {key.state === 'active' && (
@@ -155,24 +156,40 @@ function CanSpend({ keyRow }: { keyRow: Key }) {
   const { data: credits } = useCredits()
   if (keyRow.state !== 'active') return <span>–</span>
   if (keyRow.mode === 'test') return <span title={t('Test calls are free.')}>{t('free')}</span>
-  const byLimit =
-    keyRow.limit_usd !== null && credits !== undefined && keyRow.spendable_usd !== credits.spendable.api
+  const left = leftOf(keyRow)
   return (
     <>
       <span className="font-medium" title={usd(keyRow.spendable_usd)}>
         {usdShort(keyRow.spendable_usd)}
       </span>
       <span className="block text-[12px] text-muted">
-        {byLimit ? t('by the limit of the key') : t('by the purchased credit')}
+        {left !== null && `${t('limit {amount}', { amount: usdShort(left) })} · `}
+        {credits && t('credit {amount}', { amount: usdShort(credits.spendable.api) })}
       </span>
     </>
   )
 }
 
+/** What its own limit leaves of the window that is open; null where it has none. */
+function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
+  if (limit === null) return null
+  const left = sumOf([limit, `-${spent}`])
+  return left.units > 0n ? decimal(left) : '0'
+}
+
 const windowNames = { day: 'a day', week: 'a week', month: 'a month', total: 'in all' } as const
 
-function Limit({ keyRow }: { keyRow: Key }) {
-  const { limit_usd: limit, limit_window: window, spent_usd: spent, models } = keyRow
+export function KeyLimit({ keyRow }: { keyRow: Key }) {
+  const { limit_usd: limit, limit_window: window, spent_usd: spent, models, networks } = keyRow
+  const { requests_per_minute: requests, tokens_per_minute: tokens } = keyRow
+  const bounds: readonly (readonly [string, string?])[] = [
+    ...(models === null ? [] : [[t('{count} models', { count: models.length }), models.join(', ')] as const]),
+    ...(requests === null ? [] : [[t('{count} requests a minute', { count: count(requests) })] as const]),
+    ...(tokens === null ? [] : [[t('{count} tokens a minute', { count: count(tokens) })] as const]),
+    ...(networks === null
+      ? []
+      : [[t('{count} networks', { count: networks.length }), networks.join(', ')] as const]),
+  ]
   return (
     <>
       {limit === null ? (
@@ -182,16 +199,16 @@ function Limit({ keyRow }: { keyRow: Key }) {
           {usdShort(spent)} / {usdShort(limit)} {t(windowNames[window])}
         </span>
       )}
-      {models !== null && (
-        <span className="block text-[12px] text-muted" title={models.join(', ')}>
-          {t('{count} models', { count: models.length })}
+      {bounds.map(([text, whole]) => (
+        <span key={text} className="block text-[12px] text-muted" title={whole}>
+          {text}
         </span>
-      )}
+      ))}
     </>
   )
 }
 
-function State({ keyRow }: { keyRow: Key }) {
+export function KeyState({ keyRow }: { keyRow: Key }) {
   const { state, revoked_at: revoked, expires_at: expires, replaced_by: replaced } = keyRow
   if (state === 'revoked') {
     return (

@@ -3,7 +3,7 @@
 
 import { Link } from 'wouter'
 import type { Refusal, RequestWhole } from '../../api/wire.ts'
-import { usd } from '../../strings/format.ts'
+import { moment, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Fact, Section } from '../../ui/basics.tsx'
 import { poolNames } from '../credits/pools.ts'
@@ -54,7 +54,7 @@ function RuleTable({ refusal }: { refusal: Refusal }) {
         ))}
       </ol>
       <Figures figures={refusal.figures} />
-      <Act act={refusal.act} />
+      <Act act={refusal.act} figures={refusal.figures} />
     </div>
   )
 }
@@ -100,12 +100,17 @@ const actPages: Readonly<Record<Refusal['act']['kind'], readonly [string, string
   none: null,
 }
 
-function Act({ act }: { act: Refusal['act'] }) {
+/** Remedies name a field of the error, whose value the page knows. */
+function withTime(text: string, { resets_at: at }: Refusal['figures']): string {
+  return at == null ? text : text.replace('`resets_at`', moment(at))
+}
+
+function Act({ act, figures }: Pick<Refusal, 'act' | 'figures'>) {
   const page = actPages[act.kind]
   return (
     <p className="mt-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-md bg-accent-soft px-3 py-2">
       <span className="min-w-0 flex-1">
-        <span className="font-medium">{t('What would change it:')}</span> {act.text}
+        <span className="font-medium">{t('What would change it:')}</span> {withTime(act.text, figures)}
       </span>
       {page && (
         <Link href={page[0]} className="text-accent underline">

@@ -6,6 +6,13 @@ import { ago, count, milliseconds, usdShort } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge } from '../../ui/basics.tsx'
 
+/** Tokens a second since the first byte; nothing where it is too early to say. */
+function speedOf({ started_at: at, first_byte_ms: first, output_tokens: tokens, phase }: LiveCall): string {
+  const ms = first === null ? 0 : Date.now() - Date.parse(at) - first
+  if (phase !== 'streaming' || ms < 1_000 || tokens === null) return ''
+  return `, ${t('{count} a second', { count: count(Math.round((tokens * 1_000) / ms)) })}`
+}
+
 interface LiveCall {
   readonly id: string
   readonly model: string
@@ -49,6 +56,7 @@ export function LiveCalls() {
             {call.output_tokens !== null && (
               <span className="tabular-nums">
                 {t('{count} tokens', { count: count(call.output_tokens) })}
+                {speedOf(call)}
               </span>
             )}
             <span className="tabular-nums">{t('holds {amount}', { amount: usdShort(call.hold) })}</span>

@@ -66,7 +66,12 @@ function Whole({ request }: { request: RequestWhole }) {
       </dl>
       {request.code !== null && <Explanation request={request} />}
       {receipt && receipt.attempts.length > 0 && <Attempts receipt={receipt} />}
-      {receipt && receipt.state !== 'open' && <ReceiptOf receipt={receipt} />}
+      {receipt && receipt.state !== 'open' && receipt.lines.length > 0 && <ReceiptOf receipt={receipt} />}
+      {receipt && receipt.state !== 'open' && receipt.lines.length === 0 && (
+        <Section title={t('Receipt')}>
+          <p className="text-muted">{t('Nothing was charged for it.')}</p>
+        </Section>
+      )}
     </>
   )
 }

@@ -14,6 +14,8 @@ import { RequestTable } from './request-table.tsx'
 
 const filters = ['model', 'key', 'code'] as const
 
+const askEveryMs = 4_000
+
 const codes = [
   'insufficient_credits',
   'purchased_credits_required',
@@ -44,6 +46,8 @@ export function Requests() {
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next_cursor,
+    // Calls that were refused at once were never in flight. A reader of older pages is left in peace.
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : askEveryMs),
   })
   const rows = list.data?.pages.flatMap((page) => page.data) ?? []
   const filter = (event: FormEvent<HTMLFormElement>) => {

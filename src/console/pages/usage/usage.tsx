@@ -94,6 +94,9 @@ interface Group {
   readonly cost: string
 }
 
+/** What has no name of its own: calls without a key are the chat's, and unknown models are refused. */
+const unnamed = { model: 'no known model', key: 'chat', channel: 'chat' } as const
+
 /** The rest of the groups share a bar. */
 const mostGroups = 5
 
@@ -103,7 +106,7 @@ function groupsOf({ data, by }: UsageOf): readonly Group[] {
     const total = (pick: (row: (typeof of)[number]) => number) => of.reduce((sum, row) => sum + pick(row), 0)
     return {
       id,
-      label: by === 'day' ? day(id) : (of[0]!.label ?? (id === '' ? t('chat') : id)),
+      label: by === 'day' ? day(id) : (of[0]!.label ?? (id === '' ? t(unnamed[by]) : id)),
       calls: total((row) => row.calls),
       errors: total((row) => row.errors),
       input: total((row) => row.input_tokens),

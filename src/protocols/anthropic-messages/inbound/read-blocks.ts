@@ -16,6 +16,7 @@ import { detailOfThinking } from '../../claude/carried-reasoning.ts'
 import { isGatewayBlock, readGatewayCall, readGatewayResult } from './gateway-blocks.ts'
 import { checkedContent, type ClientBlock, type ClientContent } from './schema.ts'
 import { compactionId, reasoningFormat } from '../../claude/names.ts'
+import { detailOfWork } from '../../claude/server-tools.ts'
 
 /** A `cache_control` object as a mark; five minutes unless it says otherwise. */
 export function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
@@ -75,7 +76,8 @@ interface Turn {
 
 /**
  * An assistant's message, in the rounds that it was made in. What Anthropic's own tools did in it (`server_tool_use` and
- * results) has no place in another provider's conversation and is left out; the text they led to stays. What the
+ * results) has no place in another provider's conversation and is left out, but for what its search found, which goes
+ * back to Anthropic; the text they led to stays. What the
  * gateway's tools did is of use where such tools are declared: providers refuse calls of others.
  */
 export function readAssistant(content: ClientContent, param: string, runs: 'read' | 'left-out'): Message[] {
@@ -144,8 +146,11 @@ function readAssistantBlock(block: ClientBlock, at: string, { content, reasoning
     case 'text':
       content.push(readPart(block, at))
       return
-    default:
-      if (!isProviderWork(block.type)) content.push(readPart(block, at))
+    default: {
+      const found = detailOfWork(block as JsonObject, reasoning.length)
+      if (found) reasoning.push(found)
+      else if (!isProviderWork(block.type)) content.push(readPart(block, at))
+    }
   }
 }
 

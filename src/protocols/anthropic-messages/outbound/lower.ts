@@ -38,7 +38,8 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
   const quirks = { ...defaultQuirks, ...target.quirks }
   const traits = traitsOf(target.model, target.reasoning, quirks.traits)
 
-  const { system, turns } = conversationOf(request.messages, 'context_management' in rest, traits, warn)
+  const carried = { compaction: 'context_management' in rest, searches: request.webSearch !== undefined }
+  const { system, turns } = conversationOf(request.messages, carried, traits, warn)
   const tooling = toolingOf(request, turns, traits, warn)
   const maxTokens = maxTokensOf(request, target, quirks, warn)
   const thinking = thinkingOf({

@@ -46,6 +46,7 @@ const blockSchema = z.object({
   signature: text,
   data: text,
   id: text,
+  tool_use_id: text,
   name: text,
   input: z.unknown().optional(),
   content: z.unknown().optional(),

@@ -1,7 +1,7 @@
 // Anthropic's answers as events: a state machine over stream events, and whole messages fed through it.
 
 import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
-import type { JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
 import { fault } from '../../faults.ts'
 import { isJson, isObject, parseJson } from '../../json.ts'
@@ -12,6 +12,7 @@ import { webAnnotations } from './citations.ts'
 import { faultOfEvent } from './fault.ts'
 import { eventSchemas, messageSchema, type StopDetails, type WireBlock, type WireUsage } from './schema.ts'
 import { answerTool, compactionId, reasoningFormat } from '../../claude/names.ts'
+import { detailOfWork } from '../../claude/server-tools.ts'
 import { eventsOfCompletion } from './text-completion.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -22,6 +23,8 @@ type OpenBlock =
   | { readonly kind: 'call'; readonly call: number; readonly json: string; readonly input: unknown }
   /** A call of the tool that carries a structured answer: its arguments are the text. */
   | { readonly kind: 'answer'; readonly json: string; readonly input: unknown }
+  /** A call of the provider's own search: it goes back with the next turn. */
+  | { readonly kind: 'work'; readonly id: string; readonly json: string; readonly input: unknown }
   /** What the provider's own tools did: not the client's to answer. */
   | { readonly kind: 'foreign' }
 
@@ -203,9 +206,29 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
         ],
       ]
     }
+    case 'server_tool_use': {
+      const { id, name, input } = block
+      const isSearch = name === 'web_search'
+      return [
+        withOpen(state, index, isSearch ? { kind: 'work', id, json: '', input } : { kind: 'foreign' }),
+        [],
+      ]
+    }
+    case 'web_search_tool_result': {
+      const { tool_use_id, content } = block
+      return addWork(state, { type: block.type, tool_use_id, content: (content ?? []) as Json })
+    }
     default:
       return [withOpen(state, index, { kind: 'foreign' }), []]
   }
+}
+
+/** What the provider's own search did, as reasoning that is carried along. */
+function addWork(state: ParserState, block: JsonObject): Step {
+  const detail = detailOfWork(block, state.reasonings)
+  if (detail === undefined) return [state, []]
+  const reasonings = state.reasonings + 1
+  return [{ ...state, reasonings }, [{ kind: 'reasoning-delta', choice: 0, detail }]]
 }
 
 function addDelta(state: ParserState, index: number, delta: JsonObject): Step {
@@ -235,9 +258,11 @@ function addDelta(state: ParserState, index: number, delta: JsonObject): Step {
 
 function addInput(state: ParserState, index: number, piece: string): Step {
   const open = state.open[index]
-  if (piece === '' || (open?.kind !== 'call' && open?.kind !== 'answer')) return [state, []]
+  if (piece === '' || !(open?.kind === 'call' || open?.kind === 'answer' || open?.kind === 'work'))
+    return [state, []]
   const next = withOpen(state, index, { ...open, json: open.json + piece })
   if (open.kind === 'answer') return addText(next, piece)
+  if (open.kind === 'work') return [next, []]
   return [next, [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: piece }]]
 }
 
@@ -269,6 +294,11 @@ function stopBlock(state: ParserState, index: number): Step {
         closed,
         [{ kind: 'tool-call-delta', choice: 0, call: open.call, arguments: inputText(open.input) }],
       ]
+    }
+    case 'work': {
+      const input = open.json === '' ? open.input : parseJson(open.json)
+      const block = { type: 'server_tool_use', id: open.id, name: 'web_search', input: (input ?? {}) as Json }
+      return addWork(closed, block)
     }
     case 'answer':
       return open.json === '' ? addText(closed, inputText(open.input)) : [closed, []]

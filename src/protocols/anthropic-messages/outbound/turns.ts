@@ -15,6 +15,7 @@ import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
 import type { ModelTraits } from '../../claude/models.ts'
 import { cacheControl } from './schema.ts'
+import { isWork, workBlocks } from '../../claude/server-tools.ts'
 import { ToolIds } from '../../claude/tool-ids.ts'
 
 export interface Turn {
@@ -32,11 +33,12 @@ type Pending = ReadonlyMap<string, string>
 
 /**
  * The messages as turns. Throws GatewayError `invalid_request` for a result without its call, and
- * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back.
+ * `unsupported_parameter` for parts Claude cannot take. `compaction`: whether compaction blocks may go back;
+ * `searches`: whether what Anthropic's search has found may.
  */
 export function conversationOf(
   messages: readonly Message[],
-  compaction: boolean,
+  { compaction, searches }: Pick<AssistantContext, 'compaction' | 'searches'>,
   { prefill }: Pick<ModelTraits, 'prefill'>,
   warn: Warn,
 ): Conversation {
@@ -67,7 +69,7 @@ export function conversationOf(
       case 'assistant': {
         closeUserTurn()
         pending = ids.rename(message.toolCalls, `${param}.tool_calls`)
-        const content = assistantContent(message, pending, { param, compaction, warn })
+        const content = assistantContent(message, pending, { param, compaction, searches, warn })
         if (content.length > 0) append(turns, 'assistant', content)
         return
       }
@@ -187,6 +189,7 @@ function unmarked(block: JsonObject): JsonObject {
 interface AssistantContext {
   readonly param: string
   readonly compaction: boolean
+  readonly searches: boolean
   readonly warn: Warn
 }
 
@@ -210,7 +213,12 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
       ...cacheControl(call.cache),
     })),
   ]
-  const thought = reasoningBlocks(message.reasoning, context)
+  const thought = reasoningBlocks(
+    message.reasoning.filter((detail) => !isWork(detail)),
+    context,
+  )
+  // The API takes them back only beside the tool; without them the text that they led to stays.
+  if (context.searches && said.length > 0) thought.push(...workBlocks(message.reasoning))
   if (said.length > 0 || thought.length === 0) return [...thought, ...said]
   // The API refuses a turn that ends in thinking.
   warn(param, 'The message has nothing but reasoning and is left out.')

@@ -56,8 +56,7 @@ export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
   constructor(place: Place, tell: Tell, item: JsonObject) {
-    // An answer to it names the id that it was given.
-    super(typeof item.id === 'string' ? { ...place, id: item.id } : place, tell)
+    super(place, tell)
     this.#item = item
     this.begin()
   }

@@ -39,9 +39,17 @@ export function searchTools({ webSearch }: ChatRequest, quirks: ResponsesQuirks)
   }
   const filtered: JsonObject = Object.keys(filters).length > 0 ? { filters } : {}
   if (quirks.webSearch === 'xai') return [{ type: 'web_search', ...filtered }]
-  const { contextSize } = webSearch
+  const { contextSize, optional } = webSearch
+  // Codex declares it so with every request: stored pages alone.
+  const stored: JsonObject = optional === true ? { external_web_access: false } : {}
   return [
-    { type: 'web_search', search_context_size: contextSize, ...approximateLocation(webSearch), ...filtered },
+    {
+      type: 'web_search',
+      search_context_size: contextSize,
+      ...approximateLocation(webSearch),
+      ...filtered,
+      ...stored,
+    },
   ]
 }
 

@@ -1,0 +1,121 @@
+// How an account gets in: its keys and its sessions, which an operator can end.
+
+import { useQuery } from '@tanstack/react-query'
+import { call } from '../api/call.ts'
+import type { Key, SessionRow } from '../api/wire.ts'
+import { KeyLimit, KeyState } from '../pages/keys/keys.tsx'
+import { browserName } from '../pages/settings.tsx'
+import { useAct } from '../session/signed-out.tsx'
+import { t } from '../strings/text.ts'
+import { Badge, Button, Failure, Loading, Section, Table, Time } from '../ui/basics.tsx'
+
+/** A list below the account's path, and what takes an entry of it away. */
+function useEntries<Entry extends { readonly id: string }>(path: string) {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', path],
+    queryFn: async () => (await call<{ data: readonly Entry[] }>('GET', path)).data,
+  })
+  const { error: failed, busy, act } = useAct()
+  const remove = ({ id }: Entry) =>
+    act(async () => {
+      await call('DELETE', `${path}/${encodeURIComponent(id)}`)
+      await refetch()
+    })
+  const state = (
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {failed !== null && <Failure error={failed} />}
+      {isPending && <Loading rows={1} />}
+    </>
+  )
+  return { rows: data ?? [], isPending, busy, remove, state }
+}
+
+export function AccountKeys({ path }: { path: string }) {
+  const { rows, isPending, busy, remove, state } = useEntries<Key>(`${path}/keys`)
+  return (
+    <Section title={t('Keys')}>
+      {state}
+      {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {rows.length > 0 && (
+        <Table
+          label={t('Keys')}
+          head={
+            <tr>
+              <th scope="col">{t('Key')}</th>
+              <th scope="col">{t('Limit')}</th>
+              <th scope="col">{t('Last used')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col" className="text-right">
+                {t('Acts')}
+              </th>
+            </tr>
+          }
+        >
+          {rows.map((key) => (
+            <tr key={key.id} className={key.state === 'active' ? '' : 'text-muted'}>
+              <td className="min-w-40">
+                <span className="font-medium">{key.name}</span>{' '}
+                {key.mode === 'test' && <Badge tone="warn">{t('test')}</Badge>}
+                <span className="block font-mono text-[12px] text-muted">…{key.last4}</span>
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyLimit keyRow={key} />
+              </td>
+              <td>
+                <Time at={key.last_used_at} none={t('never')} />
+              </td>
+              <td className="whitespace-nowrap">
+                <KeyState keyRow={key} />
+              </td>
+              <td className="text-right">
+                {key.state === 'active' && (
+                  <Button
+                    small
+                    look="quiet"
+                    disabled={busy}
+                    aria-label={`${t('Revoke')} ${key.name}`}
+                    onClick={() => void remove(key)}
+                  >
+                    {t('Revoke')}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Section>
+  )
+}
+
+export function AccountSessions({ path }: { path: string }) {
+  const { rows, isPending, busy, remove, state } = useEntries<SessionRow>(`${path}/sessions`)
+  return (
+    <Section title={t('Sessions')}>
+      {state}
+      {!isPending && rows.length === 0 && <p className="text-muted">{t('None.')}</p>}
+      {rows.length > 0 && (
+        <ul className="card divide-y divide-line">
+          {rows.map((session) => (
+            <li key={session.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
+              <span className="min-w-0 flex-[1_1_12rem] truncate">{browserName(session.user_agent)}</span>
+              <span className="text-[12.5px] text-muted">
+                {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
+              </span>
+              <Button
+                small
+                look="quiet"
+                disabled={busy}
+                aria-label={t('End the session begun at {time}', { time: session.created_at })}
+                onClick={() => void remove(session)}
+              >
+                {t('End')}
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  )
+}

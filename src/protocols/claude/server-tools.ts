@@ -1,0 +1,45 @@
+// What Anthropic's own search did in a turn, carried through clients of every protocol as reasoning that nobody reads:
+// the results are encrypted, and Claude can cite them in later turns only where they come back as they were.
+
+import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import { isObject, nonEmpty, parseJson } from '../json.ts'
+
+/** Not the format of thinking: whoever takes Claude's thoughts back must not take these for one. */
+const format = 'anthropic-claude-tools-v1'
+
+/** The detail of a block, `index` being its place among the turn's reasoning; undefined for other blocks. */
+export function detailOfWork(block: JsonObject, index: number): ReasoningDetail | undefined {
+  const work = workOf(block)
+  return work && { type: 'reasoning.encrypted', format, index, data: JSON.stringify(work) }
+}
+
+/** The blocks that these details were made of, each use with its result; what has lost its other half is left out. */
+export function workBlocks(details: readonly ReasoningDetail[]): readonly JsonObject[] {
+  const blocks = details
+    .toSorted((a, b) => a.index - b.index)
+    .flatMap((detail) => {
+      const parsed = isWork(detail) ? parseJson(detail.data ?? '') : undefined
+      const block = isObject(parsed) ? workOf(parsed) : undefined
+      return block ? [block] : []
+    })
+  const uses = new Set(blocks.map((block) => block.id))
+  const results = new Set(blocks.map((block) => block.tool_use_id))
+  return blocks.filter(({ type, id, tool_use_id }) =>
+    type === 'server_tool_use' ? results.has(id) : uses.has(tool_use_id),
+  )
+}
+
+/** Whether a detail is no reasoning but what a tool of Anthropic's did. */
+export function isWork(detail: Pick<ReasoningDetail, 'format'>): boolean {
+  return detail.format === format
+}
+
+/** Only these fields go back: the data comes from a client. */
+function workOf(block: JsonObject): JsonObject | undefined {
+  const { type, id, name, input, tool_use_id, content } = block
+  if (type === 'server_tool_use' && name === 'web_search' && nonEmpty(id) !== undefined)
+    return { type, id: id!, name, input: isObject(input) ? input : {} }
+  if (type === 'web_search_tool_result' && nonEmpty(tool_use_id) !== undefined && content !== undefined)
+    return { type, tool_use_id: tool_use_id!, content }
+  return undefined
+}

@@ -1,0 +1,187 @@
+// S22, S23: whatever a model, a provider or a person writes is shown as text: nothing of it runs, and nobody is asked
+// for anything.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { openedConsole } from './opened.ts'
+import { payloads } from './payloads.ts'
+import { browserPath, clean, seen } from './visitor.ts'
+
+/** A provider whose errors say what it is asked. */
+let provider: ReturnType<typeof Bun.serve>
+
+describe.skipIf(browserPath === null)('three hundred hostile texts', () => {
+  beforeAll(() => {
+    provider = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: async (request) => {
+        const { messages } = (await request.json()) as { messages: { content: string }[] }
+        const message = messages.at(-1)!.content
+        return Response.json({ error: { message, type: message, code: message } }, { status: 400 })
+      },
+    })
+  })
+  afterAll(() => provider?.stop(true))
+
+  const console = openedConsole(() => ({
+    config: `
+local_servers: { discover: false }
+providers: { hostile: { protocol: openai-chat, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: k } }
+models: [{ id: hostile/m, price: free }]
+`,
+  }))
+
+  test('are three hundred', () => {
+    expect(new Set(payloads).size).toBe(300)
+  })
+
+  /** A page in which whatever runs is counted. */
+  async function watched() {
+    const visit = await console.visit()
+    await visit.context.addInitScript(() => {
+      const state = globalThis as unknown as { ran: () => void; times: number }
+      state.times = 0
+      state.ran = () => void (state.times += 1)
+    })
+    await console.signIn(visit.page)
+    return visit
+  }
+
+  const times = (page: Page) => page.evaluate(() => (globalThis as unknown as { times: number }).times)
+
+  /** Posts to the console's API as the page does. */
+  function post(page: Page, path: string, bodies: readonly object[]): Promise<readonly number[]> {
+    return page.evaluate(
+      async ([to, all]) => {
+        const statuses: number[] = []
+        for (const body of all) {
+          const headers = { 'content-type': 'application/json' }
+          const init = { method: 'POST', headers, body: JSON.stringify(body) }
+          statuses.push((await fetch(`/console/api/${to}`, init)).status)
+        }
+        return statuses
+      },
+      [path, bodies] as const,
+    )
+  }
+
+  test('as the text of a model, streamed and read again', async () => {
+    const visit = await watched()
+    const { page } = visit
+    await page.evaluate(() => localStorage.setItem('weir.model', 'sim/echo'))
+    await page.goto('/console/chat')
+    const marks: string[] = []
+    for (let from = 0; from < payloads.length; from += 100) {
+      const mark = `end of ${from}`
+      marks.push(mark)
+      await page.getByLabel('Message').fill(`${payloads.slice(from, from + 100).join('\n\n')}\n\n${mark}`)
+      await page.keyboard.press('Enter')
+      await page.locator('article .prose').getByText(mark).waitFor()
+      await page
+        .getByTestId('cost')
+        .nth(marks.length - 1)
+        .waitFor()
+    }
+    await page.waitForURL(/\/chat\/conv_/)
+    await page.reload()
+    await page.locator('article .prose').getByText(marks.at(-1)!).waitFor()
+    const inside = page.locator('article .prose')
+    const forbidden =
+      'script, img, iframe, object, embed, svg, math, style, link, meta, base, form, input, video, audio, template'
+    expect(await inside.locator(forbidden).count()).toBe(0)
+    const attributes = await inside
+      .locator('*')
+      .evaluateAll((all) => [
+        ...new Set(
+          all.flatMap((element) => element.getAttributeNames().filter((name) => /^on|style|src/.test(name))),
+        ),
+      ])
+    expect(attributes).toEqual([])
+    // Without an address it is `:`.
+    const schemes = await inside
+      .locator('a')
+      .evaluateAll((all) => [...new Set(all.map((link) => (link as HTMLAnchorElement).protocol))])
+    expect(schemes.filter((scheme) => ![':', 'http:', 'https:', 'mailto:'].includes(scheme))).toEqual([])
+    expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
+    await visit.context.close()
+  }, 60_000)
+
+  test('as names of keys', async () => {
+    const visit = await watched()
+    const { page } = visit
+    const names = payloads.map((text) => text.replace(/[\p{Cc}]/gu, ' ').slice(0, 100))
+    const statuses = await post(
+      page,
+      'keys',
+      names.map((name) => ({ name, mode: 'test' })),
+    )
+    expect(new Set(statuses)).toEqual(new Set([201]))
+    await page.goto('/console/keys')
+    await page
+      .getByRole('button', { name: /^Revoke / })
+      .nth(299)
+      .waitFor()
+    await page
+      .getByRole('button', { name: /^Revoke <img src=x/ })
+      .first()
+      .click()
+    await page.getByRole('dialog').getByRole('heading').waitFor()
+    expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
+    await visit.context.close()
+  }, 60_000)
+
+  test('as addresses of accounts', async () => {
+    const visit = await watched()
+    const { page } = visit
+    const emails = payloads.map((text, nth) => `${nth}@${text.replace(/[\s@\p{Cc}]/gu, '').slice(0, 150)}`)
+    const statuses = await post(
+      page,
+      'admin/accounts',
+      emails.map((email) => ({ email })),
+    )
+    expect(new Set(statuses)).toEqual(new Set([201]))
+    await page.goto('/console/operator/accounts')
+    for (let more = 0; more < 6; more += 1) await page.getByRole('button', { name: 'More' }).click()
+    await page.getByRole('row').nth(301).waitFor()
+    await page.getByRole('link', { name: /^5@<img/ }).click()
+    await page.getByRole('heading', { level: 1, name: /^5@<img/ }).waitFor()
+    await page.goto('/console/operator/acts')
+    await page.getByRole('row').nth(40).waitFor()
+    expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
+    await visit.context.close()
+  }, 60_000)
+
+  test('as errors of a provider', async () => {
+    const visit = await watched()
+    const { page } = visit
+    const ids: string[] = []
+    for (let from = 0; from < payloads.length; from += 20) {
+      const content = payloads.slice(from, from + 20).join(' ')
+      const response = await fetch(`${console.weir.baseUrl}/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${console.weir.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'hostile/m', messages: [{ role: 'user', content }] }),
+      })
+      expect(response.status).toBeGreaterThanOrEqual(400)
+      ids.push(response.headers.get('x-request-id')!)
+    }
+    await page.goto('/console/requests')
+    await page.getByRole('row').nth(ids.length).waitFor()
+    for (const id of ids) {
+      await page.evaluate((to) => history.pushState(null, '', to), `/console/requests/${id}`)
+      await page.getByRole('button', { name: 'Copy the id' }).waitFor()
+      await page.getByText(id).waitFor()
+    }
+    await page.goto('/console/operator/providers')
+    await page.getByRole('row').filter({ hasText: 'hostile' }).waitFor()
+
+    await page.evaluate(() => localStorage.setItem('weir.model', 'hostile/m'))
+    await page.goto('/console/chat')
+    await page.getByLabel('Message').fill(payloads.slice(0, 150).join(' '))
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').waitFor()
+    expect({ ran: await times(page), ...seen(visit) }).toEqual({ ran: 0, ...clean })
+    await visit.context.close()
+  }, 60_000)
+})

