@@ -7,6 +7,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
   const { index: choice } = answer
   return [
     ...answer.reasoning.map((detail): ChatEvent => ({ kind: 'reasoning-delta', choice, detail })),
+    ...(answer.items ?? []).map((item): ChatEvent => ({ kind: 'gateway-item', choice, item })),
     ...(answer.text === null ? [] : [{ kind: 'text-delta', choice, text: answer.text } as const]),
     ...answer.annotations.map((annotation): ChatEvent => ({ kind: 'annotation', choice, annotation })),
     ...(answer.logprobs === null ? [] : [{ kind: 'logprobs', choice, ...answer.logprobs } as const]),

@@ -39,7 +39,7 @@ export type ChatEvent =
   /** A tool of the gateway begins to run, and has run. */
   | { readonly kind: 'gateway-call'; readonly choice: number; readonly call: GatewayCall }
   | { readonly kind: 'gateway-run'; readonly choice: number; readonly run: GatewayRun }
-  /** Something else that a tool of the gateway has to say: an output item of the Responses protocol without its id. */
+  /** Something else that a tool has to say, of the gateway or the provider: an item of the Responses protocol without its id. */
   | { readonly kind: 'gateway-item'; readonly choice: number; readonly item: JsonObject }
   /** Cumulative: the last one holds. May come before or after the finish reason. */
   | { readonly kind: 'usage'; readonly usage: Usage }

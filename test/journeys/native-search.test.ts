@@ -210,11 +210,13 @@ describe('chat completions', () => {
   })
 })
 
-test('responses: the citation is flat, the fee is there', async () => {
+test('responses: the search is an item, the citation is flat, the fee is there; all of it comes back', async () => {
   playing = recordings.gpt
   const { data, response } = await openai.responses
     .create({ model: 'openai/gpt-5.2', input: question, tools: [searches] })
     .withResponse()
+  expect(data.output.map(({ type }) => type)).toEqual(['web_search_call', 'message'])
+  expect(data.output[0]).toMatchObject({ status: 'completed', action: { type: 'search' } })
   const message = data.output.find((item) => item.type === 'message')!
   const [part] = message.type === 'message' ? message.content : []
   const cited = part?.type === 'output_text' ? part.annotations : []
@@ -222,6 +224,13 @@ test('responses: the citation is flat, the fee is there', async () => {
     { type: 'url_citation', url: 'https://www.ruby-lang.org/en/downloads/?utm_source=openai' },
   ])
   expect(await fees(response)).toEqual([['call:web_search', 1, '0.01']])
+  const input = [...data.output, { role: 'user', content: 'And before?' }] as OpenAI.Responses.ResponseInput
+  await openai.responses.create({ model: 'openai/gpt-5.2', input, tools: [searches] })
+  // What the provider found is in its text; a call of a function that nobody declared would be refused.
+  expect((lastAsked()['input'] as JsonObject[]).map(({ type, role }) => type ?? role)).toEqual([
+    'assistant',
+    'user',
+  ])
 })
 
 describe('messages', () => {

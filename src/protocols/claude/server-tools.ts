@@ -34,6 +34,15 @@ export function isWork(detail: Pick<ReasoningDetail, 'format'>): boolean {
   return detail.format === format
 }
 
+/** A search as clients of other protocols see it: an item of the Responses protocol without its id. */
+export function searchItem(query: string, content: unknown): JsonObject {
+  const results = Array.isArray(content) ? content.filter(isObject) : []
+  const sources = results.flatMap(({ url }) => (typeof url === 'string' ? [{ type: 'url', url }] : []))
+  // A failure comes as an object in the place of the list.
+  const status = Array.isArray(content) ? 'completed' : 'failed'
+  return { type: 'web_search_call', status, action: { type: 'search', query, sources } }
+}
+
 /** Only these fields go back: the data comes from a client. */
 function workOf(block: JsonObject): JsonObject | undefined {
   const { type, id, name, input, tool_use_id, content } = block

@@ -68,7 +68,8 @@ function calledTool(item: JsonObject): { origin: ToolOrigin; name: string; json:
     const origin = { kind: 'mcp', serverLabel, tool: name } as const
     return { origin, name, json: typeof json === 'string' && json !== '' ? json : '{}' }
   }
-  if (type !== 'web_search_call' || !isObject(action)) return undefined
+  // Without its result it is no run of ours: a provider has searched, and has told what it found in its answer.
+  if (type !== 'web_search_call' || !isObject(action) || typeof item.output !== 'string') return undefined
   if (action.type === 'open_page') {
     const json = JSON.stringify({ url: action.url ?? '' })
     return { origin: { kind: 'open-page' }, name: 'open_page', json }
@@ -109,7 +110,10 @@ export function messageRuns(
   items: readonly JsonObject[] = [],
 ): Record<string, JsonObject[]> {
   const fields: Record<string, JsonObject[]> = {}
-  if (items.length > 0) fields['mcp_calls'] = [...items]
+  for (const item of items) {
+    const field = item.type === 'web_search_call' ? 'web_search_calls' : 'mcp_calls'
+    ;(fields[field] ??= []).push(item)
+  }
   for (const run of runs) {
     const { field, entry } = messageRun(run)
     ;(fields[field] ??= []).push(entry)

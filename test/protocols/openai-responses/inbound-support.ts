@@ -79,6 +79,7 @@ const itemGrammar: Readonly<Record<string, RegExp>> = {
   reasoning:
     /^added( summary\+( summary)+ summary\. summary-part\.| part\+( thought)+ thought\. part\.)* done$/,
   image_generation_call: /^added making made done$/,
+  web_search_call: /^added asked searching( found)? done$/,
 }
 
 const words: Readonly<Record<string, string>> = {
@@ -101,6 +102,9 @@ const words: Readonly<Record<string, string>> = {
   'response.reasoning_text.done': 'thought.',
   'response.image_generation_call.in_progress': 'making',
   'response.image_generation_call.completed': 'made',
+  'response.web_search_call.in_progress': 'asked',
+  'response.web_search_call.searching': 'searching',
+  'response.web_search_call.completed': 'found',
 }
 
 const terminals = ['response.completed', 'response.incomplete', 'response.failed']

@@ -12,7 +12,7 @@ import { webAnnotations } from './citations.ts'
 import { faultOfEvent } from './fault.ts'
 import { eventSchemas, messageSchema, type StopDetails, type WireBlock, type WireUsage } from './schema.ts'
 import { answerTool, compactionId, reasoningFormat } from '../../claude/names.ts'
-import { detailOfWork } from '../../claude/server-tools.ts'
+import { detailOfWork, searchItem } from '../../claude/server-tools.ts'
 import { eventsOfCompletion } from './text-completion.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -31,6 +31,8 @@ type OpenBlock =
 interface ParserState extends BlockState<OpenBlock> {
   readonly ended: boolean
   readonly reasonings: number
+  /** What the provider's own search looks for. */
+  readonly query: string
   readonly usage: WireUsage | undefined
   readonly stopReason: string | undefined
 }
@@ -43,6 +45,7 @@ const initialState: ParserState = {
   textLength: 0,
   calls: 0,
   reasonings: 0,
+  query: '',
   brokenCall: false,
   usage: undefined,
   stopReason: undefined,
@@ -216,7 +219,13 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
     }
     case 'web_search_tool_result': {
       const { tool_use_id, content } = block
-      return addWork(state, { type: block.type, tool_use_id, content: (content ?? []) as Json })
+      const [next, events] = addWork(state, {
+        type: block.type,
+        tool_use_id,
+        content: (content ?? []) as Json,
+      })
+      const item = searchItem(state.query, content)
+      return [next, [...events, { kind: 'gateway-item', choice: 0, item }]]
     }
     default:
       return [withOpen(state, index, { kind: 'foreign' }), []]
@@ -298,7 +307,8 @@ function stopBlock(state: ParserState, index: number): Step {
     case 'work': {
       const input = open.json === '' ? open.input : parseJson(open.json)
       const block = { type: 'server_tool_use', id: open.id, name: 'web_search', input: (input ?? {}) as Json }
-      return addWork(closed, block)
+      const query = isObject(input) ? text(input.query) : ''
+      return addWork({ ...closed, query }, block)
     }
     case 'answer':
       return open.json === '' ? addText(closed, inputText(open.input)) : [closed, []]

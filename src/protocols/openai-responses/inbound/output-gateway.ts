@@ -66,7 +66,12 @@ export class NoteItem extends OutputItem {
   }
 
   protected override endParts(): void {
-    const { type, error } = this.#item
+    const { type, error, status } = this.#item
+    if (type === 'web_search_call') {
+      this.about('response.web_search_call.in_progress', {})
+      this.about('response.web_search_call.searching', {})
+      if (status !== 'failed') this.about('response.web_search_call.completed', {})
+    }
     // The other kinds have no events of their own.
     if (type !== 'mcp_list_tools') return
     this.about('response.mcp_list_tools.in_progress', {})
@@ -77,6 +82,7 @@ export class NoteItem extends OutputItem {
 const notePrefixes: Readonly<Record<string, string>> = {
   mcp_list_tools: 'mcpl',
   mcp_approval_request: 'mcpr',
+  web_search_call: 'ws',
 }
 
 export function notePrefix({ type }: JsonObject): string {

@@ -213,10 +213,14 @@ export class Output {
     this.#reasoning(key, data, (text) => encryptedPart(this.#format, nonEmpty(item.id), text))
   }
 
-  /** Opening a page of the results is not billed, and a search that failed is not either. */
+  /** Shown to the client. Opening a page of the results is not billed, and a search that failed is not either. */
   #search(item: JsonObject): void {
-    const action = isObject(item.action) ? item.action.type : undefined
-    if (item.status === 'failed' || (action !== undefined && action !== 'search')) return
+    const { action, status } = item
+    if (isObject(action)) {
+      const shown = { type: 'web_search_call', status: status === 'failed' ? status : 'completed', action }
+      this.#events.push({ kind: 'gateway-item', choice, item: shown })
+    }
+    if (status === 'failed' || (isObject(action) && action.type !== 'search')) return
     this.#searches += 1
   }
 
