@@ -1,6 +1,7 @@
 // The words of a call for the request log, where the operator wants them kept (`log.prompts`).
 
 import type { JsonObject } from '../conversation/request.ts'
+import { shownBody } from '../protocols/request/mcp-declarations.ts'
 import type { AnswerKeeper } from './answer-keeper.ts'
 
 /** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
@@ -53,7 +54,7 @@ export function contentsOf(call: {
   const { transcript, request } = call
   if (!transcript) return null
   return JSON.stringify({
-    request: JSON.stringify(request.body).slice(0, longestPart),
+    request: JSON.stringify(shownBody(request.body)).slice(0, longestPart),
     answer: transcript.answer,
   })
 }

@@ -101,7 +101,7 @@ export interface GatewayRun {
   readonly result: ToolResult
   /** What of the answer stands before it: UTF-16 units of its text, and details of its reasoning. */
   readonly after: { readonly text: number; readonly reasoning: number }
-  /** Which round of the answer it belongs to, from 1. */
+  /** Which round of the answer it belongs to, from 1; 0 for a call of an earlier answer that was approved since. */
   readonly round: number
 }
 

@@ -35,8 +35,6 @@ describe.each([
   'code_interpreter',
   'code_execution_20250825',
   'image_generation',
-  'mcp',
-  'mcp_toolset',
   'custom_grammar',
   'local_shell',
   'apply_patch',
@@ -48,6 +46,29 @@ describe.each([
       code: 'unsupported_parameter',
       param: place[client],
       message: `'${place[client]}' cannot be honoured: tools of type "${type}" are not served here.`,
+    })
+  })
+})
+
+describe('tools of MCP servers', () => {
+  const server = { type: 'mcp', server_label: 'a', server_url: 'https://a.example/mcp' }
+  const toolset = { type: 'mcp_toolset', mcp_server_name: 'a' }
+
+  test.each<[Client, JsonObject]>([
+    ['chat', toolset],
+    ['responses', toolset],
+    ['messages', server],
+  ])('in the words of another protocol are refused for a client of %s', async (client, tool) => {
+    expect(await answerTo(client, { tools: [functions[client], tool] })).toMatchObject({
+      code: 'unsupported_parameter',
+      param: place[client],
+    })
+  })
+
+  test('a toolset needs its server', async () => {
+    expect(await answerTo('messages', { tools: [toolset] })).toMatchObject({
+      code: 'invalid_request',
+      param: 'tools.0.mcp_server_name',
     })
   })
 })

@@ -176,8 +176,10 @@ export class ToolLoop {
   ): Promise<ToolResult | undefined> {
     if (offered === undefined) return failed('tool_not_found', 'the server offers no such tool any more.')
     if (offered.tool.needsApproval?.(approval.arguments, approval) === true) {
+      const item = approvalRequest({ offered, arguments: approval.arguments })
+      this.#loop.emit({ kind: 'gateway-item', choice: 0, item })
       const message =
-        'the tool has changed since the call was approved: call it again to have it approved anew.'
+        'the tool has changed since the user allowed the call, who is asked again. Go on without it for now.'
       return failed('approval_outdated', message)
     }
     return this.#refusal(offered.tool.mostCost)
@@ -274,7 +276,7 @@ export class ToolLoop {
     }
     this.#sources.push(...(result.sources ?? []))
     const after = { text: this.#answer.text, reasoning: this.#answer.reasoning }
-    emit({ kind: 'gateway-run', choice: 0, run: { call, result, after, round: Math.max(1, this.#round) } })
+    emit({ kind: 'gateway-run', choice: 0, run: { call, result, after, round: this.#round } })
     pass('tool-ran', requestId)
   }
 
@@ -309,7 +311,10 @@ function needsApproval({ offered, arguments: json }: CalledTool): boolean {
   return offered.tool.needsApproval?.(json) === true
 }
 
-function approvalRequest({ offered, arguments: json }: CalledTool): JsonObject {
+function approvalRequest({
+  offered,
+  arguments: json,
+}: Pick<CalledTool, 'offered' | 'arguments'>): JsonObject {
   const { origin } = offered.tool
   const id = offered.tool.approvalId?.(json)
   const label: Record<string, string> = origin.kind === 'mcp' ? { server_label: origin.serverLabel } : {}

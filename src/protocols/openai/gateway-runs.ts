@@ -3,6 +3,7 @@
 import type { GatewayRun, ToolOrigin } from '../../conversation/gateway-tools.ts'
 import type { AssistantMessage, Json, JsonObject, Message, ToolCall } from '../../conversation/request.ts'
 import { isObject, parseJson } from '../json.ts'
+import type { AskedCall } from '../request/approvals.ts'
 
 /** The fields of an item of a call, without its id. `output` is an addition to `web_search_call`: it comes back with it. */
 export function wireRun({ call, result }: GatewayRun): JsonObject {
@@ -10,9 +11,6 @@ export function wireRun({ call, result }: GatewayRun): JsonObject {
   const failed = result.failure !== undefined
   const output = result.output ?? result.text
   if (origin.kind === 'mcp') {
-    const error: JsonObject | null = result.failure
-      ? { type: result.failure.code, message: result.failure.message }
-      : null
     return {
       type: 'mcp_call',
       status: failed ? 'failed' : 'completed',
@@ -20,7 +18,7 @@ export function wireRun({ call, result }: GatewayRun): JsonObject {
       name: origin.tool,
       arguments: call.arguments,
       output: failed ? null : output,
-      error,
+      error: result.failure?.message ?? null,
       approval_request_id: call.approvalRequestId ?? null,
     }
   }
@@ -85,6 +83,7 @@ function calledTool(item: JsonObject): { origin: ToolOrigin; name: string; json:
 function outputOf(item: JsonObject, failed: boolean): string {
   const { output, error, action } = item
   if (typeof output === 'string' && output !== '') return output
+  if (typeof error === 'string' && error !== '') return `The call failed: ${error}`
   if (isObject(error) && typeof error.message === 'string') return `The call failed: ${error.message}`
   if (failed) return 'The call failed.'
   const sources = isObject(action) && Array.isArray(action.sources) ? action.sources : []
@@ -163,6 +162,21 @@ export function roundsOf(message: AssistantMessage, entries: readonly JsonObject
   // The client's functions were called together with the gateway's tools.
   else messages[last] = { ...turn, toolCalls: [...turn.toolCalls, ...message.toolCalls] }
   return messages
+}
+
+/** The rounds with calls that the user was asked about, which stand at their end; none for a turn that was nothing else. */
+export function withAsked(rounds: readonly Message[], asked: readonly AskedCall[]): readonly Message[] {
+  const at = rounds.findLastIndex(({ role }) => role === 'assistant')
+  const turn = rounds[at] as AssistantMessage
+  const toolCalls = [...turn.toolCalls, ...asked.map(({ call }) => call)]
+  const isEmpty = turn.content.length + turn.reasoning.length + toolCalls.length === 0
+  const results = asked.flatMap(({ result }) => result ?? [])
+  return [
+    ...rounds.slice(0, at),
+    ...(isEmpty ? [] : [{ ...turn, toolCalls }]),
+    ...rounds.slice(at + 1),
+    ...results,
+  ]
 }
 
 function textFrom(text: string, from: number): AssistantMessage['content'] {

@@ -5,18 +5,29 @@ import type {
   GatewayChoice,
   SearchLocation,
   ToolDeclaration,
+  ToolSelector,
   WebSearchDeclaration,
 } from '../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
+import { Approvals, type PlacedItem } from './approvals.ts'
 import { invalidParam } from './invalid-param.ts'
+import { mcpDeclaration, refuseRepeatedServers } from './mcp-declarations.ts'
 
 /** `web_search`, its previews and dated names. */
 const searchType = /^(openrouter:)?web_search/
 
 /** Whether a tool of this type, or a choice of it, is one of the gateway's. */
 export function isGatewayTool(type: unknown): boolean {
-  return typeof type === 'string' && searchType.test(type)
+  return typeof type === 'string' && (searchType.test(type) || type === 'mcp')
+}
+
+/** Which tools of the gateway a choice, or an entry of a list of allowed ones, names; undefined for none. */
+export function selectorOf(choice: { readonly [field: string]: unknown }): ToolSelector | undefined {
+  const { type, server_label: serverLabel, name } = choice
+  if (type !== 'mcp') return isGatewayTool(type) ? { kind: 'web-search' } : undefined
+  if (typeof serverLabel !== 'string') return undefined
+  return { kind: 'mcp', serverLabel, ...(typeof name === 'string' ? { tool: name } : {}) }
 }
 
 /** Fields of a declaration that are read here. */
@@ -38,6 +49,7 @@ const readFields = new Set([
  * GatewayError `invalid_request` for a field of the wrong kind.
  */
 export function declarationOf(tool: JsonObject, param: string): ToolDeclaration | undefined {
+  if (tool['type'] === 'mcp') return mcpDeclaration(tool, param)
   return isGatewayTool(tool['type']) ? searchDeclaration(tool, param) : undefined
 }
 
@@ -65,13 +77,40 @@ export function searchDeclaration(options: JsonObject, param: string): WebSearch
   }
 }
 
-/** All that is declared; undefined where nothing is. */
+/**
+ * All that is declared, with what the `history` holds of it; undefined where nothing is. Throws `invalid_request` for
+ * servers that cannot be told apart, and for approvals that were never asked for or whose server is not declared.
+ */
 export function declaredTools(
   declarations: readonly ToolDeclaration[],
-  { maxCalls, choice }: { readonly maxCalls: number | undefined; readonly choice: GatewayChoice | undefined },
+  {
+    maxCalls,
+    choice,
+    history = [],
+  }: {
+    readonly maxCalls: number | undefined
+    readonly choice: GatewayChoice | undefined
+    readonly history?: readonly PlacedItem[]
+  },
 ): DeclaredTools | undefined {
+  refuseRepeatedServers(declarations)
+  const { approved } = new Approvals(history)
+  for (const { serverLabel } of approved) {
+    const isDeclared = declarations.some((each) => each.kind === 'mcp' && each.serverLabel === serverLabel)
+    if (!isDeclared)
+      throw invalidParam(
+        'tools',
+        `a call of the server ${JSON.stringify(serverLabel)} is approved, which they do not name.`,
+      )
+  }
   if (declarations.length === 0) return undefined
-  return { declarations, maxCalls, approved: [], history: [], ...(choice === undefined ? {} : { choice }) }
+  return {
+    declarations,
+    maxCalls,
+    approved,
+    history: history.map(({ item }) => item).filter(({ type }) => type === 'mcp_list_tools'),
+    ...(choice === undefined ? {} : { choice }),
+  }
 }
 
 const suffix = ':online'

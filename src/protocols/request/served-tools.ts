@@ -22,18 +22,18 @@ const rules: Readonly<
 > = {
   'openai-chat': [
     { type: /^function$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search/, fate: 'gateway' },
+    { type: /^(openrouter:)?web_search|^mcp$/, fate: 'gateway' },
   ],
   'openai-responses': [
     { type: /^function$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search/, fate: 'gateway' },
+    { type: /^(openrouter:)?web_search|^mcp$/, fate: 'gateway' },
     // Codex sends its helpers with every request.
     { type: /^namespace$/, fate: 'left-out' },
   ],
   // Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone.
   'anthropic-messages': [
     { type: /^custom$|^(bash|text_editor|computer|memory)_\d{8}$|^tool_search_tool_/, fate: 'served' },
-    { type: /^web_search_\d{8}$/, fate: 'gateway' },
+    { type: /^web_search_\d{8}$|^mcp_toolset$/, fate: 'gateway' },
   ],
   // The same client at a provider that is not Anthropic's: without the search all tools are shown at once.
   'messages-elsewhere': [

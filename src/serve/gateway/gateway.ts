@@ -114,7 +114,7 @@ function httpParts(
     counter,
     buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),
-    toolSources: toolSourcesOf(config, store, clock, log),
+    toolSources: toolSourcesOf(config, mcp, clock, log),
     owner,
     now: clock,
     redact: secretFilter(secretsOf(config)),

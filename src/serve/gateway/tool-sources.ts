@@ -2,19 +2,18 @@
 
 import type { Config } from '../../config.ts'
 import type { Log } from '../../observe/log.ts'
-import type { Store } from '../../store/store.ts'
 import type { ToolSources } from '../../tools/tool.ts'
-import { mcpOf } from './mcp.ts'
+import type { Mcp } from './mcp.ts'
 import { webSearchOf } from './web-search.ts'
 
 export function toolSourcesOf(
   config: Config,
-  store: Pick<Store, 'mcpServers'>,
+  mcp: Pick<Mcp, 'open'>,
   clock: () => number,
   log: Log,
 ): ToolSources {
   const search = webSearchOf(config, clock, ({ code, detail }) =>
     log.warn('a web search failed', { code, detail }),
   )
-  return { webSearch: search.open, mcp: mcpOf(config, store, clock).open }
+  return { webSearch: search.open, mcp: mcp.open }
 }

@@ -28,6 +28,7 @@ export interface CheckedDeclaration {
   readonly target: McpTarget
   /** undefined allows every tool. */
   readonly allowed: ToolFilter | undefined
+  readonly disallowed: ReadonlySet<string>
   readonly approval: ApprovalRule
 }
 
@@ -41,6 +42,7 @@ const schema = z.looseObject({
   authorization: z.string().min(1).max(16_384).nullish(),
   headers: z.record(z.string().max(200), z.string().max(16_384)).nullish(),
   allowed_tools: z.union([names, filter]).nullish(),
+  disallowed_tools: names.nullish(),
   require_approval: z
     .union([
       z.enum(['always', 'never']),
@@ -70,6 +72,7 @@ export function checkedDeclaration({ declaration, param, serverLabel }: McpDecla
     label: serverLabel,
     target: targetOf(written, param),
     allowed: written.allowed_tools == null ? undefined : filterOf(written.allowed_tools),
+    disallowed: new Set(written.disallowed_tools ?? []),
     approval: approvalOf(written.require_approval ?? 'always'),
   }
 }

@@ -62,8 +62,12 @@ export class ServerTools {
   }
 
   #listing(raw: readonly RawTool[]): Listing {
-    const { allowed } = this.#declaration
-    return listingOf(raw, (tool) => allowed === undefined || fits(allowed, tool), this.#settings.mostTools)
+    const { allowed, disallowed } = this.#declaration
+    return listingOf(
+      raw,
+      (tool) => !disallowed.has(tool.name) && (allowed === undefined || fits(allowed, tool)),
+      this.#settings.mostTools,
+    )
   }
 
   #offered(tools: readonly ListedTool[]): GatewayTool[] {

@@ -121,8 +121,9 @@ describe.each(clients)('from a client of %s', (client) => {
     },
   )
 
-  /** The gateway searches itself. */
-  const isServed = (name: string) => client === 'chat' && name === 'web_search_options'
+  /** The gateway searches, and calls servers, itself. */
+  const isServed = (name: string) =>
+    (client === 'chat' && name === 'web_search_options') || (client === 'messages' && name === 'mcp_servers')
 
   const field = client === 'responses' ? 'max_output_tokens' : 'max_tokens'
   test.each(bounds.map(([name, value]) => [name, JSON.stringify(value), value] as const))(

@@ -130,13 +130,17 @@ describe('S3 an address where nobody expects one', () => {
   test.each<[string, JsonObject]>([
     ['messages[0].content[1].doc_url', body({ type: 'text', text: 'x', doc_url: 'http://127.0.0.1/x' })],
     ['messages[0].content[1].image.href', body({ type: 'image', image: { href: ' http:127.0.0.1/x' } })],
-    ['tools[0].server_url', { tools: [{ type: 'mcp', server_url: 'http://127.0.0.1/mcp' }] }],
     ['mm_urls', { mm_urls: ['a', 'ht\ttp://127.0.0.1/x'] }],
   ])('is dropped at %s, and named', (param, request) => {
     const { addresses, warnings } = checkAddresses(request, ofChat, [])
     expect(addresses).toEqual([])
     expect(warnings.map((warning) => warning.param)).toEqual([param])
     expect(JSON.stringify(request)).not.toContain('127.0.0.1')
+  })
+
+  test('is refused where an MCP server is named', () => {
+    const tools = [{ type: 'mcp', server_label: 'a', server_url: 'http://127.0.0.1/mcp' }]
+    expect(refusal({ tools })).toEqual(['url_not_allowed', 'tools[0].server_url'])
   })
 
   test('is refused where the id of a file may be one', () => {

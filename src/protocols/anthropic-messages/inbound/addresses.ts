@@ -62,5 +62,15 @@ export const addresses = parts({
     input_schema: 'words',
     input_examples: 'words',
     cache_control: 'words',
+    mcp_server_name: 'words',
+    default_config: 'words',
+    configs: 'words',
+  }),
+  mcp_servers: parts({
+    type: 'words',
+    name: 'words',
+    url: 'address',
+    authorization_token: 'words',
+    tool_configuration: 'words',
   }),
 })

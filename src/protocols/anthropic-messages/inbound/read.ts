@@ -20,6 +20,7 @@ import {
   searchDeclaration,
   withoutOnline,
 } from '../../request/gateway-declarations.ts'
+import { messagesServers } from '../../request/mcp-declarations.ts'
 import { readAssistant, readMark, readParts, readUser } from './read-blocks.ts'
 import { type ClientContent, gatewayFields, type MessagesRequest } from './schema.ts'
 
@@ -81,7 +82,7 @@ function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: 
   const functions: FunctionTool[] = []
   const others: JsonObject[] = []
   for (const tool of body.tools ?? []) {
-    if (isGatewayTool(tool.type)) continue
+    if (isGatewayTool(tool.type) || tool.type === 'mcp_toolset') continue
     if ((tool.type != null && tool.type !== 'custom') || tool.name == null) {
       others.push(tool as JsonObject)
       continue
@@ -103,6 +104,7 @@ export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefin
     const declaration = declarationOf(tool as JsonObject, `tools.${at}`)
     return declaration === undefined ? [] : [declaration]
   })
+  declarations.push(...messagesServers(body['mcp_servers'], (body.tools ?? []) as JsonObject[]))
   const searches = declarations.some(({ kind }) => kind === 'web-search')
   if (withoutOnline(body.model).online && !searches) declarations.push(searchDeclaration({}, 'model'))
   const chosen = isSearchChoice(body)
@@ -189,6 +191,7 @@ const readFields = new Set([
   ...gatewayFields,
   'model',
   'max_tokens',
+  'mcp_servers',
   'messages',
   'system',
   'tools',

@@ -32,6 +32,8 @@ const message = parts({
   reasoning_details: 'words',
   // Where an earlier answer read something: nobody reads it again.
   annotations: 'words',
+  web_search_calls: 'words',
+  mcp_calls: 'words',
   citations: 'words',
   search_results: 'words',
   images: parts({ type: 'words', image_url: link }),
@@ -71,7 +73,18 @@ export const addresses = parts({
   ...words,
   ...gatewayPlaces,
   messages: message,
-  tools: parts({ type: 'words', function: 'words', cache_control: 'words' }),
+  tools: parts({
+    type: 'words',
+    function: 'words',
+    cache_control: 'words',
+    server_label: 'words',
+    server_name: 'words',
+    server_url: 'address',
+    authorization: 'words',
+    headers: 'words',
+    allowed_tools: 'words',
+    require_approval: 'words',
+  }),
 })
 
 export const embeddingAddresses = parts({

@@ -16,10 +16,11 @@ import type {
 } from '../../../conversation/request.ts'
 import { present } from '../../json.ts'
 import { restFields } from '../../openai/quirks.ts'
-import { roundsOf } from '../../openai/gateway-runs.ts'
+import { roundsOf, withAsked } from '../../openai/gateway-runs.ts'
 import { readContent } from './read-content.ts'
 import { chatCompletionRequest, type ChatCompletionRequest, type WireMessage } from './schema.ts'
-import { readGatewayTools, readToolChoice, readTools } from './tools.ts'
+import { Approvals } from '../../request/approvals.ts'
+import { placedRuns, readGatewayTools, readToolChoice, readTools } from './tools.ts'
 import { gatewayFields } from '../../request/gateway-fields.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
@@ -50,6 +51,7 @@ export function maxOutputTokens(body: ChatCompletionRequest): number | undefined
 function readMessages(body: ChatCompletionRequest): Message[] {
   const { messages } = body
   const declares = readGatewayTools(body) !== undefined
+  const approvals = declares ? new Approvals(placedRuns(body)) : undefined
   // The legacy function role has names instead of ids; a minted id ties each result to the latest call of its name.
   const legacyIds = new Map<string, string>()
   return messages.flatMap((message, i): Message | readonly Message[] => {
@@ -65,7 +67,7 @@ function readMessages(body: ChatCompletionRequest): Message[] {
         }
       case 'assistant':
         if (message.function_call != null) legacyIds.set(message.function_call.name, `call_legacy_${i}`)
-        return readTurn(message, `call_legacy_${i}`, param, declares)
+        return readTurn(message, `call_legacy_${i}`, param, approvals)
       case 'tool':
         return {
           role: 'tool',
@@ -90,16 +92,23 @@ function named(name: string | null | undefined): { name?: string } {
   return name == null || name === '' ? {} : { name }
 }
 
-/** What the gateway's tools did in a turn is of use where such tools are declared; providers refuse calls of others. */
+/**
+ * What the gateway's tools did in a turn is of use where such tools are declared (`approvals` is there then); providers
+ * refuse calls of others.
+ */
 function readTurn(
   message: WireAssistant,
   legacyId: string,
   param: string,
-  declares: boolean,
+  approvals: Approvals | undefined,
 ): readonly Message[] {
   const turn = readAssistant(message, legacyId, param)
-  const entries = [...(message.web_search_calls ?? []), ...(message.mcp_calls ?? [])]
-  return declares && entries.length > 0 ? roundsOf(turn, entries as JsonObject[]) : [turn]
+  const entries = [...(message.web_search_calls ?? []), ...(message.mcp_calls ?? [])] as JsonObject[]
+  if (!approvals || entries.length === 0) return [turn]
+  const asked = entries
+    .filter(({ type }) => type === 'mcp_approval_request')
+    .flatMap((request) => approvals.asked(request.id) ?? [])
+  return withAsked(roundsOf(turn, entries), asked)
 }
 
 function readAssistant(message: WireAssistant, legacyId: string, param: string): AssistantMessage {

@@ -5,10 +5,11 @@ import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation
 import {
   declarationOf,
   declaredTools,
-  isGatewayTool,
   searchDeclaration,
+  selectorOf,
   withoutOnline,
 } from '../../request/gateway-declarations.ts'
+import type { PlacedItem } from '../../request/approvals.ts'
 import { readMark } from './read-content.ts'
 import type { ChatCompletionRequest, FunctionTool as WireFunction, NamedFunction } from './schema.ts'
 
@@ -64,10 +65,22 @@ export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | u
   if (body.web_search_options != null && !searches())
     declarations.push(searchDeclaration(body.web_search_options as JsonObject, 'web_search_options'))
   if (withoutOnline(body.model).online && !searches()) declarations.push(searchDeclaration({}, 'model'))
-  if (declarations.length === 0) return undefined
   return declaredTools(declarations, {
     maxCalls: body.max_tool_calls ?? undefined,
     choice: gatewayChoice(body.tool_choice),
+    history: placedRuns(body),
+  })
+}
+
+/** What the gateway's tools said in the messages of the history, each list behind a mark of its message. */
+export function placedRuns({ messages }: Pick<ChatCompletionRequest, 'messages'>): readonly PlacedItem[] {
+  return messages.flatMap((message, at) => {
+    if (message.role !== 'assistant') return []
+    const entries = (message.mcp_calls ?? []).map((item, index) => ({
+      item: item as JsonObject,
+      param: `messages[${at}].mcp_calls[${index}]`,
+    }))
+    return [{ item: { type: 'message', role: 'assistant' }, param: `messages[${at}]` }, ...entries]
   })
 }
 
@@ -75,9 +88,9 @@ function gatewayChoice(choice: ChatCompletionRequest['tool_choice']): GatewayCho
   if (choice == null || typeof choice === 'string' || choice.type === 'function') return undefined
   if (choice.type === 'allowed_tools') {
     const { mode, tools } = choice['allowed_tools'] as AllowedTools
-    return tools.some(({ type }) => isGatewayTool(type))
-      ? { mode, tools: [{ kind: 'web-search' }] }
-      : undefined
+    const selectors = tools.flatMap((tool) => selectorOf({ ...tool }) ?? [])
+    return selectors.length === 0 ? undefined : { mode, tools: selectors }
   }
-  return isGatewayTool(choice.type) ? { mode: 'required', tools: [{ kind: 'web-search' }] } : undefined
+  const only = selectorOf({ ...choice })
+  return only && { mode: 'required', tools: [only] }
 }

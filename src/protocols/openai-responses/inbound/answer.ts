@@ -1,5 +1,6 @@
 // The response object: what the request asked for, and what became of it.
 
+import { shownTool } from '../../request/mcp-declarations.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { completionTokens, promptTokens, type Usage } from '../../../conversation/usage.ts'
 import { wireWarnings } from '../../openai/message-fields.ts'
@@ -97,7 +98,7 @@ export function responseOf(
 }
 
 function toldTool(tool: { readonly type: string }): JsonObject {
-  const fields = tool as unknown as JsonObject
+  const fields = shownTool(tool as unknown as JsonObject)
   return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
 }
 

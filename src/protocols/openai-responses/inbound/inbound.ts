@@ -14,6 +14,7 @@ import { type AnswerHooks, type Asked, ResponseEncoder } from './encode.ts'
 import { eventsOf } from '../../../conversation/choice-events.ts'
 import { chatRequest, envelopeOf, fieldsOf } from './read.ts'
 import { checkedRequest, completeItems, droppedOf, type Recalled, refuseContradictions } from './check.ts'
+import { placedItems } from './items.ts'
 import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
@@ -48,7 +49,7 @@ export function responsesCall(
   refuseContradictions(request, history, items)
   const all = [...history, ...items]
   const encrypted = request.include?.includes('reasoning.encrypted_content') === true
-  const gatewayTools = readGatewayTools(request)
+  const gatewayTools = readGatewayTools(request, placedItems(all, history.length))
   const body: JsonObject = { ...(request as unknown as JsonObject), input: all as unknown as JsonObject[] }
   const asked: Asked = { request, encrypted, hooks }
   return {
@@ -99,6 +100,10 @@ const idPrefixes: Readonly<Record<string, string>> = {
   reasoning: 'rs',
   image_generation_call: 'ig',
   web_search_call: 'ws',
+  mcp_list_tools: 'mcpl',
+  mcp_call: 'mcp',
+  mcp_approval_request: 'mcpr',
+  mcp_approval_response: 'mcpa',
 }
 
 /** The items of a request as they are kept and listed: each with a type and an id, contents as parts. */

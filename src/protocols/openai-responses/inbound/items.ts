@@ -10,6 +10,7 @@ import type {
 } from '../../../conversation/request.ts'
 import { readRun } from '../../openai/gateway-runs.ts'
 import { fileSource, mediaSource } from '../../openai/media.ts'
+import { Approvals, type PlacedItem } from '../../request/approvals.ts'
 import type { Placed } from '../../request/client-fields.ts'
 import { detailsOf, TurnReasoning } from './reasoning.ts'
 import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.ts'
@@ -44,10 +45,11 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
     }
     turn = undefined
   }
+  const placed = placedItems(items, offset)
+  const approvals = new Approvals(placed)
   for (const [at, any] of items.entries()) {
     const item = any as KnownItem
-    // What was said before is not in this request.
-    const param = at < offset ? 'previous_response_id' : `input[${at - offset}]`
+    const { param } = placed[at]!
     // What was said after a tool had run was said in another round.
     if (turn && turn.results.length > 0 && /^(message|reasoning)$/.test(kindOf(item))) endTurn()
     if (turn === undefined) turnField = param
@@ -73,9 +75,24 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
       case 'function_call':
         assistant().toolCalls.push(readCall(item as CallItem))
         break
+      case 'mcp_approval_request': {
+        const asked = runs === 'read' ? approvals.asked(item.id) : undefined
+        if (!asked?.result) break
+        assistant().toolCalls.push(asked.call)
+        assistant().results.push(asked.result)
+        break
+      }
+      case 'mcp_approval_response': {
+        const { approval_request_id: id } = item as Extract<KnownItem, { type: 'mcp_approval_response' }>
+        const asked = runs === 'read' ? approvals.asked(id) : undefined
+        // It runs now, whatever was said since it was asked about.
+        if (asked && !asked.result) assistant().toolCalls.push(asked.call)
+        break
+      }
+      case 'mcp_call':
       case 'web_search_call': {
         const fields = item as unknown as JsonObject
-        const run = runs === 'read' ? readRun(fields, item.id ?? `ws_${at}`) : undefined
+        const run = runs === 'read' ? readRun(fields, item.id ?? `${kindOf(item)}_${at}`) : undefined
         if (run === undefined) break
         assistant().toolCalls.push(run.call)
         assistant().results.push(run.result)
@@ -100,6 +117,14 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   }
   endTurn()
   return messages
+}
+
+/** Each item with where the client wrote it: what was said before is not in this request. */
+export function placedItems(items: readonly InputItem[], offset: number): readonly PlacedItem[] {
+  return items.map((item, at) => ({
+    item: item as unknown as JsonObject,
+    param: at < offset ? 'previous_response_id' : `input[${at - offset}]`,
+  }))
 }
 
 function readCall({ call_id, name, arguments: json, extra_content }: CallItem): ToolCall {

@@ -56,7 +56,8 @@ export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
   constructor(place: Place, tell: Tell, item: JsonObject) {
-    super(place, tell)
+    // An answer to it names the id that it was given.
+    super(typeof item.id === 'string' ? { ...place, id: item.id } : place, tell)
     this.#item = item
     this.begin()
   }

@@ -89,6 +89,22 @@ const knownItem = z.discriminatedUnion('type', [
     action: json.nullish(),
     status: text.nullish(),
   }),
+  z.looseObject({ type: z.literal('mcp_list_tools'), ...itemId, server_label: text, tools: z.array(json) }),
+  z.looseObject({ type: z.literal('mcp_call'), ...itemId, server_label: text, name: text, arguments: text }),
+  z.looseObject({
+    type: z.literal('mcp_approval_request'),
+    id: text.min(1),
+    server_label: text,
+    name: text,
+    arguments: text,
+  }),
+  z.looseObject({
+    type: z.literal('mcp_approval_response'),
+    ...itemId,
+    approval_request_id: text.min(1),
+    approve: flag,
+    reason: text.nullish(),
+  }),
   z.looseObject({ type: z.literal('item_reference'), id: text.min(1) }),
 ])
 
@@ -99,6 +115,10 @@ const known = [
   'reasoning',
   'image_generation_call',
   'web_search_call',
+  'mcp_list_tools',
+  'mcp_call',
+  'mcp_approval_request',
+  'mcp_approval_response',
   'item_reference',
 ]
 
@@ -207,7 +227,7 @@ export function isKnown(item: InputItem): boolean {
 
 /** Whether an item is a call of a tool that the gateway ran. */
 export function isRun(item: InputItem): boolean {
-  return kindOf(item) === 'web_search_call'
+  return /^web_search_call$|^mcp_/.test(kindOf(item))
 }
 
 // ---- what clients receive ---------------------------------------------------------------------------------

@@ -5,10 +5,11 @@ import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation
 import {
   declarationOf,
   declaredTools,
-  isGatewayTool,
   searchDeclaration,
+  selectorOf,
   withoutOnline,
 } from '../../request/gateway-declarations.ts'
+import type { PlacedItem } from '../../request/approvals.ts'
 import { type FunctionToolItem, type ResponsesRequest } from './schema.ts'
 
 export function functionsOf(request: ResponsesRequest): readonly FunctionToolItem[] {
@@ -27,8 +28,11 @@ export function readTool(tool: FunctionToolItem): FunctionTool {
   }
 }
 
-/** What is declared of tools that the gateway runs; undefined where nothing is. */
-export function readGatewayTools(request: ResponsesRequest): DeclaredTools | undefined {
+/** What is declared of tools that the gateway runs, with what the conversation holds of them; undefined where nothing is. */
+export function readGatewayTools(
+  request: ResponsesRequest,
+  history: readonly PlacedItem[] = [],
+): DeclaredTools | undefined {
   const declarations = (request.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     const declaration = declarationOf(tool as unknown as JsonObject, `tools[${at}]`)
     return declaration === undefined ? [] : [declaration]
@@ -38,16 +42,19 @@ export function readGatewayTools(request: ResponsesRequest): DeclaredTools | und
   return declaredTools(declarations, {
     maxCalls: request.max_tool_calls ?? undefined,
     choice: gatewayChoice(request),
+    history,
   })
 }
 
 /** The choice of tools of the gateway, where the request makes one. */
 export function gatewayChoice({ tool_choice: choice }: ResponsesRequest): GatewayChoice | undefined {
   if (choice == null || typeof choice === 'string') return undefined
-  if (isGatewayTool(choice.type)) return { mode: 'required', tools: [{ kind: 'web-search' }] }
+  const only = selectorOf(choice)
+  if (only) return { mode: 'required', tools: [only] }
   if (choice.type !== 'allowed_tools') return undefined
-  const { mode, tools } = choice as unknown as { mode: 'auto' | 'required'; tools: { type: string }[] }
-  return tools.some(({ type }) => isGatewayTool(type)) ? { mode, tools: [{ kind: 'web-search' }] } : undefined
+  const { mode, tools } = choice as unknown as { mode: 'auto' | 'required'; tools: JsonObject[] }
+  const selectors = tools.flatMap((tool) => selectorOf(tool) ?? [])
+  return selectors.length === 0 ? undefined : { mode, tools: selectors }
 }
 
 /** undefined also for a choice of tools that are not functions. */
