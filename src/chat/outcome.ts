@@ -4,12 +4,15 @@ import type { Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { Ending } from '../credits/ledger/ledger.ts'
+import type { GatewayError } from '../errors.ts'
 import type { Bill } from '../protocols/protocol.ts'
 
 /** How an answer ended, and what it delivered. */
 export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly ending: Ending
   readonly stoppedBy: StoppedBy | undefined
+  /** Why no provider has gone on with an answer that had begun. */
+  readonly error?: GatewayError
 }
 
 /** Of an answer that has come to its end. */

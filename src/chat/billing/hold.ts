@@ -173,12 +173,17 @@ export class Hold {
   /** Notes who serves the call. */
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#candidate = candidate
-    this.#attempts = [...this.#attempts, ...attempts]
+    this.tried(attempts)
     this.#firstByteMs ??= Math.round(performance.now() - this.#call.arrivedAt)
     const begun = { phase: 'streaming', firstByteMs: this.#firstByteMs } as const
     this.#parts.inFlight.note(this.#call.requestId, begun)
     const { price } = candidate.offer
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
+  }
+
+  /** Notes what has been tried in vain for a later round. */
+  tried(attempts: readonly Attempt[]): void {
+    this.#attempts = [...this.#attempts, ...attempts]
   }
 
   /** Holds so many picodollars more; false when the account has not that much. */
@@ -280,7 +285,7 @@ export class Hold {
         await this.#end(() => this.#settle(charge, outcome))
       }
     }
-    const code = outcome.fault === undefined ? null : codeOf(outcome.fault)
+    const code = outcome.error?.code ?? (outcome.fault === undefined ? null : codeOf(outcome.fault))
     const status = code === null ? 200 : errorTable[code].status
     this.#announce(charge, { ending: outcome.ending, status, code, error: undefined })
   }
@@ -288,7 +293,7 @@ export class Hold {
   /** Ends a call that served nothing: its whole hold goes back. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
-    if (attempts !== this.#attempts) this.#attempts = [...this.#attempts, ...attempts]
+    if (attempts !== this.#attempts) this.tried(attempts)
     this.#announce(noCharge, { ending: null, status: error.status, code: error.code, error })
     await this.#end(() => this.#release(error.code)).catch((cause: unknown) => {
       // The sweeper returns the hold; the client is owed the error it was about to get.

@@ -115,6 +115,8 @@ class Relay {
   /** Why the gateway itself ended the stream. */
   #stopError: GatewayError | undefined
   #stopFault: Fault | undefined
+  /** Why nobody has answered a later round. */
+  #roundError: GatewayError | undefined
   #drain: Deadline | undefined
   #resume: (() => void) | undefined
   readonly #buffered: Waiting
@@ -194,7 +196,7 @@ class Relay {
       }
     } catch (error) {
       // Of a later round: an error of the first is an answer without a stream.
-      if (error instanceof DispatchFailed) this.#stopError ??= error.error
+      if (error instanceof DispatchFailed) this.#roundError = error.error
       // A broken connection, a deadline or our own abort: `progress` and the flags say which.
       // What came before may have been the whole answer: one that gave its finish reason has finished.
       if (!this.#clientGone || onDisconnect === 'drain') this.#endOfBody()
@@ -297,7 +299,9 @@ class Relay {
       return this.#options.turns.through(this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
     // Nobody reads what would be written, and a response that was cancelled did not fail.
     if (outcome.ending === 'client-gone') return []
-    return this.#fail(this.#stopError ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider))
+    return this.#fail(
+      this.#stopError ?? outcome.error ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider),
+    )
   }
 
   #fail(error: GatewayError): Written {
@@ -320,6 +324,7 @@ class Relay {
       return { ...facts, ending: 'stopped', stoppedBy: this.#stoppedBy, finishReason: 'length' }
     if (this.#clientGone) return { ...facts, ending: 'client-gone' }
     if (this.#stopError !== undefined) return { ...facts, ending: 'stopped', fault: this.#stopFault }
+    if (this.#roundError !== undefined) return { ...facts, ending: 'provider-cut', error: this.#roundError }
     const fault = withoutSecrets(progress.fault ?? brokeOff, this.#options.redact)
     return { ...facts, ending: 'provider-cut', fault }
   }

@@ -5,6 +5,7 @@ import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatEvent, collect } from '../../conversation/event.ts'
 import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
+import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import { CallTools } from '../../tools/call-tools.ts'
@@ -147,7 +148,12 @@ class ToolAnswer {
     }
     const { signal } = this.#life
     const head = await parts.turns.through(sink.written())
-    const joined = new JoinedStream({ loop, sink, signal, abort: () => this.#life.end() }, answer, head)
+    const failed = (attempts: readonly Attempt[]) => hold.tried(attempts)
+    const joined = new JoinedStream(
+      { loop, sink, signal, failed, abort: () => this.#life.end() },
+      answer,
+      head,
+    )
     const headers = answerHeaders(call, candidate, answer.warnings)
     return streamResponse(parts, call, hold, joined, headers)
   }

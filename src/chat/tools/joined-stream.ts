@@ -3,11 +3,12 @@
 import { EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
+import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { RenderedError } from '../../errors.ts'
 import { atOnce, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import { finished, type StoppedBy } from '../outcome.ts'
-import { pause } from '../routing/dispatch.ts'
+import { DispatchFailed, pause } from '../routing/dispatch.ts'
 import type { StreamChannel } from '../streaming/channel.ts'
 import type { ByteReader, OpenStream } from '../streaming/relay.ts'
 import type { AnswerSink } from '../streaming/sink.ts'
@@ -20,6 +21,8 @@ export interface JoinedParts {
   /** Ends whatever the call does. */
   readonly abort: () => void
   readonly signal: AbortSignal
+  /** Called with what has been tried for a round that nobody has answered. */
+  readonly failed: (attempts: readonly Attempt[]) => void
 }
 
 /** Nothing from a provider: the relay is to look at what has been written meanwhile. */
@@ -164,7 +167,10 @@ export class JoinedStream implements OpenStream, StreamChannel {
     if (next.kind === 'final') this.#isFinal = true
     else if (next.kind === 'stopped') this.#stoppedBy = next.by
     else {
-      const { answer } = await loop.play()
+      const { answer } = await loop.play().catch((error: unknown) => {
+        if (error instanceof DispatchFailed) this.#parts.failed(error.attempts)
+        throw error
+      })
       if (answer.kind !== 'stream') throw new Error('a stream was asked for')
       this.#round = answer
       this.#isRead = answer.ended

@@ -7,8 +7,7 @@ import type { JsonObject } from '../../../src/conversation/request.ts'
 import type { ToolResult } from '../../../src/conversation/gateway-tools.ts'
 import { receiptOf } from '../../../src/credits/ledger/receipt.ts'
 import { type Pico, usd } from '../../../src/credits/money.ts'
-import type { Inbound } from '../../../src/protocols/protocol.ts'
-import { inbound as chat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
+import type { EndedCall } from '../../../src/observe/request-log.ts'
 import type { GatewayTool } from '../../../src/tools/tool.ts'
 import { openStore } from '../../../src/store/open.ts'
 import { grantOf } from '../../credits/support.ts'
@@ -143,31 +142,36 @@ export async function toolLab({
     const [offer] = model.offers
     return { ...model, offers: ids.map((provider) => ({ ...offer!, provider })) }
   }
-  const parts = {
+  const parts: { -readonly [Part in keyof typeof bare]: (typeof bare)[Part] } = {
     ...bare,
     catalog: { resolve: models },
     toolSources: { webSearch: sources, mcp: sources },
   }
   let calls = 0
 
-  /** Asks, and reads what comes to its end. */
-  async function ask(body: JsonObject, signal?: AbortSignal, inbound: Inbound = chat) {
+  /** Asks, and leaves the reading to the test. */
+  function open(body: JsonObject, signal?: AbortSignal): Promise<Response> {
     calls += 1
-    const id = `call_${calls}`
     const asked = { model: 'a/m', tools: [{ type: 'web_search' }], ...body }
-    const call = {
-      ...callOf(asked, signal),
-      requestId: id,
-      inbound,
-      request: inbound.parse(withPrompt(asked)),
-    }
-    const response = await complete(parts, call)
+    return complete(parts, { ...callOf(asked, signal), requestId: `call_${calls}` })
+  }
+
+  /** Asks, and reads what comes to its end. */
+  async function ask(body: JsonObject) {
+    const response = await open(body)
     const text = await response.text()
-    return { id, response, text, ...readChat(text) }
+    return { response, text, ...readChat(text) }
   }
 
   return {
     ask,
+    open,
+    /** Resolves with the call that ends next. */
+    ended() {
+      const { promise, resolve } = Promise.withResolvers<EndedCall>()
+      parts.onCallEnded = resolve
+      return promise
+    },
     parts,
     store,
     upstream,
@@ -193,10 +197,6 @@ export async function toolLab({
       dir[Symbol.dispose]()
     },
   }
-}
-
-function withPrompt(body: JsonObject): JsonObject {
-  return { messages: [{ role: 'user', content: 'Which river?' }], ...body }
 }
 
 interface ChatChunk {
