@@ -12,6 +12,8 @@ export interface Plan {
   /** `inflated`: the provider counts, and bills, three times the prompt there is. */
   readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing' | 'inflated'
   readonly tool: boolean
+  /** Rounds in which the model asks the gateway to search, before its answer: each is billed like the answer. */
+  readonly searches?: number
   /** The client names the call by an Idempotency-Key, its nonce. */
   readonly keyed: boolean
   /** The client's `max_cost`, US dollars. */
@@ -54,6 +56,16 @@ export function billOf({ usage, prompt: asked }: Plan, words: number): bigint {
   )
 }
 
+/** What all rounds of a call come to, once all of its words are made. */
+export function dueOf(plan: Plan): bigint {
+  return billOf(plan, plan.words) * BigInt(roundsOf(plan))
+}
+
+/** How often the provider is asked for one call. */
+export function roundsOf({ searches = 0 }: Plan): number {
+  return searches + 1
+}
+
 function countersOf({ usage, prompt, words }: Plan): object | undefined {
   if (usage === 'missing') return undefined
   const counted = usage === 'inflated' ? prompt * 3 : prompt
@@ -75,13 +87,16 @@ export function startBillingProvider(): BillingProvider {
     hostname: '127.0.0.1',
     idleTimeout: 0,
     async fetch(request) {
-      const body = (await request.json()) as { model: string; messages: { content: string }[] }
-      const content = body.messages.at(-1)!.content
-      const plan = JSON.parse(content.slice(content.lastIndexOf(mark) + mark.length)) as Plan
-      requests++
+      const body = (await request.json()) as { model: string; messages: { role: string; content: string }[] }
+      const { content } = body.messages.findLast(({ role }) => role === 'user')!
+      const asked = JSON.parse(content.slice(content.lastIndexOf(mark) + mark.length)) as Plan
+      const rounds = body.messages.filter(({ role }) => role === 'tool').length
+      const calls = rounds < (asked.searches ?? 0) ? searchTool : asked.tool ? 'f' : undefined
+      const plan = { ...asked, calls }
+      if (rounds === 0) requests++
       if (plan.words === 0) return refusal()
       // A retried attempt gets a line of its own: each is work the provider did.
-      const booked: Booked = { plan, upstreamId: `up-${plan.nonce}-${bill.size}`, words: 0, complete: false }
+      const booked = { plan, upstreamId: `up-${plan.nonce}-${bill.size}`, words: 0, complete: false }
       bill.set(booked.upstreamId, booked)
       return plan.stream ? streamed(booked, body.model) : whole(booked, body.model)
     },
@@ -101,18 +116,29 @@ function refusal(): Response {
   return Response.json({ error: { ...error, code: null } }, { status: 400 })
 }
 
-async function whole(booked: Booked, model: string): Promise<Response> {
+const searchTool = 'web_search'
+
+/** A plan with the function that this round of it calls. */
+interface RoundPlan extends Plan {
+  readonly calls: string | undefined
+}
+
+async function whole(booked: Booked & { readonly plan: RoundPlan }, model: string): Promise<Response> {
   const { plan } = booked
   await Bun.sleep(plan.gapMs)
   booked.words = plan.words
   booked.complete = true
   const text = wordsOf(plan.words).join('')
-  const message = plan.tool
+  const message = plan.calls
     ? {
         role: 'assistant',
         content: null,
         tool_calls: [
-          { id: 'call_1', type: 'function', function: { name: 'f', arguments: JSON.stringify({ text }) } },
+          {
+            id: 'call_1',
+            type: 'function',
+            function: { name: plan.calls, arguments: JSON.stringify({ query: text }) },
+          },
         ],
       }
     : { role: 'assistant', content: text }
@@ -122,12 +148,12 @@ async function whole(booked: Booked, model: string): Promise<Response> {
     object: 'chat.completion',
     created: 1_767_225_600,
     model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: plan.tool ? 'tool_calls' : 'stop' }],
+    choices: [{ index: 0, message, logprobs: null, finish_reason: plan.calls ? 'tool_calls' : 'stop' }],
     ...(counters && { usage: counters }),
   })
 }
 
-function streamed(booked: Booked, model: string): Response {
+function streamed(booked: Booked & { readonly plan: RoundPlan }, model: string): Response {
   const { plan, upstreamId } = booked
   const frame = (fields: object) =>
     `data: ${JSON.stringify({ id: upstreamId, object: 'chat.completion.chunk', created: 1_767_225_600, model, ...fields })}\n\n`
@@ -143,11 +169,11 @@ function streamed(booked: Booked, model: string): Response {
         if (plan.gapMs > 0) await Bun.sleep(plan.gapMs)
         if (left) return
         booked.words++
-        write(delta(plan.tool ? toolPiece(at, word) : { content: word }, null))
+        write(delta(plan.calls ? toolPiece(plan, at, word) : { content: word }, null))
       }
       const counters = countersOf(plan)
       write(
-        delta({}, plan.tool ? 'tool_calls' : 'stop') +
+        delta({}, plan.calls ? 'tool_calls' : 'stop') +
           (counters ? frame({ choices: [], usage: counters }) : ''),
       )
       write('data: [DONE]\n\n')
@@ -159,9 +185,10 @@ function streamed(booked: Booked, model: string): Response {
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
 }
 
-function toolPiece(at: number, word: string): object {
+function toolPiece({ calls, words }: RoundPlan, at: number, word: string): object {
   const first = at === 0 ? { id: 'call_1', type: 'function' } : {}
-  const text = at === 0 ? { name: 'f', arguments: word } : { arguments: word }
+  const json = `${at === 0 ? '{"query":"' : ''}${word}${at === words - 1 ? '"}' : ''}`
+  const text = at === 0 ? { name: calls, arguments: json } : { arguments: json }
   return { tool_calls: [{ index: 0, ...first, function: text }] }
 }
 
@@ -177,6 +204,7 @@ export function configOf(provider: BillingProvider, more = ''): string {
 bootstrap: { credit_usd: "100000" }
 local_servers: { discover: false }
 log: { level: error }
+search: { backend: sim }
 providers:
   lab: { protocol: openai-chat, base_url: ${provider.url}, api_key: lab-secret-of-the-test }
 models:

@@ -47,6 +47,7 @@ export async function callOnce(
         model: 'lab/m',
         stream: plan.stream,
         ...(plan.maxCost && { max_cost: plan.maxCost }),
+        ...(plan.searches && { tools: [{ type: 'web_search' }] }),
         ...(plan.stream && { stream_options: { include_usage: true } }),
         messages: [{ role: 'user', content: promptOf(plan, prompt) }],
       }),

@@ -2,7 +2,7 @@
 
 import { parseUsd } from '../../src/credits/money.ts'
 import type { Failpoint } from '../../src/credits/ledger/failpoint.ts'
-import { billOf, type BillingProvider } from './billing-provider.ts'
+import { type BillingProvider, dueOf, roundsOf } from './billing-provider.ts'
 import type { Noted } from './load.ts'
 import { trials, type Fate } from './trials.ts'
 
@@ -76,7 +76,7 @@ class Judge {
 
   #acknowledged({ id, plan, cost, process }: Noted): void {
     const row = this.#evidence.rows.get(id)
-    const due = billOf(plan, plan.words)
+    const due = dueOf(plan)
     if (row?.state !== 'settled')
       this.#note(process, `the acknowledged call ${id} is ${row?.state ?? 'lost'}`)
     else if (row.charged !== due) this.#note(process, `${id} was charged ${row.charged}, the bill is ${due}`)
@@ -106,10 +106,12 @@ class Judge {
       return this.#note(process, `the cut stream ${id} is ${row?.state ?? 'lost'}`)
     if ((row.charged ?? 0n) > row.hold) return this.#note(process, `${id} was charged beyond its hold`)
     const charged = Number(row.words ?? 0n)
-    if (charged > plan.words * 1.1 + 1)
+    if (charged > (plan.words * 1.1 + 1) * roundsOf(plan))
       this.#note(process, `${id} was charged ${charged} words of ${plan.words}`)
+    // What a model writes to the gateway's tools, its client does not see.
+    const isSeen = plan.gapMs > 0 && roundsOf(plan) === 1
     // A burst is read, passed on and checkpointed in one go; where words take their time the checkpoints do show.
-    const uncharged = plan.gapMs > 0 ? Math.max(0, words - charged) : undefined
+    const uncharged = isSeen ? Math.max(0, words - charged) : undefined
     this.#cutStreams.push({ process, uncharged })
   }
 
@@ -118,7 +120,7 @@ class Judge {
     if (row.upstream_id === null) return
     const booked = this.#evidence.provider.bill.get(row.upstream_id)
     if (!booked) this.#note(-1, `${row.id} was charged for ${row.upstream_id}, which never was`)
-    else if (row.ending === 'finished' && row.charged !== billOf(booked.plan, booked.words))
+    else if (row.ending === 'finished' && row.charged !== dueOf(booked.plan))
       this.#note(-1, `${row.id} was charged ${row.charged} for ${booked.words} words`)
   }
 

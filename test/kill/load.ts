@@ -75,6 +75,7 @@ export class Load {
     const random = this.#random
     const stream = !random.oneIn(3)
     const refused = random.oneIn(12)
+    const searches = random.oneIn(4) ? 1 + random.below(2) : 0
     return {
       nonce: String(this.#number++),
       stream,
@@ -83,6 +84,7 @@ export class Load {
       prompt: 100 + random.below(50),
       usage: random.pick(['plain', 'plain', 'cached', 'reasoning', 'zero']),
       tool: random.oneIn(6),
+      searches,
       keyed: random.oneIn(3),
     }
   }
