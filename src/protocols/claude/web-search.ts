@@ -47,14 +47,14 @@ const toolFields = ['name', 'allowed_domains', 'blocked_domains', 'user_location
 
 /**
  * A client's own body with its search, whatever version that is, as the one whose price is known, bounded to `searches`;
- * undefined where it has a search and none may run at Anthropic.
+ * undefined where it has a search and none may run at Anthropic, or has none although one is to run.
  */
 export function withBoundedSearch(body: JsonObject, searches: number | undefined): JsonObject | undefined {
   const tools = Array.isArray(body.tools) ? body.tools : []
   const isSearch = (tool: Json): tool is JsonObject =>
     isObject(tool) && nonEmpty(tool.type)?.startsWith('web_search_') === true
-  if (!tools.some(isSearch)) return body
-  if (searches === undefined) return undefined
+  if (tools.some(isSearch) !== (searches !== undefined)) return undefined
+  if (searches === undefined) return body
   const bounded = (tool: JsonObject): JsonObject => ({
     ...Object.fromEntries(toolFields.flatMap((field) => (tool[field] == null ? [] : [[field, tool[field]]]))),
     type: toolType,

@@ -127,7 +127,10 @@ describe('a body with a search', () => {
     expect(sent(tool, searches)).toEqual([{ name: 'f', input_schema: {} }, expected])
   })
 
-  test('does not go on where no search of Anthropic is paid for', () => {
+  test('does not go on where no search of Anthropic is paid for, or its search stands elsewhere', () => {
     expect(sent(plain, undefined)).toBeUndefined()
+    // The model was asked for with the suffix `:online`.
+    expect(passthrough.request!({ messages }, target, [], 5)).toBeUndefined()
+    expect(passthrough.request!({ messages }, target, [], undefined)).toBeDefined()
   })
 })
