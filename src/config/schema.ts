@@ -261,6 +261,12 @@ export const configSchema = z.strictObject({
     .strictObject({
       // Bun's fetch stops at 65,336 concurrent requests whatever it is told.
       max_connections_upstream: whole('Requests to providers at one time', 4_096, 1, 65_336),
+      arrived_bytes: whole(
+        'How much of the answers of providers may wait to be worked through before further providers are asked',
+        16 * 1024 ** 2,
+        65_536,
+        64 * 1024 ** 3,
+      ),
       requests_in_flight: whole(
         'Charged requests at one time; more are refused with 503',
         4_096,

@@ -11,6 +11,7 @@ import { Turns } from '../../src/chat/streaming/turns.ts'
 import { Watchdog } from '../../src/chat/streaming/watchdog.ts'
 import { TokenCounter } from '../../src/chat/counting/token-counter.ts'
 import { Upstream } from '../../src/providers/upstream.ts'
+import { Arrivals } from '../../src/chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../src/chat/upstream/connection-limit.ts'
 import { media } from '../../src/chat/upstream/inline-media.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
@@ -80,6 +81,7 @@ export function partsOf(
     inFlight: new InFlight(),
     health: new Health(Date.now),
     retryBudget: new RetryBudget(Date.now),
+    arrivals: new Arrivals(1e9),
     connections: new ConnectionLimit(10),
     upstream: new Upstream(),
     publicUrl: () => '',

@@ -90,7 +90,7 @@ const wideSchema = {
 }
 
 /** Connections that ask for 200 kB each and read nothing of it. */
-async function stall(weir: RunningWeir, connections: number): Promise<readonly Socket[]> {
+export async function stall(weir: RunningWeir, connections: number): Promise<readonly Socket[]> {
   const body = JSON.stringify({ model: 'lab/stalled', stream: true, messages: hello })
   const head = [
     'POST /v1/chat/completions HTTP/1.1',

@@ -36,10 +36,16 @@ export interface Report extends Figures {
 
 const price = '{ input: "1", output: "2" }'
 const models = (names: readonly string[]) =>
-  names.map((name) => `  - { id: lab/${name}, price: ${price}, max_output_tokens: 1000 }`).join('\n')
+  names
+    .map((name) => {
+      // Every other answer is cut at its bound; this one is to come whole.
+      const most = name === 'stalled' ? 1_000_000 : 1_000
+      return `  - { id: lab/${name}, price: ${price}, max_output_tokens: ${most} }`
+    })
+    .join('\n')
 
 /** Starts a hostile provider in a process of its own; the gateway in front of it goes with it. */
-async function startBesieged(): Promise<{ weir: RunningWeir; stop: () => Promise<void> }> {
+export async function startBesieged(): Promise<{ weir: RunningWeir; stop: () => Promise<void> }> {
   const provider = Bun.spawn([process.execPath, `${import.meta.dir}/provider-child.ts`], {
     stdin: 'pipe',
     stdout: 'pipe',
@@ -141,7 +147,7 @@ function rowOf(name: string, { probes, holdMs, events, lost, delayMs }: Figures,
 }
 
 /** The memory of the gateway's process, megabytes. */
-function residentMbOf({ pid }: RunningWeir): number {
+export function residentMbOf({ pid }: RunningWeir): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
 }

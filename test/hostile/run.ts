@@ -3,6 +3,7 @@
 
 import { parseArgs } from 'node:util'
 import { besiege, findingsOf } from './hostile.ts'
+import { measureUnread, mostUnreadMb, unreadFindingsOf } from './unread.ts'
 
 const { values } = parseArgs({
   options: {
@@ -21,6 +22,9 @@ const report = await besiege({
   say,
 })
 say(JSON.stringify(report))
-const findings = findingsOf(report)
+// In a gateway of its own: what the attacks have left behind is not of the clients that never read.
+const unread = values.only === '' ? await measureUnread(2_000) : undefined
+if (unread) say(JSON.stringify(unread))
+const findings = [...findingsOf(report), ...(unread ? unreadFindingsOf(unread, mostUnreadMb) : [])]
 for (const finding of findings) say(finding)
 process.exitCode = findings.length > 0 ? 1 : 0

@@ -22,6 +22,8 @@ export interface OpenStream {
   readonly head: Uint8Array[]
   /** The provider's body has already ended within the head. */
   readonly ended: boolean
+  /** Call when what has come waits for the client, and for nobody else. */
+  readonly pausing: () => void
   /** Call when the provider's body has been read to its end. */
   readonly read: () => void
   /** Ends the provider's work on this answer. */
@@ -40,11 +42,15 @@ interface Rounds {
   leave(): void
 }
 
+/** What one look at a body brings. */
+export interface Read {
+  readonly done: boolean
+  readonly value?: Uint8Array[] | undefined
+}
+
 /** The part of a body reader that the relay uses: Bun's readMany takes what has arrived in one go. */
 export interface ByteReader {
-  readMany():
-    | Promise<{ done: boolean; value?: Uint8Array[] | undefined }>
-    | { done: boolean; value?: Uint8Array[] | undefined }
+  readMany(): Promise<Read> | Read
   cancel(): Promise<void>
 }
 
@@ -240,6 +246,7 @@ class Relay {
    */
   async #roomForMore(): Promise<void> {
     const { watchdog, limits } = this.#options
+    this.#open.pausing()
     while (!this.#hasRoom && this.#stopError === undefined) {
       const { promise, resolve } = Promise.withResolvers<void>()
       const before = this.#waiting

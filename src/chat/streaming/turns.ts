@@ -143,7 +143,7 @@ class Queue {
 /** Bytes that a stream's step works on at the most. */
 const stepBytes = 16_384
 /** A read this small is of a steady stream, or of one that has little to say. */
-const smallBytes = 4_096
+export const smallBytes = 4_096
 
 /** Whether bytes are few enough to go before others. */
 export function isSmall(bytes: Uint8Array): boolean {

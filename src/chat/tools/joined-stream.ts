@@ -77,6 +77,10 @@ export class JoinedStream implements OpenStream, StreamChannel {
     this.#round.read()
   }
 
+  pausing(): void {
+    this.#round.pausing()
+  }
+
   abort(): void {
     this.#parts.abort()
     this.#round.abort()

@@ -15,7 +15,7 @@ import { PassthroughChannel } from '../streaming/passthrough.ts'
 import type { OpenStream } from '../streaming/relay.ts'
 import { EventChannel, TranslateChannel } from '../streaming/translate.ts'
 import { stepsOf, type Turns } from '../streaming/turns.ts'
-import { boundedText, parsedAnswer, readerOf, readWhole } from './answer-body.ts'
+import { boundedText, parsedAnswer, readWhole } from './answer-body.ts'
 import { deadlinesOf } from './deadlines.ts'
 import { contextOf, type Prepared, prepare, type UpstreamParts } from './prepare.ts'
 import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
@@ -49,7 +49,7 @@ export async function openStream(
     const opened = isJson(response)
       ? await wholeAsStream(response, channel, prepared, limits, request, parts.turns)
       : await readHead(
-          readerOf(response),
+          request.reader(response),
           channel,
           (body) => prepared.outbound.whole(body, prepared.target),
           parts.turns,
@@ -59,7 +59,11 @@ export async function openStream(
     if (fault !== undefined && !started) throw new AttemptFailed(fault)
     request.settle()
     pass('answer-begun', call.requestId)
-    const end = { read: () => request.read(), abort: () => request.end() }
+    const end = {
+      read: () => request.read(),
+      pausing: () => request.pausing(),
+      abort: () => request.end(),
+    }
     return { kind: 'stream', channel, ...opened, warnings: prepared.warnings, ...end }
   } catch (error) {
     const verdict = request.verdict(error)

@@ -9,6 +9,7 @@ import type { ChatLimits } from '../limits.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import type { Upstream } from '../../providers/upstream.ts'
 import type { Watchdog } from '../streaming/watchdog.ts'
+import type { Arrivals } from './arrivals.ts'
 import type { ConnectionLimit } from './connection-limit.ts'
 import { loweredFor, type LoweringParts, type ProviderRequest } from './lower.ts'
 import { quirksFor } from './quirks.ts'
@@ -22,6 +23,8 @@ export interface UpstreamParts extends LoweringParts {
   readonly watchdog: Watchdog
   /** Requests to providers that are open now. */
   readonly connections: ConnectionLimit
+  /** What of their answers is still to be worked through. */
+  readonly arrivals: Arrivals
   readonly upstream: Pick<Upstream, 'send'>
   /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
   readonly stopping: AbortSignal

@@ -5,9 +5,11 @@ import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
-import type { Turns } from '../streaming/turns.ts'
+import type { ByteReader, Read } from '../streaming/relay.ts'
+import { smallBytes, type Turns } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
-import { boundedText } from './answer-body.ts'
+import { boundedText, readerOf } from './answer-body.ts'
+import type { Arrival, Arrivals } from './arrivals.ts'
 import type { ProviderRequest } from './lower.ts'
 import type { Prepared, UpstreamParts } from './prepare.ts'
 
@@ -35,6 +37,8 @@ export class UpstreamRequest {
   /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
   readonly #endsAt: number
   readonly #giveBack: () => void
+  readonly #firstMs: number
+  readonly #arrivals: Arrivals
   readonly #upstream: UpstreamParts['upstream']
   readonly #redact: UpstreamParts['redact']
   readonly #log: UpstreamParts['log']
@@ -43,10 +47,11 @@ export class UpstreamRequest {
   readonly #abort = () => this.#controller.abort()
   #expired = false
   #read = false
+  #arrival: Arrival | undefined
 
   /** Throws `overloaded` when the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, connections, upstream, turns, redact, log }: UpstreamParts,
+    { watchdog, stopping, connections, arrivals, upstream, turns, redact, log }: UpstreamParts,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
     { firstMs, totalMs }: Patience,
     policy: 'cancel' | 'drain' | 'free',
@@ -54,6 +59,8 @@ export class UpstreamRequest {
     const giveBack = connections.take()
     if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
     this.#giveBack = giveBack
+    this.#firstMs = firstMs
+    this.#arrivals = arrivals
     this.#upstream = upstream
     this.#turns = turns
     this.#clientGone = call.signal
@@ -84,12 +91,21 @@ export class UpstreamRequest {
       url: provider.baseUrl + lowered.path,
       bytes: lowered.body.length,
     })
-    return this.#turns.run(() => {
+    const turn = this.#arrivals.turn(`${provider.id}/${candidate.offer.upstream}`)
+    if (turn instanceof Promise) {
+      // The provider has not been asked yet: this is not its time.
+      this.#deadline.clear()
+      this.#arrival = await turn
+      this.extend(this.#firstMs)
+    } else this.#arrival = turn
+    const response = await this.#turns.run(() => {
       const abort = this.#controller
       const sent = this.#upstream.send({ ...lowered, headers, provider, key, abort, connectMs })
       pass('request-sent', this.#requestId)
       return sent
     }, 'new')
+    this.#arrival.comes(response)
+    return response
   }
 
   /** Gives the provider `ms` more from now, but never more than the whole call may take. */
@@ -120,6 +136,33 @@ export class UpstreamRequest {
     this.#stopping.removeEventListener('abort', this.#abort)
   }
 
+  /** A reader of the answer's body that notes what of it waits to be worked through. */
+  reader(response: Response): ByteReader {
+    const reader = readerOf(response)
+    const arrival = this.#arrival!
+    const note = (read: Read): Read => {
+      const bytes = (read.value ?? []).reduce((sum, { length }) => sum + length, 0)
+      // What brings little was all that there was.
+      if (bytes <= smallBytes) arrival.end()
+      else arrival.grows(bytes)
+      return read
+    }
+    return {
+      readMany: () => {
+        const made = reader.readMany()
+        if (!(made instanceof Promise)) return note(made)
+        arrival.awaits()
+        return made.then(note)
+      },
+      cancel: () => reader.cancel(),
+    }
+  }
+
+  /** Nothing of what has come is being worked through. */
+  pausing(): void {
+    this.#arrival?.end()
+  }
+
   /** The provider's body has been read to its end. */
   read(): void {
     this.#read = true
@@ -128,6 +171,7 @@ export class UpstreamRequest {
   /** Ends the provider's work, where it has not ended by itself: to abort what is over would only make an exception. */
   end(): void {
     this.settle()
+    this.pausing()
     if (!this.#read) this.#abort()
     this.#giveBack()
   }

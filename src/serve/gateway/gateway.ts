@@ -8,6 +8,7 @@ import { Health } from '../../chat/routing/health.ts'
 import { InFlight } from '../../chat/in-flight.ts'
 import { media } from '../../chat/upstream/inline-media.ts'
 import { RetryBudget } from '../../chat/routing/retry-budget.ts'
+import { Arrivals } from '../../chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
 import { Turns } from '../../chat/streaming/turns.ts'
 import { Watchdog } from '../../chat/streaming/watchdog.ts'
@@ -123,6 +124,7 @@ function httpParts(
     health: new Health(clock),
     retryBudget: new RetryBudget(clock),
     upstream: new Upstream(),
+    arrivals: new Arrivals(config.limits.arrived_bytes),
     connections: new ConnectionLimit(config.limits.max_connections_upstream),
     stopping,
     publicUrl,

@@ -58,6 +58,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     head: [],
     ended: false,
     read: () => undefined,
+    pausing: () => undefined,
     abort: () => (aborted = true),
   }
   const endings: string[] = []

@@ -4,10 +4,12 @@ import { describe, expect, test } from 'bun:test'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { Watchdog } from '../../../src/chat/streaming/watchdog.ts'
+import { Arrivals } from '../../../src/chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../../src/chat/upstream/connection-limit.ts'
 import type { UpstreamParts } from '../../../src/chat/upstream/prepare.ts'
 import { UpstreamRequest } from '../../../src/chat/upstream/upstream-request.ts'
 import { GatewayError } from '../../../src/errors.ts'
+import { Upstream } from '../../../src/providers/upstream.ts'
 import { plain, startScriptedProvider } from '../../support/scripted-provider.ts'
 import { candidateOf } from '../support.ts'
 
@@ -17,12 +19,14 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
   const watchdog = new Watchdog(() => now)
   const client = new AbortController()
   const stopping = new AbortController()
-  const upstream = new ConnectionLimit(room)
+  const connections = new ConnectionLimit(room)
   const quiet = () => undefined
   const parts = {
     watchdog,
     stopping: stopping.signal,
-    upstream,
+    connections,
+    arrivals: new Arrivals(1e9),
+    upstream: new Upstream(),
     turns: new Turns(),
     redact: (text: string) => text.replaceAll('sk-secret', '***'),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
@@ -32,7 +36,7 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     request: () => new UpstreamRequest(parts, call, { firstMs: 1_000, totalMs: 2_000 }, policy),
     client,
     stopping,
-    upstream,
+    connections,
     pass: (ms: number) => {
       now += ms
       watchdog.look()
@@ -121,9 +125,9 @@ describe('a request to a provider', () => {
     first.end()
     first.end()
     const next = lab.request()
-    expect(lab.upstream.taken).toBe(1)
+    expect(lab.connections.taken).toBe(1)
     next.end()
-    expect(lab.upstream.taken).toBe(0)
+    expect(lab.connections.taken).toBe(0)
   })
 
   test("shows nothing secret of a provider's words", () => {

@@ -1,0 +1,83 @@
+// Providers that bring much at once are asked one after the other; nobody else has to wait.
+
+import { describe, expect, test } from 'bun:test'
+import { type Arrival, Arrivals } from '../../../src/chat/upstream/arrivals.ts'
+
+const kB = 1024
+const stream = new Response(null, { headers: { 'content-type': 'text/event-stream' } })
+
+function setUp(mostBytes = 1_024 * kB) {
+  const clock = { ms: 0 }
+  const arrivals = new Arrivals(mostBytes, () => clock.ms)
+  /** An answer of so many bytes in one go, from the request to its end. */
+  const answer = async (offer: string, bytes: number) => {
+    const arrival = await arrivals.turn(offer)
+    arrival.comes(stream)
+    if (bytes > 4 * kB) arrival.grows(bytes)
+    arrival.end()
+  }
+  return { clock, arrivals, answer }
+}
+
+describe('answers that come faster than they are worked through', () => {
+  test('are asked for in turn once it is known how large they are', async () => {
+    const { arrivals, answer } = setUp()
+    for (let n = 0; n < 20; n++) await answer('bursting', 200 * kB)
+    const asked = Array.from({ length: 10 }, () => arrivals.turn('bursting'))
+    expect(asked.filter((turn) => turn instanceof Promise)).toHaveLength(4)
+    expect(arrivals.bytes).toBeLessThan(1_300 * kB)
+    const order: number[] = []
+    const waiting = asked.slice(6).map(async (turn, at) => {
+      await turn
+      order.push(at)
+    })
+    for (const turn of asked.slice(0, 6)) (turn as Arrival).end()
+    await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3])
+  })
+
+  test('keep nobody waiting of whom little is expected', async () => {
+    const { arrivals, answer } = setUp()
+    for (let n = 0; n < 20; n++) {
+      await answer('bursting', 200 * kB)
+      await answer('steady', 500)
+    }
+    while (!(arrivals.turn('bursting') instanceof Promise));
+    for (let n = 0; n < 1_000; n++) expect(arrivals.turn('steady')).not.toBeInstanceOf(Promise)
+    expect(arrivals.turn('never asked before')).not.toBeInstanceOf(Promise)
+  })
+
+  test('count while some of them lies there, and no longer', async () => {
+    const { arrivals } = setUp()
+    const arrival = await arrivals.turn('m')
+    expect(arrivals.bytes).toBe(0)
+    arrival.comes(stream)
+    expect(arrivals.bytes).toBe(256 * kB)
+    arrival.end()
+    arrival.end()
+    expect(arrivals.bytes).toBe(0)
+    arrival.grows(64 * kB)
+    expect(arrivals.bytes).toBe(256 * kB)
+    arrival.end()
+    expect(arrivals.bytes).toBe(0)
+    const whole = await arrivals.turn('m')
+    whole.comes(new Response(null, { headers: { 'content-length': '700000' } }))
+    expect(arrivals.bytes).toBe(700_000)
+    whole.end()
+    expect(arrivals.bytes).toBe(0)
+  })
+
+  test('that never come, or of which no more comes, are not waited for', async () => {
+    const { arrivals, answer, clock } = setUp()
+    for (let n = 0; n < 20; n++) await answer('bursting', 200 * kB)
+    while (!(arrivals.turn('bursting') instanceof Promise));
+    clock.ms += 1_000
+    const after = await arrivals.turn('bursting')
+    after.comes(stream)
+    after.grows(200 * kB)
+    after.awaits()
+    clock.ms += 100
+    while (!(arrivals.turn('bursting') instanceof Promise));
+    expect(arrivals.bytes).toBeLessThan(1_300 * kB)
+  })
+})
