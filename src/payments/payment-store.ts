@@ -74,7 +74,7 @@ export interface PaymentStore {
   concludeEvent(event: EventRecord, outcome: EventOutcome, topUp: string | null): Awaitable<void>
   /** Messages that wait for this payment. */
   waitingFor(processor: ProcessorId, paymentId: string): Awaitable<readonly EventRecord[]>
-  /** Messages that were received before `before` and not finished. */
+  /** Messages that were received before `before` and not finished, and those whose payment has been credited since. */
   unfinishedEvents(before: number, limit: number): Awaitable<readonly EventRecord[]>
   /** Of one top-up, or all, the newest first. */
   listEvents(topUp: string | null, limit: number): Awaitable<readonly EventRecord[]>

@@ -1,6 +1,7 @@
 // Payments: opens top-ups, and sees to it that each is credited once, whoever brings the news and how often.
 
 import { createHash, randomBytes } from 'node:crypto'
+import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import { exchanged, formatMinor, type Minor, type Rate } from './exchange.ts'
@@ -162,6 +163,7 @@ export class Payments {
     const fact = news ?? (await this.#asked(found, every))
     const topUp = fact === undefined ? found : await this.#take(found, fact)
     if (topUp.paidAt === null || topUp.creditedAt !== null) return topUp
+    pass('payment-proven', id)
     return this.#credit(topUp)
   }
 
@@ -193,9 +195,11 @@ export class Payments {
     const { store, now, credited } = this.#parts
     const lot = topUp.test ? null : await this.#grant(topUp)
     if (lot === 'refused') return this.#problem(topUp, 'not_creditable', undefined)
+    pass('payment-granted', topUp.id)
     const after = await store.changeTopUp(topUp.id, (current) =>
       current.creditedAt === null ? { ...current, state: 'credited', lot, creditedAt: now() } : null,
     )
+    pass('payment-credited', topUp.id)
     if (topUp.creditedAt === null && after.creditedAt !== null) credited?.(after)
     // A refund may have come before its payment.
     for (const event of await store.waitingFor(topUp.processor, topUp.paymentId!)) await this.#finish(event)
@@ -265,10 +269,13 @@ export class Payments {
 
   async #finish(event: EventRecord): Promise<EventOutcome> {
     if (event.outcome === 'applied' || event.outcome === 'ignored') return event.outcome
+    pass('payment-noted', event.id)
     const { outcome, topUp } = await this.#act(event)
     if (outcome !== event.outcome || topUp !== event.topUp)
       await this.#parts.store.concludeEvent(event, outcome, topUp)
-    return outcome
+    if (outcome !== 'waiting' || (await this.#meant(event))?.creditedAt == null) return outcome
+    // Its payment was credited between the look and the note: nobody would come back for it.
+    return this.#finish({ ...event, outcome })
   }
 
   async #act(event: EventRecord): Promise<{ readonly outcome: EventOutcome; readonly topUp: string | null }> {

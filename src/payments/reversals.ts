@@ -1,6 +1,7 @@
 // What is taken back of a payment: refunds and disputes, each once, at the rate of its top-up and in the order they come.
 
 import { freeIn } from '../credits/balance.ts'
+import { pass } from '../credits/ledger/failpoint.ts'
 import type { LedgerCommands, LedgerReader, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { smaller, type Pico } from '../credits/money.ts'
 import { GatewayError } from '../errors.ts'
@@ -35,7 +36,10 @@ export class Reversals {
       return 'refused'
     }
     const reversal = await (news.kind === 'refund' ? this.#refund(topUp, news) : this.#dispute(topUp, news))
-    if (reversal && !reversal.booked) await this.#book(reversal)
+    if (reversal && !reversal.booked) {
+      pass('refund-noted', reversal.id)
+      await this.#book(reversal)
+    }
     return 'applied'
   }
 
@@ -105,6 +109,7 @@ export class Reversals {
       if (reversal.kind === 'lost') await this.#takeBack(topUp, `dispute:${id}:lost`, reversal.credit)
       if (held > 0n) await this.#adjust(topUp, `dispute:${id}:back`, held)
     }
+    pass('refund-booked', reversal.id)
     await this.#change(reversal, (row) => ({ ...row, booked: row.kind === reversal.kind }))
   }
 

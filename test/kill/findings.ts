@@ -1,10 +1,9 @@
 // What the clients noted, what the ledger says and what the provider bills, held against each other.
 
 import { parseUsd } from '../../src/credits/money.ts'
-import type { Failpoint } from '../../src/credits/ledger/failpoint.ts'
 import { type BillingProvider, dueOf, roundsOf } from './billing-provider.ts'
 import type { Noted } from './load.ts'
-import { trials, type Fate } from './trials.ts'
+import { type CallFailpoint, trials, type Fate } from './trials.ts'
 
 export interface CallRow {
   readonly id: string
@@ -19,7 +18,7 @@ export interface CallRow {
 
 /** How one process of the server died. */
 export interface Death {
-  readonly cause: Failpoint | 'any moment'
+  readonly cause: CallFailpoint | 'any moment'
   /** The call that passed the failpoint; undefined where there is none, and for a point that was not reached. */
   readonly victim: string | undefined
 }

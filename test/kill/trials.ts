@@ -1,6 +1,9 @@
 // The trials: what becomes of a call whose process dies at each named failpoint, and how often calls pass it first.
 
-import { failpoints, type Failpoint } from '../../src/credits/ledger/failpoint.ts'
+import { callFailpoints } from '../../src/credits/ledger/failpoint.ts'
+
+/** The points that calls pass; those of payments have their own trials. */
+export type CallFailpoint = keyof typeof callFailpoints
 
 /** What the ledger says in the end about the call that passed the point when its process died. */
 export type Fate =
@@ -30,7 +33,7 @@ interface Trial {
 const serving = (fate: Fate, most: number): Trial => ({ fate, most, atStart: false })
 const starting = (fate: Fate, most: number): Trial => ({ fate, most, atStart: true })
 
-export const trials: Readonly<Record<Failpoint, Trial>> = {
+export const trials: Readonly<Record<CallFailpoint, Trial>> = {
   'hold-queued': serving('unknown', 150),
   'hold-written': serving('unknown', 150),
   'hold-durable': serving('voided', 150),
@@ -55,9 +58,9 @@ export const trials: Readonly<Record<Failpoint, Trial>> = {
   'recovery-committed': starting('many', 1),
 }
 
-export const everyFailpoint = Object.keys(failpoints) as Failpoint[]
+export const everyFailpoint = Object.keys(callFailpoints) as CallFailpoint[]
 
 /** Calls that the process before has left are ended at start: that many may pass `end-written` before any is served. */
-export function passingOf(point: Failpoint, below: (most: number) => number, lanes: number): number {
+export function passingOf(point: CallFailpoint, below: (most: number) => number, lanes: number): number {
   return 1 + below(trials[point].most) + (point === 'end-written' ? lanes : 0)
 }

@@ -45,7 +45,7 @@ export class FakeRazorpay {
 
   constructor({ mode = 'live' }: { readonly mode?: 'live' | 'test' } = {}) {
     this.keyId = `rzp_${mode}_abc`
-    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => this.#answer(request) })
+    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => this.answer(request) })
   }
 
   get baseUrl(): string {
@@ -62,7 +62,8 @@ export class FakeRazorpay {
     await this.#server.stop(true)
   }
 
-  async #answer(request: Request): Promise<Response> {
+  /** As its server answers. */
+  async answer(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url)
     this.asked.push(`${request.method} ${pathname}`)
     const basic = Buffer.from(`${this.keyId}:${this.keySecret}`).toString('base64')

@@ -3,8 +3,8 @@
 
 import { writeSync } from 'node:fs'
 
-/** Each point, and what is so when a call passes it: in the order of a call's life. */
-export const failpoints = {
+/** Each point of a call, and what is so when it is passed: in the order of a call's life. */
+export const callFailpoints = {
   'hold-queued': 'the hold waits for its commit',
   'hold-written': 'the hold is in a transaction that has not been committed',
   'hold-durable': 'the hold is on disk, and nothing has been sent',
@@ -27,6 +27,18 @@ export const failpoints = {
   'recovery-written': 'a recovered end is in a transaction that has not been committed',
   'recovery-committed': 'the calls of the process before have been ended, and nothing is served yet',
 } as const
+
+/** The same of a top-up: between the proof of a payment and the answer to whoever brought it. */
+export const paymentFailpoints = {
+  'payment-noted': "a processor's message is on disk, and nothing was done about it",
+  'payment-proven': 'the payment is on disk, and no credit was granted',
+  'payment-granted': 'the credit is in the ledger, and the top-up does not know',
+  'payment-credited': 'the top-up is credited, and whoever brought the news has not been told',
+  'refund-noted': 'what is to be taken back is on disk, and the ledger has none of it',
+  'refund-booked': 'the ledger has taken it back, and the refund does not know',
+} as const
+
+export const failpoints = { ...callFailpoints, ...paymentFailpoints } as const
 
 export type Failpoint = keyof typeof failpoints
 

@@ -13,44 +13,24 @@ const notes = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown())])
 const payment = z.object({
   id: z.string().min(1),
   amount: whole,
-  currency: z.string(),
+  currency: z.string().default('INR'),
   status: z.string().optional(),
   method: z.string().nullish(),
   notes,
   created_at: whole.nullish(),
 })
-const link = z.object({
-  id: z.string().min(1),
-  reference_id: z.string().nullish(),
-  status: z.string(),
-  notes,
-})
+const link = z.object({ id: z.string().min(1), reference_id: z.string().nullish(), notes })
 const order = z.object({ receipt: z.string().nullish(), notes })
-const refund = z.object({
+const part = z.object({
   id: z.string().min(1),
   payment_id: z.string(),
   amount: whole,
-  currency: z.string(),
-  status: z.string(),
+  currency: z.string().default('INR'),
 })
-const dispute = z.object({
-  id: z.string().min(1),
-  payment_id: z.string(),
-  amount: whole,
-  currency: z.string(),
-})
-
-const entity = <T>(schema: z.ZodType<T>) => z.object({ entity: schema }).optional()
 
 const message = z.object({
   event: z.string().max(100),
-  payload: z.object({
-    payment_link: entity(link),
-    payment: entity(payment),
-    order: entity(order),
-    refund: entity(refund),
-    dispute: entity(dispute),
-  }),
+  payload: z.record(z.string(), z.object({ entity: z.unknown() })).default({}),
 })
 type Message = z.output<typeof message>
 
@@ -59,23 +39,43 @@ export function parseMessage(raw: Uint8Array): Message {
   try {
     return message.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)))
   } catch (cause) {
-    throw new GatewayError('invalid_request', {
-      message: 'The message is not of the documented shape.',
-      cause,
-    })
+    throw undocumented(cause)
   }
+}
+
+/** What of a message is about something, undefined where it does not have it. Throws `invalid_request`. */
+function entityOf<T>({ payload }: Message, name: string, schema: z.ZodType<T>): T | undefined {
+  const { success, data, error } = schema.optional().safeParse(payload[name]?.entity)
+  if (success) return data
+  throw undocumented(error)
+}
+
+function undocumented(cause: unknown): GatewayError {
+  return new GatewayError('invalid_request', {
+    message: 'The message is not of the documented shape.',
+    cause,
+  })
 }
 
 /** `eventId` is the header of the delivery; where there is none, the body stands for itself. */
 export function newsOf(read: Message, eventId: string | null, raw: Uint8Array): PaymentEvent {
-  const { payment_link: paid, payment: one, order: of } = read.payload
-  const named = [paid?.entity.notes, one?.entity.notes, of?.entity.notes].map(topUpIn).find(Boolean)
+  const id = eventId ?? createHash('sha256').update(raw).digest('hex')
+  const type = read.event
+  const news = tidings(read)
+  // Of what the gateway does not act on nothing more is read: it may have any shape.
+  if (news.kind === 'other') return { id, type, topUp: null, reference: null, news }
+  const [page, paid, of] = [
+    entityOf(read, 'payment_link', link),
+    entityOf(read, 'payment', payment),
+    entityOf(read, 'order', order),
+  ]
+  const named = [page?.notes, paid?.notes, of?.notes].map(topUpIn).find(Boolean)
   return {
-    id: eventId ?? createHash('sha256').update(raw).digest('hex'),
-    type: read.event,
-    topUp: paid?.entity.reference_id ?? named ?? of?.entity.receipt ?? null,
-    reference: paid?.entity.id ?? null,
-    news: tidings(read),
+    id,
+    type,
+    topUp: page?.reference_id ?? named ?? of?.receipt ?? null,
+    reference: page?.id ?? null,
+    news,
   }
 }
 
@@ -90,44 +90,41 @@ const phases: Readonly<Record<string, DisputePhase>> = {
   'payment.dispute.lost': 'lost',
 }
 
-function tidings({ event, payload }: Message): PaymentNews {
-  const { payment: paid, refund: back, dispute: doubt } = payload
-  switch (event) {
+function tidings(read: Message): PaymentNews {
+  switch (read.event) {
     case 'payment_link.paid':
     case 'payment.captured':
-    case 'order.paid':
+    case 'order.paid': {
+      const paid = entityOf(read, 'payment', payment)
       if (!paid) return { kind: 'unproven' }
       // Money that is only authorised may go back.
-      return (paid.entity.status ?? 'captured') === 'captured' ? paidFact(paid.entity) : { kind: 'other' }
+      return (paid.status ?? 'captured') === 'captured' ? paidFact(paid) : { kind: 'other' }
+    }
     case 'payment_link.expired':
       return { kind: 'expired' }
     case 'payment_link.cancelled':
       return { kind: 'failed' }
-    case 'refund.processed':
-      if (!back) return { kind: 'other' }
-      return {
-        kind: 'refund',
-        refundId: back.entity.id,
-        paymentId: back.entity.payment_id,
-        amount: BigInt(back.entity.amount),
-        currency: upper(back.entity.currency),
-        of: 'one',
-      }
+    case 'refund.processed': {
+      const { id: refundId, ...rest } = required(entityOf(read, 'refund', part))
+      return { kind: 'refund', refundId, ...partOf(rest), of: 'one' }
+    }
     default: {
       // `payment.failed` is one attempt: the page stays open for the next.
-      const phase = phases[event]
-      if (phase === undefined || !doubt) return { kind: 'other' }
-      const { id, payment_id: paymentId, amount, currency } = doubt.entity
-      return {
-        kind: 'dispute',
-        disputeId: id,
-        paymentId,
-        amount: BigInt(amount),
-        currency: upper(currency),
-        phase,
-      }
+      const phase = phases[read.event]
+      if (phase === undefined) return { kind: 'other' }
+      const { id: disputeId, ...rest } = required(entityOf(read, 'dispute', part))
+      return { kind: 'dispute', disputeId, ...partOf(rest), phase }
     }
   }
+}
+
+function required<T>(entity: T | undefined): T {
+  if (entity === undefined) throw undocumented(undefined)
+  return entity
+}
+
+function partOf({ payment_id: paymentId, amount, currency }: Omit<z.output<typeof part>, 'id'>) {
+  return { paymentId, amount: BigInt(amount), currency: upper(currency) }
 }
 
 function paidFact({ id, amount, currency, created_at: at, method }: z.output<typeof payment>): PaidFact {

@@ -224,7 +224,13 @@ function statements(database: Database) {
     waiting: events<[string, string]>(
       `outcome = 'waiting' AND processor = ? AND payment_id = ? ORDER BY at, id`,
     ),
-    unfinished: events<[number, number]>(`outcome = 'received' AND at <= ? ORDER BY at, id LIMIT ?`),
+    // What waits for a payment that is credited was left by a process that died in between.
+    unfinished: database.prepare<EventRow, [number, number]>(
+      `SELECT * FROM payment_event WHERE outcome = 'received' AND at <= ?
+       UNION ALL
+       SELECT payment_event.* FROM payment_event JOIN top_up USING (processor, payment_id)
+       WHERE payment_event.outcome = 'waiting' AND top_up.credited_at IS NOT NULL LIMIT ?`,
+    ),
     events: database.prepare<EventRow, [{ topUp: string | null; limit: number }]>(
       'SELECT * FROM payment_event WHERE $topUp IS NULL OR top_up = $topUp ORDER BY at DESC, id DESC LIMIT $limit',
     ),

@@ -1,0 +1,234 @@
+// Moments between two writes, where another process or a death may come.
+
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { parseRate } from '../../src/payments/exchange.ts'
+import type { PaidFact, PaymentEvent, RefundNews } from '../../src/payments/news.ts'
+import type { PaymentStore } from '../../src/payments/payment-store.ts'
+import { Payments } from '../../src/payments/payments.ts'
+import type { PaymentProcessor } from '../../src/payments/processor.ts'
+import type { TopUp } from '../../src/payments/top-up.ts'
+import { openStore, type Store } from '../../src/store/open.ts'
+import { day, minute, noon } from '../credits/support.ts'
+import { tempDir, type TempDir } from '../support/tmp.ts'
+
+let home: TempDir
+let store: Store
+let now: number
+let alarms: Readonly<Record<string, unknown>>[]
+/** What the processor says when it is asked. */
+let fact: PaidFact | { readonly kind: 'open' }
+let asked: number
+
+const processor: PaymentProcessor = {
+  id: 'razorpay',
+  test: false,
+  verify: undefined,
+  open: async ({ id }) => ({ reference: `plink_${id}`, url: 'https://pay.example' }),
+  look: async () => {
+    asked++
+    return fact
+  },
+  refund: async () => undefined,
+}
+
+beforeEach(async () => {
+  home = tempDir('weir-payments-')
+  now = noon
+  alarms = []
+  fact = { kind: 'open' }
+  asked = 0
+  store = await openStore(home.path, { clock: () => now, serveAs: 'test' })
+})
+afterEach(async () => {
+  await store.close()
+  home.remove()
+})
+
+function paymentsWith(payments: PaymentStore = store.payments, rate = '89.015'): Payments {
+  return new Payments({
+    store: payments,
+    ledger: store.ledger,
+    processors: [processor],
+    fx: { rate: parseRate(rate)!, asOf: '2026-11-20', source: 'a test' },
+    least: 10_000n,
+    most: 5_000_000n,
+    now: () => now,
+    alarm: (_, facts) => void alarms.push(facts),
+  })
+}
+
+function open(payments: Payments, amount = 50_000n): Promise<TopUp> {
+  const wanted = { account: 'anna', amount, processor: undefined, idempotencyKey: null }
+  return payments.open(wanted, () => ({ origin: 'http://localhost', page: 'http://localhost/' }))
+}
+
+const paid = (paymentId: string, amount = 50_000n, paidAt: number | null = null): PaidFact => ({
+  kind: 'paid',
+  paymentId,
+  amount,
+  currency: 'INR',
+  paidAt,
+  method: 'upi',
+})
+const refund = (paymentId: string, amount: bigint): RefundNews => ({
+  kind: 'refund',
+  refundId: `rfnd_${paymentId}`,
+  paymentId,
+  amount,
+  currency: 'INR',
+  of: 'one',
+})
+const eventOf = (id: string, topUp: string | null, news: PaymentEvent['news']): PaymentEvent => ({
+  id,
+  type: news.kind,
+  topUp,
+  reference: null,
+  news,
+})
+const take = (payments: Payments, event: PaymentEvent) =>
+  payments.take('razorpay', event, Buffer.from(`${event.id}${event.type}`))
+
+/** The store, with something that happens in one of its methods. */
+function storeWith(methods: Partial<PaymentStore>): PaymentStore {
+  return new Proxy(store.payments, {
+    get: (target, name) => {
+      const method: unknown = Reflect.get(methods, name) ?? Reflect.get(target, name)
+      return typeof method === 'function' ? method.bind(target) : method
+    },
+  })
+}
+
+test('a refund whose payment is credited between the look and the note is not forgotten', async () => {
+  const plain = paymentsWith()
+  const topUp = await open(plain)
+  const racing = storeWith({
+    concludeEvent: async (...given) => {
+      if (given[1] === 'waiting') await take(plain, eventOf('evt_paid', topUp.id, paid('pay_1')))
+      await store.payments.concludeEvent(...given)
+    },
+  })
+  await take(paymentsWith(racing), eventOf('evt_refund', topUp.id, refund('pay_1', 50_000n)))
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'refunded' })
+  expect(await store.ledger.balance('anna')).toMatchObject({ lots: [], debt: 0n })
+})
+
+test('a refund that waited while its process died is taken by the sweep', async () => {
+  const dying = storeWith({
+    waitingFor: () => {
+      throw new Error('killed')
+    },
+  })
+  const topUp = await open(paymentsWith())
+  await take(paymentsWith(), eventOf('evt_refund', topUp.id, refund('pay_1', 20_000n)))
+  await expect(take(paymentsWith(dying), eventOf('evt_paid', topUp.id, paid('pay_1')))).rejects.toThrow(
+    'killed',
+  )
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'credited' })
+  await paymentsWith().sweep(now)
+  expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'refunded_part' })
+})
+
+test('money stays at the rate it was ordered at, though the rate has changed while the page was open', async () => {
+  const topUp = await open(paymentsWith())
+  const dearer = paymentsWith(store.payments, '95')
+  await take(dearer, eventOf('evt_paid', topUp.id, paid('pay_1')))
+  const { lots } = await store.ledger.balance('anna')
+  expect(lots.map(({ granted }) => granted)).toEqual([5_617_030_837_499n])
+  expect((await open(dearer)).credit).toBe(5_263_157_894_736n)
+})
+
+test('two payments of one top-up are one credit and an alarm', async () => {
+  const payments = paymentsWith()
+  const topUp = await open(payments)
+  await take(payments, eventOf('evt_1', topUp.id, paid('pay_1')))
+  expect(await take(payments, eventOf('evt_2', topUp.id, paid('pay_2')))).toBe('refused')
+  expect(alarms).toMatchObject([{ problem: 'paid_twice', top_up: topUp.id }])
+  expect((await store.ledger.balance('anna')).lots).toHaveLength(1)
+})
+
+test('one payment of two top-ups is one credit and an alarm', async () => {
+  const payments = paymentsWith()
+  const [first, second] = [await open(payments), await open(payments)]
+  await take(payments, eventOf('evt_1', first.id, paid('pay_1')))
+  await take(payments, eventOf('evt_2', second.id, paid('pay_1')))
+  expect(alarms).toMatchObject([{ problem: 'payment_used', top_up: second.id }])
+  expect((await store.ledger.balance('anna')).lots).toHaveLength(1)
+})
+
+test('a grant of another kind under the id of the payment is an alarm, never a silence', async () => {
+  const payments = paymentsWith()
+  const topUp = await open(payments)
+  const source = 'payment:razorpay:pay_1'
+  const grant = {
+    source,
+    account: 'anna',
+    pool: 'purchased',
+    amount: 1n,
+    expiresAt: null,
+    from: 'grant',
+  } as const
+  await store.ledger.grant(grant)
+  expect(await take(payments, eventOf('evt_1', topUp.id, paid('pay_1')))).toBe('refused')
+  expect(alarms).toMatchObject([{ problem: 'not_creditable' }])
+  // The sweep does not raise it again and again.
+  await payments.sweep(now)
+  expect(alarms).toHaveLength(1)
+})
+
+test('a clock of the processor that differs makes no credit that lives longer', async () => {
+  const payments = paymentsWith()
+  for (const [id, paidAt] of [
+    ['pay_future', now + 400 * day],
+    ['pay_past', now - 400 * day],
+  ] as const) {
+    const topUp = await open(payments)
+    await take(payments, eventOf(`evt_${id}`, topUp.id, paid(id, 50_000n, paidAt)))
+    expect(await store.payments.findTopUp(topUp.id)).toMatchObject({ state: 'credited', paidAt: now })
+  }
+})
+
+test('a clock that is put back keeps the page from asking no longer than it would', async () => {
+  const payments = paymentsWith()
+  const { id } = await open(payments)
+  await payments.look('anna', id)
+  await payments.look('anna', id)
+  expect(asked).toBe(1)
+  now -= 30 * minute
+  await payments.look('anna', id)
+  expect(asked).toBe(2)
+})
+
+test('a top-up that nobody hears of is asked about, and ends', async () => {
+  const payments = paymentsWith()
+  const { id } = await open(payments)
+  const askedAfter = async (ms: number) => {
+    now = noon + ms
+    const before = asked
+    await payments.sweep(now)
+    return asked - before
+  }
+  expect(await askedAfter(minute)).toBe(0)
+  expect(await askedAfter(2 * minute)).toBe(1)
+  expect(await askedAfter(3 * minute)).toBe(0)
+  expect(await askedAfter(10 * minute)).toBe(1)
+  expect(await askedAfter(61 * minute)).toBe(1)
+  expect(await store.payments.findTopUp(id)).toMatchObject({ state: 'expired' })
+  // Captured late, and no message came of it.
+  fact = paid('pay_late')
+  expect(await askedAfter(3 * day + minute)).toBe(1)
+  expect(await store.payments.findTopUp(id)).toMatchObject({ state: 'credited' })
+  expect(await askedAfter(5 * day)).toBe(0)
+})
+
+test('receipts are numbered without gaps, and only what was credited has one', async () => {
+  const payments = paymentsWith()
+  const numbers: (number | undefined)[] = []
+  for (let at = 0; at < 3; at++) {
+    const abandoned = await open(payments)
+    const topUp = await open(payments)
+    await take(payments, eventOf(`evt_${at}`, topUp.id, paid(`pay_${at}`)))
+    numbers.push((await store.payments.findTopUp(topUp.id))?.receipt?.number)
+    expect((await store.payments.findTopUp(abandoned.id))?.receipt).toBeNull()
+  }
+  expect(numbers).toEqual([1, 2, 3])
+})
