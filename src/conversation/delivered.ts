@@ -113,6 +113,7 @@ export class Delivered {
       case 'annotation':
       case 'logprobs':
       case 'image':
+      case 'gateway-item':
         this.#any = true
     }
   }

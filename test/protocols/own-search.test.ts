@@ -3,6 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import { bundledCatalog } from '../../src/catalog/bundled/bundled.ts'
 import { buildPrice, type PriceSpec } from '../../src/catalog/prices/price-spec.ts'
+import { chargeOf } from '../../src/chat/billing/charge.ts'
+import { roughOutput } from '../../src/chat/counting/own-count.ts'
+import { EventProgress } from '../../src/conversation/progress.ts'
 import { collect } from '../../src/conversation/event.ts'
 import type { WebSearchDeclaration } from '../../src/conversation/gateway-tools.ts'
 import type { ChatRequest } from '../../src/conversation/request.ts'
@@ -14,8 +17,8 @@ import { outbounds } from '../../src/protocols/registry.ts'
 import { providerById } from '../../src/providers/registry.ts'
 import { spokenTo } from '../../src/providers/provider.ts'
 import { chat, lookup } from '../support/conversation.ts'
-import { cases } from '../support/recordings.ts'
-import { answersOf, recordedHosts } from './recorded-hosts.ts'
+import { cases, framesOf } from '../support/recordings.ts'
+import { answersOf, recordedHosts, spokenBy } from './recorded-hosts.ts'
 
 const plain: WebSearchDeclaration = {
   kind: 'web-search',
@@ -333,6 +336,33 @@ describe('recordings of searches keep their citations and their fees', () => {
     const price = priceOf(`perplexity/${model}`)
     const { lines } = costOf({ ...noUsage, ...(searchContext === undefined ? {} : { searchContext }) }, price)
     expect(lines).toEqual([{ item: 'request', quantity: 1, rate: usd(fee), amount: usd(fee) }])
+  })
+
+  test.each([
+    ['openai-responses/stream-server-tool--gpt-4.1--fancfa1d9', 'openai/gpt-5', '0.01'],
+    ['openai-responses/stream-server-tool-reasoning-sig--gpt-5--pai72e702', 'openai/gpt-5', '0.01'],
+    [
+      'anthropic/stream-server-tool-sig--claude-haiku-4-5-20251001--rub2d26d7',
+      'anthropic/claude-haiku-4-5-20251001',
+      '0.01',
+    ],
+  ] as const)('a search is owed where the stream breaks off behind it: %s', (recording, model, fee) => {
+    const [folder, id] = recording.split('/') as [string, string]
+    const host = recordedHosts.find((each) => each.folder === folder)!
+    const recorded = cases(folder).find((each) => each.id === id)!
+    const { outbound, target } = spokenBy(host, recorded)
+    const frames = framesOf([recorded.stream()])
+    const parser = outbound.parser(target)
+    const progress = new EventProgress()
+    for (const frame of frames) {
+      for (const _ of progress.take(parser.push(frame), () => undefined));
+      if (progress.usage?.toolCalls['web_search'] === 1) break
+    }
+    expect([progress.finished, progress.usage?.toolCalls]).toEqual([false, { web_search: 1 }])
+    const { usage, delivered } = progress
+    const own = { prompt: 10, output: roughOutput({ usage, delivered }) }
+    const { cost } = chargeOf({ usage, complete: false }, own, priceOf(model), 'rates')
+    expect(cost.lines.find(({ item }) => item === 'call:web_search')!.amount).toBe(usd(fee))
   })
 
   test("what xAI says that it billed is the tokens and the searches at the catalog's rates", () => {

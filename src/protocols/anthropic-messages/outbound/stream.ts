@@ -3,6 +3,7 @@
 import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { addText, type BlockState, finishReasonOf, withOpen } from '../../claude/content-blocks.ts'
+import { count } from '../../../conversation/usage.ts'
 import { fault } from '../../faults.ts'
 import { isJson, isObject, parseJson } from '../../json.ts'
 import type { StreamParser } from '../../protocol.ts'
@@ -33,6 +34,8 @@ interface ParserState extends BlockState<OpenBlock> {
   readonly reasonings: number
   /** What the provider's own search looks for. */
   readonly query: string
+  /** How often it has found something. */
+  readonly searches: number
   readonly usage: WireUsage | undefined
   readonly stopReason: string | undefined
 }
@@ -46,6 +49,7 @@ const initialState: ParserState = {
   calls: 0,
   reasonings: 0,
   query: '',
+  searches: 0,
   brokenCall: false,
   usage: undefined,
   stopReason: undefined,
@@ -225,11 +229,21 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
         content: (content ?? []) as Json,
       })
       const item = searchItem(state.query, content)
-      return [next, [...events, { kind: 'gateway-item', choice: 0, item }]]
+      const [counted, usage] = item.status === 'failed' ? [next, []] : addSearch(next)
+      return [counted, [...events, { kind: 'gateway-item', choice: 0, item }, ...usage]]
     }
     default:
       return [withOpen(state, index, { kind: 'foreign' }), []]
   }
+}
+
+/** A search that has found something is owed even if nothing of the answer comes any more. */
+function addSearch(before: ParserState): Step {
+  const state = { ...before, searches: before.searches + 1 }
+  const { usage, searches } = state
+  if (usage === undefined || count(usage.server_tool_use?.web_search_requests) >= searches) return [state, []]
+  const counted = { ...usage, server_tool_use: { web_search_requests: searches } }
+  return [state, [{ kind: 'usage', usage: usageOf(counted) }]]
 }
 
 /** What the provider's own search did, as reasoning that is carried along. */

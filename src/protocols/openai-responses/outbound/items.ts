@@ -3,6 +3,7 @@
 
 import type { ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { noUsage } from '../../../conversation/usage.ts'
 import { isObject, nonEmpty } from '../../json.ts'
 import type { CallState } from '../../openai/calls.ts'
 import type { ResponsesQuirks } from './quirks.ts'
@@ -222,6 +223,12 @@ export class Output {
     }
     if (status === 'failed' || (isObject(action) && action.type !== 'search')) return
     this.#searches += 1
+    // It is owed even if nothing of the answer comes any more; tokens are counted at the end.
+    const toolCalls = { web_search: this.#searches }
+    this.#events.push({
+      kind: 'usage',
+      usage: { ...noUsage, toolCalls, uncounted: ['prompt', 'completion'] },
+    })
   }
 
   #image(item: JsonObject): void {
