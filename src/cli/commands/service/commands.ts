@@ -41,6 +41,14 @@ function upkeep(weir: Command, io: Io): void {
   )
   const show = config.command('show').description('show every setting, its value and where it came from')
   ready(show, io, async (context) => (await import('./config.ts')).showConfig(context))
+  const connect = weir
+    .command('connect')
+    .description('what points a client at this gateway; without a name, the list of clients')
+    .argument('[client]', 'such as codex or opencode')
+    .option('--key <key>', 'the API key (or WEIR_API_KEY)')
+    .option('--model <id>', 'the model it calls, such as openai/gpt-5', 'sim/echo')
+    .option('--write', 'write it into the configuration of the client; what is there stays')
+  ready(connect, io, async (...given) => (await import('./connect.ts')).connect(...given))
   const doctor = weir
     .command('doctor')
     .description('look for what keeps the gateway from working')

@@ -1,0 +1,124 @@
+// `weir connect [client]`: what points a client at this gateway, printed, or written into its configuration.
+
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type ClientText, type ConnectedClient, connectedClients } from '../../../connect/clients.ts'
+import { mergedFile, UnmergeableFile } from '../../../connect/merge-file.ts'
+import { baseUrlOf } from '../../../serve/banner.ts'
+import { runningServer } from '../../../serve/running-server.ts'
+import { CommandFailure, type Context, type Invocation, print, table, usageFault } from '../../context.ts'
+
+/** Where no key is given, texts name the variable that holds one. */
+const keyVariable = '$WEIR_API_KEY'
+
+/** Lists the clients, or prints what one needs; with --write its configuration files are written. */
+export async function connect(context: Context, invocation: Invocation): Promise<void> {
+  const clients = connectedClients(originOf(context))
+  const [id] = invocation.args
+  if (id === undefined) {
+    if (invocation.flag('write')) throw usageFault('--write needs the name of a client')
+    const rows = clients.map((client) => [client.id, client.name, client.about])
+    const json = clients.map(({ id: named, name, about }) => ({ id: named, name, about }))
+    print(context, { json, text: table(['CLIENT', 'NAME', ''], rows) })
+    return
+  }
+  const client = clients.find((known) => known.id === id)
+  if (!client) {
+    const known = clients.map((one) => one.id).join(', ')
+    throw usageFault(`there is no client ${JSON.stringify(id)}: ${known}`)
+  }
+  if (invocation.flag('write')) writeFor(context, invocation, client)
+  else printFor(context, invocation, client)
+}
+
+/** As configured, else of the server that runs, else of the one that would. */
+function originOf({ config: { data_dir, server } }: Context): string {
+  const { host, port, public_url: publicUrl } = server
+  return publicUrl ?? (runningServer(data_dir) ?? baseUrlOf(host, port)).replace(/\/v1$/, '')
+}
+
+function printFor(
+  context: Context,
+  invocation: Invocation,
+  { id, name, about, files }: ConnectedClient,
+): void {
+  const key = keyOf(context, invocation) ?? keyVariable
+  const model = modelOf(invocation)
+  const filled = files.map((file) => ({ ...file, text: withValues(file, key, model) }))
+  const text = [about, ...filled.map((file) => [file.path ?? '', file.text].filter(Boolean).join('\n\n'))]
+  print(context, { json: { id, name, about, files: filled }, text: text.join('\n\n') })
+}
+
+function writeFor(context: Context, invocation: Invocation, { id, files }: ConnectedClient): void {
+  const named = files.filter(({ path }) => path !== null)
+  if (named.length === 0)
+    throw new CommandFailure(`${id} has no file of its own: run or paste what weir connect ${id} prints`)
+  const key = keyOf(context, invocation)
+  if (key === undefined && named.some(({ text }) => text.includes('{{key}}')))
+    throw usageFault('its file holds the key: give one with --key or in WEIR_API_KEY (weir keys create)')
+  const home = context.env['HOME'] ?? homedir()
+  const written = named.map((file) => {
+    const path = join(home, file.path!.replace(/^~\//, ''))
+    return { path, backup: writeMerged(path, file, withValues(file, key ?? '', modelOf(invocation))) }
+  })
+  const rest = files.filter(({ path }) => path === null).map((file) => withValues(file, keyVariable, ''))
+  const lines = written.map(({ path, backup }) =>
+    backup === null ? `wrote ${path}` : `changed ${path} (as it was: ${backup})`,
+  )
+  print(context, {
+    json: { id, files: written },
+    text: [...lines, ...(rest.length === 0 ? [] : ['then:', ...rest])].join('\n'),
+  })
+}
+
+/** Writes a file in one step, readable for its owner alone. Gives the copy of what was there; null for a new file. */
+function writeMerged(path: string, { language }: ClientText, addition: string): string | null {
+  if (language !== 'json' && language !== 'toml' && language !== 'yaml')
+    throw new Error(`${path} has no language that can be merged`)
+  const isNew = !existsSync(path)
+  const backup = `${path}.before-weir`
+  const text = isNew ? `${addition}\n` : mergedOrRefused(path, language, addition)
+  mkdirSync(dirname(path), { recursive: true })
+  // The first copy is the one without Weir: a later run keeps it.
+  if (!isNew && !existsSync(backup)) {
+    copyFileSync(path, backup)
+    chmodSync(backup, 0o600)
+  }
+  writeFileSync(`${path}.new`, text, { mode: 0o600 })
+  renameSync(`${path}.new`, path)
+  return isNew ? null : backup
+}
+
+function mergedOrRefused(path: string, language: 'json' | 'toml' | 'yaml', addition: string): string {
+  try {
+    return mergedFile(language, readFileSync(path, 'utf8'), addition)
+  } catch (thrown) {
+    if (!(thrown instanceof UnmergeableFile)) throw thrown
+    throw new CommandFailure(`${path} stays as it is: ${thrown.message}. Add this by hand:\n\n${addition}`)
+  }
+}
+
+function withValues({ text }: ClientText, key: string, model: string): string {
+  return text.replaceAll('{{key}}', key).replaceAll('{{model}}', model)
+}
+
+function keyOf(context: Context, invocation: Invocation): string | undefined {
+  const key = invocation.option('key') || context.env['WEIR_API_KEY'] || undefined
+  if (key === undefined || /^[\w.-]+$/.test(key)) return key
+  throw usageFault('--key takes a key as weir keys create prints it')
+}
+
+function modelOf(invocation: Invocation): string {
+  const model = invocation.option('model') ?? 'sim/echo'
+  if (/^[^\s"'\\/{}]+\/[^\s"'\\{}]+$/.test(model)) return model
+  throw usageFault(`--model takes an id such as openai/gpt-5, not ${JSON.stringify(model)}`)
+}
