@@ -15,8 +15,9 @@ const receipt = {
   absorbed: '0',
   drawn: [
     { pool: 'daily', lot: 'lot_1', amount: '0.2' },
-    { pool: 'purchased', lot: 'lot_2', amount: '9006.999554740991' },
+    { pool: 'purchased', lot: 'lot_2', amount: '9005.999554740991' },
   ],
+  on_credit: '1',
 } as unknown as Receipt
 
 describe('adding up a receipt', () => {

@@ -136,6 +136,18 @@ describe('the document', () => {
     expect(Object.keys(responseFields).toSorted()).toEqual(Object.keys(properties).toSorted())
   })
 
+  test('describes each JSON answer of the console and of operators', () => {
+    const bare = described
+      .filter(({ path }) => /^\/(console|admin)\//.test(path))
+      .filter(({ operation }) =>
+        Object.entries(operation.responses).some(([status, { content }]) => {
+          const schema = content?.['application/json']?.schema
+          return status.startsWith('2') && schema !== undefined && Object.keys(schema).length === 1
+        }),
+      )
+    expect(bare.map(({ name }) => name).filter((name) => !/top-up|voucher|payment/.test(name))).toEqual([])
+  })
+
   test('has an example of every error that an operation may answer with', () => {
     const shown = new Set<string>()
     for (const { operation } of described) {

@@ -8,6 +8,7 @@ import { routes } from '../../src/http/console/routes.ts'
 import { until } from '../chat/lab.ts'
 import { accountWith, post } from '../support/call-gateway.ts'
 import { ConsoleClient } from '../support/console-client.ts'
+import { expectDocumented } from '../support/documented-answers.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -46,6 +47,7 @@ async function admin(method: string, path: string, body?: unknown, key = managem
   })
   const text = await response.text()
   const json = (text.startsWith('{') ? JSON.parse(text) : {}) as Json
+  if (response.ok && text.startsWith('{')) expectDocumented('admin', method, path, json)
   return { status: response.status, json, error: json['error'] as Json | undefined, text }
 }
 

@@ -1,5 +1,6 @@
 // A browser as far as the console's API can tell: it keeps the cookie, and says which page asks.
 
+import { expectDocumented } from './documented-answers.ts'
 import type { RunningWeir } from './run-weir.ts'
 import type { SessionView } from '../../src/http/console/wire.ts'
 
@@ -48,6 +49,7 @@ export class ConsoleClient {
     if (set !== null) this.cookie = /Max-Age=0(;|$)/.test(set) ? '' : set.slice(0, set.indexOf(';'))
     const text = await response.text()
     const json = (text.startsWith('{') ? JSON.parse(text) : {}) as Record<string, unknown>
+    if (response.ok && text.startsWith('{')) expectDocumented('console', method, path, json)
     const error = json['error'] as { code?: string } | undefined
     return { status: response.status, headers: response.headers, json, code: error?.code }
   }

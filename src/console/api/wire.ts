@@ -98,6 +98,8 @@ export interface Credits {
   readonly currency: 'USD'
   readonly held: string
   readonly debt: string
+  /** How much the account may owe; null for nothing. */
+  readonly credit_line: string | null
   /** What one call could hold now. */
   readonly spendable: { readonly api: string; readonly app: string }
   readonly pools: readonly {

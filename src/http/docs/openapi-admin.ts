@@ -3,7 +3,8 @@
 import { z } from 'zod'
 import type { AdminRoute } from '../admin/route.ts'
 import { adminRoutes } from '../admin/routes.ts'
-import { bodySchema, inPath } from './openapi-console.ts'
+import { adminAnswers } from './admin-answers.ts'
+import { answerOf, bodySchema, inPath } from './openapi-console.ts'
 import { ofAnyRequest, ofBody, ofCaller } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
 import type { Operation, Parameter } from './operation.ts'
@@ -15,9 +16,7 @@ export const adminOperations: readonly DocumentedRoute[] = adminRoutes.map((rout
 }))
 
 function operationOf(route: AdminRoute): Operation {
-  const { path, id, summary, description = '', body, query, status = 200 } = route
-  const type = path.endsWith('.csv') ? 'text/csv' : 'application/json'
-  const schema = { type: path.endsWith('.csv') ? 'string' : 'object' }
+  const { method, path, id, summary, description = '', body, query, status = 200 } = route
   return {
     id: `admin_${id}`,
     path: `/admin/v1/${path.replace(/:(\w+)/g, '{$1}')}`,
@@ -30,7 +29,7 @@ function operationOf(route: AdminRoute): Operation {
       ...(query === undefined ? [] : parametersOf(query)),
     ],
     ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
-    answers: { [status]: { description: 'Done.', content: { [type]: { schema } } } },
+    answers: { [status]: answerOf(path, adminAnswers[`${method} ${path}`]) },
     errors: [
       ...ofAnyRequest,
       ...ofCaller,

@@ -4,6 +4,8 @@ import { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
 import type { ConsoleRoute } from '../console/route.ts'
 import { routes } from '../console/routes.ts'
+import { adminAnswers } from './admin-answers.ts'
+import { consoleAnswers } from './console-answers.ts'
 import { ofAnyRequest, ofBody } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
 import type { Operation, Parameter } from './operation.ts'
@@ -41,9 +43,7 @@ function operationOf(route: ConsoleRoute): Operation {
     security: access === 'anyone' ? 'none' : 'cookie',
     parameters: Array.from(path.matchAll(/:(\w+)/g), ([, name]) => inPath(name!)),
     ...(body === undefined ? {} : { body: { 'application/json': { schema: bodySchema(body) } } }),
-    answers: {
-      [status]: { description: 'Done.', content: { 'application/json': { schema: { type: 'object' } } } },
-    },
+    answers: { [status]: answerOf(path, answerSchema(method, path)) },
     errors: [
       ...ofAnyRequest,
       'rate_limit_exceeded',
@@ -58,11 +58,32 @@ function operationOf(route: ConsoleRoute): Operation {
   }
 }
 
+function answerSchema(method: string, path: string): z.ZodType | undefined {
+  return path.startsWith('admin/')
+    ? adminAnswers[`${method} ${path.slice('admin/'.length)}`]
+    : consoleAnswers[`${method} ${path}`]
+}
+
+/** The good answer of a route: a file, events, a redirection, or JSON. */
+export function answerOf(path: string, schema: z.ZodType | undefined): Operation['answers'][string] {
+  if (path.startsWith('oidc/')) return { description: 'The browser is sent on.' }
+  if (path.endsWith('.csv'))
+    return { description: 'Done.', content: { 'text/csv': { schema: { type: 'string' } } } }
+  if (path === 'live')
+    return { description: 'Events.', content: { 'text/event-stream': { schema: { type: 'string' } } } }
+  const described = schema === undefined ? { type: 'object' } : jsonSchema(schema, 'output')
+  return { description: 'Done.', content: { 'application/json': { schema: described } } }
+}
+
 export function inPath(name: string): Parameter {
   return { name, in: 'path', required: true, description: 'Its id.', schema: { type: 'string' } }
 }
 
 export function bodySchema(body: z.ZodType): object {
-  const { $schema: _dialect, ...schema } = z.toJSONSchema(body, { io: 'input' })
+  return jsonSchema(body, 'input')
+}
+
+function jsonSchema(type: z.ZodType, io: 'input' | 'output'): object {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(type, { io })
   return schema
 }

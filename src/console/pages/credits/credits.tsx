@@ -45,6 +45,13 @@ function Whole({ credits }: { credits: CreditsOf }) {
           {t('{amount} is owed: the next top-up pays it first.', { amount: usd(credits.debt) })}
         </Note>
       )}
+      {credits.credit_line !== null && (
+        <p className="mb-3 text-muted">
+          {credits.credit_line === 'unlimited'
+            ? t('This account may go on without credit: what it uses is owed.')
+            : t('Without credit this account may owe up to {amount}.', { amount: usd(credits.credit_line) })}
+        </p>
+      )}
       <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
         {credits.pools.map(({ type, remaining, held, resets_at: resets }) => (
           <li key={type} className="card p-4">

@@ -19,11 +19,11 @@ export function addUp(receipt: Receipt): readonly Step[] {
   })
   const total = sumOf(receipt.lines.map(({ amount }) => amount))
   const charged = sumOf([receipt.charged, receipt.absorbed])
-  const drawn = sumOf(receipt.drawn.map(({ amount }) => amount))
+  const drawn = sumOf([...receipt.drawn.map(({ amount }) => amount), receipt.on_credit])
   return [
     ...lines,
     { says: `lines = ${decimal(total)}`, holds: equal(total, exact(receipt.total)) },
     { says: `charged + absorbed = ${decimal(charged)}`, holds: equal(charged, exact(receipt.total)) },
-    { says: `lots = ${decimal(drawn)}`, holds: equal(drawn, exact(receipt.charged)) },
+    { says: `lots + credit line = ${decimal(drawn)}`, holds: equal(drawn, exact(receipt.charged)) },
   ]
 }

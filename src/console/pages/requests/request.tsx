@@ -131,6 +131,12 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
             <td className="num">{receipt.absorbed}</td>
           </tr>
         )}
+        {receipt.on_credit !== '0' && (
+          <tr>
+            <td colSpan={3}>{t('Owed, on the credit line')}</td>
+            <td className="num">{receipt.on_credit}</td>
+          </tr>
+        )}
         {receipt.drawn.map(({ pool, lot, amount }) => (
           <tr key={lot}>
             <td colSpan={3}>
@@ -218,6 +224,7 @@ function saveCsv(receipt: Receipt): void {
     ...receipt.lines.map(({ item, quantity, rate, amount }) => [item, String(quantity), rate, amount]),
     ['total', '', '', receipt.total],
     ...receipt.drawn.map(({ pool, lot, amount }) => [`from ${pool} ${lot}`, '', '', amount]),
+    ...(receipt.on_credit === '0' ? [] : [['on the credit line', '', '', receipt.on_credit]]),
   ]
   saveFile(`${receipt.id}.csv`, 'text/csv', csvOf(rows))
 }

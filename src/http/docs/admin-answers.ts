@@ -1,0 +1,157 @@
+// The answers of the admin API, which the console of an operator gets as well: as console-answers.ts has its own.
+
+import { z } from 'zod'
+import { pools } from '../../credits/pool.ts'
+import { providersSchema } from '../service/documentation.ts'
+import { usageSchema } from '../v1/account/usage.ts'
+import {
+  type Answers,
+  consoleAnswers,
+  credits,
+  data,
+  key,
+  newKey,
+  pageOf,
+  requestDetail,
+  requestRow,
+} from './console-answers.ts'
+import { time, usd } from './fields.ts'
+
+const account = z.strictObject({
+  id: z.string(),
+  email: z.string(),
+  role: z.enum(['user', 'operator']),
+  created_at: time,
+  suspended: z.boolean(),
+  email_verified: z.boolean(),
+})
+
+const link = z.strictObject({
+  url: z.string().describe('Its secret stands in the fragment.'),
+  expires_at: time,
+})
+
+const overview = z.strictObject({
+  accounts: z.int(),
+  suspended: z.int(),
+  calls_in_flight: z.int(),
+  today: z.strictObject({ calls: z.int(), errors: z.int(), cost: usd, charged: usd }),
+  catalog: z.strictObject({ date: z.string(), models: z.int(), callable: z.int() }),
+  providers: z.int(),
+  store: z.enum(['writable', 'unavailable']),
+})
+
+const catalog = z.strictObject({
+  date: z.string(),
+  models: z.int(),
+  callable: z.int(),
+  sources: z.array(z.strictObject({ name: z.string(), version: z.string(), date: z.string() })),
+  changes: z
+    .strictObject({
+      added: z.array(z.string()),
+      removed: z.array(z.string()),
+      changed: z.array(
+        z.strictObject({
+          id: z.string(),
+          fields: z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() })),
+        }),
+      ),
+    })
+    .nullable()
+    .describe('Of an imported file against the bundled catalog; null where that is in use.'),
+  overrides: z.array(z.looseObject({ id: z.string() })).describe('The entries of the configuration.'),
+  unpriced: z.array(z.strictObject({ id: z.string(), reason: z.string() })),
+})
+
+const settings = z.strictObject({
+  file: z.string().nullable(),
+  settings: z.array(
+    z.strictObject({ path: z.string(), value: z.unknown(), origin: z.string(), env: z.string() }),
+  ),
+})
+
+const act = z.strictObject({
+  id: z.int(),
+  at: time,
+  operator: z.string().describe('The id of an account, or `cli:` and a user of the system.'),
+  what: z.string(),
+  subject: z.string(),
+  before: z.unknown(),
+  after: z.unknown(),
+})
+
+const audit = z.strictObject({
+  ok: z.boolean(),
+  journal_entries: z.int(),
+  head_hash: z.string().nullable(),
+  checks: z.array(z.strictObject({ name: z.string(), ok: z.boolean(), detail: z.string().nullable() })),
+  calls: z.int().optional().describe('Of an audit of one day.'),
+  not_checked: z.array(z.string()).optional(),
+  replaced: z.unknown().optional(),
+})
+
+export const managementKey = z.strictObject({
+  id: z.string(),
+  account: z.string(),
+  name: z.string(),
+  state: z.enum(['active', 'expired', 'revoked']),
+  last4: z.string(),
+  created_at: time,
+  expires_at: time.nullable(),
+  revoked_at: time.nullable(),
+  networks: z.array(z.string()).nullable(),
+})
+
+const session = z.strictObject({
+  id: z.string(),
+  created_at: time,
+  seen_at: time.nullable(),
+  expires_at: time,
+  user_agent: z.string().nullable(),
+})
+
+const ofAccount = ['GET', 'POST', 'DELETE'].flatMap((method) =>
+  ['mcp-servers', 'mcp-servers/:name', 'mcp-servers/:name/test'].flatMap((path) => {
+    const answer = consoleAnswers[`${method} ${path}`]
+    return answer ? [[`${method} accounts/:account/${path}`, answer] as const] : []
+  }),
+)
+
+export const adminAnswers: Answers = {
+  'GET overview': overview,
+  'GET requests': pageOf(requestRow),
+  'GET requests/:id': requestDetail,
+  'GET usage': z.strictObject(usageSchema.shape),
+  'GET providers': z.strictObject(providersSchema.shape),
+  'GET catalog': catalog,
+  'GET settings': settings,
+  'GET acts': pageOf(act),
+  'POST audit': data(audit),
+  'GET accounts': pageOf(account),
+  'POST accounts': account,
+  'GET accounts/:account': data(account.extend({ credits })),
+  'POST accounts/:account/grant': z.strictObject({
+    lot: z.string().nullable(),
+    granted: z.boolean().describe('False for an id that was used before.'),
+    pool: z.enum(pools),
+    usd,
+    credits,
+  }),
+  'POST accounts/:account/credit-line': data(account.extend({ credits })),
+  'POST accounts/:account/suspend': account,
+  'POST accounts/:account/resume': account,
+  'POST accounts/:account/role': account,
+  'POST accounts/:account/link': link,
+  'POST invitations': link,
+  'GET accounts/:account/sessions': data(z.array(session)),
+  'DELETE accounts/:account/sessions/:session': z.strictObject({ id: z.string(), ended: z.literal(true) }),
+  'GET accounts/:account/keys': data(z.array(key)),
+  'POST accounts/:account/keys': newKey,
+  'PATCH accounts/:account/keys/:id': key,
+  'DELETE accounts/:account/keys/:id': key,
+  'POST accounts/:account/keys/:id/rotate': newKey,
+  'GET management-keys': data(z.array(managementKey)),
+  'DELETE management-keys/:key': managementKey,
+  'POST management-keys': managementKey.extend({ key: z.string().describe('The key itself, this once.') }),
+  ...Object.fromEntries(ofAccount),
+}

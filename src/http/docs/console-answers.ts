@@ -1,0 +1,300 @@
+// The answers of the console's API: the documentation is made from these schemas, which are closed, and tests hold every
+// answer of their journeys against them.
+
+import { z } from 'zod'
+import { pools } from '../../credits/pool.ts'
+import { requestListSchema, requestSchema } from '../v1/account/requests-documentation.ts'
+import { usageSchema } from '../v1/account/usage.ts'
+import { time, usd } from './fields.ts'
+
+/** By method and path, as in the table of routes. */
+export type Answers = Readonly<Record<string, z.ZodType>>
+
+/** Data that has its place in a wider answer. */
+export const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ data: item })
+
+/** A page of a list, the next one of which begins at its cursor. */
+export const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.strictObject({ data: z.array(item), has_more: z.boolean(), next_cursor: z.string().nullable() })
+
+const role = z.enum(['user', 'operator'])
+
+const session = z.strictObject({
+  account: z
+    .strictObject({
+      id: z.string(),
+      email: z.string(),
+      created_at: time,
+      email_verified: z.boolean(),
+      has_password: z.boolean(),
+      passkeys: z.int(),
+    })
+    .nullable()
+    .describe('Null for whoever is not signed in.'),
+  role: role.nullable(),
+  elevated_until: time.nullable().describe('Until when the proof of identity is fresh.'),
+  methods: z.array(z.string()).describe('`password`, `passkey`, `oidc:<label>`.'),
+  sign_up: z.enum(['closed', 'invite', 'open']),
+  mail: z.boolean().describe('Whether this gateway sends mail: without it an operator hands out links.'),
+})
+
+const accepted = z.strictObject({ status: z.literal('accepted'), mail: z.boolean() })
+const deleted = z.strictObject({ id: z.string(), deleted: z.literal(true) })
+const ended = z.strictObject({ id: z.string(), ended: z.literal(true) })
+
+const passkey = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  created_at: time,
+  last_used_at: time.nullable(),
+  backed_up: z.boolean().describe('Whether it is kept in more places than one device.'),
+})
+
+/** What `navigator.credentials` takes: defined by WebAuthn. */
+const webAuthnOptions = z.looseObject({ challenge: z.string() })
+
+export const key = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  mode: z.enum(['live', 'test']),
+  state: z.enum(['active', 'expired', 'revoked']),
+  last4: z.string(),
+  created_at: time,
+  expires_at: time.nullable(),
+  revoked_at: time.nullable(),
+  last_used_at: time.nullable(),
+  limit_usd: usd.nullable(),
+  limit_window: z.enum(['day', 'week', 'month', 'total']),
+  spent_usd: usd.describe('In the window that is open now.'),
+  spendable_usd: usd
+    .nullable()
+    .describe('The lesser of what its limit leaves and the free purchased credit; null in test mode.'),
+  models: z.array(z.string()).nullable(),
+  requests_per_minute: z.int().nullable(),
+  tokens_per_minute: z.int().nullable(),
+  networks: z.array(z.string()).nullable(),
+  replaced_by: z.string().nullable().describe('The id of the key that has replaced it.'),
+})
+
+export const newKey = key.extend({
+  key: z.string().describe('The key itself, this once.'),
+  replaces: z.string().optional(),
+  replaced_works_until: time.optional(),
+})
+
+const pool = z.enum(pools)
+
+export const credits = z.strictObject({
+  currency: z.literal('USD'),
+  held: usd,
+  debt: usd,
+  credit_line: z.string().nullable().describe('How much it may owe: US dollars, or `unlimited`.'),
+  spendable: z.strictObject({
+    api: usd.describe('What one API call could hold now.'),
+    app: usd.describe('The same for a chat with a flash-class model.'),
+  }),
+  pools: z.array(
+    z.strictObject({
+      type: pool,
+      remaining: usd,
+      held: usd,
+      api_spendable: z.boolean(),
+      resets_at: time.nullable(),
+    }),
+  ),
+  lots: z
+    .array(
+      z.strictObject({
+        id: z.string(),
+        pool,
+        amount: usd,
+        remaining: usd,
+        held: usd,
+        granted_at: time,
+        expires_at: time.nullable(),
+      }),
+    )
+    .describe('Those that live, in the order in which their pool spends them.'),
+  total_purchased: usd,
+  total_used: usd,
+})
+
+const historyEntry = z.strictObject({
+  at: time,
+  kind: z.string(),
+  pool: z.string().nullable(),
+  amount: usd.describe('Signed.'),
+  lot: z.string().nullable(),
+  call: z.string().nullable(),
+  model: z.string().nullable(),
+  note: z.string().nullable(),
+})
+
+/** Where a call came from. */
+const origin = { channel: z.enum(['api', 'app']), mode: z.enum(['live', 'test']) }
+
+export const requestRow = z.strictObject({ ...requestListSchema.shape.data.element.shape, ...origin })
+
+const refusal = z.strictObject({
+  rule: z.string(),
+  code: z.string(),
+  rules: z.array(
+    z.strictObject({
+      id: z.string(),
+      code: z.string(),
+      asks: z.string(),
+      outcome: z.enum(['passed', 'fired', 'not_reached']),
+    }),
+  ),
+  figures: z.strictObject({
+    needed: usd.optional(),
+    available: usd.optional(),
+    held: usd.optional(),
+    key_limit_left: usd.optional(),
+    resets_at: time.nullable().optional(),
+    pools: z
+      .array(z.strictObject({ type: pool, remaining: usd, free: usd, counted: z.boolean() }))
+      .optional(),
+  }),
+  act: z.strictObject({
+    kind: z.enum([
+      'top_up',
+      'other_model',
+      'wait',
+      'raise_key_limit',
+      'allow_model',
+      'change_request',
+      'none',
+    ]),
+    amount: usd.nullable(),
+    text: z.string(),
+  }),
+})
+
+export const requestDetail = data(
+  z.strictObject({
+    ...requestSchema.shape.data.shape,
+    ...origin,
+    refusal: refusal.nullable().describe('Why a call was refused before it was sent.'),
+  }),
+)
+
+const reason = z
+  .enum(['no_provider', 'plan_required', 'purchased_credits_required', 'not_chat', 'account_suspended'])
+  .nullable()
+  .describe('Why it cannot be called; null where it can.')
+
+const model = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    provider: z.string(),
+    context_length: z.int().nullable(),
+    max_output_tokens: z.int().nullable(),
+    input: usd.describe('For a million tokens, as the other prices.'),
+    output: usd,
+    cache_read: usd,
+    access: z.enum(['open', 'premium']),
+    flash_class: z.boolean(),
+    pools: z.array(pool),
+    reasoning: z.boolean(),
+    images: z.boolean(),
+    files: z.boolean(),
+    kind: z.enum(['chat', 'embeddings']),
+    callable: z.strictObject({ api: reason, app: reason }),
+  })
+  .partial()
+
+const conversation = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  model: z.string().nullable(),
+  last_response: z.string().nullable(),
+  created_at: time,
+  updated_at: time,
+})
+
+const turn = z.strictObject({
+  response: z.looseObject({ id: z.string() }).describe('As `GET /app/v1/responses/{id}` has it.'),
+  input: z.array(z.looseObject({})),
+})
+
+const connect = z.strictObject({
+  base_url: z.string(),
+  clients: z.array(
+    z.strictObject({
+      id: z.string(),
+      name: z.string(),
+      about: z.string(),
+      files: z.array(z.strictObject({ path: z.string().nullable(), language: z.string(), text: z.string() })),
+    }),
+  ),
+})
+
+export const mcpServer = z.strictObject({
+  name: z.string(),
+  url: z.string(),
+  headers: z.array(z.string()).describe('Their names.'),
+  authorized: z.boolean(),
+  created_at: time,
+  changed_at: time,
+})
+
+export const consoleAnswers: Answers = {
+  'GET session': session,
+  'POST sign-up': accepted,
+  'POST sign-in': session,
+  'POST sign-out': session,
+  'POST password': session,
+  'POST reset': accepted,
+  'POST reset/confirm': session,
+  'POST verify': z.strictObject({ email_verified: z.literal(true) }),
+  'POST link': session,
+  'POST elevate': session,
+  'GET sessions': data(
+    z.array(
+      z.strictObject({
+        id: z.string(),
+        current: z.boolean().describe('Whether it is the one that asks.'),
+        created_at: time,
+        seen_at: time.nullable(),
+        expires_at: time,
+        user_agent: z.string().nullable(),
+      }),
+    ),
+  ),
+  'DELETE sessions/:id': ended,
+  'DELETE account': session,
+  'POST passkeys/options': webAuthnOptions,
+  'POST passkeys': passkey,
+  'POST passkeys/challenge': webAuthnOptions,
+  'POST passkeys/sign-in': session,
+  'GET passkeys': data(z.array(passkey)),
+  'PATCH passkeys/:id': passkey,
+  'DELETE passkeys/:id': deleted,
+  'GET keys': data(z.array(key)),
+  'POST keys': newKey,
+  'PATCH keys/:id': key,
+  'DELETE keys/:id': key,
+  'POST keys/:id/rotate': newKey,
+  'GET credits': data(credits),
+  'GET credits/history': pageOf(historyEntry),
+  'GET usage': z.strictObject(usageSchema.shape),
+  'GET requests': pageOf(requestRow),
+  'GET requests/:id': requestDetail,
+  'GET models': data(z.array(model)),
+  'GET conversations': data(z.array(conversation)),
+  'POST conversations': conversation,
+  'GET conversations/:id': conversation.extend({ turns: z.array(turn) }),
+  'PATCH conversations/:id': conversation,
+  'DELETE conversations/:id': deleted,
+  'GET connect': connect,
+  'GET mcp-servers': data(z.array(mcpServer)),
+  'POST mcp-servers': mcpServer,
+  'POST mcp-servers/:name/test': z.strictObject({
+    ok: z.boolean(),
+    tools: z.array(z.unknown()),
+    error: z.unknown(),
+  }),
+  'DELETE mcp-servers/:name': z.strictObject({ name: z.string(), removed: z.literal(true) }),
+}
