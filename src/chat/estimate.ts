@@ -11,6 +11,7 @@ import type { ChatParts } from './parts.ts'
 import type { IncomingCall } from './call.ts'
 import { keyRoom } from './billing/key-limit.ts'
 import { candidatesFor } from './routing/candidates.ts'
+import { withOwnSearch } from './routing/own-search.ts'
 import { needOf } from './billing/need.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
 import { testModel } from './routing/test-mode.ts'
@@ -39,20 +40,31 @@ export async function estimate(
   parts: ChatParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
 ): Promise<Estimate> {
-  const { caller, request, bodyBytes } = call
-  const listed = parts.catalog.resolve(request.envelope.model)
+  const { caller, bodyBytes } = call
+  const listed = parts.catalog.resolve(call.request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
-  const most = Math.min(await tokenBound(parts.counter, request.promptParts, bodyBytes), bodyBytes + 10_000)
-  const counted = Math.min(await promptCount(parts.counter, request.promptParts), most)
-  const candidates = candidatesFor([model], parts.providers, request.envelope.routing, '', request.envelope.n)
+  const most = Math.min(
+    await tokenBound(parts.counter, call.request.promptParts, bodyBytes),
+    bodyBytes + 10_000,
+  )
+  const counted = Math.min(await promptCount(parts.counter, call.request.promptParts), most)
+  const { routing, n } = call.request.envelope
+  const able = candidatesFor([model], parts.providers, routing, '', n)
+  const { call: asked, candidates } = withOwnSearch(parts.outbounds, call, able)
+  const { request } = asked
   const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
   const outputTokens =
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens
-  const { n } = request.envelope
   // As the receipt will count: with nothing cached, at the rates of plain text. Only the maximum is a bound.
-  const costWith = (output: number) => costOf({ ...noUsage, input: counted, output: output * n }, price).total
-  const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls: {} }, price)
+  const costWith = (output: number, searches: number) => {
+    const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }
+    return costOf({ ...noUsage, input: counted, output: output * n, toolCalls }, price).total
+  }
+  const { toolCalls } = need.bound
+  const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls }, price)
+  // Most answers of a model that may search take one search.
+  const usual = Math.min(1, toolCalls['web_search'] ?? 0)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = await fundingFor(parts.counter, call, candidates)
   const now = parts.now()
@@ -64,8 +76,8 @@ export async function estimate(
   return {
     model: model.id,
     prompt_tokens: { expected: counted, maximum: most },
-    low: formatUsd(capped(costWith(1))),
-    expected: formatUsd(capped(costWith(Math.min(outputTokens, typicalOutputTokens)))),
+    low: formatUsd(capped(costWith(1, 0))),
+    expected: formatUsd(capped(costWith(Math.min(outputTokens, typicalOutputTokens), usual))),
     maximum: formatUsd(capped(ceiling)),
     affordable_output_tokens: Math.max(
       0,

@@ -203,3 +203,25 @@ describe('genai-prices', () => {
     expect(await (await genaiPrices('2026-10-01')).models('gemini')).toEqual([])
   })
 })
+
+describe('the fee of a search', () => {
+  const searching = { ...provider, searchFees: [{ models: /^x$/, usd: '0.014' }] }
+  const feesOf = async (genai: SourceModel[], pi: SourceModel[]) => {
+    const { rows } = await merge(genai, pi, { as: searching })
+    return rows.map(({ id, price }) => [id, price?.per_call])
+  }
+  const price = { input: '1', output: '2' }
+
+  test('is that of the provider where no source states one', async () => {
+    expect(await feesOf([model('x', price)], [model('x', price), model('y', price)])).toEqual([
+      ['p/x', { web_search: '0.014' }],
+      ['p/y', undefined],
+    ])
+    expect(await feesOf([], [model('x', price)])).toEqual([['p/x', { web_search: '0.014' }]])
+  })
+
+  test('is what a source states', async () => {
+    const stated = model('x', { ...price, per_call: { web_search: '0.01', file_search: '0.0025' } })
+    expect(await feesOf([stated], [])).toEqual([['p/x', { web_search: '0.01', file_search: '0.0025' }]])
+  })
+})

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../src/conversation/request.ts'
+import { parseUsd, usd } from '../../src/credits/money.ts'
 import { receiptOf } from '../support/call-gateway.ts'
 import { cases } from '../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../support/replay-server.ts'
@@ -231,6 +232,28 @@ test('responses: the search is an item, the citation is flat, the fee is there; 
     'assistant',
     'user',
   ])
+})
+
+test('an estimate names the price of a search, and the most that all of them cost', async () => {
+  const estimate = async (tools: unknown[]) => {
+    const response = await fetch(`${weir.baseUrl}/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'openai/gpt-5.2',
+        messages: [{ role: 'user', content: question }],
+        max_tokens: 100,
+        tools,
+      }),
+    })
+    const told = (await response.json()) as Record<'low' | 'expected' | 'maximum', string>
+    return { expected: parseUsd(told.expected)!, maximum: parseUsd(told.maximum)! }
+  }
+  const [without, three] = [await estimate([]), await estimate([{ ...searches, max_uses: 3 }])]
+  // The declaration is a part of the prompt.
+  const more = three.expected - without.expected
+  expect(more >= usd('0.01') && more < usd('0.0101')).toBe(true)
+  expect(three.maximum - without.maximum).toBeGreaterThanOrEqual(usd('0.03'))
 })
 
 describe('messages', () => {

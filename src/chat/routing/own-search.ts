@@ -15,22 +15,19 @@ const usualSearches = 5
 /** The most that a request may set. */
 const mostSearches = 30
 
-/** A call, and who may serve it. */
-interface Asked {
-  readonly call: IncomingCall
-  readonly candidates: readonly Candidate[]
-}
+/** What is looked at of a call. */
+type Searching = Pick<IncomingCall, 'caller' | 'request'>
 
 /**
  * The call with its search given to the provider, and the candidates that can do it; the call as it is where the search
  * stays with Weir: a test key, a backend by its name, or a provider without a search that honours all of the request.
  * Throws `unsupported_parameter` when the request wants the provider's search and nobody has it.
  */
-export function withOwnSearch(
+export function withOwnSearch<Call extends Searching>(
   outbounds: Readonly<Record<ProtocolId, Outbound>>,
-  call: IncomingCall,
+  call: Call,
   candidates: readonly Candidate[],
-): Asked {
+): { readonly call: Call; readonly candidates: readonly Candidate[] } {
   const declared = call.request.gatewayTools
   const search = declared?.declarations.find((each) => each.kind === 'web-search')
   const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
@@ -74,7 +71,7 @@ function ownSearch(
 function boundOf(
   { maxUses }: WebSearchDeclaration,
   { maxCalls }: DeclaredTools,
-  { request: { envelope } }: IncomingCall,
+  { request: { envelope } }: Searching,
   candidates: readonly Candidate[],
 ): number {
   const wanted = Math.min(maxUses ?? usualSearches, maxCalls ?? mostSearches, mostSearches)
@@ -89,13 +86,13 @@ function boundOf(
 }
 
 /** The call without the declaration, and with the search in its request. */
-function searching(
-  call: IncomingCall,
+function searching<Call extends Searching>(
+  call: Call,
   declared: DeclaredTools,
   search: WebSearchDeclaration,
   asked: ChatRequest,
   searches: number,
-): IncomingCall {
+): Call {
   const { request } = call
   const declarations = declared.declarations.filter((each) => each !== search)
   const { maxUses } = search
