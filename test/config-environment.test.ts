@@ -43,6 +43,9 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'payments.razorpay.base_url': ['http://a/v1', 'http://a/v1'],
     'payments.stripe.secret_key': ['sk_live_a', 'sk_live_a'],
     'payments.stripe.base_url': ['http://a/v1', 'http://a/v1'],
+    'payments.seller.name': ['Example Pvt Ltd', 'Example Pvt Ltd'],
+    'payments.seller.address': ['1 Main Road, Pune', '1 Main Road, Pune'],
+    'payments.seller.gstin': ['27AAAAA0000A1Z5', '27AAAAA0000A1Z5'],
     'subscriptions.products': [
       '{"premium":{"credit_usd":"5","months":1}}',
       { premium: { credit_usd: '5', months: 1 } },

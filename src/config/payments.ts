@@ -50,6 +50,19 @@ export const paymentSettings = z
       .prefault({}),
     min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
     max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+    seller: z
+      .strictObject({
+        name: note(z.string().min(1).max(200).optional(), 'Who takes the money, as payment receipts name it'),
+        address: note(z.string().min(1).max(500).optional(), 'Its address on receipts; lines are kept'),
+        gstin: note(
+          z
+            .string()
+            .regex(/^[0-9A-Z]{15}$/, 'must be the 15 letters and digits of a GSTIN')
+            .optional(),
+          'Its GSTIN on receipts; they are payment receipts, no tax invoices',
+        ),
+      })
+      .prefault({}),
     razorpay: z
       .strictObject({
         key_id: note(

@@ -102,7 +102,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
     document.getElementById(menu)?.hidePopover()
   }, [here, menu, path])
   return (
-    <div className="min-h-dvh lg:grid lg:grid-cols-[13.5rem_minmax(0,1fr)]">
+    <div className="min-h-dvh print:block lg:grid lg:grid-cols-[13.5rem_minmax(0,1fr)]">
       <a
         href="#main"
         onClick={(event) => {
@@ -113,7 +113,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
       >
         {t('To the content')}
       </a>
-      <header className="sticky top-0 z-10 flex items-center gap-2 border-b border-line bg-panel px-3 py-2 lg:hidden">
+      <header className="sticky top-0 z-10 flex items-center gap-2 border-b border-line bg-panel px-3 py-2 lg:hidden print:hidden">
         <button
           type="button"
           popoverTarget={menu}
@@ -134,7 +134,7 @@ export function Shell({ session, children }: { session: SessionView; children: R
       >
         <Navigation path={path} session={session} onHelp={() => setHelp(true)} />
       </div>
-      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-panel p-3 lg:flex">
+      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-panel p-3 lg:flex print:hidden">
         <Link href="/" className="mb-4 flex items-center gap-2.5 px-2 pt-1">
           <Logo />
           <span className="text-base font-semibold tracking-tight">Weir</span>

@@ -102,6 +102,13 @@ export interface RecordParts {
   readonly statements: StatementReader
 }
 
+/** As the operator has written it; null for what was left out. */
+export interface Seller {
+  readonly name: string | null
+  readonly address: string | null
+  readonly gstin: string | null
+}
+
 /** How credit is paid for. */
 export interface PaymentParts {
   readonly payments: Payments
@@ -110,6 +117,8 @@ export interface PaymentParts {
   readonly subscriptions: Subscriptions
   /** Those that sign the messages of subscriptions now; empty where none is set. */
   readonly subscriptionSecrets: readonly string[]
+  /** Who takes the money, for receipts. */
+  readonly seller: Seller
 }
 
 /** All that the routes are given; a handler names the part it needs. */

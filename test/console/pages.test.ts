@@ -2,33 +2,23 @@
 // without asking anybody else for anything.
 
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { openedConsole } from './opened.ts'
-import { accessibilityFaults, browserPath, clean, seen } from './visitor.ts'
+import { faultsOf } from './page-faults.ts'
+import { browserPath, clean, seen } from './visitor.ts'
 
-const themes = ['light', 'dark'] as const
-const widths = [1280, 390] as const
-
-const own = ['', 'keys', 'credits', 'usage', 'requests', 'models', 'chat', 'connect', 'settings']
+const own = [
+  '',
+  'keys',
+  'credits',
+  'credits/top-up',
+  'usage',
+  'requests',
+  'models',
+  'chat',
+  'connect',
+  'settings',
+]
 const operators = ['', '/accounts', '/providers', '/catalog', '/ledger', '/acts', '/settings']
-
-async function faultsOf(page: Page, address: string): Promise<readonly string[]> {
-  await page.goto(`/console/${address}`)
-  await page.getByRole('heading', { level: 1 }).waitFor()
-  await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' })
-  const faults: string[] = []
-  for (const theme of themes)
-    for (const width of widths) {
-      await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
-      await page.setViewportSize({ width, height: 860 })
-      const found = [...(await accessibilityFaults(page))]
-      const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-      if (wider > 0) found.push(`${wider} pixels wider than the screen`)
-      faults.push(...found.map((fault) => `${address}, ${theme}, ${width}: ${fault}`))
-    }
-  const errors = await page.getByRole('alert').allInnerTexts()
-  return [...faults, ...errors.map((text) => `${address} says ${text}`)]
-}
 
 describe.skipIf(browserPath === null)('every page', () => {
   const console = openedConsole()

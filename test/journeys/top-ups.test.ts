@@ -101,7 +101,7 @@ describe('a top-up', () => {
     })
     expect([back.status, back.headers.get('location')]).toEqual([
       303,
-      `http://localhost:${weir.port}/console/credits?top_up=${String(id)}`,
+      `http://localhost:${weir.port}/console/credits/top-ups/${String(id)}`,
     ])
     for (const event of ['payment_link.paid', 'payment.captured', 'order.paid']) {
       const delivery = razorpay.paid(payment, event)

@@ -16,12 +16,17 @@ export class CallError extends Error {
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** Calls `/console/api/<path>` and gives the body of the answer. Throws CallError. */
-export async function call<T>(method: Method, path: string, body?: object): Promise<T> {
+export async function call<T>(
+  method: Method,
+  path: string,
+  body?: object,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<T> {
   const response = await send(`/console/api/${path}`, {
     method,
     ...(body === undefined
-      ? {}
-      : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+      ? { headers }
+      : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }),
   })
   return (await response.json()) as T
 }

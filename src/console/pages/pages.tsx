@@ -5,6 +5,9 @@ import { t } from '../strings/text.ts'
 import { Empty } from '../ui/basics.tsx'
 import { Connect } from './connect.tsx'
 import { Credits } from './credits/credits.tsx'
+import { ReceiptPage } from './payments/receipt.tsx'
+import { TopUpPage } from './payments/top-up-form.tsx'
+import { TopUpState } from './payments/top-up.tsx'
 import { Keys } from './keys/keys.tsx'
 import { Models } from './models.tsx'
 import { Overview } from './overview.tsx'
@@ -19,6 +22,9 @@ export default function Pages() {
       <Route path="/" component={Overview} />
       <Route path="/keys" component={Keys} />
       <Route path="/credits" component={Credits} />
+      <Route path="/credits/top-up" component={TopUpPage} />
+      <Route path="/credits/top-ups/:id" component={TopUpState} />
+      <Route path="/credits/top-ups/:id/receipt" component={ReceiptPage} />
       <Route path="/usage" component={Usage} />
       <Route path="/requests" component={Requests} />
       <Route path="/requests/:id" component={RequestPage} />

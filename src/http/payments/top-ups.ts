@@ -6,12 +6,12 @@ import { GatewayError } from '../../errors.ts'
 import { formatMinor, formatRate, parseMinor } from '../../payments/exchange.ts'
 import type { ReturnTo } from '../../payments/processor.ts'
 import { creditEnds, type TopUp } from '../../payments/top-up.ts'
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 import { signedIn } from '../app/signed-in.ts'
 import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
-import { parsed } from '../intake/query.ts'
+import { parsed, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { topUpBody, type TopUpView } from './wire.ts'
 
@@ -48,7 +48,15 @@ export async function smallJson(parts: HttpParts, request: Request): Promise<unk
   return (await readJson(request, { body, turns: parts.turns })).json
 }
 
-const listed = 50
+const pageParameters = z.strictObject({
+  cursor: z.string().max(64).optional(),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(200))
+    .default(50),
+})
 
 export const topUpRoutes: readonly ConsoleRoute[] = [
   ownRoute(
@@ -57,9 +65,11 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
   ),
   ownRoute(
     { method: 'GET', path: 'top-ups', summary: 'The latest top-ups, the newest first' },
-    async ({ parts, account }) => {
-      const topUps = await parts.paymentStore.listTopUps(account.id, listed, null)
-      return { data: topUps.map((topUp) => viewOf(topUp)) }
+    async ({ parts, account, request }) => {
+      const { cursor = null, limit } = queryOf(pageParameters, request)
+      const topUps = await parts.paymentStore.listTopUps(account.id, limit, cursor)
+      const next = topUps.length === limit ? topUps.at(-1)!.id : null
+      return { data: topUps.map((topUp) => viewOf(topUp)), has_more: next !== null, next_cursor: next }
     },
   ),
   ownRoute(
@@ -81,6 +91,20 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       errors: ['not_found'],
     },
     async ({ parts, account, params }) => viewOf(await parts.payments.look(account.id, params['id'] ?? '')),
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'top-ups/:id/receipt',
+      summary: 'The payment receipt of a top-up that was credited',
+      errors: ['not_found'],
+    },
+    async ({ parts, account, params }) => {
+      const topUp = await parts.paymentStore.findTopUp(params['id'] ?? '')
+      if (topUp?.account !== account.id || topUp.receipt === null)
+        throw new GatewayError('not_found', { message: 'There is no such receipt.' })
+      return { ...viewOf(topUp), method: topUp.method, seller: parts.seller, payer: account.email }
+    },
   ),
 ]
 
@@ -106,10 +130,10 @@ async function opened(
 /** Where the payer's browser comes back to. */
 export function returnTo({ site }: Pick<HttpParts, 'site'>, topUp: string): ReturnTo {
   const origin = site.url()
-  return { origin, page: `${origin}/console/credits?top_up=${encodeURIComponent(topUp)}` }
+  return { origin, page: `${origin}/console/credits/top-ups/${encodeURIComponent(topUp)}` }
 }
 
-function terms({ payments }: HttpParts) {
+function terms({ payments, now }: HttpParts) {
   const { fx, least, most } = payments.terms
   return {
     currency: 'INR',
@@ -118,6 +142,8 @@ function terms({ payments }: HttpParts) {
     rate_source: fx.source,
     min: formatMinor(least),
     max: formatMinor(most),
+    /** Of one that is paid now. */
+    credit_expires_at: iso(creditEnds({ paidAt: null, createdAt: now() })),
     processors: payments.processors.map(({ id, test }) => ({ id, test })),
   }
 }

@@ -22,7 +22,9 @@ const oldRateMs = 30 * 86_400_000
 export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): PaymentParts {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
+  const { name = null, address = null, gstin = null } = config.payments.seller
   return {
+    seller: { name, address, gstin },
     payments: paymentsOf(parts),
     paymentStore: store.payments,
     vouchers: new Vouchers(store.vouchers, store.ledger, clock),

@@ -1,6 +1,7 @@
 // Every credit of the account: by pool, by lot over time, and in the order in which it would be spent.
 
 import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
 import { call } from '../../api/call.ts'
 import { useCredits } from '../../api/queries.ts'
 import type { Credits as CreditsOf, HistoryRow, Page, Pool } from '../../api/wire.ts'
@@ -19,6 +20,7 @@ import {
   Time,
   Usd,
 } from '../../ui/basics.tsx'
+import { Payments } from '../payments/payments.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -29,7 +31,14 @@ export function Credits() {
       <PageHead
         title={t('Credits')}
         about={t('1 credit is 1 US dollar of model usage, at the provider’s own price.')}
-      />
+      >
+        <Link
+          href="/credits/top-up"
+          className="inline-flex h-9 items-center rounded-md border border-accent bg-accent px-3.5 font-medium text-accent-ink hover:opacity-90"
+        >
+          {t('Top up')}
+        </Link>
+      </PageHead>
       {error && <Failure error={error} retry={() => void refetch()} />}
       {isPending && <Loading />}
       {credits && <Whole credits={credits} />}
@@ -100,6 +109,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
           </>
         )}
       </Section>
+      <Payments />
       <History />
     </>
   )

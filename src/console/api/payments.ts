@@ -1,0 +1,94 @@
+// What the console API sends of payments, and the queries for it. Amounts of rupees and dollars are decimal strings.
+
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { call } from './call.ts'
+import type { Page } from './wire.ts'
+
+export type ProcessorId = 'razorpay' | 'stripe' | 'sim'
+
+export type TopUpState =
+  'open' | 'paid' | 'credited' | 'failed' | 'expired' | 'refunded_part' | 'refunded' | 'disputed'
+
+export interface TopUp {
+  readonly id: string
+  readonly state: TopUpState
+  readonly processor: ProcessorId
+  /** Of a test mode: it credits nothing. */
+  readonly test: boolean
+  readonly amount: string
+  readonly currency: 'INR'
+  /** Rupees for a US dollar. */
+  readonly rate: string
+  readonly rate_as_of: string
+  readonly rate_source: string
+  readonly credit_usd: string
+  readonly credit_expires_at: string
+  readonly url: string | null
+  readonly lot: string | null
+  readonly payment_id: string | null
+  readonly refunded: string
+  readonly problem: string | null
+  readonly receipt: string | null
+  readonly created_at: string
+  readonly expires_at: string
+  readonly paid_at: string | null
+}
+
+export interface TopUpTerms {
+  readonly currency: 'INR'
+  readonly rate: string
+  readonly rate_as_of: string
+  readonly rate_source: string
+  readonly min: string
+  readonly max: string
+  readonly credit_expires_at: string
+  readonly processors: readonly { readonly id: ProcessorId; readonly test: boolean }[]
+}
+
+export type PaymentReceipt = TopUp & {
+  readonly method: string | null
+  readonly seller: {
+    readonly name: string | null
+    readonly address: string | null
+    readonly gstin: string | null
+  }
+  readonly payer: string
+}
+
+export function useTopUpTerms() {
+  return useQuery({
+    queryKey: ['top-up-terms'],
+    queryFn: () => call<{ data: TopUpTerms }>('GET', 'top-up-terms').then(({ data }) => data),
+  })
+}
+
+export function useTopUps() {
+  return useInfiniteQuery({
+    queryKey: ['top-ups'],
+    queryFn: ({ pageParam }) =>
+      call<Page<TopUp>>('GET', `top-ups?limit=20${pageParam === null ? '' : `&cursor=${pageParam}`}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+}
+
+/** Often while somebody looks at a payment that was just made, seldom when it takes its time. */
+function askAgainMs(asked: number): number {
+  if (asked < 40) return 3_000
+  return asked < 100 ? 10_000 : 30_000
+}
+
+/** A top-up, looked at again while it waits for something; not while the page is hidden. */
+export function useTopUp(id: string) {
+  return useQuery({
+    queryKey: ['top-ups', id],
+    queryFn: () => call<TopUp>('GET', `top-ups/${encodeURIComponent(id)}`),
+    refetchInterval: ({ state: { data, dataUpdateCount } }) =>
+      data !== undefined && isWaiting(data) ? askAgainMs(dataUpdateCount) : false,
+  })
+}
+
+/** Whether something is still expected of it by itself. */
+export function isWaiting({ state, problem }: TopUp): boolean {
+  return (state === 'open' || state === 'paid') && problem === null
+}
