@@ -23,7 +23,9 @@ import type { Turns } from '../streaming/turns.ts'
 import { billOf } from './bill.ts'
 import { chargeFor, noCharge, type Charge } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
+import { leaseUntil } from './lease.ts'
 import { needOf, outputBound, quickNeed, type Need } from './need.ts'
 import { warnOfUncounted, warnOfUnpaid, warnOfUnpriced } from './operator-warnings.ts'
 import { priceRecord } from './price-record.ts'
@@ -47,6 +49,11 @@ export interface BillingParts {
   readonly onCallEnded: OnCallEnded
 }
 
+/** Rounds that an extension is asked for. */
+const roundsAhead = 4n
+/** How much more than that must be free, so that other calls of the account are not refused for it. */
+const plenty = 16n
+
 export class Hold {
   readonly #parts: BillingParts
   readonly #call: PaidCall
@@ -62,6 +69,7 @@ export class Hold {
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
   #ended = false
+  readonly #checkpoints: Checkpoints
 
   private constructor(
     parts: BillingParts,
@@ -76,6 +84,10 @@ export class Hold {
     this.#parts = parts
     this.#call = call
     this.#round = call
+    this.#checkpoints = new Checkpoints(parts, call.requestId, () => {
+      const { usage, cost } = this.sum(noCharge)
+      return { usage, cost: cost.total }
+    })
     this.#amount = amount
     this.#free = free
     this.#candidate = first
@@ -201,7 +213,7 @@ export class Hold {
    */
   async endRound(outcome: Outcome): Promise<void> {
     this.#earlier.addRound(await this.#charge(outcome))
-    this.#checkpoint()
+    this.#checkpoints.soon()
   }
 
   /**
@@ -210,7 +222,7 @@ export class Hold {
    */
   ranTool(fee: ToolFee, round: number, when: 'durable' | 'charged-later'): void {
     this.#earlier.addTool(fee, round)
-    if (when === 'durable') this.#checkpoint()
+    if (when === 'durable') this.#checkpoints.soon()
   }
 
   /** Holds what a tool may cost; what stands in the way where it cannot be held. */
@@ -241,6 +253,10 @@ export class Hold {
   /** Has `want` left of the hold, or as much as there is and at least `least`. */
   async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
     if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
+    if (this.left >= want) return undefined
+    // What is queued together is one commit.
+    this.#checkpoints.flush()
+    if (await this.#extendAhead(want)) return undefined
     for (let part = want - this.left; part > 0n && this.left < want; part /= 4n) {
       const more = larger(part, least - this.left)
       if (await this.extend(more)) break
@@ -249,15 +265,11 @@ export class Hold {
     return this.left < least ? 'credits' : undefined
   }
 
-  #checkpoint(): void {
-    const { ledger, owner, limits, log, now } = this.#parts
-    const call = this.#call.requestId
-    const { usage, cost } = this.sum(noCharge)
-    pass('checkpoint-queued', call)
-    ledger
-      .checkpoint({ call, owner, usage, cost: cost.total, leaseUntil: leaseUntil(limits, now()) })
-      .then(() => pass('checkpoint-committed', call))
-      .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
+  /** Holds enough for several rounds at once, where that is little of the credit: each extension is a commit. */
+  async #extendAhead(want: Pico): Promise<boolean> {
+    const ahead = want * roundsAhead - this.left
+    if (this.#maxCost !== undefined || ahead * plenty > this.#free) return false
+    return this.extend(ahead)
   }
 
   /**
@@ -325,6 +337,7 @@ export class Hold {
   async #end(command: () => Promise<void>): Promise<void> {
     if (this.#ended) return
     this.#ended = true
+    this.#checkpoints.stop()
     try {
       await command()
     } finally {
@@ -374,11 +387,6 @@ export class Hold {
     const facts = { at: this.#parts.now(), attempts: this.#attempts, firstByteMs: this.#firstByteMs }
     this.#parts.onCallEnded(endedCall(this.#call, { charge, ...facts, ...ended }), ended.error)
   }
-}
-
-/** The lease outlives every deadline: recovery must never end a call that is still running here. */
-export function leaseUntil({ totalMs, drainMs, leaseMs }: ChatLimits, now: number): number {
-  return now + totalMs + drainMs + leaseMs
 }
 
 /** The prompt is counted only where its quick bound is more than the caller has or wants to spend. */

@@ -1,0 +1,64 @@
+// What a call of several rounds has come to, made durable between them.
+
+import { pass } from '../../credits/ledger/failpoint.ts'
+import type { CheckpointCommand, LedgerStore } from '../../credits/ledger/ledger.ts'
+import type { Log } from '../../observe/log.ts'
+import type { ChatLimits } from '../limits.ts'
+import { leaseUntil } from './lease.ts'
+
+interface CheckpointParts {
+  readonly ledger: Pick<LedgerStore, 'checkpoint'>
+  readonly owner: string
+  readonly limits: ChatLimits
+  readonly log: Log
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** How long the end of a round may wait for a commit, milliseconds: what comes soon after shares it. */
+const soonMs = 20
+
+export class Checkpoints {
+  readonly #parts: CheckpointParts
+  readonly #call: string
+  readonly #progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>
+  #timer: Timer | undefined
+
+  /** `progress` is asked when a checkpoint is written. */
+  constructor(
+    parts: CheckpointParts,
+    call: string,
+    progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>,
+  ) {
+    this.#parts = parts
+    this.#call = call
+    this.#progress = progress
+  }
+
+  /** Has one written within a moment; a tool that takes its time does not delay it. */
+  soon(): void {
+    this.#timer ??= setTimeout(() => this.#write(), soonMs)
+  }
+
+  /** Has the one that waits queued now. */
+  flush(): void {
+    if (this.#timer !== undefined) this.#write()
+  }
+
+  /** The call has ended. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #write(): void {
+    this.stop()
+    const { ledger, owner, limits, log, now } = this.#parts
+    const call = this.#call
+    pass('checkpoint-queued', call)
+    ledger
+      .checkpoint({ call, owner, ...this.#progress(), leaseUntil: leaseUntil(limits, now()) })
+      .then(() => pass('checkpoint-committed', call))
+      .catch((cause: unknown) => log.warn('a checkpoint was not written', { cause }))
+  }
+}
