@@ -135,9 +135,10 @@ export class McpConnection {
 
   /** Ends the session at the server and closes the connection; never rejects. */
   async close(): Promise<void> {
-    const ended = this.#transport.terminateSession?.().catch(() => undefined)
+    // A connection that is broken off has no session to end.
+    const ended = this.usable ? this.#transport.terminateSession?.().catch(() => undefined) : undefined
+    await Promise.race([ended, Bun.sleep(patienceMs)])
     await this.#exchange.end(patienceMs)
-    await ended
     await this.#client.close().catch(() => undefined)
   }
 

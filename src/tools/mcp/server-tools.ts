@@ -78,7 +78,7 @@ export class ServerTools {
       return {
         preferredName: `${label}__${tool.name}`,
         description: tool.description,
-        parameters: tool.inputSchema,
+        parameters: withoutDialect(tool.inputSchema),
         origin: { kind: 'mcp', serverLabel: label, tool: tool.name },
         mostCost: 0n,
         approvalId: () => id + crypto.randomUUID().replaceAll('-', '').slice(0, 16),
@@ -147,6 +147,11 @@ export class ServerTools {
   #forget(connection: Promise<McpConnection>): void {
     if (this.#connection === connection) this.#connection = undefined
   }
+}
+
+/** Some providers refuse the keyword, which says nothing to a model. */
+function withoutDialect({ $schema: _, ...schema }: JsonObject): JsonObject {
+  return schema
 }
 
 function toolsOf(item: JsonObject): RawTool[] {

@@ -161,11 +161,17 @@ describe('what a call of a tool gives', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
-  test('calls at once share one connection, and a session that ended is begun anew', async () => {
+  test('calls at once share one connection, a session that ended is begun anew, and the last is ended', async () => {
     let sessions = 0
     let ended = false
+    const deleted: unknown[] = []
     using server = mcpServer({
       tools: [echo],
+      http: ({ method, headers }) => {
+        if (method !== 'DELETE') return undefined
+        deleted.push(headers.get('mcp-session-id'))
+        return new Response(null, { status: 200 })
+      },
       handle: ({ method, headers }) => {
         if (method === 'initialize') {
           sessions++
@@ -183,12 +189,14 @@ describe('what a call of a tool gives', () => {
         return lost ? new Response('gone', { status: 404 }) : undefined
       },
     })
-    await using source = await opened({ server_url: server.url })
+    const source = await opened({ server_url: server.url })
     await Promise.all([run(source.tool('echo')), run(source.tool('echo'))])
     expect(sessions).toBe(1)
     ended = true
     expect((await run(source.tool('echo'))).output).toBe('called echo')
     expect(sessions).toBe(2)
+    await source[Symbol.asyncDispose]()
+    expect(deleted).toEqual(['s2'])
   })
 
   test('a cancelled call is cancelled at the server', async () => {
