@@ -65,8 +65,8 @@ export const responseFields: Readonly<Record<string, string>> = {
     'The most tokens of output, reasoning included. What a call may cost at most follows from it.',
   top_logprobs: 'How many alternatives to tell of for each token, where `include` asks for probabilities.',
   tools:
-    'Functions that the model may ask the client to call. Tools of other types are left out, with a warning.',
-  tool_choice: 'Whether and which functions the model must call.',
+    'Functions that the model may ask the client to call, and tools that the gateway runs itself: `{"type": "web_search"}`, and `{"type": "mcp"}` with `server_label`, `server_url` (or the name of a registered server), `authorization`, `headers`, `allowed_tools`, `require_approval`.',
+  tool_choice: 'Whether and which tools the model must call.',
   reasoning: 'How long the model thinks, and whether a summary of it is wanted.',
   text: 'The format of the answer, text or JSON that fits a schema, and how long it should be.',
   truncation: '`auto` is not honoured: input that is too long for the model is refused.',
