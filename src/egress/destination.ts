@@ -2,6 +2,7 @@
 // every answer checked, and nothing downstream reads the text again: no two parsers can disagree about it.
 
 import { lookup } from 'node:dns/promises'
+import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { GatewayError } from '../errors.ts'
 import { isAddress, isPublicAddress, withoutBrackets } from './address.ts'
 
@@ -88,6 +89,11 @@ export function notFetched(param: string | undefined, reason: string, cause?: un
   })
 }
 
+/** As `notFetched`, for what could not be reached; `overloaded` where this process has no descriptor left to try it. */
+export function notReached(param: string | undefined, reason: string, cause: unknown): GatewayError {
+  return lacksDescriptors(cause) ? noDescriptors(cause) : notFetched(param, reason, cause)
+}
+
 function parsedUrl(text: string, param: string | undefined): URL {
   if (text.length > maxUrlCharacters || !URL.canParse(text)) throw notAllowed(param, 'it is not a valid URL')
   const url = new URL(text)
@@ -114,7 +120,7 @@ async function resolved(host: string, rules: DestinationRules): Promise<readonly
   try {
     addresses = await rules.resolve(host)
   } catch (error) {
-    throw notFetched(rules.param, 'its host name does not resolve', error)
+    throw notReached(rules.param, 'its host name does not resolve', error)
   }
   if (addresses.length === 0) throw notFetched(rules.param, 'its host name does not resolve')
   return addresses

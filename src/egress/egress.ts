@@ -6,6 +6,7 @@ import {
   destinationOf,
   notAllowed,
   notFetched,
+  notReached,
   type Resolve,
   systemResolve,
 } from './destination.ts'
@@ -68,8 +69,8 @@ export interface DialRequest {
 
 /**
  * Gets a public URL. Throws `url_not_allowed` when it, or where it redirects to, may not be reached;
- * `invalid_request` when nothing usable came back (no connection, too large, too slow); and the signal's own reason
- * when the caller gave up. The status is the caller's to judge.
+ * `invalid_request` when nothing usable came back (no connection, too large, too slow); `overloaded` when this process
+ * has no file descriptor left; and the signal's own reason when the caller gave up. The status is the caller's to judge.
  */
 export async function fetchPublic(url: string, options: FetchOptions): Promise<Fetched> {
   const { param } = options
@@ -118,7 +119,8 @@ async function followed(
 /**
  * Sends one request to a checked address and gives the answer as it comes, unread and still compressed. Redirects
  * are not followed: they would carry headers to hosts that nobody has checked. The caller bounds time (by `signal`)
- * and size. Throws `url_not_allowed`, or `invalid_request` when no connection comes about.
+ * and size. Throws `url_not_allowed`, `invalid_request` when no connection comes about, and `overloaded` when this
+ * process has no file descriptor left for one.
  */
 export async function dial(url: string, request: DialRequest, options: EgressOptions): Promise<Response> {
   const signal = options.signal ?? new AbortController().signal
@@ -142,7 +144,7 @@ export async function dial(url: string, request: DialRequest, options: EgressOpt
       if (!neverConnected(error)) break
     }
   }
-  throw notFetched(options.param, 'the host does not answer', failure)
+  throw notReached(options.param, 'the host does not answer', failure)
 }
 
 const bunFetch: Fetcher = (url, init) =>

@@ -20,7 +20,11 @@ export function privateHosts(resolve: Resolve = systemResolve): (url: string) =>
     if (before) return before
     const answer = resolve(host).then(
       (addresses) => addresses.length === 0 || !addresses.every(isPublicAddress),
-      () => true,
+      () => {
+        // The resolver's trouble, or our own, may be over with the next call.
+        known.delete(host)
+        return true
+      },
     )
     known.set(host, answer)
     return answer

@@ -2,9 +2,8 @@
 
 import { connect } from 'node:net'
 import type { Fault } from '../conversation/event.ts'
-import { GatewayError } from '../errors.ts'
+import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { awsHeaders } from './credentials/aws-signature.ts'
-import { lacksDescriptors } from './descriptors.ts'
 import { GoogleTokens } from './credentials/google-token.ts'
 import type { ConfiguredProvider } from './provider.ts'
 import { simulate } from './simulator/simulator.ts'
@@ -184,15 +183,6 @@ function dial(baseUrl: string, onOpen: () => void): () => void {
     if (lacksDescriptors(error)) onOpen()
   })
   return () => void socket.destroy()
-}
-
-/** Our own shortage: another provider could not be reached either, and no provider's health suffers for it. */
-function noDescriptors(cause: unknown): GatewayError {
-  return new GatewayError('overloaded', {
-    message: 'The gateway has no file descriptors left for a connection to a provider.',
-    retryAfterMs: 1_000,
-    cause,
-  })
 }
 
 function unreachable(error: unknown, timedOut: boolean): UnreachableError {

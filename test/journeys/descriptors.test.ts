@@ -16,6 +16,7 @@ import {
 const limit = 96
 
 let provider: ScriptedProvider
+let pictures: ReturnType<typeof Bun.serve>
 let lab: Lab
 
 beforeAll(async () => {
@@ -28,11 +29,17 @@ beforeAll(async () => {
       wire.end()
     },
   })
+  pictures = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('a picture') })
+  const hosts = ['127.0.0.1', 'localhost'].map((host) => `${host}:${pictures.port}`)
   // By its name and by its address: without descriptors the name cannot be resolved, and is reported as unknown.
   const named = provider.url.replace('127.0.0.1', 'localhost')
   const prefix = ['/bin/sh', '-c', `ulimit -n ${limit}; exec "$@"`, 'sh']
   lab = await startLab(
-    { providers: { lab: provider.url, named }, models: { 'lab/m': ['lab/m'], 'named/m': ['named/m'] } },
+    {
+      providers: { lab: provider.url, named, fetching: { protocol: 'ollama', base_url: provider.url } },
+      models: { 'lab/m': ['lab/m'], 'named/m': ['named/m'], 'fetching/m': ['fetching/m'] },
+      settings: { egress: { allow_hosts: hosts } },
+    },
     { prefix },
   )
 })
@@ -40,6 +47,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await lab.weir.stop()
   await provider.stop()
+  await pictures.stop(true)
 })
 
 /** Connections of clients that say nothing, until the gateway cannot take another. */
@@ -83,7 +91,14 @@ function isWhole(text: string): boolean {
 
 const ask = (model: string) => JSON.stringify({ model, messages: [{ role: 'user', content: 'Where?' }] })
 
-test('without descriptors calls are refused with 503, no breaker opens, and the next calls are served', async () => {
+/** A question about a picture that the gateway fetches: this provider takes bytes only. */
+const askAbout = (host: string) => {
+  const url = `http://${host}:${pictures.port}/picture.png`
+  const content = [{ type: 'image_url', image_url: { url } }]
+  return JSON.stringify({ model: 'fetching/m', messages: [{ role: 'user', content }] })
+}
+
+test('without descriptors calls are refused with 503, no breaker opens, and the next calls are served (item 25)', async () => {
   const client = await firstClient(lab.weir.port, lab.weir.key)
   expect((await client.send('/healthz')).status).toBe(200)
   const sockets = await crowd(lab.weir.port)
@@ -101,6 +116,12 @@ test('without descriptors calls are refused with 503, no breaker opens, and the 
       expect(refused.text).toMatch(/retry-after: 1/i)
     }
   }
+  // Nor is the address at fault that a caller gives (item 25).
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const refused = await client.send('/v1/chat/completions', askAbout(host))
+    expect(refused.text).toContain('"code":"overloaded"')
+    expect(refused.status).toBe(503)
+  }
   for (const socket of sockets) socket.destroy()
 
   const served = await until(
@@ -109,7 +130,7 @@ test('without descriptors calls are refused with 503, no breaker opens, and the 
   )
   expect(served.text).toContain('The river runs.')
   const { data } = (await lab.get('/v1/providers')) as { data: { id: string; state: string }[] }
-  expect(data.filter(({ id }) => id !== 'sim')).toEqual([
+  expect(data.filter(({ id }) => id !== 'sim' && id !== 'fetching')).toEqual([
     expect.objectContaining({ id: 'lab', state: 'healthy', success_rate: 1 }),
     expect.objectContaining({ id: 'named', state: 'healthy', success_rate: 1 }),
   ])

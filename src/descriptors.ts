@@ -1,7 +1,8 @@
-// Whether this process has file descriptors left: without one no provider can be reached, and none is to blame.
+// Whether this process has file descriptors left: without one nobody can be reached, and nobody else is to blame.
 
 import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'
+import { GatewayError } from './errors.ts'
 
 const outOf: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
 
@@ -12,6 +13,15 @@ const outOf: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
  */
 export function lacksDescriptors(error: unknown): boolean {
   return outOf.has(codeOf(error)) || !canOpen()
+}
+
+/** Our own shortage: `overloaded`, whatever could not be reached. */
+export function noDescriptors(cause: unknown): GatewayError {
+  return new GatewayError('overloaded', {
+    message: 'The gateway has no file descriptors left for another connection.',
+    retryAfterMs: 1_000,
+    cause,
+  })
 }
 
 function canOpen(): boolean {
