@@ -1,0 +1,77 @@
+// The list of all models scrolls at sixty frames a second: by the browser's own trace, no frame's work takes longer than
+// a frame has.
+
+import { describe, expect, test } from 'bun:test'
+import type { CDPSession, Page } from 'playwright-core'
+import { openedConsole } from './opened.ts'
+import { browserPath, clean, seen } from './visitor.ts'
+
+const frameMs = 1_000 / 60
+
+interface TraceEvent {
+  readonly name: string
+  readonly ph: string
+  readonly pid: number
+  readonly tid: number
+  /** Of the thread's own time, in microseconds: what the neighbours on the machine do is not in it. */
+  readonly tdur?: number
+  readonly args: {
+    readonly name?: string
+    readonly data?: { readonly frames?: readonly { processId: number }[] }
+  }
+}
+
+/** What a page's renderer did while `work` went on. */
+async function traced(page: Page, work: () => Promise<void>): Promise<readonly TraceEvent[]> {
+  const session: CDPSession = await page.context().browser()!.newBrowserCDPSession()
+  const events: TraceEvent[] = []
+  session.on('Tracing.dataCollected', ({ value }) => events.push(...(value as unknown as TraceEvent[])))
+  const complete = new Promise<void>((resolve) => session.once('Tracing.tracingComplete', () => resolve()))
+  await session.send('Tracing.start', {
+    transferMode: 'ReportEvents',
+    traceConfig: {
+      includedCategories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'],
+    },
+  })
+  await work()
+  await session.send('Tracing.end')
+  await complete
+  return events
+}
+
+describe.skipIf(browserPath === null)('the list of models', () => {
+  const console = openedConsole()
+
+  test('scrolls from end to end without a frame that is late by its own work', async () => {
+    const visit = await console.visit()
+    const { page } = visit
+    await console.signIn(page)
+    await page.goto('/console/models')
+    const list = page.getByRole('rowgroup', { name: 'Models, with the arrow keys' })
+    await list.getByRole('row').first().waitFor()
+    const height = await list.evaluate((box) => box.scrollHeight)
+    expect(height).toBeGreaterThan(1_200 * 40)
+    await list.hover()
+    const events = await traced(page, async () => {
+      for (let at = 0; at < height; at += 400) await page.mouse.wheel(0, 400)
+      await page.getByRole('row').last().waitFor()
+    })
+    expect(await list.evaluate((box) => box.scrollTop)).toBeGreaterThan(height - 2_000)
+
+    const mains = new Set(
+      events
+        .filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain')
+        .map(({ pid, tid }) => `${pid} ${tid}`),
+    )
+    const tasks = events
+      .filter(
+        ({ name, ph, pid, tid }) => name.endsWith('RunTask') && ph === 'X' && mains.has(`${pid} ${tid}`),
+      )
+      .map(({ tdur = 0 }) => tdur / 1_000)
+      .toSorted((a, b) => b - a)
+    expect(tasks.length).toBeGreaterThan(100)
+    expect(tasks[0]).toBeLessThanOrEqual(frameMs)
+    expect(seen(visit)).toEqual(clean)
+    await visit.context.close()
+  }, 60_000)
+})
