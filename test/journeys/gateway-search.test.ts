@@ -223,6 +223,30 @@ describe('messages', () => {
   })
 })
 
+test.each([false, true])(
+  'an Idempotency-Key repeats all of it, and nothing is run again (stream: %p)',
+  async (stream) => {
+    const headers = {
+      authorization: `Bearer ${weir.key}`,
+      'content-type': 'application/json',
+      'idempotency-key': `search-${stream}`,
+    }
+    const body = JSON.stringify({
+      model: 'sim/tools',
+      input: question,
+      stream,
+      tools: [{ type: 'web_search' }],
+    })
+    const post = () => fetch(`${weir.baseUrl}/responses`, { method: 'POST', headers, body })
+    const first = await post()
+    const text = await first.text()
+    const again = await post()
+    expect([await again.text(), again.headers.get('idempotency-replayed')]).toEqual([text, 'true'])
+    expect(text).toContain('web_search_call')
+    expect(again.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'))
+  },
+)
+
 test('a test key searches offline too, and pays nothing', async () => {
   const { stdout } = await weir.command('keys', 'create', '--account', 'owner@localhost', '--test', '--json')
   const { key } = JSON.parse(stdout) as { key: string }

@@ -36,6 +36,22 @@ const block = z.discriminatedUnion('type', [
   z.object({ type: z.literal('redacted_thinking'), data: z.string() }),
   z.object({ type: z.literal('compaction'), content: z.string().nullable() }),
   z.object({ type: z.literal('tool_use'), id: z.string(), name: z.string(), input: z.looseObject({}) }),
+  z.object({
+    type: z.literal('server_tool_use').describe('A web search, or a page that was opened.'),
+    id: z.string(),
+    name: z.string(),
+    input: z.looseObject({}),
+  }),
+  z.looseObject({
+    type: z.literal('mcp_tool_use').describe('A tool of an MCP server.'),
+    id: z.string(),
+    name: z.string(),
+    server_name: z.string(),
+    input: z.looseObject({}),
+  }),
+  ...(['web_search_tool_result', 'web_fetch_tool_result', 'mcp_tool_result'] as const).map((type) =>
+    z.looseObject({ type: z.literal(type), tool_use_id: z.string() }),
+  ),
 ])
 
 const stopReason = z.string().describe('`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `refusal` …')
@@ -48,7 +64,7 @@ const additions = {
     .describe('What was asked for and could not be honoured.'),
   mode: z.literal('test').optional(),
   metadata: z
-    .looseObject({ stopped_by: z.enum(['max_cost', 'credits', 'max_tokens']).optional() })
+    .looseObject({ stopped_by: z.enum(['max_cost', 'credits', 'max_tokens', 'max_tool_calls']).optional() })
     .optional()
     .describe('What cut the answer short, where it was neither its end nor its `max_tokens`.'),
 }

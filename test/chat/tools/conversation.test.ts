@@ -1,0 +1,161 @@
+// What the next round is asked: everything that was said and thought, as its provider wants it back.
+
+import { describe, expect, test } from 'bun:test'
+import { ToolConversation } from '../../../src/chat/tools/conversation.ts'
+import { RoundEvents } from '../../../src/chat/tools/round-events.ts'
+import type { ContentEvent } from '../../../src/conversation/progress.ts'
+import type { ChatRequest, JsonObject, ToolMessage } from '../../../src/conversation/request.ts'
+import { outbounds } from '../../../src/protocols/registry.ts'
+import type { ProtocolId } from '../../../src/protocols/protocol.ts'
+import { CallTools } from '../../../src/tools/call-tools.ts'
+import { callOf } from '../parts.ts'
+import { toolOf } from './tool-lab.ts'
+
+const caller = {
+  account: 'anna',
+  mode: 'live',
+  requestId: 'req_1',
+  signal: new AbortController().signal,
+  deadlineAt: 0,
+} as const
+
+/** The tools of a request with a search, beside the client's function `level`. */
+async function toolsOf() {
+  const source = () => ({
+    open: () => Promise.resolve({ tools: [toolOf()], items: [] }),
+    close: () => Promise.resolve(),
+  })
+  const { gatewayTools } = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] }).request
+  return CallTools.open({ webSearch: source, mcp: source }, gatewayTools!, caller, ['level'])
+}
+
+/** The second request of a call, whose first round had these events, as the protocol lowers it. */
+async function secondRound(protocol: ProtocolId, events: readonly ContentEvent[], more: JsonObject = {}) {
+  const tools = await toolsOf()
+  const call = callOf({ model: 'a/m', tools: [{ type: 'web_search' }], ...more })
+  const conversation = new ToolConversation(call.request.toChatRequest(), tools, {})
+  const round = new RoundEvents(tools, { text: 0, reasoning: 0, calls: 0, runs: 0 }, () => undefined)
+  for (const event of events) round.take(event)
+  const result: ToolMessage = {
+    role: 'tool',
+    toolCallId: round.gatewayCalls[0]!.id,
+    content: [{ kind: 'text', text: 'A river.', cache: undefined }],
+    isError: false,
+  }
+  conversation.add(round.message(), [result])
+  const request: ChatRequest = conversation.round(call, 4_000).request.toChatRequest()
+  const outbound = outbounds[protocol]
+  return outbound.lower(request, {
+    model: 'm',
+    provider: 'a',
+    quirks: outbound.defaultQuirks,
+    maxOutputTokens: 8_000,
+    reasoning: true,
+    rememberedSignature: () => undefined,
+  }).body
+}
+
+const choice = 0
+const called: readonly ContentEvent[] = [
+  { kind: 'text-delta', choice, text: 'Let me look.' },
+  {
+    kind: 'tool-call-start',
+    choice,
+    call: 0,
+    id: 'toolu_1',
+    name: 'web_search',
+    thoughtSignature: 'sig-call',
+  },
+  { kind: 'tool-call-delta', choice, call: 0, arguments: '{"query":"rivers"}' },
+  { kind: 'choice-finish', choice, reason: 'tool_calls', native: 'tool_use' },
+]
+
+function thought(format: string): ContentEvent[] {
+  const detail = { type: 'reasoning.text', format, index: 0 }
+  return [
+    { kind: 'reasoning-delta', choice, detail: { ...detail, text: 'Which ' } },
+    { kind: 'reasoning-delta', choice, detail: { ...detail, text: 'river?' } },
+    { kind: 'reasoning-delta', choice, detail: { ...detail, signature: 'sig-1' } },
+  ]
+}
+
+describe('the next round', () => {
+  test('gives Claude its signed thoughts back, in front of what they led to', async () => {
+    const { messages } = await secondRound(
+      'anthropic-messages',
+      [...thought('anthropic-claude-v1'), ...called],
+      {
+        reasoning: { max_tokens: 2_000 },
+      },
+    )
+    expect((messages as JsonObject[]).slice(1)).toMatchObject([
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'Which river?', signature: 'sig-1' },
+          { type: 'text', text: 'Let me look.' },
+          { type: 'tool_use', id: 'toolu_1', name: 'web_search', input: { query: 'rivers' } },
+        ],
+      },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1' }] },
+    ])
+  })
+
+  test('gives Gemini the signature of its call back', async () => {
+    const { contents } = await secondRound('gemini', called)
+    expect(JSON.stringify(contents)).toContain('sig-call')
+    expect(JSON.stringify(contents)).toContain('A river.')
+  })
+
+  test('gives a model in Responses its call and the result', async () => {
+    const { input } = await secondRound('openai-responses', called)
+    expect((input as JsonObject[]).slice(-2)).toMatchObject([
+      { type: 'function_call', name: 'web_search', arguments: '{"query":"rivers"}' },
+      { type: 'function_call_output', output: 'A river.' },
+    ])
+  })
+
+  test.each(['openai-chat', 'cohere', 'ollama', 'bedrock-converse'] as const)(
+    'is lowered for %s with the call and the result',
+    async (protocol) => {
+      const text = JSON.stringify(await secondRound(protocol, called))
+      expect(text).toContain('web_search')
+      expect(text).toContain('A river.')
+    },
+  )
+})
+
+test('a call of the history has the name that its tool is offered under now', async () => {
+  const tools = await toolsOf()
+  const asked = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] })
+  const origin = { kind: 'web-search' } as const
+  const before = { id: 'x', name: 'search_2', arguments: '{}', thoughtSignature: undefined, origin }
+  const request: ChatRequest = {
+    ...asked.request.toChatRequest(),
+    messages: [{ role: 'assistant', content: [], reasoning: [], toolCalls: [before] }],
+  }
+  const { messages } = new ToolConversation(request, tools, {})
+    .round(asked, undefined)
+    .request.toChatRequest()
+  expect(messages[0]).toMatchObject({ toolCalls: [{ name: 'web_search' }] })
+})
+
+test('the prompt of a later round is measured with all that was added to it', async () => {
+  const tools = await toolsOf()
+  const call = callOf({ model: 'a/m', tools: [{ type: 'web_search' }] })
+  const conversation = new ToolConversation(call.request.toChatRequest(), tools, {})
+  const first = conversation.round(call, undefined)
+  const found = 'A long river. '.repeat(1_000)
+  conversation.add({ role: 'assistant', content: [], reasoning: [], toolCalls: [] }, [
+    {
+      role: 'tool',
+      toolCallId: 'x',
+      content: [{ kind: 'text', text: found, cache: undefined }],
+      isError: false,
+    },
+  ])
+  const second = conversation.round(call, undefined)
+  expect(second.bodyBytes - first.bodyBytes).toBeGreaterThan(found.length)
+  expect(second.request.promptParts.reading().texts).toContain(found)
+  expect(second.request.promptParts.reading().messages).toBe(first.request.promptParts.reading().messages + 2)
+})
