@@ -202,7 +202,7 @@ export class CommitQueue {
     if (this.#committing) return this.#committing
     const group = this.#queue.splice(0, this.#limits.max)
     if (group.length === 0) return
-    return this.#alone(() =>
+    const done = this.#alone(() =>
       whenDone(
         () => this.#commitGroup(group),
         () => {
@@ -211,18 +211,19 @@ export class CommitQueue {
         (error) => this.#failed(group, error),
       ),
     )
+    if (!(done instanceof Promise)) this.#goOn()
+    return done
   }
 
-  /** Notes that a commit is under way until it has ended, and then goes on with what has been queued meanwhile. */
+  /** Notes that a commit which takes its time is under way; then goes on with what has been queued meanwhile. */
   #alone(commit: () => Awaitable<void>): Awaitable<void> {
     const done = commit()
-    if (!(done instanceof Promise)) return this.#goOn()
-    const ended = done.finally(() => {
+    if (!(done instanceof Promise)) return
+    this.#committing = done.finally(() => {
       this.#committing = undefined
       this.#goOn()
     })
-    this.#committing = ended
-    return ended
+    return this.#committing
   }
 
   #goOn(): void {
