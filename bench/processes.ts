@@ -1,6 +1,6 @@
 // Processes of a bench: started on a core of their own, watched, and always taken down.
 
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
 /** The gateway has this core for itself; load and provider share the other. */
@@ -48,6 +48,14 @@ export async function startScript(
 export function residentMb(pid: number): number {
   const kb = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   return (Number(kb ?? 0) * 1024) / 1e6
+}
+
+/** Processor time that a process has used so far, all its threads, in microseconds. */
+export function cpuMicros(pid: number): number {
+  let nanoseconds = 0
+  for (const thread of readdirSync(`/proc/${pid}/task`))
+    nanoseconds += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0])
+  return nanoseconds / 1000
 }
 
 /** Processor time that a process has used so far, in seconds. */

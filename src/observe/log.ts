@@ -1,5 +1,6 @@
 // The log: JSON lines (or pretty ones in a terminal) on stderr, with nothing secret in them.
 
+import { writeSync } from 'node:fs'
 import {
   getAnsiColorFormatter,
   getJsonLinesFormatter,
@@ -87,13 +88,34 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** Standard error as a sink. */
+/** How long lines wait for others, milliseconds, and how many characters of them at the most. */
+const gatherMs = 10
+const gatheredAtMost = 65_536
+
+/**
+ * Standard error as a sink. The lines of a few milliseconds are written together, as a write costs more than making a
+ * line; the last ones are written when the process ends.
+ */
 export function standardErrorSink(): LogSink {
   const { stderr } = process
+  let gathered = ''
+  const flush = () => {
+    const lines = gathered
+    gathered = ''
+    if (lines !== '') stderr.write(lines)
+  }
+  process.once('exit', () => {
+    // The stream may not get to write any more.
+    if (gathered !== '') writeSync(stderr.fd, gathered)
+  })
   return {
     terminal: stderr.isTTY === true,
-    write: (lines) => void stderr.write(lines),
-    waiting: () => stderr.writableLength,
+    write: (lines) => {
+      if (gathered === '') setTimeout(flush, gatherMs)
+      gathered += lines
+      if (gathered.length > gatheredAtMost) flush()
+    },
+    waiting: () => stderr.writableLength + gathered.length,
   }
 }
 

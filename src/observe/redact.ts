@@ -27,6 +27,9 @@ const secretForms = new RegExp(
   'g',
 )
 
+/** No text of those forms is shorter: `Basic` with six characters behind it. */
+const shortestForm = 12
+
 /** `api_key=…`, `"x-api-key": "…"`, `?token=…`, `Cookie: …` inside running text. */
 const secretAssignment =
   /((?:x-|x_|proxy-|set-)?(?:authorization|api[-_]?key|access[-_]?token|refresh[-_]?token|auth[-_]?token|client[-_]?secret|secret(?:[-_]?access)?(?:[-_]?key)?|password|passwd|cookie|signature|token|[?&]key)["'\\]{0,3}\s{0,3}[=:]\s{0,3}["'\\]{0,3})(?!\[redacted\])([^\s"'\\;&<>(){}]{3,}(?:;\s?[^\s"'\\;&<>(){}=]{1,64}=[^\s"'\\;&<>(){}]+)*)/gi
@@ -67,10 +70,13 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   }
 
   function replaced(value: string): string {
-    return (known ? value.replace(known, redactedText) : value)
-      .replace(secretForms, redactedText)
-      .replace(addressCredentials, `$1${redactedText}@`)
-      .replace(secretAssignment, `$1${redactedText}`)
+    let clean = known ? value.replace(known, redactedText) : value
+    // Most texts of a line are words and ids: what is too short for a pattern, or lacks a sign it needs, is not tried.
+    if (clean.length >= shortestForm) clean = clean.replace(secretForms, redactedText)
+    if (clean.includes('://')) clean = clean.replace(addressCredentials, `$1${redactedText}@`)
+    if (clean.includes('=') || clean.includes(':'))
+      clean = clean.replace(secretAssignment, `$1${redactedText}`)
+    return clean
   }
 
   function plain(value: unknown, depth: number, seen: readonly object[]): unknown {

@@ -20,6 +20,8 @@ export interface WeirOptions {
   readonly env?: Readonly<Record<string, string>>
   /** More arguments of `serve`. */
   readonly args?: readonly string[]
+  /** Another program than the one built here. */
+  readonly command?: readonly string[]
   /** Runs the whole command, as `taskset -c 0` does. */
   readonly prefix?: readonly string[]
 }
@@ -78,7 +80,7 @@ export async function startWeir(options: WeirOptions = {}): Promise<RunningWeir>
   const child = Bun.spawn(
     [
       ...(options.prefix ?? []),
-      ...weirCommand,
+      ...(options.command ?? weirCommand),
       'serve',
       '--host',
       '127.0.0.1',

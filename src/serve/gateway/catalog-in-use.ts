@@ -64,6 +64,20 @@ function isLocalServer(id: string): boolean {
   return row !== undefined && row.local && row.transport === 'http'
 }
 
+/** Today's date by a clock, as every call asks for it: it is written once a day. */
+function utcDay(now: () => number): () => string {
+  let day = Number.NaN
+  let text = ''
+  return () => {
+    const today = Math.floor(now() / 86_400_000)
+    if (today !== day) {
+      day = today
+      text = new Date(today * 86_400_000).toISOString().slice(0, 10)
+    }
+    return text
+  }
+}
+
 /**
  * The catalog that a configuration leads to. `local` are rows of servers found on this machine; the bundled catalog
  * and the operator's entries stand above them.
@@ -82,7 +96,7 @@ export function catalogInUse(config: Config, now: () => number, local: readonly 
     providersKnown: providersInService(config),
     ignored: (id, upstream, reasoning) =>
       ignoredParameters(configureProvider(id, providerById(id), config.providers[id]), upstream, reasoning),
-    today: () => new Date(now()).toISOString().slice(0, 10),
+    today: utcDay(now),
     date: file.date,
   })
 }

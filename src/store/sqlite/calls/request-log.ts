@@ -9,6 +9,9 @@ import type { UsageDays } from './usage-days.ts'
 const bufferedRows = 10_000
 const rowsPerCommit = 256
 const latestMs = 250
+/** How far behind the time may be that a key was last used at. */
+const usedEveryMs = 1_000
+const keysRemembered = 10_000
 
 export class SqliteRequestLog implements RequestLog, BufferedRows {
   readonly #insert: Statement
@@ -17,6 +20,10 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   /** The model that a refusal counts for. Refusals are in no book but this. */
   readonly #refusals = new WeakMap<RequestLogRow, string>()
   readonly #flush: () => void
+  /** When a key was last written to have been used. */
+  readonly #usedAt = new Map<string, number>()
+  /** The same, in the transaction under way. */
+  #using = new Map<string, number>()
   #rows: RequestLogRow[] = []
   #writing = 0
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -69,13 +76,19 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     this.#writing = Math.min(this.#rows.length, rowsPerCommit)
     const rows = this.#rows.slice(0, this.#writing)
     for (const row of rows) this.#write(row)
-    // Once for each key, however many calls were made with it.
-    const used = new Map(rows.flatMap(({ key, at }) => (key === null ? [] : [[key, at] as const])))
-    for (const [key, at] of used) this.#used.run(at, key)
+    // Once for each key and second, however many calls were made with it.
+    this.#using = new Map()
+    for (const { key, at } of rows) {
+      if (key === null || at - (this.#using.get(key) ?? this.#usedAt.get(key) ?? 0) < usedEveryMs) continue
+      this.#used.run(at, key)
+      this.#using.set(key, at)
+    }
   }
 
   committed(): void {
     if (this.#writing > 0) this.#rows.splice(0, this.#writing)
+    if (this.#usedAt.size >= keysRemembered) this.#usedAt.clear()
+    for (const [key, at] of this.#using) this.#usedAt.set(key, at)
     this.#writing = 0
     this.close()
     if (this.#rows.length > 0) this.#wake()
@@ -114,7 +127,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
 
   #countRefusal({ account, at, key }: RequestLogRow, model: string): void {
     const nothing = { inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
-    this.#usage.add({ account, at, key, model, error: true, ...nothing })
+    this.#usage.add({ account, at, key, model, calls: 1, errors: 1, ...nothing })
     this.#usage.write()
   }
 

@@ -12,7 +12,9 @@ export interface UsageAdded {
   readonly at: number
   readonly key: string | null
   readonly model: string
-  readonly error: boolean
+  readonly calls: number
+  /** Of the calls: refused, without an answer, or broken off by the provider. */
+  readonly errors: number
   readonly inputTokens: number
   readonly outputTokens: number
   readonly cost: bigint
@@ -49,9 +51,9 @@ export class UsageDays {
     this.#retryMs = retryMs
     this.#upsert = database.prepare(
       `INSERT INTO usage_day (account, day, key, model, calls, errors, input_tokens, output_tokens, cost, charged)
-       VALUES (?1,?2,?3,?4,1,?5,?6,?7,?8,?9)
-       ON CONFLICT DO UPDATE SET calls = calls + 1, errors = errors + ?5, input_tokens = input_tokens + ?6,
-       output_tokens = output_tokens + ?7, cost = cost + ?8, charged = charged + ?9`,
+       VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)
+       ON CONFLICT DO UPDATE SET calls = calls + ?5, errors = errors + ?6, input_tokens = input_tokens + ?7,
+       output_tokens = output_tokens + ?8, cost = cost + ?9, charged = charged + ?10`,
     )
   }
 
@@ -61,7 +63,7 @@ export class UsageDays {
 
   /** May run several times in one transaction. */
   write(): void {
-    for (const added of this.#added) {
+    for (const added of this.#added.length > 1 ? together(this.#added) : this.#added) {
       const error = this.#refusal(added)
       if (error !== undefined) this.#refused.push({ added, error })
     }
@@ -93,15 +95,39 @@ export class UsageDays {
   }
 
   /** Why the database refuses it; undefined where it is in. Throws when the database cannot be written at all. */
-  #refusal({ account, at, key, model, error, cost, charged, ...tokens }: UsageAdded): unknown {
-    const [input, output] = [Math.round(tokens.inputTokens), Math.round(tokens.outputTokens)]
+  #refusal(added: UsageAdded): unknown {
+    const { account, at, key, model, calls, errors, cost, charged } = added
+    const [input, output] = [Math.round(added.inputTokens), Math.round(added.outputTokens)]
     try {
-      this.#upsert.run(account, startOfDay(at), key ?? '', model, error ? 1 : 0, input, output, cost, charged)
+      this.#upsert.run(account, startOfDay(at), key ?? '', model, calls, errors, input, output, cost, charged)
       return undefined
     } catch (thrown) {
       if (isOutage(thrown)) throw thrown
       return thrown
     }
+  }
+}
+
+/** What several calls add to one row, added up: calls that end together are often of one key and model. */
+function together(added: readonly UsageAdded[]): Iterable<UsageAdded> {
+  const rows = new Map<string, UsageAdded>()
+  for (const one of added) {
+    const name = `${one.account} ${startOfDay(one.at)} ${one.key ?? ''} ${one.model}`
+    const row = rows.get(name)
+    rows.set(name, row === undefined ? one : sumOf(row, one))
+  }
+  return rows.values()
+}
+
+function sumOf(one: UsageAdded, other: UsageAdded): UsageAdded {
+  return {
+    ...one,
+    calls: one.calls + other.calls,
+    errors: one.errors + other.errors,
+    inputTokens: one.inputTokens + other.inputTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    cost: one.cost + other.cost,
+    charged: one.charged + other.charged,
   }
 }
 

@@ -93,12 +93,14 @@ export class CallTable implements CallWrites {
       end.tx,
     ])
     const usage = end.receipt?.usage ?? noUsage
+    const failed = state === 'voided' ? end.ending !== 'client-gone' : end.ending === 'provider-cut'
     this.#usage.add({
       account,
       at: end.at,
       key: open.key,
       model: open.model,
-      error: state === 'voided' ? end.ending !== 'client-gone' : end.ending === 'provider-cut',
+      calls: 1,
+      errors: failed ? 1 : 0,
       inputTokens: promptTokens(usage),
       outputTokens: completionTokens(usage),
       cost,

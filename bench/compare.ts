@@ -1,0 +1,91 @@
+// What a call costs two builds of Weir, in their processor time: `bun bench/compare.ts OLD NEW [--rounds 8]`. Both run
+// beside each other and are driven in turns, so that whatever else the machine does strikes both alike; the figure is
+// the median of the rounds' ratios. Time of the processor is measured and not time of the clock: a busy machine hardly
+// changes it.
+
+import { parseArgs } from 'node:util'
+import { startWeir } from '../test/support/run-weir.ts'
+import { cpuMicros, gatewayCore, otherCore, startScript } from './processes.ts'
+import { drive } from './wrk.ts'
+
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string', default: '8' },
+    seconds: { type: 'string', default: '2' },
+  },
+})
+const [before, after] = positionals
+if (before === undefined || after === undefined) throw new Error('bun bench/compare.ts OLD NEW')
+const [rounds, seconds] = [Number(flags.rounds), Number(flags.seconds)]
+
+const chat = {
+  path: '/v1/chat/completions',
+  messages: [{ role: 'user', content: 'Say something about the river, please.' }],
+}
+const cells = [
+  { name: 'whole', ...chat, stream: false },
+  { name: 'stream', ...chat, stream: true },
+  { name: 'stream, translated', path: '/v1/messages', messages: chat.messages, stream: true },
+]
+
+const upstream = await startScript(otherCore, 'upstream.ts')
+const config = `
+providers:
+  bench: { protocol: openai-chat, base_url: "${upstream.origin}/v1", api_key: bench }
+models:
+  - id: bench/fixed
+    price: { input: "0.10", output: "0.40" }
+    context_length: 131072
+    max_output_tokens: 8192
+
+`
+const subjects = await Promise.all(
+  [before, after].map((executable) =>
+    startWeir({ config, command: [executable], prefix: ['taskset', '-c', gatewayCore] }),
+  ),
+)
+
+/** Microseconds of processor time a call. */
+async function perCall(at: number, cell: (typeof cells)[number], forSeconds: number): Promise<number> {
+  const { pid, origin, key } = subjects[at]!
+  const body = {
+    model: 'bench/fixed',
+    messages: cell.messages,
+    max_tokens: 128,
+    ...(cell.stream ? { stream: true } : {}),
+  }
+  const from = cpuMicros(pid)
+  const load = { url: origin + cell.path, key, body, connections: 32, pauseMs: 0, seconds: forSeconds }
+  const { perSecond, failures } = await drive(load)
+  if (failures > 0) throw new Error(`${failures} answers failed: ${subjects[at]!.output().slice(-2_000)}`)
+  return (cpuMicros(pid) - from) / (perSecond * forSeconds)
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+try {
+  for (const cell of cells) {
+    for (const at of [0, 1]) await perCall(at, cell, 6)
+    const seen: [number, number][] = []
+    for (let round = 0; round < rounds; round++) {
+      // The one that comes first changes, as what it leaves behind may cost the other.
+      const order = round % 2 === 0 ? [0, 1] : [1, 0]
+      const figures: [number, number] = [0, 0]
+      for (const at of order) figures[at as 0 | 1] = await perCall(at, cell, seconds)
+      seen.push(figures)
+    }
+    const ratios = seen.map(([old, now]) => now / old)
+    const [old, now] = [median(seen.map(([one]) => one)), median(seen.map(([, two]) => two))]
+    console.log(
+      `${cell.name}: ${old.toFixed(0)} → ${now.toFixed(0)} µs a call, ratio ${median(ratios).toFixed(3)} (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`,
+    )
+  }
+} finally {
+  for (const subject of subjects) await subject.stop()
+  await upstream.stop()
+}
