@@ -46,8 +46,11 @@ const subjects = await Promise.all(
   ),
 )
 
-/** Microseconds of processor time a call. */
-async function perCall(at: number, cell: (typeof cells)[number], forSeconds: number): Promise<number> {
+/** Until the compiler has done most of its work. */
+const warmUpCalls = 8_000
+
+/** How many calls were answered in that time, and what each took of the processor, in microseconds. */
+async function run(at: number, cell: (typeof cells)[number], forSeconds: number) {
   const { pid, origin, key } = subjects[at]!
   const body = {
     model: 'bench/fixed',
@@ -59,7 +62,8 @@ async function perCall(at: number, cell: (typeof cells)[number], forSeconds: num
   const load = { url: origin + cell.path, key, body, connections: 32, pauseMs: 0, seconds: forSeconds }
   const { perSecond, failures } = await drive(load)
   if (failures > 0) throw new Error(`${failures} answers failed: ${subjects[at]!.output().slice(-2_000)}`)
-  return (cpuMicros(pid) - from) / (perSecond * forSeconds)
+  const calls = perSecond * forSeconds
+  return { calls, perCall: (cpuMicros(pid) - from) / calls }
 }
 
 function median(values: readonly number[]): number {
@@ -70,13 +74,15 @@ function median(values: readonly number[]): number {
 
 try {
   for (const cell of cells) {
-    for (const at of [0, 1]) await perCall(at, cell, 6)
+    // By calls and not by time: a busy machine is warm later.
+    for (const at of [0, 1])
+      for (let calls = 0; calls < warmUpCalls;) calls += (await run(at, cell, seconds)).calls
     const seen: [number, number][] = []
     for (let round = 0; round < rounds; round++) {
       // The one that comes first changes, as what it leaves behind may cost the other.
       const order = round % 2 === 0 ? [0, 1] : [1, 0]
       const figures: [number, number] = [0, 0]
-      for (const at of order) figures[at as 0 | 1] = await perCall(at, cell, seconds)
+      for (const at of order) figures[at as 0 | 1] = (await run(at, cell, seconds)).perCall
       seen.push(figures)
     }
     const ratios = seen.map(([old, now]) => now / old)

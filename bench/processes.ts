@@ -50,11 +50,17 @@ export function residentMb(pid: number): number {
   return (Number(kb ?? 0) * 1024) / 1e6
 }
 
-/** Processor time that a process has used so far, all its threads, in microseconds. */
+/** Threads of the compiler: what they do ends once the program is warm, and takes longer the larger it is. */
+const compiling = /^(JITWorker|JSCWarmUp)/
+
+/** Processor time that a process has used so far, in microseconds: all its threads but those that compile. */
 export function cpuMicros(pid: number): number {
   let nanoseconds = 0
-  for (const thread of readdirSync(`/proc/${pid}/task`))
-    nanoseconds += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0])
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const folder = `/proc/${pid}/task/${thread}`
+    if (compiling.test(readFileSync(`${folder}/comm`, 'utf8'))) continue
+    nanoseconds += Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ')[0])
+  }
   return nanoseconds / 1000
 }
 

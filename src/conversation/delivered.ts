@@ -90,7 +90,12 @@ class Text {
 }
 
 export class Delivered {
-  readonly #texts = new Map<string, Text>()
+  readonly #texts: Text[] = []
+  /** By kind and choice. */
+  readonly #textOf: Readonly<Record<DeliveredKind, Map<number, Text>>> = {
+    output: new Map(),
+    reasoning: new Map(),
+  }
   #any = false
   /** The provider's last count of its output, and whether it was made before there was any. */
   #counted: DeliveredTokens = { output: 0, reasoning: 0 }
@@ -129,9 +134,12 @@ export class Delivered {
   /** A piece of text for the client. Pieces of one choice and kind are parts of one text. */
   add(choice: number, kind: DeliveredKind, text: string): void {
     this.#any = true
-    const name = `${kind} ${choice}`
-    let known = this.#texts.get(name)
-    if (!known) this.#texts.set(name, (known = new Text(kind)))
+    let known = this.#textOf[kind].get(choice)
+    if (!known) {
+      known = new Text(kind)
+      this.#texts.push(known)
+      this.#textOf[kind].set(choice, known)
+    }
     known.add(text)
   }
 
@@ -146,9 +154,9 @@ export class Delivered {
    */
   count({ output, reasoning }: DeliveredTokens): void {
     if (output + reasoning <= this.#counted.output + this.#counted.reasoning) return
-    this.#early = this.#texts.size === 0
+    this.#early = this.#texts.length === 0
     this.#counted = { output, reasoning }
-    for (const text of this.#texts.values()) text.count()
+    for (const text of this.#texts) text.count()
   }
 
   /** Whether the client was served anything. */
@@ -166,7 +174,7 @@ export class Delivered {
   running(since: 'start' | 'count'): DeliveredTokens {
     let output = 0
     let reasoning = 0
-    for (const text of this.#texts.values()) {
+    for (const text of this.#texts) {
       const tokens = since === 'start' ? text.tokens : text.uncounted
       if (text.kind === 'output') output += tokens
       else reasoning += tokens
@@ -176,7 +184,7 @@ export class Delivered {
 
   /** The texts behind `running`, for an exact count. */
   samples(since: 'start' | 'count'): readonly Sample[] {
-    return [...this.#texts.values()].map((text) => text.sample(since))
+    return this.#texts.map((text) => text.sample(since))
   }
 
   /**

@@ -22,6 +22,11 @@ export interface Progress {
 /** An event that is part of the answer's content. */
 export type ContentEvent = Extract<ChatEvent, { choice: number }>
 
+type Steps = Generator<void, void, void>
+
+/** Of so little no event is cut into pieces: half of one. */
+const littleCharacters = pieceCharacters / 2
+
 /** The progress of one answer, kept from its events. */
 export class EventProgress implements Progress {
   started = false
@@ -38,10 +43,23 @@ export class EventProgress implements Progress {
   }
 
   /**
-   * Takes the events of one frame, in their order and large ones in pieces, and calls `onContent` for each that is
-   * content. Pauses wherever that has been a good deal.
+   * Takes the events of one frame, in their order, and calls `onContent` for each that is content. Little is taken at
+   * once, and nothing is given; much is taken in the steps that are given, large events in pieces.
    */
-  *take(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Generator<void, void, void> {
+  take(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Steps | undefined {
+    let size = 0
+    for (const event of events) size += sizeOf(event)
+    if (size > littleCharacters) return this.#inSteps(events, onContent)
+    const { usage } = this
+    for (const event of events) {
+      if (this.ended) break
+      this.#take(event, onContent)
+    }
+    this.#count(usage)
+    return undefined
+  }
+
+  *#inSteps(events: readonly ChatEvent[], onContent: (event: ContentEvent) => void): Steps {
     const { usage } = this
     let taken = 0
     for (const event of inPieces(events)) {
@@ -52,8 +70,12 @@ export class EventProgress implements Progress {
       taken = 0
       yield
     }
-    // A count that comes with some text covers it, whichever of them its frame names first.
-    if (this.usage !== undefined && this.usage !== usage) this.delivered.count(this.usage)
+    this.#count(usage)
+  }
+
+  /** A count that comes with some text covers it, whichever of them its frame names first. */
+  #count(before: Usage | undefined): void {
+    if (this.usage !== undefined && this.usage !== before) this.delivered.count(this.usage)
   }
 
   #take(event: ChatEvent, onContent: (event: ContentEvent) => void): void {

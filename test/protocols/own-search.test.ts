@@ -355,7 +355,7 @@ describe('recordings of searches keep their citations and their fees', () => {
     const parser = outbound.parser(target)
     const progress = new EventProgress()
     for (const frame of frames) {
-      for (const _ of progress.take(parser.push(frame), () => undefined));
+      for (const _ of progress.take(parser.push(frame), () => undefined) ?? []);
       if (progress.usage?.toolCalls['web_search'] === 1) break
     }
     expect([progress.finished, progress.usage?.toolCalls]).toEqual([false, { web_search: 1 }])

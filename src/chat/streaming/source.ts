@@ -36,7 +36,8 @@ export class AnswerSource {
     try {
       for (const frame of this.#parts.decoder.push(bytes)) {
         if (frame.data.length > pieceCharacters) yield
-        yield* this.#step(frame)
+        const rest = this.#step(frame)
+        if (rest) yield* rest
       }
     } catch (error) {
       this.#breakOff(error)
@@ -46,20 +47,20 @@ export class AnswerSource {
   /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
   end(): void {
     try {
-      for (const frame of this.#parts.decoder.end()) atOnce(this.#step(frame))
-      if (!this.#progress.ended) atOnce(this.take(this.#parts.parser.end()))
+      for (const frame of this.#parts.decoder.end()) doneAtOnce(this.#step(frame))
+      if (!this.#progress.ended) doneAtOnce(this.take(this.#parts.parser.end()))
     } catch (error) {
       this.#breakOff(error)
     }
   }
 
-  /** Events of an answer that came whole, or of one of its frames. */
-  take(events: readonly ChatEvent[]): Steps<void> {
+  /** Events of an answer that came whole, or of one of its frames: taken at once, or in the steps that are given. */
+  take(events: readonly ChatEvent[]): Steps<void> | undefined {
     return this.#progress.take(events, this.#onContent)
   }
 
-  *#step(frame: Frame): Steps<void> {
-    if (!this.#progress.ended) yield* this.take(this.#parts.parser.push(frame))
+  #step(frame: Frame): Steps<void> | undefined {
+    return this.#progress.ended ? undefined : this.take(this.#parts.parser.push(frame))
   }
 
   readonly #onContent = (event: ContentEvent): void => {
@@ -72,4 +73,8 @@ export class AnswerSource {
     if (this.#progress.ended) return
     this.#progress.fault = transportFault('broken', `the stream could not be read: ${String(error)}`)
   }
+}
+
+function doneAtOnce(steps: Steps<void> | undefined): void {
+  if (steps) atOnce(steps)
 }

@@ -44,7 +44,8 @@ export class TranslateChannel implements StreamChannel {
   }
 
   *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
-    yield* this.#source.take(events)
+    const rest = this.#source.take(events)
+    if (rest) yield* rest
     return yield* this.#sink.written()
   }
 
@@ -82,7 +83,8 @@ export class EventChannel implements StreamChannel {
   }
 
   *take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]> {
-    yield* this.#source.take(events)
+    const rest = this.#source.take(events)
+    if (rest) yield* rest
     return []
   }
 

@@ -3,7 +3,8 @@
 import type { Fault } from '../../conversation/event.ts'
 import { decodeSteps } from '../../json/decode.ts'
 import { parseSteps } from '../../json/parse.ts'
-import { shapeFaultSteps } from '../../json/shape.ts'
+import { shapeFault, shapeFaultSteps } from '../../json/shape.ts'
+import { stepCharacters } from '../../json/steps.ts'
 import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { Turns } from '../streaming/turns.ts'
@@ -23,10 +24,14 @@ export async function parsedAnswer(
   turns: Turns,
   most = mostValues,
 ): Promise<unknown> {
-  const fault = await turns.through(shapeFaultSteps(text, most))
+  // What is short is read in one step.
+  const isShort = text.length <= stepCharacters
+  const fault = isShort ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most))
   if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
   try {
-    return await turns.through(parseSteps(text))
+    return isShort
+      ? await turns.run(() => JSON.parse(text) as unknown)
+      : await turns.through(parseSteps(text))
   } catch {
     const type = response.headers.get('content-type') ?? 'no content type'
     const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`

@@ -48,12 +48,21 @@ export async function readJson(
     // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
-  // Ten megabytes take a while in each of these: between two of them others have their turn.
-  const text = await turns.through(decodeUtf8(bytes))
-  const colons = await turns.through(checkedShape(text, limits.maxDepth, maxCommas))
-  const parsed = await turns.through(parsedObject(text))
+  const read =
+    bytes.length <= stepCharacters
+      ? turns.run(() => atOnce(parsedBody(bytes, limits, maxCommas)))
+      : turns.through(parsedBody(bytes, limits, maxCommas))
+  return { json: read instanceof Promise ? await read : read, bytes: bytes.length }
+}
+
+/** Ten megabytes take a while in each of these: between two of them others have their turn. */
+function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: number): Steps<JsonObject> {
+  const text = yield* decodeUtf8(bytes)
+  const colons = yield* checkedShape(text, maxDepth, maxCommas)
+  const parsed = yield* parsedObject(text)
   refuseLongLists(parsed)
-  return { json: await turns.run(() => checkedKeys(parsed, text, colons)), bytes: bytes.length }
+  yield
+  return checkedKeys(parsed, text, colons)
 }
 
 /** The body as it came, for what is signed. Throws `payload_too_large` and `invalid_request` (broken off). */
@@ -103,6 +112,7 @@ function tooLarge(limits: Pick<BodyLimits, 'maxBodyBytes'>): GatewayError {
 
 function* decodeUtf8(bytes: Uint8Array): Steps<string> {
   try {
+    if (bytes.length <= stepCharacters) return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     return yield* decodeSteps([bytes], { fatal: true })
   } catch (cause) {
     throw new GatewayError('invalid_request', { message: 'The body is not valid UTF-8.', cause })

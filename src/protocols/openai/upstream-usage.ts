@@ -27,14 +27,18 @@ export function reportedUsage(chunk: JsonObject): JsonObject | undefined {
 }
 
 function usageObject(chunk: JsonObject): JsonObject | undefined {
-  const found = [chunk.usage, object(chunk.x_groq)?.usage].find(countsTokens)
-  if (found || !Array.isArray(chunk.choices)) return object(found)
-  return object(chunk.choices.map((choice) => object(choice)?.usage).find(countsTokens))
+  // Asked of every chunk of a stream, of which one has it.
+  if (countsTokens(chunk.usage)) return chunk.usage
+  const { x_groq: groq, choices } = chunk
+  if (isObject(groq) && countsTokens(groq.usage)) return groq.usage
+  if (!Array.isArray(choices)) return undefined
+  for (const choice of choices) if (isObject(choice) && countsTokens(choice.usage)) return choice.usage
+  return undefined
 }
 
-function countsTokens(raw: unknown): boolean {
-  const usage = object(raw)
-  return [usage?.prompt_tokens, usage?.completion_tokens, usage?.total_tokens].some(isCounter)
+function countsTokens(raw: unknown): raw is JsonObject {
+  if (!isObject(raw)) return false
+  return isCounter(raw.prompt_tokens) || isCounter(raw.completion_tokens) || isCounter(raw.total_tokens)
 }
 
 /**

@@ -156,13 +156,15 @@ export class EventEncoder implements StreamEncoder {
 
   #text(text: string): Frame[] {
     if (text === '') return []
-    const frames =
-      this.#open?.kind === 'text'
-        ? []
-        : this.#start({ kind: 'text', text: '', start: this.#textLength }, { type: 'text', text: '' })
-    if (this.#open?.kind === 'text') this.#open.text += text
+    const start = this.#textLength
     this.#textLength += text.length
-    return [...frames, this.#delta({ type: 'text_delta', text })]
+    const open = this.#open
+    if (open?.kind === 'text') {
+      open.text += text
+      return [this.#textDelta(text)]
+    }
+    const started = this.#start({ kind: 'text', text, start }, { type: 'text', text: '' })
+    return [...started, this.#textDelta(text)]
   }
 
   #reasoning(detail: ReasoningDetail): Frame[] {
@@ -208,6 +210,15 @@ export class EventEncoder implements StreamEncoder {
 
   #stop(): Frame[] {
     return [named('content_block_stop', { index: this.#index })]
+  }
+
+  /** As `#delta`: most frames of an answer are these, and the text alone has to be escaped. */
+  #textDelta(text: string): Frame {
+    const delta = `{"type":"text_delta","text":${JSON.stringify(text)}}`
+    return {
+      event: 'content_block_delta',
+      data: `{"type":"content_block_delta","index":${this.#index},"delta":${delta}}`,
+    }
   }
 
   #delta(delta: JsonObject): Frame {

@@ -42,7 +42,8 @@ export class MessagesStream implements PassthroughStream {
 
   end(): readonly Uint8Array[] {
     const last = atOnce(this.#forwarded(() => this.#decoder.end()))
-    if (!this.#progress.ended) atOnce(this.#progress.take(this.#parser.end(), ignore))
+    const rest = this.#progress.ended ? undefined : this.#progress.take(this.#parser.end(), ignore)
+    if (rest) atOnce(rest)
     return last
   }
 
@@ -61,7 +62,9 @@ export class MessagesStream implements PassthroughStream {
       const frames = decode()
       for (const frame of frames) passed.push(...this.#frames.pass(frame))
       for (const frame of frames) {
-        if (!this.#progress.ended) yield* this.#progress.take(this.#parser.push(frame), ignore)
+        if (this.#progress.ended) break
+        const rest = this.#progress.take(this.#parser.push(frame), ignore)
+        if (rest) yield* rest
       }
     } catch (error) {
       if (!this.#progress.ended)

@@ -14,6 +14,9 @@ export function reasoningOf(
   delta: JsonObject,
   keys: ReasoningKeys,
 ): readonly [ReasoningKeys, readonly ReasoningDetail[]] {
+  // Most chunks have none.
+  if (delta.reasoning_details == null && delta.reasoning_content == null && delta.reasoning == null)
+    return [keys, []]
   const details: ReasoningDetail[] = []
   let known = keys
   const add = (key: string, detail: Omit<ReasoningDetail, 'index'>) => {

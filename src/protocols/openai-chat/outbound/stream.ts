@@ -19,7 +19,8 @@ interface StreamState {
   readonly started: boolean
   /** What minted call ids are made from: the answer's id, or a random word where it has none. */
   readonly seed: string
-  readonly choices: ReadonlyMap<number, ChoiceState>
+  /** Changed as frames come. */
+  readonly choices: Map<number, ChoiceState>
   readonly sources: readonly Source[]
 }
 
@@ -85,7 +86,7 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
 function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks): Step {
   const [started, startEvents] = start(before, chunk)
   const events = [...startEvents]
-  const choices = new Map(started.choices)
+  const { choices } = started
   // `choices` may be empty (usage, prompt filter) or missing: never index it.
   for (const [position, entry] of (Array.isArray(chunk.choices) ? chunk.choices : []).entries()) {
     if (!isObject(entry)) continue
@@ -99,8 +100,8 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
     events.push(...made)
   }
   events.push(...usageEvents(chunk, quirks))
-  const sources = quirks.numberedCitations ? (sourcesIn(chunk) ?? started.sources) : started.sources
-  return [{ ...started, choices, sources }, events]
+  const sources = quirks.numberedCitations ? sourcesIn(chunk) : undefined
+  return [sources === undefined ? started : { ...started, sources }, events]
 }
 
 /** Azure opens with a chunk that has neither id nor choices: the message starts with the first that has one. */

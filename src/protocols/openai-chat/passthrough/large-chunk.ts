@@ -10,12 +10,17 @@ import { isObject } from '../../json.ts'
 /** The texts of a delta that go on where the one before ended. */
 const textFields = ['content', 'reasoning_content', 'reasoning'] as const
 
+/** Whether a frame may have to be taken apart. */
+export function isLarge({ data }: Frame): boolean {
+  return data.length > pieceCharacters
+}
+
 /**
  * The frames that say the same as one, each with a part of its text. The frame itself where it is not large, or what is
  * large in it is no text.
  */
 export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
-  if (frame.data.length <= pieceCharacters) return [frame]
+  if (!isLarge(frame)) return [frame]
   yield
   try {
     const chunk = yield* parseSteps(frame.data)

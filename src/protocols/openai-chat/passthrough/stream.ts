@@ -11,7 +11,7 @@ import { bytesOf, encodeFrame, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
-import { framesOf } from './large-chunk.ts'
+import { framesOf, isLarge } from './large-chunk.ts'
 import { FrameRepair } from './repair.ts'
 
 const utf8 = new TextEncoder()
@@ -95,6 +95,10 @@ export class RepairStream implements PassthroughStream {
       const end = endOfEvent(received, at)
       const next = end - at === received.length ? received : received.slice(at, end)
       for (const frame of this.#decoder.feed(next)) {
+        if (!isLarge(frame)) {
+          for (const mended of this.#repair.push(frame)) events += encodeFrame(mended)
+          continue
+        }
         for (const piece of yield* framesOf(frame)) {
           for (const mended of this.#repair.push(piece)) events += encodeFrame(mended)
           if (piece !== frame) yield
