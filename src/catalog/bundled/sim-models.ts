@@ -1,6 +1,6 @@
 // The models of the `sim` provider, which answers inside this process: to try the gateway, and to test against it.
 
-import type { PriceSpec } from '../prices/price-spec.ts'
+import { freePrice, type PriceSpec } from '../prices/price-spec.ts'
 import type { CatalogRow } from '../row.ts'
 
 // Within the limits of flash class, so that every pool can pay for them.
@@ -15,6 +15,13 @@ const flash: PriceSpec = {
 const models: readonly (Pick<CatalogRow, 'id' | 'name' | 'description'> & Partial<CatalogRow>)[] = [
   { id: 'sim/echo', name: 'Echo', description: 'Repeats the last message of the user.' },
   { id: 'sim/tools', name: 'Tools', description: 'Calls the tools that the request offers.' },
+  {
+    id: 'sim/search:free',
+    name: 'Search',
+    description:
+      'Calls the tools that the request offers and costs nothing itself: a web search and no more.',
+    price: freePrice,
+  },
   { id: 'sim/json', name: 'JSON', description: 'Answers with JSON that fits the requested schema.' },
   { id: 'sim/reason', name: 'Reason', description: 'Reasons before it answers.', reasoning: true },
   { id: 'sim/long', name: 'Long', description: 'Writes until the limit of the request.' },

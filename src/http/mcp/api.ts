@@ -9,11 +9,12 @@ import { getCredits } from '../v1/account/account.ts'
 import { createChatCompletion } from '../v1/chat/completions.ts'
 import { estimateCall } from '../v1/chat/estimate.ts'
 import { listModels } from '../v1/models/models.ts'
+import { createResponse } from '../v1/responses/routes.ts'
 
 /** Asks the API: a path with its query, and a body for POST. Rejects when the signal aborts, or nobody answers. */
 export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>
 
-const routes: readonly Route[] = [createChatCompletion, estimateCall, listModels, getCredits]
+const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
 
 /** The API as `caller` may use it, on behalf of the request that has brought the caller. */
 export function ownApi(parts: HttpParts, outer: Request, caller: Caller): GatewayApi {

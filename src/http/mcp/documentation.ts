@@ -11,7 +11,7 @@ export const mcp: Operation = {
   id: 'callMcp',
   tag: 'Service',
   summary: 'The gateway as an MCP server',
-  description: `Streamable HTTP, without sessions: give a client this address and the key as \`Authorization: Bearer\`. Tools: \`chat\` (charged like any call), \`list_models\`, \`estimate\` and \`credits\`. Programs that speak to servers by standard input start \`weir mcp serve\` instead.`,
+  description: `Streamable HTTP, without sessions: give a client this address and the key as \`Authorization: Bearer\`. Tools: \`chat\` (charged like any call), \`list_models\`, \`estimate\`, \`credits\` and \`web_search\`. Programs that speak to servers by standard input start \`weir mcp serve\` instead.`,
   security: 'key',
   body: message,
   answers: {

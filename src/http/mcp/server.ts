@@ -35,6 +35,13 @@ const modelsInput = z.object({
   limit: z.int().min(1).max(1_000).optional().describe('The most models; 100 unless said otherwise.'),
 })
 
+const searchInput = z.object({
+  query: z.string().min(1).max(300).describe('What to look for.'),
+  allowed_domains: z.array(z.string()).optional().describe('Only these domains and their subdomains.'),
+  blocked_domains: z.array(z.string()).optional().describe('Not these domains.'),
+  recency: z.enum(['day', 'week', 'month', 'year']).optional().describe('Only pages as new as this.'),
+})
+
 const amount = z.string().describe('US dollars, exactly')
 const chatOutput = z.object({
   id: z.string().describe('The id of the receipt.'),
@@ -57,6 +64,12 @@ const modelsOutput = z.object({
     }),
   ),
   more: z.int().describe('Models that were left out.'),
+})
+
+const searchOutput = z.object({
+  text: z.string().describe('What was found, by its sources.'),
+  sources: z.array(z.string()).describe('Addresses of the sources.'),
+  cost: amount,
 })
 
 const onlyLooks = { readOnlyHint: true, openWorldHint: false }
@@ -131,6 +144,24 @@ export function gatewayServer(api: GatewayApi): McpServer {
         return asIs(data)
       }),
   )
+  server.registerTool(
+    'web_search',
+    {
+      title: 'Search the web',
+      description:
+        'Searches the web. Charged to the account at the price of one search; one that fails costs nothing.',
+      inputSchema: searchInput,
+      outputSchema: searchOutput,
+      annotations: { readOnlyHint: true, openWorldHint: true },
+    },
+    (given, context) =>
+      told(async () => {
+        const found = searchAnswer(
+          await jsonOf(await api('/v1/responses', searchBody(given), signalOf(context))),
+        )
+        return { content: text(found.text), structuredContent: found }
+      }),
+  )
   return server
 }
 
@@ -198,6 +229,53 @@ function chatAnswer(json: unknown, requestId: string | null): z.infer<typeof cha
     finish_reason,
     prompt_tokens: usage.prompt_tokens,
     completion_tokens: usage.completion_tokens,
+    cost: usage.cost_details.total,
+  }
+}
+
+/** A search alone: the simulated model calls it with what it is asked, costs nothing, and is in every gateway. */
+function searchBody({
+  query,
+  allowed_domains,
+  blocked_domains,
+  recency,
+}: z.infer<typeof searchInput>): JsonObject {
+  const filters = {
+    ...(allowed_domains === undefined ? {} : { allowed_domains }),
+    ...(blocked_domains === undefined ? {} : { blocked_domains }),
+  }
+  const tool = { type: 'web_search', filters, ...(recency === undefined ? {} : { recency }) }
+  const choice = { type: 'web_search' }
+  return {
+    model: 'sim/search:free',
+    input: query,
+    tools: [tool],
+    tool_choice: choice,
+    max_tool_calls: 1,
+    store: false,
+  }
+}
+
+const searched = z.object({
+  output: z.array(
+    z.looseObject({
+      type: z.string(),
+      status: z.string().optional(),
+      output: z.string().optional(),
+      action: z.looseObject({ sources: z.array(z.looseObject({ url: z.string() })).optional() }).optional(),
+    }),
+  ),
+  usage: z.object({ cost_details: z.object({ total: z.string() }) }),
+})
+
+/** Throws Refused for a search that failed. */
+function searchAnswer(json: unknown): z.infer<typeof searchOutput> {
+  const { output, usage } = searched.parse(json)
+  const search = output.find(({ type }) => type === 'web_search_call')
+  if (search?.status !== 'completed') throw new Refused(search?.output ?? 'The search could not be made.')
+  return {
+    text: search.output ?? '',
+    sources: (search.action?.sources ?? []).map(({ url }) => url),
     cost: usage.cost_details.total,
   }
 }

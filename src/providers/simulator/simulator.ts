@@ -35,6 +35,7 @@ const prompt: Delivery = { kind: 'prompt' }
 /** The models that have a will of their own. Every other name, `echo` and `premium` among them, adapts. */
 const behaviours: Readonly<Record<string, Behaviour>> = {
   tools: { compose: callTools, delivery: prompt },
+  'search:free': { compose: callTools, delivery: prompt },
   json: { compose: structured, delivery: prompt },
   reason: { compose: reason, delivery: prompt },
   long: { compose: long, delivery: prompt },

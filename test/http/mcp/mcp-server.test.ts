@@ -7,7 +7,7 @@ import { startWeir, type RunningWeir, weirCommand } from '../../support/run-weir
 
 let weir: RunningWeir
 beforeAll(async () => {
-  weir = await startWeir()
+  weir = await startWeir({ config: 'search: { backend: sim }' })
 }, 30_000)
 afterAll(() => weir.stop())
 
@@ -49,7 +49,13 @@ describe('/mcp', () => {
   test.each<Era>(['legacy', 'auto'])('lists its tools to clients of either era (%s)', async (mode) => {
     const client = await connected(weir.key, mode)
     const { tools } = await client.listTools()
-    expect(tools.map(({ name }) => name)).toEqual(['chat', 'list_models', 'estimate', 'credits'])
+    expect(tools.map(({ name }) => name)).toEqual([
+      'chat',
+      'list_models',
+      'estimate',
+      'credits',
+      'web_search',
+    ])
     for (const { inputSchema, description } of tools) {
       expect(inputSchema.type).toBe('object')
       expect(description).not.toBe('')
@@ -96,6 +102,23 @@ describe('/mcp', () => {
     })
     expect(priced.structuredContent).toMatchObject({ model: 'sim/echo' })
     expect(await client.callTool({ name: 'credits' })).toEqual(before)
+    await client.close()
+  })
+
+  test('a search gives its sources, and costs what the search costs: that of the offline index, nothing', async () => {
+    const client = await connected()
+    const found = await client.callTool({
+      name: 'web_search',
+      arguments: { query: 'How high is Mount Everest?' },
+    })
+    const page = 'https://atlas.example.org/mount-everest'
+    expect(found.structuredContent).toMatchObject({ sources: expect.arrayContaining([page]), cost: '0' })
+    expect(textOf(found)).toContain(page)
+    const none = await client.callTool({
+      name: 'web_search',
+      arguments: { query: 'x', allowed_domains: ['not a domain'] },
+    })
+    expect([none.isError, textOf(none)]).toEqual([true, expect.stringMatching(/\(invalid_request\)$/)])
     await client.close()
   })
 
@@ -160,7 +183,7 @@ test('weir mcp serve speaks the same by standard input and output', async () => 
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
   await client.connect(transport)
   const { tools } = await client.listTools()
-  expect(tools).toHaveLength(4)
+  expect(tools).toHaveLength(5)
   const answer = await client.callTool({
     name: 'chat',
     arguments: { model: 'sim/echo', prompt: 'Hello you' },
