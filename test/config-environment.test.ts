@@ -46,6 +46,8 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'payments.seller.name': ['Example Pvt Ltd', 'Example Pvt Ltd'],
     'payments.seller.address': ['1 Main Road, Pune', '1 Main Road, Pune'],
     'payments.seller.gstin': ['27AAAAA0000A1Z5', '27AAAAA0000A1Z5'],
+    'subscriptions.apple.environment': ['Sandbox', 'Sandbox'],
+    'subscriptions.apple.root_sha256': ['AB'.repeat(32), 'ab'.repeat(32)],
     'subscriptions.products': [
       '{"premium":{"credit_usd":"5","months":1}}',
       { premium: { credit_usd: '5', months: 1 } },
@@ -75,6 +77,8 @@ const companions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'payments.razorpay.key_secret': razorpayKey,
   'payments.razorpay.webhook_secret': { ...razorpayKey, WEIR_PAYMENTS_RAZORPAY_KEY_SECRET: 'secret' },
   'payments.stripe.secret_key': rate,
+  'subscriptions.apple.bundle_id': { WEIR_SUBSCRIPTIONS_APPLE_ROOT_SHA256: 'ab'.repeat(32) },
+  'subscriptions.apple.root_sha256': { WEIR_SUBSCRIPTIONS_APPLE_BUNDLE_ID: 'org.example.app' },
   'payments.stripe.webhook_secret': { ...rate, WEIR_PAYMENTS_STRIPE_SECRET_KEY: 'sk_live_a' },
 }
 

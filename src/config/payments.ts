@@ -119,6 +119,27 @@ export const subscriptionSettings = z
       z.record(z.string().regex(/^[A-Za-z0-9._-]{1,100}$/), product).default({}),
       'What is sold, by product id: the credit of a period and how long a period is, as { credit_usd: "5", months: 1 }',
     ),
+    apple: z
+      .strictObject({
+        bundle_id: note(
+          z.string().min(1).max(200).optional(),
+          'The bundle id of the app whose App Store Server Notifications (version 2) are taken at /hooks/subscriptions/apple',
+        ),
+        environment: note(
+          z.enum(['Production', 'Sandbox']).default('Production'),
+          'The environment whose purchases count; those of the other are tests',
+        ),
+        root_sha256: note(
+          z
+            .string()
+            .regex(/^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$/, 'must be a SHA-256 fingerprint, 64 hex digits')
+            .transform((text) => text.replaceAll(':', '').toLowerCase())
+            .optional(),
+          'The SHA-256 fingerprint of the root certificate behind the signatures: that of Apple Root CA - G3, as ' +
+            'apple.com/certificateauthority shows it',
+        ),
+      })
+      .prefault({}),
     grace_days: whole('Days that a period in grace lasts on, without new credit', 16, 0, 60),
   })
   .prefault({})

@@ -17,6 +17,7 @@ import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
+import type { AppleSettings } from '../payments/apple.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { Payments } from '../payments/payments.ts'
 import type { Subscriptions } from '../payments/subscriptions.ts'
@@ -119,6 +120,8 @@ export interface PaymentParts {
   readonly subscriptionSecrets: readonly string[]
   /** Who takes the money, for receipts. */
   readonly seller: Seller
+  /** undefined where no app is set. */
+  readonly apple: AppleSettings | undefined
 }
 
 /** All that the routes are given; a handler names the part it needs. */

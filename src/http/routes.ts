@@ -6,7 +6,7 @@ import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
 import { callMcp } from './mcp/mcp.ts'
-import { razorpayCallback, razorpayHook, stripeHook, subscriptionHook } from './payments/hooks.ts'
+import { appleHook, razorpayCallback, razorpayHook, stripeHook, subscriptionHook } from './payments/hooks.ts'
 import { simulatedPage } from './payments/simulated-page.ts'
 import { createTopUp, getTopUp } from './payments/top-ups.ts'
 import { redeemVoucher } from './payments/vouchers.ts'
@@ -66,6 +66,7 @@ export const api: readonly Route[] = [
   razorpayHook,
   stripeHook,
   subscriptionHook,
+  appleHook,
   redeemVoucher,
   listProviders,
   listErrors,

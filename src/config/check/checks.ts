@@ -129,6 +129,14 @@ function checkPayments(draft: Draft): void {
     draft.fault(['payments', 'stripe', 'secret_key'], 'is missing: messages are checked against the API')
   if ((razorpay || stripe) && at('fx', 'inr_per_usd') === undefined)
     draft.fault(['payments', 'fx', 'inr_per_usd'], 'is missing: a top-up in rupees needs a rate')
+  const apple = (name: string) => draft.get(['subscriptions', 'apple', name])
+  if ((apple('bundle_id') === undefined) !== (apple('root_sha256') === undefined)) {
+    const missing = apple('bundle_id') === undefined ? 'bundle_id' : 'root_sha256'
+    draft.fault(
+      ['subscriptions', 'apple', missing],
+      'is missing: a notification is of an app, and has a root behind it',
+    )
+  }
   if (Number(at('min_inr') ?? 0) > Number(at('max_inr') ?? Infinity))
     draft.fault(['payments', 'max_inr'], 'is below payments.min_inr')
 }

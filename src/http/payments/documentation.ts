@@ -154,6 +154,7 @@ export const hookOperations = {
   stripe: hookOperation('takeStripeEvent', 'Stripe', [
     ['Stripe-Signature', 'The time and the HMAC-SHA256 of time and body, as Stripe signs.'],
   ]),
+  apple: hookOperation('takeAppleNotification', 'the App Store (Server Notifications, version 2)', []),
   subscriptions: hookOperation('takeSubscriptionMessage', 'the seller of subscriptions', [
     ['webhook-id', 'As Standard Webhooks has it: the id of the message.'],
     ['webhook-timestamp', 'When it was sent, seconds since 1970; five minutes are the most.'],

@@ -1,6 +1,8 @@
 // Where processors send their messages: the raw bytes, the signature before anything is read of them, and a quick answer.
 
+import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
+import { readNotification } from '../../payments/apple.ts'
 import { requireSigned, signedJson } from '../../payments/standard-webhook.ts'
 import { subscriptionMessage } from '../../payments/subscriptions.ts'
 import { parsed } from '../intake/query.ts'
@@ -35,6 +37,21 @@ export const subscriptionHook: Route = {
     const raw = await readRaw(request, mostBytes)
     requireSigned(raw, request.headers, subscriptionSecrets, now())
     const period = await subscriptions.take(parsed(subscriptionMessage, signedJson(raw)))
+    return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
+  },
+}
+
+const applePayload = z.strictObject({ signedPayload: z.string().max(mostBytes) })
+
+export const appleHook: Route = {
+  method: 'POST',
+  path: '/hooks/subscriptions/apple',
+  operation: async () => (await import('./documentation.ts')).hookOperations.apple,
+  handle: async ({ subscriptions, apple, now }, { request }) => {
+    if (apple === undefined) throw notConfigured()
+    const { signedPayload } = parsed(applePayload, signedJson(await readRaw(request, mostBytes)))
+    const message = readNotification(signedPayload, apple, now())
+    const period = message === undefined ? undefined : await subscriptions.take(message)
     return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
   },
 }

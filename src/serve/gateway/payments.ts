@@ -2,6 +2,7 @@
 
 import type { Config } from '../../config.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
+import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
 import { usd } from '../../credits/money.ts'
 import type { Store } from '../../store/store.ts'
@@ -30,7 +31,14 @@ export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log
     vouchers: new Vouchers(store.vouchers, store.ledger, clock),
     subscriptions: subscriptionsOf(parts),
     subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),
+    apple: appleIn(config),
   }
+}
+
+function appleIn({ subscriptions }: Config): AppleSettings | undefined {
+  const { bundle_id: bundleId, environment, root_sha256: rootFingerprint } = subscriptions.apple
+  if (bundleId === undefined || rootFingerprint === undefined) return undefined
+  return { bundleId, environment, rootFingerprint }
 }
 
 /** What is sold as a subscription, by product id. */

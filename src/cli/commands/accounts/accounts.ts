@@ -4,6 +4,7 @@ import type { Awaitable } from '../../../awaitable.ts'
 import type { Account, AccountStore } from '../../../accounts/account.ts'
 import { formatCreditLine, parseCreditLine } from '../../../credits/credit-line.ts'
 import { formatUsd } from '../../../credits/money.ts'
+import { appAccountToken } from '../../../payments/apple.ts'
 import { balanceView, renderBalance } from '../ledger/balance.ts'
 import { type Context, type Invocation, isoTime, print, table, usageFault } from '../../context.ts'
 import { openAccount } from '../../../serve/open-account.ts'
@@ -65,7 +66,12 @@ export async function showAccount(context: Context, invocation: Invocation): Pro
   const { account, balance, keys, used } = found
   const heading = `${account.email} (${account.id})${account.suspended ? ', suspended' : ''}, used ${used} USD so far`
   print(context, {
-    json: { ...accountView(account), credits: balance, keys },
+    json: {
+      ...accountView(account),
+      app_account_token: appAccountToken(account.id) ?? null,
+      credits: balance,
+      keys,
+    },
     text: [heading, renderBalance(balance), renderKeys(keys)].join('\n\n'),
   })
 }
