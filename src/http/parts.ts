@@ -20,8 +20,8 @@ import type { ResponseLimits } from '../responses/keep.ts'
 import type { AppleSettings } from '../payments/apple.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { Payments } from '../payments/payments.ts'
-import type { Subscriptions } from '../payments/subscriptions.ts'
-import type { Vouchers } from '../payments/vouchers.ts'
+import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
+import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
@@ -115,6 +115,8 @@ export interface PaymentParts {
   readonly payments: Payments
   readonly paymentStore: PaymentStore
   readonly vouchers: Vouchers
+  readonly voucherStore: VoucherStore
+  readonly subscriptionStore: SubscriptionStore
   readonly subscriptions: Subscriptions
   /** Those that sign the messages of subscriptions now; empty where none is set. */
   readonly subscriptionSecrets: readonly string[]

@@ -47,6 +47,14 @@ export class FakeStripe {
     const form = new URLSearchParams(await request.text())
     const idempotencyKey = request.headers.get('idempotency-key')
     this.asked.push({ path, form, idempotencyKey })
+    if (request.method === 'GET' && path.includes('/payment_intents/')) {
+      const session = [...this.sessions.values()].find(({ paymentIntent }) =>
+        path.endsWith(`/${paymentIntent}`),
+      )
+      return session
+        ? Response.json({ id: session.paymentIntent, latest_charge: chargeOf(session) })
+        : refusal(404, 'No such payment')
+    }
     if (request.method === 'GET') {
       const session = this.sessions.get(path.slice(path.lastIndexOf('/') + 1))
       return session ? Response.json(shown(session)) : refusal(404, 'No such checkout session')
@@ -106,15 +114,7 @@ export class FakeStripe {
   }
 
   refunded(session: FakeSession, total: number): Delivery {
-    return this.signed('charge.refunded', {
-      id: `ch_${session.paymentIntent}`,
-      object: 'charge',
-      amount: session.amount,
-      amount_refunded: total,
-      currency: 'inr',
-      payment_intent: session.paymentIntent,
-      metadata: {},
-    })
+    return this.signed('charge.refunded', { ...chargeOf(session), amount_refunded: total })
   }
 
   disputed(session: FakeSession, status: 'needs_response' | 'won' | 'lost', disputeId: string): Delivery {
@@ -127,6 +127,18 @@ export class FakeStripe {
       status,
       payment_intent: session.paymentIntent,
     })
+  }
+}
+
+function chargeOf(session: FakeSession) {
+  return {
+    id: `ch_${session.paymentIntent}`,
+    object: 'charge',
+    amount: session.amount,
+    amount_refunded: session.refunded,
+    currency: 'inr',
+    payment_intent: session.paymentIntent,
+    metadata: {},
   }
 }
 

@@ -6,6 +6,7 @@ import { insightRoutes } from './insight.ts'
 import { keyRoutes } from './keys.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts'
 import { mcpServerRoutes } from './mcp-servers.ts'
+import { paymentRoutes } from '../payments/admin.ts'
 import type { AdminRoute } from './route.ts'
 
 export const adminRoutes: readonly AdminRoute[] = [
@@ -14,6 +15,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...keyRoutes,
   ...managementKeyRoutes,
   ...mcpServerRoutes,
+  ...paymentRoutes,
 ]
 
 /** Under `/console/api/admin`, for operators who are signed in. */

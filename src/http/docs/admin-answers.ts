@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
+import { adminPaymentAnswers } from '../payments/answers.ts'
 import { providersSchema } from '../service/documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
 import {
@@ -154,4 +155,5 @@ export const adminAnswers: Answers = {
   'DELETE management-keys/:key': managementKey,
   'POST management-keys': managementKey.extend({ key: z.string().describe('The key itself, this once.') }),
   ...Object.fromEntries(ofAccount),
+  ...adminPaymentAnswers,
 }

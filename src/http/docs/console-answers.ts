@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
+import { paymentAnswers } from '../payments/answers.ts'
 import { requestListSchema, requestSchema } from '../v1/account/requests-documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
 import { time, usd } from './fields.ts'
@@ -241,6 +242,7 @@ export const mcpServer = z.strictObject({
 })
 
 export const consoleAnswers: Answers = {
+  ...paymentAnswers,
   'GET session': session,
   'POST sign-up': accepted,
   'POST sign-in': session,

@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
-import type { PaymentEvent, PaymentFact, PaymentNews } from '../news.ts'
+import type { PaymentEvent, PaymentFact, PaymentNews, RefundNews } from '../news.ts'
 
 const whole = z.int().nonnegative()
 /** The id, or the whole object where it was expanded. */
@@ -68,6 +68,19 @@ export function newsOf(verified: unknown): PaymentEvent {
   return { id: eventId, type, topUp: null, reference: null, ...told }
 }
 
+/** What has been given back of a payment in all, as its charge tells it. Throws `invalid_request`. */
+export function refundedOf(charge: unknown, paymentId: string): RefundNews {
+  const { amount_refunded: total, currency } = parsed(chargeSchema, charge)
+  return {
+    kind: 'refund',
+    refundId: `${paymentId}:${total}`,
+    paymentId,
+    amount: BigInt(total),
+    currency: currency.toUpperCase(),
+    of: 'total',
+  }
+}
+
 type Told = Pick<PaymentEvent, 'news'> & Partial<Pick<PaymentEvent, 'topUp' | 'reference'>>
 
 function toldBy(type: string, object: unknown, at: number | null): Told {
@@ -81,14 +94,7 @@ function toldBy(type: string, object: unknown, at: number | null): Told {
       const charge = parsed(chargeSchema, object)
       const paymentId = charge.payment_intent
       if (paymentId == null) return { news: { kind: 'other' } }
-      const news: PaymentNews = {
-        kind: 'refund',
-        refundId: `${paymentId}:${charge.amount_refunded}`,
-        paymentId,
-        amount: BigInt(charge.amount_refunded),
-        currency: charge.currency.toUpperCase(),
-        of: 'total',
-      }
+      const news = refundedOf(charge, paymentId)
       return { topUp: charge.metadata?.['top_up'] ?? null, news }
     }
     case 'charge.dispute.created':

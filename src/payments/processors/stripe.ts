@@ -9,7 +9,7 @@ import type { Minor } from '../exchange.ts'
 import type { PaymentEvent, PaymentFact, RefundNews } from '../news.ts'
 import type { Call, PaymentProcessor, ReturnTo } from '../processor.ts'
 import { badSignature } from '../signature.ts'
-import { factOf, newsOf, sessionSchema } from './stripe-message.ts'
+import { factOf, newsOf, refundedOf, sessionSchema } from './stripe-message.ts'
 import type { TopUp } from '../top-up.ts'
 
 export interface StripeSettings {
@@ -85,23 +85,13 @@ export class StripeCheckout implements PaymentProcessor {
 
   refund(topUp: TopUp, amount: Minor, id: string): Promise<RefundNews | undefined> {
     return this.#asking(async (stripe) => {
-      const wanted = { payment_intent: topUp.paymentId ?? '', amount: Number(amount) }
-      const made = await stripe.refunds.create(
-        { ...wanted, metadata: { top_up: topUp.id } },
-        { idempotencyKey: id },
-      )
-      // Its message tells the sum of all refunds: two ways of counting would count one of them twice.
-      if (made.status !== 'succeeded') return undefined
-      const total = topUp.refunded + amount
       const paymentId = topUp.paymentId ?? ''
-      return {
-        kind: 'refund',
-        refundId: `${paymentId}:${total}`,
-        paymentId,
-        amount: total,
-        currency: topUp.currency,
-        of: 'total',
-      }
+      const wanted = { payment_intent: paymentId, amount: Number(amount), metadata: { top_up: topUp.id } }
+      const made = await stripe.refunds.create(wanted, { idempotencyKey: id })
+      if (made.status !== 'succeeded') return undefined
+      // Its messages tell the sum of all refunds: counted in two ways one of them would count twice.
+      const paid = await stripe.paymentIntents.retrieve(paymentId, { expand: ['latest_charge'] })
+      return refundedOf(paid.latest_charge, paymentId)
     })
   }
 

@@ -28,6 +28,8 @@ export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log
     seller: { name, address, gstin },
     payments: paymentsOf(parts),
     paymentStore: store.payments,
+    voucherStore: store.vouchers,
+    subscriptionStore: store.subscriptions,
     vouchers: new Vouchers(store.vouchers, store.ledger, clock),
     subscriptions: subscriptionsOf(parts),
     subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),

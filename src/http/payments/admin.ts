@@ -1,0 +1,318 @@
+// Payments, vouchers and subscriptions for operators: what came in, every message about it, and what can be done.
+
+import { z } from 'zod'
+import { formatUsd, largestLot, parseUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { formatMinor, parseMinor } from '../../payments/exchange.ts'
+import type { EventRecord, Reversal } from '../../payments/payment-store.ts'
+import { type Period, subscriptionMessage } from '../../payments/subscriptions.ts'
+import type { TopUp } from '../../payments/top-up.ts'
+import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
+import { type AdminRoute, adminRoute, recordAct } from '../admin/route.ts'
+import { iso, isoOrNull } from '../console/route.ts'
+import { queryOf } from '../intake/query.ts'
+import type { HttpParts } from '../parts.ts'
+import { viewOf } from './top-ups.ts'
+
+const listed = 200
+const mostVouchers = 1_000
+
+const pageParameters = z.strictObject({
+  account: z.string().max(128).optional().describe('Only those of this account, by its id.'),
+  cursor: z.string().max(128).optional().describe('The `next_cursor` of the page before.'),
+  limit: z
+    .string()
+    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+    .transform(Number)
+    .pipe(z.number().min(1).max(listed))
+    .default(50),
+})
+const ofAccount = pageParameters.pick({ account: true })
+
+const refundBody = z.strictObject({
+  amount: z
+    .string()
+    .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be an amount such as "200", with at most two decimals'),
+  /** The same id never gives back twice. */
+  id: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, 'must be letters, digits, dots, dashes and underscores'),
+})
+
+const voucherBatch = z.strictObject({
+  usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
+  count: z.int().min(1).max(mostVouchers).default(1),
+  expires_at: z.iso.datetime({ offset: true }).optional(),
+  note: z.string().max(500).default(''),
+})
+
+const endBody = z.strictObject({
+  source: z.string().min(1).max(32),
+  subscription: z.string().min(1).max(128),
+  state: z.enum(['ended', 'refunded']),
+})
+
+const topUpRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'top-ups',
+      id: 'listTopUps',
+      summary: 'List top-ups, the newest first',
+      query: pageParameters,
+    },
+    async ({ parts, request }) => {
+      const { account = null, cursor = null, limit } = queryOf(pageParameters, request)
+      const topUps = await parts.paymentStore.listTopUps(account, limit + 1, cursor)
+      const shown = topUps.slice(0, limit)
+      const more = topUps.length > limit
+      return { data: shown.map(ofOperator), has_more: more, next_cursor: more ? shown.at(-1)!.id : null }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'top-ups/:id',
+      id: 'getTopUpWithEvents',
+      summary: 'Get a top-up with every message about it, and what was taken back',
+      errors: ['not_found'],
+    },
+    async ({ parts, params }) => ({ data: await whole(parts, params['id'] ?? '') }),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'top-ups/:id/reconcile',
+      id: 'reconcileTopUp',
+      summary: 'Ask its processor now, and credit what was paid',
+      errors: ['not_found', 'payment_processor_error'],
+    },
+    async (asked) => {
+      const { parts, params } = asked
+      const id = params['id'] ?? ''
+      const before = await whole(parts, id)
+      const after = await parts.payments.reconcile(id)
+      await recordAct(asked, 'top_up.reconcile', id, { state: before.state }, { state: after.state })
+      return { data: await whole(parts, id) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'top-ups/:id/refund',
+      id: 'refundTopUp',
+      summary: 'Give a part of a payment back, and take its credit',
+      description: 'With the same `id` the same refund is meant: it is made once.',
+      elevated: true,
+      body: refundBody,
+      errors: ['not_found', 'payment_processor_error'],
+    },
+    async (asked) => {
+      const { parts, params, body } = asked
+      const id = params['id'] ?? ''
+      const before = await whole(parts, id)
+      const after = await parts.payments.refund(id, parseMinor(body.amount) ?? 0n, `${id}-${body.id}`)
+      const refunded = { refunded: formatMinor(after.refunded) }
+      await recordAct(asked, 'top_up.refund', id, { refunded: before.refunded }, { ...refunded, ...body })
+      return { data: await whole(parts, id) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'payment-events',
+      id: 'listPaymentEvents',
+      summary: 'List the latest messages of processors, those about nothing of ours among them',
+    },
+    async ({ parts }) => ({ data: (await parts.paymentStore.listEvents(null, listed)).map(eventView) }),
+  ),
+]
+
+const voucherRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'vouchers',
+      id: 'listVouchers',
+      summary: 'List the latest vouchers; their codes are kept nowhere',
+    },
+    async ({ parts }) => ({
+      data: (await parts.voucherStore.listVouchers(mostVouchers)).map((voucher) =>
+        voucherView(voucher, parts.now()),
+      ),
+    }),
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'vouchers',
+      id: 'createVouchers',
+      summary: 'Make vouchers; their codes are in this answer and nowhere else',
+      status: 201,
+      elevated: true,
+      body: voucherBatch,
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const amount = parseUsd(body.usd) ?? 0n
+      if (amount <= 0n || amount > largestLot)
+        throw invalid('usd', 'usd takes US dollars above 0 and at most 1000000.')
+      const expiresAt = body.expires_at === undefined ? null : Date.parse(body.expires_at)
+      if (expiresAt !== null && expiresAt <= parts.now())
+        throw invalid('expires_at', 'expires_at has passed.')
+      const wanted = { amount, expiresAt, note: body.note }
+      const made = Array.from({ length: body.count }, () => mintVoucher(wanted, parts.now()))
+      await parts.voucherStore.addVouchers(made.map(({ voucher }) => voucher))
+      await recordAct(asked, 'voucher.create', made[0]!.voucher.id, null, body)
+      return {
+        data: made.map(({ voucher, code }) => ({ ...voucherView(voucher, parts.now()), code })),
+      }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'vouchers/:id/revoke',
+      id: 'revokeVoucher',
+      summary: 'Make a voucher worthless; one that was redeemed stays credit',
+      errors: ['not_found'],
+    },
+    async (asked) => {
+      const { parts, params } = asked
+      const id = params['id'] ?? ''
+      if (!(await parts.voucherStore.revokeVoucher(id, parts.now())))
+        throw new GatewayError('not_found', { message: 'There is no such voucher that could be revoked.' })
+      await recordAct(asked, 'voucher.revoke', id, null, null)
+      return { id, revoked: true }
+    },
+  ),
+]
+
+const subscriptionRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'subscriptions',
+      id: 'listSubscriptions',
+      summary: 'List the latest periods of subscriptions',
+      query: ofAccount,
+    },
+    async ({ parts, request }) => {
+      const { account = null } = queryOf(ofAccount, request)
+      return { data: (await parts.subscriptionStore.listPeriods(account, listed)).map(periodView) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'subscriptions',
+      id: 'tellSubscription',
+      summary: 'Tell of a period of a subscription, as the hook of its seller does',
+      elevated: true,
+      body: subscriptionMessage,
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const period = await parts.subscriptions.take(body)
+      await recordAct(asked, `subscription.${body.state}`, body.account, null, body)
+      return { data: period === undefined ? null : periodView(period) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'POST',
+      path: 'subscriptions/end',
+      id: 'endSubscription',
+      summary: 'End a subscription, or take back what is left of it',
+      elevated: true,
+      body: endBody,
+      errors: ['not_found'],
+    },
+    async (asked) => {
+      const { parts, body } = asked
+      const periods = await parts.subscriptions.end(body.source, body.subscription, body.state)
+      if (periods.length === 0)
+        throw new GatewayError('not_found', { message: 'There is no such subscription.' })
+      await recordAct(asked, `subscription.${body.state}`, periods[0]!.account, null, body)
+      return { data: periods.map(periodView) }
+    },
+  ),
+]
+
+export const paymentRoutes: readonly AdminRoute[] = [...topUpRoutes, ...voucherRoutes, ...subscriptionRoutes]
+
+async function whole({ paymentStore }: HttpParts, id: string) {
+  const topUp = await paymentStore.findTopUp(id)
+  if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
+  return {
+    ...ofOperator(topUp),
+    events: (await paymentStore.listEvents(id, listed)).map(eventView),
+    reversals: (await paymentStore.reversalsOf(id)).map(reversalView),
+  }
+}
+
+function ofOperator(topUp: TopUp) {
+  return {
+    ...viewOf(topUp),
+    account: topUp.account,
+    reference: topUp.reference,
+    checked_at: isoOrNull(topUp.checkedAt),
+  }
+}
+
+function eventView({ processor, id, type, at, outcome, topUp, paymentId, hash, news }: EventRecord) {
+  return {
+    processor,
+    id,
+    type,
+    at: iso(at),
+    outcome,
+    top_up: topUp,
+    payment_id: paymentId,
+    amount: 'amount' in news ? formatMinor(news.amount) : null,
+    body_sha256: hash,
+  }
+}
+
+function reversalView({ id, kind, amount, credit, held, booked, at }: Reversal) {
+  const amounts = { amount: formatMinor(amount), credit_usd: formatUsd(credit), held_usd: formatUsd(held) }
+  return {
+    id,
+    kind: kind === 'refund' ? kind : (`dispute_${kind}` as const),
+    ...amounts,
+    booked,
+    at: iso(at),
+  }
+}
+
+function voucherView(voucher: Voucher, now: number) {
+  const { account, revokedAt, expiresAt } = voucher
+  const over = revokedAt !== null ? 'revoked' : expiresAt !== null && expiresAt <= now ? 'expired' : 'valid'
+  return {
+    id: voucher.id,
+    credit_usd: formatUsd(voucher.amount),
+    state: account !== null ? 'redeemed' : over,
+    note: voucher.note,
+    created_at: iso(voucher.createdAt),
+    expires_at: isoOrNull(expiresAt),
+    account,
+    redeemed_at: isoOrNull(voucher.redeemedAt),
+  }
+}
+
+function periodView(row: Period) {
+  return {
+    subscription: row.subscription,
+    source: row.source,
+    account: row.account,
+    product: row.product,
+    state: row.state,
+    from: iso(row.startsAt),
+    to: iso(row.endsAt),
+    credit_usd: formatUsd(row.amount),
+    lot: row.lot,
+    updated_at: iso(row.updatedAt),
+  }
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', { message, param })
+}
