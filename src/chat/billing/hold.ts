@@ -147,6 +147,11 @@ export class Hold {
     return this.#amount
   }
 
+  /** What the rounds and tools before have come to. */
+  get spent(): Pico {
+    return this.#earlier.cost
+  }
+
   /** What of it is left for the round that runs. */
   get left(): Pico {
     return larger(0n, this.#amount - this.#earlier.cost)

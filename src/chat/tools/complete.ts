@@ -9,11 +9,13 @@ import type { Attempt } from '../../credits/ledger/ledger.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Warning } from '../../protocols/protocol.ts'
 import { CallTools } from '../../tools/call-tools.ts'
+import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall } from '../call.ts'
 import { type Outcome, stopNote, type StoppedBy } from '../outcome.ts'
 import { paidCall, type Payable } from '../paid-call.ts'
 import type { ChatParts } from '../parts.ts'
 import type { Candidate } from '../routing/candidates.ts'
+import { DispatchFailed } from '../routing/dispatch.ts'
 import { shuttingDown } from '../routing/fault-error.ts'
 import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respond.ts'
 import { AnswerSink } from '../streaming/sink.ts'
@@ -169,14 +171,30 @@ class ToolAnswer {
       const headers = answerHeaders(call, candidate, answer.warnings)
       return await jsonResponse(parts, call, hold, answered, headers)
     } catch (error) {
-      // Nobody reads the answer, but what has been used for it is owed.
-      if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
+      await owe(call, hold, error)
       throw parts.stopping.aborted ? shuttingDown() : error
     } finally {
       this.#life.end()
     }
   }
 }
+
+/**
+ * A whole answer has failed after some of its rounds. What they have used is owed where the client has disconnected, and
+ * where the request itself is at fault: whoever makes a page overflow the context must not search for nothing. Where a
+ * provider has failed it costs nothing, as every answer that is not given.
+ */
+async function owe(call: IncomingCall, hold: Hold, error: unknown): Promise<void> {
+  if (hold.spent === 0n) return
+  const failed = error instanceof DispatchFailed ? error : undefined
+  if (call.signal.aborted) await hold.settle(unserved('client-gone', undefined), () => undefined)
+  else if (failed !== undefined && faultsOfRequests.has(failed.error.status)) {
+    hold.tried(failed.attempts)
+    await hold.settle({ ...unserved('stopped', undefined), error: failed.error }, () => undefined)
+  }
+}
+
+const faultsOfRequests: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** After what the caller has approved there must be credit for an answer: it has not begun yet. */
 function refuseUnaffordable(stoppedBy: StoppedBy | undefined): void {

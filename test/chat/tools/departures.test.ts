@@ -165,10 +165,22 @@ test('a stream is read to its end for its usage where the provider bills on, and
 
 describe('a provider that fails in a later round', () => {
   test('makes a whole answer an error that costs nothing', async () => {
-    await using lab = await toolLab({ turns: [look, { status: 400 }] })
+    await using lab = await toolLab({ turns: [look, { status: 500 }] })
     const error: unknown = await lab.ask({}).catch((thrown: unknown) => thrown)
-    expect(error).toMatchObject({ name: 'GatewayError' })
+    expect(error).toMatchObject({ name: 'GatewayError', code: 'upstream_error' })
     expect(await lab.receipt()).toMatchObject({ state: 'voided', charged: '0' })
+    expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
+  })
+
+  test('is paid for what was used where the request is at fault: nobody searches for nothing', async () => {
+    const tool = toolOf(() => Promise.resolve(ran('A river.', { cost: 7n })), { mostCost: 7n })
+    await using lab = await toolLab({ turns: [look, { status: 400 }], tools: [tool] })
+    const error: unknown = await lab.ask({}).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ name: 'GatewayError', status: 400 })
+    const { attempts, ...receipt } = await lab.receipt()
+    expect(receipt).toMatchObject({ state: 'settled', ending: 'stopped', charged: '0.000020000007' })
+    expect(attempts.map(({ outcome }) => outcome)).toEqual(['served', 'failed'])
+    expect(lab.parts.ended).toMatchObject([{ status: 400 }])
     expect([await lab.pinned(), lab.closed]).toEqual([0n, 1])
   })
 
