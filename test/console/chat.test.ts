@@ -19,7 +19,7 @@ async function say(page: Page, text: string): Promise<void> {
 }
 
 describe.skipIf(browserPath === null)('the chat', () => {
-  const console = openedConsole()
+  const console = openedConsole(() => ({ config: 'search: { backend: sim, price_per_call: "0.005" }' }))
 
   test('streams, says what an answer cost and who paid, and is stopped, edited, found again and deleted', async () => {
     const visit = await console.visit()
@@ -63,6 +63,32 @@ describe.skipIf(browserPath === null)('the chat', () => {
     expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
     await context.close()
   }, 60_000)
+
+  test('searches the web where it is told to, and shows the search, its sources and its price', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/chat')
+    await pick(page, 'sim/tools')
+    await page.getByRole('button', { name: 'Search the web' }).click()
+    await say(page, 'How high is Mount Everest?')
+    const source = page.getByRole('region', { name: 'Sources' }).getByRole('link').first()
+    await source.waitFor()
+    expect(await source.getAttribute('rel')).toBe('noreferrer nofollow')
+    await page.locator('summary').filter({ hasText: 'Web search How high is Mount Everest?' }).waitFor()
+    await page.getByTestId('cost').waitFor()
+    await page.waitForURL(/\/chat\/conv_/)
+    await page.reload()
+    await source.waitFor()
+    const faults = await accessibilityFaults(page)
+    await page.getByTestId('cost').getByRole('link').click()
+    await page.getByRole('row').filter({ hasText: 'call:web_search' }).waitFor()
+    await page.getByRole('row').filter({ hasText: 'round 2' }).first().waitFor()
+    await page.getByRole('button', { name: 'Check it' }).click()
+    await page.getByText('It adds up').waitFor()
+    expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
+    await context.close()
+  }, 30_000)
 
   test('takes text and images along, and is exported as markdown', async () => {
     const visit = await console.visit({ width: 390 })

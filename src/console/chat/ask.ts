@@ -11,11 +11,13 @@ export interface Question {
   readonly input: readonly object[]
   /** Whether the model reasons: its summary is asked for. */
   readonly reasons: boolean
+  /** Whether it may search the web. */
+  readonly searches: boolean
 }
 
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 export async function* ask(
-  { model, previous, input, reasons }: Question,
+  { model, previous, input, reasons, searches }: Question,
   signal: AbortSignal,
   begun: (requestId: string | null) => void,
 ): AsyncGenerator<StreamEvent> {
@@ -25,6 +27,7 @@ export async function* ask(
     stream: true,
     store: true,
     ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
+    ...(searches ? { tools: [{ type: 'web_search' }] } : {}),
     ...(previous === null ? {} : { previous_response_id: previous }),
   }
   const response = await send('/app/v1/responses', {

@@ -27,7 +27,8 @@ export default function Chat() {
   const list = useId()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
-  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning })
+  const [searches, setSearches] = useState(false)
+  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning, searches })
   const ask = (keep: number, text: string, attachments: readonly Attachment[]) => {
     if (picked === undefined) return
     setDraft(null)
@@ -99,6 +100,8 @@ export default function Chat() {
               draft={draft}
               busy={busy}
               ready={picked !== undefined}
+              searches={searches}
+              onSearches={setSearches}
               onCancel={() => setDraft(null)}
               onStop={stop}
               onSend={(text, attachments) => ask(draft?.keep ?? turns.length, text, attachments)}

@@ -11,12 +11,24 @@ interface ComposerProps {
   readonly draft: { readonly text: string; readonly attachments: readonly Attachment[] } | null
   readonly busy: boolean
   readonly ready: boolean
+  /** Whether the next answers may search the web. */
+  readonly searches: boolean
+  readonly onSearches: (searches: boolean) => void
   readonly onSend: (text: string, attachments: readonly Attachment[]) => void
   readonly onStop: () => void
   readonly onCancel: () => void
 }
 
-export function Composer({ draft, busy, ready, onSend, onStop, onCancel }: ComposerProps) {
+export function Composer({
+  draft,
+  busy,
+  ready,
+  searches,
+  onSearches,
+  onSend,
+  onStop,
+  onCancel,
+}: ComposerProps) {
   const [text, setText] = useState(draft?.text ?? '')
   const [attachments, setAttachments] = useState<readonly Attachment[]>(draft?.attachments ?? [])
   const [refused, setRefused] = useState('')
@@ -120,6 +132,16 @@ export function Composer({ draft, busy, ready, onSend, onStop, onCancel }: Compo
             }}
           />
         </label>
+        <button
+          type="button"
+          aria-pressed={searches}
+          onClick={() => onSearches(!searches)}
+          className={`inline-flex h-7 items-center rounded-md px-2 text-[13px] font-medium ${
+            searches ? 'bg-accent text-accent-ink' : 'text-accent hover:bg-accent-soft'
+          }`}
+        >
+          {t('Search the web')}
+        </button>
         <span className="flex-1" />
         {draft !== null && (
           <Button small onClick={onCancel}>

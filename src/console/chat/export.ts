@@ -12,6 +12,9 @@ export function asMarkdown(title: string, turns: readonly Turn[]): string {
         ? []
         : [`<details><summary>Reasoning</summary>\n\n${answer.reasoning}\n\n</details>`]),
       answer.text,
+      ...(answer.sources.length === 0
+        ? []
+        : [answer.sources.map(({ url, title }, at) => `${at + 1}. [${title}](${url})`).join('\n')]),
       ...(answer.cost === null ? [] : [`*${answer.cost} USD*`]),
     ].join('\n\n'),
   )

@@ -15,6 +15,12 @@ export interface ToolCall {
   readonly detail: string
 }
 
+/** A page that an answer cites. */
+export interface Source {
+  readonly url: string
+  readonly title: string
+}
+
 export interface Answer {
   /** The id of the stored response; null until the stream has begun, or where none is stored. */
   readonly id: string | null
@@ -23,6 +29,7 @@ export interface Answer {
   readonly text: string
   readonly reasoning: string
   readonly tools: readonly ToolCall[]
+  readonly sources: readonly Source[]
   readonly state: 'running' | 'done' | 'cut' | 'stopped' | 'failed'
   readonly stored: boolean
   readonly fault: { readonly code: string; readonly message: string } | null
@@ -46,6 +53,7 @@ export function newAnswer(model: string): Answer {
     text: '',
     reasoning: '',
     tools: [],
+    sources: [],
     state: 'running',
     stored: false,
     fault: null,
@@ -60,6 +68,7 @@ export interface StreamEvent {
   readonly type: string
   readonly delta?: string
   readonly item?: Item
+  readonly annotation?: Annotation
   readonly response?: ResponseObject
   readonly code?: string
   readonly message?: string
@@ -80,10 +89,17 @@ export interface Item {
   readonly summary?: readonly Part[]
 }
 
+interface Annotation {
+  readonly type: string
+  readonly url?: string
+  readonly title?: string
+}
+
 interface Part {
   readonly type: string
   readonly text?: string
   readonly refusal?: string
+  readonly annotations?: readonly Annotation[]
   readonly image_url?: string
   readonly filename?: string
   readonly file_data?: string
@@ -120,6 +136,8 @@ export function after(answer: Answer, event: StreamEvent): Answer {
     case 'response.output_item.added':
     case 'response.output_item.done':
       return event.item ? withItem(answer, event.item) : answer
+    case 'response.output_text.annotation.added':
+      return { ...answer, sources: cited(answer.sources, event.annotation) }
     case 'response.completed':
     case 'response.incomplete':
     case 'response.failed':
@@ -151,6 +169,13 @@ function toolOf(item: Item): ToolCall | undefined {
   return { id, kind: type, label, state, detail }
 }
 
+/** The sources with one more, if it is a page and not among them. */
+function cited(sources: readonly Source[], annotation: Annotation | undefined): readonly Source[] {
+  const { type, url = '', title } = annotation ?? {}
+  if (type !== 'url_citation' || !/^https?:\/\//i.test(url)) return sources
+  return sources.some((known) => known.url === url) ? sources : [...sources, { url, title: title || url }]
+}
+
 function endOf(response: ResponseObject, answer: Answer): Partial<Answer> {
   const { status, usage, error } = response
   return {
@@ -173,6 +198,10 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
     text: of('message', textIn),
     reasoning: of('reasoning', reasoningIn),
     tools: output.flatMap((item) => toolOf(item) ?? []),
+    sources: output
+      .flatMap(partsOf)
+      .flatMap(({ annotations = [] }) => annotations)
+      .reduce(cited, []),
   }
   const asked = input.findLast((item) => item.role === 'user')
   return {

@@ -50,6 +50,7 @@ export const TurnView = memo(
           <Tool key={tool.id} tool={tool} />
         ))}
         <Markdown text={answer.text} growing={answer.state === 'running'} />
+        {answer.sources.length > 0 && <Sources of={answer.sources} />}
         {answer.state === 'running' && (
           <span className="mt-1 inline-block h-4 w-2 animate-pulse bg-accent" aria-hidden="true" />
         )}
@@ -101,6 +102,24 @@ function Tool({ tool }: { tool: ToolCall }) {
         <pre className="mt-2 overflow-x-auto font-mono text-[12px] whitespace-pre-wrap">{tool.detail}</pre>
       )}
     </details>
+  )
+}
+
+function Sources({ of }: { of: Answer['sources'] }) {
+  return (
+    <section className="mt-3 text-[13px]" aria-label={t('Sources')}>
+      <h3 className="text-muted">{t('Sources')}</h3>
+      <ol className="list-decimal pl-5">
+        {of.map(({ url, title }) => (
+          <li key={url} className="break-words">
+            <a className="text-accent underline" href={url} target="_blank" rel="noreferrer nofollow">
+              {title}
+            </a>{' '}
+            <span className="text-muted">{new URL(url).hostname}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
   )
 }
 

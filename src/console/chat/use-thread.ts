@@ -25,6 +25,7 @@ interface KeptConversation extends Conversation {
 export interface Asking {
   readonly model: string
   readonly reasons: boolean
+  readonly searches: boolean
 }
 
 const longestTitle = 60

@@ -80,6 +80,8 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
   const [checked, setChecked] = useState(false)
   const steps = checked ? addUp(receipt) : []
   const wrong = steps.filter(({ holds }) => !holds)
+  // Each time that tools have answered the model is asked again.
+  const rounds = Math.max(1, ...receipt.lines.map(({ round = 1 }) => round))
   return (
     <Section
       title={t('Receipt')}
@@ -113,9 +115,14 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
           </tr>
         }
       >
-        {receipt.lines.map((line) => (
-          <tr key={line.item}>
-            <td>{line.item}</td>
+        {receipt.lines.map((line, index) => (
+          <tr key={index}>
+            <td>
+              {line.item}
+              {rounds > 1 && (
+                <span className="text-muted"> · {t('round {round}', { round: line.round ?? 1 })}</span>
+              )}
+            </td>
             <td className="num">{count(line.quantity)}</td>
             <td className="num text-muted">{line.rate}</td>
             <td className="num">{line.amount}</td>
@@ -165,8 +172,8 @@ function ReceiptOf({ receipt }: { receipt: Receipt }) {
               : t('It does not add up: {count} sums are wrong. Please report this.', { count: wrong.length })}
           </p>
           <ul className="mt-1 font-mono text-[12px]">
-            {steps.map(({ says, holds }) => (
-              <li key={says}>
+            {steps.map(({ says, holds }, index) => (
+              <li key={index}>
                 <span aria-label={holds ? t('right') : t('wrong')}>{holds ? '✓' : '✗'}</span> {says}
               </li>
             ))}
