@@ -8,6 +8,7 @@ import type { Response as Answer, ResponseInput, Tool } from 'openai/resources/r
 import { type ChatResult, collect } from '../../src/conversation/event.ts'
 import { completionTokens, promptTokens } from '../../src/conversation/usage.ts'
 import { answersOf, type RecordedHost, recordedHosts } from '../protocols/recorded-hosts.ts'
+import { isWork } from '../../src/protocols/claude/server-tools.ts'
 import { expectAudited } from '../support/call-gateway.ts'
 import { type Case, cases } from '../support/recordings.ts'
 import { replayOf, type ReplayServer, startReplayServer } from '../support/replay-server.ts'
@@ -73,7 +74,9 @@ function toolsFor(said: ChatResult): Tool[] {
 /** What a provider gave for itself alone, as it stands in JSON. A turn that came to nothing but thoughts is left out. */
 function secretsOf({ choices: [first] }: ChatResult): string[] {
   if ((first!.text ?? '').trim() === '' && first!.toolCalls.length === 0) return []
-  const inReasoning = first!.reasoning.flatMap(({ signature, data }) => [signature, data])
+  // What Anthropic's search found goes back only beside its search: see native-search.test.ts.
+  const thoughts = first!.reasoning.filter((detail) => !isWork(detail))
+  const inReasoning = thoughts.flatMap(({ signature, data }) => [signature, data])
   const inCalls = first!.toolCalls.map(({ thoughtSignature }) => thoughtSignature)
   return [...inReasoning, ...inCalls].flatMap((secret) => {
     if (secret == null || secret === '') return []
