@@ -244,7 +244,7 @@ export class Simulation implements World {
   /** A sweep finds its own work; what it did is read from the file, within its transaction. */
   sweep(process: SimulatedProcess, kind: 'recover' | 'expire'): void {
     const now = this.#clock
-    this.#claim(process)
+    this.scheduler.as(process.owner, () => this.#claim(process))
     if (process.dead) return
     const issue: Issue = {
       durable: null,
