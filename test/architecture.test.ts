@@ -272,7 +272,7 @@ describe('the house', () => {
     expect(readers).toEqual([])
   })
 
-  test('nothing starts a process or evaluates text as code', () => {
+  test('S7 nothing starts a process or evaluates text as code', () => {
     const suspicious = /\bBun\.spawn|\bchild_process\b|\beval\(|\bnew Function\(|\bvm\.run/
     const found = files.filter(
       (file) => file !== 'build.ts' && suspicious.test(readFileSync(join(source, file), 'utf8')),

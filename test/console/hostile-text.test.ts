@@ -10,7 +10,7 @@ import { browserPath, clean, seen } from './visitor.ts'
 /** A provider whose errors say what it is asked. */
 let provider: ReturnType<typeof Bun.serve>
 
-describe.skipIf(browserPath === null)('three hundred hostile texts', () => {
+describe.skipIf(browserPath === null)('S22, S23 three hundred hostile texts', () => {
   beforeAll(() => {
     provider = Bun.serve({
       port: 0,

@@ -119,7 +119,7 @@ describe('the error reference', () => {
     expect(await (await get('/docs/errors')).text()).not.toMatch(/<script|javascript:| on\w+=/i)
   })
 
-  test('writes what the table says as text, never as markup', async () => {
+  test('S22 writes what the table says as text, never as markup', async () => {
     const html = await (await get('/docs/errors')).text()
     expect(errorTable.missing_api_key.remedy).toContain('<key>')
     expect(html).not.toContain('<key>')

@@ -222,7 +222,7 @@ describe('a management key', () => {
     expect(json['data']).toMatchObject([{ what: 'management_key.revoke' }, { what: 'management_key.create' }])
   })
 
-  test('what a command changes is an act, as in the console', async () => {
+  test('S35 what a command changes is an act, as in the console', async () => {
     const email = 'acted@example.org'
     const { id } = await command('accounts', 'create', '--email', email)
     await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '2', '--id', 'n1')

@@ -30,7 +30,7 @@ function printed(result: CommandResult): Record<string, unknown> {
   return JSON.parse(result.stdout) as Record<string, unknown>
 }
 
-test('backup beside calls, restore elsewhere: the same head, the same receipts, the same keys', async () => {
+test('G17: backup beside calls, restore elsewhere: the same head, the same receipts, the same keys', async () => {
   using dir = tempDir('weir-journey-')
   const file = dir.join('weir.backup')
   const first = await startWeir({ dataDir: dir.join('first') })

@@ -260,7 +260,7 @@ describe('a credential (S1, S12, S26)', () => {
     expect(weir.output()).not.toMatch(/SQLITE|failed inside/)
   }, 60_000)
 
-  test('in an id or a search is text like any other', async () => {
+  test('in an id or a search is text like any other (S14)', async () => {
     for (const odd of metacharacters) {
       const id = await fetch(`${weir.baseUrl}/generation?id=${encodeURIComponent(odd)}`, {
         headers: { authorization: `Bearer ${weir.key}` },

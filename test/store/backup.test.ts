@@ -66,7 +66,7 @@ const filesIn = (folder: string) =>
     .filter((name) => !name.startsWith('serve.lock'))
     .toSorted()
 
-describe('a backup', () => {
+describe('G17: a backup', () => {
   test('beside a writing server is one moment that holds, and grows no less than the calls before it', async () => {
     const dir = fresh()
     const store = await open(dir.join('data'), 'server')

@@ -99,7 +99,7 @@ test('ids of grants that stood for one grant in each account are the first oneâ€
   ])
 })
 
-describe('kill -9 during a migration', () => {
+describe('G16: kill -9 during a migration', () => {
   test.each([1, 2, 3, 4, 5])(
     'before statement %p: the file is as it was, and the next start migrates it',
     async (n) => {

@@ -42,7 +42,7 @@ function schemaOf(file: string): number {
 
 const copyOf = (dataDir: string) => join(dataDir, 'weir.db.v6.bak')
 
-describe('a database of an older schema', () => {
+describe('G16: a database of an older schema', () => {
   test.each(['a server', undefined])(
     'is copied before it is changed, and that is said (by %p)',
     async (serveAs) => {

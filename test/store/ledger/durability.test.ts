@@ -105,7 +105,7 @@ describe('G20: a disk or database that fails', () => {
     expect((await hold).kind).toBe('held')
   })
 
-  test('while it lasts holds answer store_unavailable; settles wait, survive in the spill file and are charged once', async () => {
+  test('G20: while it lasts holds answer store_unavailable; settles wait, survive in the spill file and are charged once', async () => {
     const dataDir = freshDir()
     const server = await open(dataDir, 'server')
     await server.ledger.grant(grantOf('g', usd(10)))
