@@ -166,6 +166,22 @@ describe('responses', () => {
     expect(final!.output.map(({ type }) => type)).toEqual(['web_search_call', 'message'])
   })
 
+  test.each([
+    [true, ['search', 'open_page']],
+    [false, ['search']],
+  ])(
+    'a page is opened where the client allows the web (external_web_access: %p)',
+    async (external, actions) => {
+      const { output } = await openai.responses.create({
+        ...asked,
+        input: 'What does https://atlas.example.org/paris say?',
+        tools: [{ type: 'web_search', external_web_access: external } as never],
+      })
+      const done = output.flatMap((item) => (item.type === 'web_search_call' ? [item.action?.type] : []))
+      expect(done.toSorted()).toEqual(actions.toSorted() as never)
+    },
+  )
+
   test('its items can be sent back by a client that keeps them itself', async () => {
     const { output } = await openai.responses.create({ ...asked, store: false })
     const input = [

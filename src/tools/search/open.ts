@@ -71,7 +71,8 @@ export function openSearch(settings: SearchSettings): WebSearch {
         allows,
         onFault: settings.onFault ?? (() => undefined),
       })
-      if (!settings.pages) return sourceOf([tool])
+      // What clients send unasked must not have pages opened.
+      if (!settings.pages || declaration.optional === true) return sourceOf([tool])
       const egress = { allowHosts: settings.allowHosts, ...settings.rim }
       const offline = backend.id !== 'sim' ? 'no' : caller.mode === 'test' ? 'alone' : 'with-web'
       const page = openPageTool({ offline, contextSize, allows, limits: settings.pages, reader, egress })
