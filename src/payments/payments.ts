@@ -141,8 +141,9 @@ export class Payments {
       return await this.settleTopUp(id, { askEveryMs })
     } catch (error) {
       // What is known is an answer, too; the sweep asks again.
-      if (error instanceof GatewayError && error.code === 'payment_processor_error') return topUp
-      throw error
+      if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
+      // While it was asked, a message may have come.
+      return (await store.findTopUp(id)) ?? topUp
     }
   }
 

@@ -223,6 +223,23 @@ describe('a processor', () => {
     },
   )
 
+  test('that hangs holds nobody up: its message credits at once, and the page that waits gets what is known', async () => {
+    const anna = await payer()
+    const { id } = await anna.open('500')
+    const payment = razorpay.pay(linkOf(id).id)
+    razorpay.lie = 'hang'
+    const asked = performance.now()
+    const page = anna.topUp(id).then((topUp) => ({ topUp, after: performance.now() - asked }))
+    const delivered = performance.now()
+    expect((await deliver(weir, razorpay.paid(payment))).status).toBe(200)
+    expect(performance.now() - delivered).toBeLessThan(1_000)
+    expect(await anna.topUp(id)).toMatchObject({ state: 'credited' })
+    // It gives up on the processor, and tells what has come in the meantime.
+    const { topUp, after } = await page
+    expect(topUp).toMatchObject({ id, state: 'credited' })
+    expect(after).toBeLessThan(15_000)
+  }, 30_000)
+
   test('that is down while a page waits leaves the top-up as it was', async () => {
     const anna = await payer()
     const { id } = await anna.open('500')

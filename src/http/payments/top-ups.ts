@@ -25,6 +25,8 @@ export const createTopUp: Route = {
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
     const body = parsed(topUpBody, await smallJson(parts, request))
+    // A processor may take longer than a connection may be idle.
+    parts.keepOpen(request)
     return Response.json(await opened(parts, account, body, request.headers), { status: 201 })
   },
   operation: async () => (await import('./documentation.ts')).createTopUpOperation,
@@ -34,8 +36,9 @@ export const getTopUp: Route = {
   method: 'GET',
   path: '/app/v1/top-ups/:id',
   identify: signedIn,
-  handle: async (parts, { params, caller }) => {
+  handle: async (parts, { request, params, caller }) => {
     const { account } = await caller()
+    parts.keepOpen(request)
     return Response.json(viewOf(await parts.payments.look(account.id, params['id'] ?? '')))
   },
   operation: async () => (await import('./documentation.ts')).getTopUpOperation,
@@ -81,7 +84,10 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       body: topUpBody,
       errors: ['payment_processor_error', 'idempotency_conflict'],
     },
-    ({ parts, account, body, request }) => opened(parts, account, body, request.headers),
+    ({ parts, account, body, request }) => {
+      parts.keepOpen(request)
+      return opened(parts, account, body, request.headers)
+    },
   ),
   ownRoute(
     {
@@ -90,7 +96,10 @@ export const topUpRoutes: readonly ConsoleRoute[] = [
       summary: 'A top-up as its processor has it',
       errors: ['not_found'],
     },
-    async ({ parts, account, params }) => viewOf(await parts.payments.look(account.id, params['id'] ?? '')),
+    async ({ parts, account, params, request }) => {
+      parts.keepOpen(request)
+      return viewOf(await parts.payments.look(account.id, params['id'] ?? ''))
+    },
   ),
   ownRoute(
     {

@@ -1,0 +1,91 @@
+// What a forger with the file in hand may do to payments, and that the audit says so.
+
+import { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { exchanged, parseRate } from '../../src/payments/exchange.ts'
+import type { TopUp } from '../../src/payments/top-up.ts'
+import { openStore, type Store } from '../../src/store/open.ts'
+import { noon } from '../credits/support.ts'
+import { tempDir, type TempDir } from '../support/tmp.ts'
+
+const rate = parseRate('89.015')!
+const { credit, rounding } = exchanged(50_000n, rate)
+const check = 'one payment is one credit'
+
+let home: TempDir
+let store: Store
+
+const open: TopUp = {
+  id: 'topup_1',
+  account: 'anna',
+  processor: 'razorpay',
+  test: false,
+  reference: 'plink_1',
+  url: 'https://pay.example',
+  amount: 50_000n,
+  currency: 'INR',
+  rate,
+  rateAsOf: '2026-11-20',
+  rateSource: 'a test',
+  credit,
+  state: 'open',
+  paymentId: null,
+  method: null,
+  lot: null,
+  refunded: 0n,
+  problem: null,
+  receipt: null,
+  createdAt: noon,
+  expiresAt: noon + 1_800_000,
+  paidAt: null,
+  creditedAt: null,
+  checkedAt: null,
+}
+
+beforeEach(async () => {
+  home = tempDir('weir-payment-audit-')
+  store = await openStore(home.path, { clock: () => noon, serveAs: 'test' })
+  await store.payments.addTopUp(open, null)
+  const { lot } = await store.ledger.grant({
+    source: 'payment:razorpay:pay_1',
+    account: 'anna',
+    pool: 'purchased',
+    amount: credit,
+    rounding,
+    expiresAt: null,
+    from: 'cash:razorpay',
+  })
+  const paid = { paymentId: 'pay_1', paidAt: noon, creditedAt: noon, lot, state: 'credited' as const }
+  await store.payments.changeTopUp('topup_1', (topUp) => ({ ...topUp, ...paid }))
+})
+afterEach(async () => {
+  await store.close()
+  home.remove()
+})
+
+const broken = async () => {
+  const { checks } = await store.ledger.audit()
+  const { checks: ofDay } = await store.ledger.auditDay(noon - (noon % 86_400_000))
+  return [checks, ofDay].map((all) => all.filter(({ ok }) => !ok).map(({ name }) => name))
+}
+
+test('a payment that was credited is sound, with what rounding took', async () => {
+  expect(await broken()).toEqual([[], []])
+})
+
+test.each([
+  ['a credit that is not what was ordered', 'UPDATE top_up SET credit = credit + 1'],
+  ['a credit of another account', "UPDATE top_up SET account = 'berta'"],
+  ['a lot of another payment', "UPDATE top_up SET payment_id = 'pay_2'"],
+  ['a credit without a top-up', 'DELETE FROM top_up'],
+])('%s is found, by the whole audit and by that of the day', async (_, forgery) => {
+  using database = new Database(store.path)
+  database.run(forgery)
+  expect(await broken()).toEqual([[check], [check]])
+})
+
+test('a top-up whose lot is not there is found by the whole audit', async () => {
+  using database = new Database(store.path)
+  database.run("UPDATE top_up SET lot = 'lot_none'")
+  expect((await broken())[0]).toEqual([check])
+})
