@@ -10,7 +10,7 @@ import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools } from '../../credits/pool.ts'
 import { queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
-import { csvOf, csvResponse } from '../v1/account/usage.ts'
+import { csvLines, csvResponse } from '../v1/account/usage.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute } from './route.ts'
 
 export const creditRoutes: readonly ConsoleRoute[] = [
@@ -35,9 +35,9 @@ export const creditRoutes: readonly ConsoleRoute[] = [
   ),
   ownRoute(
     { method: 'GET', path: 'credits/history.csv', summary: 'The same as a file, all of it' },
-    async ({ parts, account, request }) => {
+    ({ parts, account, request }) => {
       queryOf(z.strictObject({}), request)
-      return csvResponse(await historyCsv(parts, account.id), 'credits.csv')
+      return csvResponse(historyCsv(parts, account.id), 'credits.csv')
     },
   ),
 ]
@@ -110,16 +110,27 @@ function entryView(entry: StatementEntry) {
 }
 
 const columns = ['at', 'kind', 'pool', 'amount', 'lot', 'call', 'model', 'note'] as const
-/** A file larger than this is for `weir credits history`. */
-const mostLines = 100_000
+/** Lines read and sent at one time, as fast as their reader takes them. */
+const linesAtOnce = 200
 
-async function historyCsv({ statements }: Pick<HttpParts, 'statements'>, account: string): Promise<string> {
-  const lines: ReturnType<typeof entryView>[] = []
-  let before: number | undefined
-  do {
-    const page = await statements.page(account, 1_000, before)
-    for (const entry of page.entries) lines.push(entryView(entry))
-    before = page.next ?? undefined
-  } while (before !== undefined && lines.length < mostLines)
-  return csvOf(columns, lines)
+function historyCsv(
+  { statements }: Pick<HttpParts, 'statements'>,
+  account: string,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let text = `${columns.join(',')}\r\n`
+  let before: number | null | undefined
+  return new ReadableStream({
+    async pull(controller) {
+      // A page may be empty before the last.
+      while (text === '' && before !== null) {
+        const page = await statements.page(account, linesAtOnce, before)
+        text = csvLines(columns, page.entries.map(entryView))
+        before = page.next
+      }
+      if (text === '') controller.close()
+      else controller.enqueue(encoder.encode(text))
+      text = ''
+    },
+  })
 }

@@ -182,8 +182,15 @@ export function csvOf<Column extends string>(
   headings: readonly Column[],
   rows: readonly Readonly<Record<Column, string | number | null>>[],
 ): string {
-  const lines = rows.map((row) => headings.map((heading) => csvCell(row[heading])).join(','))
-  return `${[headings.join(','), ...lines].join('\r\n')}\r\n`
+  return `${headings.join(',')}\r\n${csvLines(headings, rows)}`
+}
+
+/** The lines of rows alone, each with its end. */
+export function csvLines<Column extends string>(
+  headings: readonly Column[],
+  rows: readonly Readonly<Record<Column, string | number | null>>[],
+): string {
+  return rows.map((row) => `${headings.map((heading) => csvCell(row[heading])).join(',')}\r\n`).join('')
 }
 
 function csvCell(value: string | number | null): string {
@@ -198,7 +205,7 @@ function isAmount(text: string): boolean {
 }
 
 /** As a file to save. */
-export function csvResponse(csv: string, file: string): Response {
+export function csvResponse(csv: string | ReadableStream<Uint8Array>, file: string): Response {
   return new Response(csv, {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
