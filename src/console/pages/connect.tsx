@@ -114,6 +114,17 @@ export function Connect() {
                   />
                 </div>
               ))}
+              {shown.files.some(({ path }) => path !== null) && (
+                <div>
+                  <p className="mb-1 text-muted">
+                    {t('The command line writes it there, and keeps what the file holds:')}
+                  </p>
+                  <Code
+                    label={t('Command')}
+                    text={`weir connect ${shown.id} --model ${used} --key $WEIR_API_KEY --write`}
+                  />
+                </div>
+              )}
             </section>
           </div>
         </>
