@@ -171,7 +171,16 @@ describe('a request', () => {
     ['no number of tokens', { input: 'x', max_output_tokens: 0 }, ['invalid_request', 'max_output_tokens']],
     ['messages', { messages: [] }, ['wrong_endpoint', 'messages']],
     ['the background', { input: 'x', background: true }, ['unsupported_parameter', 'background']],
-    ['another tool', { input: 'x', tools: [{ type: 'mcp' }] }, ['unsupported_parameter', 'tools[0].type']],
+    [
+      'another tool',
+      { input: 'x', tools: [{ type: 'code_interpreter' }] },
+      ['unsupported_parameter', 'tools[0].type'],
+    ],
+    [
+      'a server without a label',
+      { input: 'x', tools: [{ type: 'mcp' }] },
+      ['invalid_request', 'tools[0].server_label'],
+    ],
     [
       'another item, strictly',
       { input: [{ type: 'web_search_call' }], strict: true },
