@@ -39,3 +39,12 @@ test.each([
 ])('%p is not a key', (text) => {
   expect(readKey(text).kind).toBe('malformed')
 })
+
+test('S6: a key is all of its characters: one that shares the first forty with another is not the other', () => {
+  const key = mintKey('live')
+  const other = key.text.slice(0, 40) + mintKey('live').text.slice(40)
+  expect(other).toHaveLength(key.text.length)
+  expect(matches(key, other)).toBe(false)
+  expect(matches(key, key.text.slice(0, 40))).toBe(false)
+  expect(matches(key, key.text)).toBe(true)
+})
