@@ -138,6 +138,24 @@ export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, Reco
     account: string,
     name: string,
   ) => Promise<{ readonly tools: readonly string[]; readonly error: string | undefined }>
+  /** Authorises a registered server by OAuth. Both reject with GatewayError. */
+  readonly mcpAuthorization: {
+    /** Gives where the browser of `session` has to go, which brings the answer back to `redirectUrl`. */
+    begin(asked: {
+      readonly account: string
+      readonly name: string
+      readonly session: string
+      readonly redirectUrl: string
+    }): Promise<string>
+    /** Takes the answer, and gives the name of the server. */
+    end(brought: {
+      readonly account: string
+      readonly session: string
+      readonly state: string
+      readonly code: string
+      readonly iss?: string
+    }): Promise<string>
+  }
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
   readonly catalog: Catalog

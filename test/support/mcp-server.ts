@@ -40,7 +40,7 @@ export interface McpServerOptions {
   /** Takes any method before the rest; undefined leaves it to the rest. */
   readonly handle?: Handler
   /** Takes the HTTP request before anything is read of it. */
-  readonly http?: (request: Request) => Response | Promise<Response> | undefined
+  readonly http?: (request: Request) => Response | undefined | Promise<Response | undefined>
 }
 
 export const anySchema = { type: 'object', properties: {} }

@@ -30,7 +30,7 @@ class Session {
   async send(message: Message): Promise<Message | undefined> {
     const { promise, resolve } = Promise.withResolvers<Message>()
     if (message.id !== undefined) this.#waiting.set(message.id, resolve)
-    this.#child.stdin.write(`${JSON.stringify(message)}\n`)
+    void this.#child.stdin.write(`${JSON.stringify(message)}\n`)
     await this.#child.stdin.flush()
     return message.id === undefined ? undefined : promise
   }

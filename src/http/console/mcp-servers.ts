@@ -76,9 +76,56 @@ export const mcpServerActs: readonly ServerAct[] = [
   ),
 ]
 
-export const mcpServerRoutes: readonly ConsoleRoute[] = mcpServerActs.map(({ handle, ...spec }) =>
-  ownRoute(spec, handle),
-)
+const callback = 'mcp-servers/callback'
+
+export const mcpServerRoutes: readonly ConsoleRoute[] = [
+  ...mcpServerActs.map(({ handle, ...spec }) => ownRoute(spec, handle)),
+  ownRoute(
+    {
+      method: 'POST',
+      path: 'mcp-servers/:name/authorize',
+      summary: 'Begin to authorise a registered MCP server by OAuth; the browser goes to `authorization_url`',
+      errors: ['url_not_allowed', 'unsupported_parameter'],
+    },
+    async ({ parts, account, session, params }) => ({
+      authorization_url: await parts.mcpAuthorization.begin({
+        account: account.id,
+        name: params['name']!,
+        session: session.id,
+        redirectUrl: `${parts.site.url()}/console/api/${callback}`,
+      }),
+    }),
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: callback,
+      summary: 'Where the browser comes back to with the answer of the authorisation server',
+      status: 302,
+      errors: ['url_not_allowed', 'unsupported_parameter'],
+    },
+    async ({ parts, account, session, request }) => {
+      const query = new URL(request.url).searchParams
+      const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
+      if (state === null || code === null) {
+        // What the server says of it is a stranger's word; the code of the error is enough.
+        const error = /^\w{1,64}$/.exec(query.get('error') ?? '')?.[0] ?? 'no code came back'
+        throw new GatewayError('invalid_request', {
+          message: `The MCP server could not be authorised: ${error}.`,
+          param: 'code',
+        })
+      }
+      await parts.mcpAuthorization.end({
+        account: account.id,
+        session: session.id,
+        state,
+        code,
+        ...(iss === null ? {} : { iss }),
+      })
+      return new Response(null, { status: 302, headers: { location: '/console' } })
+    },
+  ),
+]
 
 function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
   return {

@@ -298,5 +298,8 @@ export const consoleAnswers: Answers = {
     tools: z.array(z.unknown()),
     error: z.unknown(),
   }),
+  'POST mcp-servers/:name/authorize': z.strictObject({
+    authorization_url: z.string().describe('Where the browser goes to allow it.'),
+  }),
   'DELETE mcp-servers/:name': z.strictObject({ name: z.string(), removed: z.literal(true) }),
 }

@@ -66,7 +66,8 @@ function answerSchema(method: string, path: string): z.ZodType | undefined {
 
 /** The good answer of a route: a file, events, a redirection, or JSON. */
 export function answerOf(path: string, schema: z.ZodType | undefined): Operation['answers'][string] {
-  if (path.startsWith('oidc/')) return { description: 'The browser is sent on.' }
+  if (path.startsWith('oidc/') || path.endsWith('/callback'))
+    return { description: 'The browser is sent on.' }
   if (path.endsWith('.csv'))
     return { description: 'Done.', content: { 'text/csv': { schema: { type: 'string' } } } }
   if (path === 'live')

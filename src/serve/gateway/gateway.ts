@@ -159,6 +159,7 @@ function httpParts(
     managementKeys: store.managementKeys,
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,
+    mcpAuthorization: mcp.authorization,
     audit: auditing(store.path),
     body: {
       maxBodyBytes: config.server.max_body_bytes,

@@ -1,10 +1,12 @@
 // MCP as the settings configure it: the servers that calls name, and those that accounts have registered.
 
-import { McpServers } from '../../accounts/mcp-server.ts'
+import { randomBytes } from 'node:crypto'
+import { McpServers, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { sealer } from '../../accounts/sealed.ts'
 import type { Config } from '../../config.ts'
 import type { Store } from '../../store/store.ts'
 import type { McpServer } from '../../tools/mcp/connection.ts'
+import { beginAuthorization, endAuthorization, freshToken, type OAuthKept } from '../../tools/mcp/oauth.ts'
 import { type McpProbe, probeServer } from '../../tools/mcp/probe.ts'
 import { mcpSources } from '../../tools/mcp/sources.ts'
 import type { ToolSources } from '../../tools/tool.ts'
@@ -13,7 +15,27 @@ export interface Mcp {
   readonly servers: McpServers
   /** Tries a registered server. Rejects with GatewayError where it may not be reached, or there is none. */
   readonly probe: (account: string, name: string) => Promise<McpProbe>
+  readonly authorization: McpAuthorization
   readonly open: ToolSources['mcp']
+}
+
+/** OAuth of registered servers. Both reject with GatewayError. */
+export interface McpAuthorization {
+  /** Where the user's browser has to go. `session` must bring the answer back to `redirectUrl`. */
+  begin(asked: {
+    readonly account: string
+    readonly name: string
+    readonly session: string
+    readonly redirectUrl: string
+  }): Promise<string>
+  /** Takes what the browser has brought back, and gives the name of the server that is authorised now. */
+  end(brought: {
+    readonly account: string
+    readonly session: string
+    readonly state: string
+    readonly code: string
+    readonly iss?: string
+  }): Promise<string>
 }
 
 type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>
@@ -21,16 +43,64 @@ type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>
 export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: () => number): Mcp {
   const { master_key: keys } = config.secrets
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
-  const settings = {
-    egress: { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes },
-    mostTools: config.mcp.tools,
+  const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
+  const settings = { egress, mostTools: config.mcp.tools }
+  const told = (serverUrl: string) => ({ serverUrl, egress, now })
+  const keep = async (account: string, { name, url, secrets }: McpServerRecord, kept: OAuthKept) => {
+    await servers.put(account, { name, url, secrets: { ...secrets, oauth: { ...kept } } })
   }
+
+  /** Refreshes of one server at a time: of two, the second would find its refresh token used up. */
+  const refreshing = new Map<string, Promise<string>>()
+  const tokenOf = (account: string, record: McpServerRecord, kept: OAuthKept): Promise<string> => {
+    const key = `${account} ${record.name}`
+    const running = refreshing.get(key)
+    if (running) return running
+    const fresh = freshToken(told(record.url), kept)
+      .then(async ({ token, kept: changed }) => {
+        if (changed) await keep(account, record, changed)
+        return token
+      })
+      .finally(() => refreshing.delete(key))
+    refreshing.set(key, fresh)
+    return fresh
+  }
+
   const registered = async (account: string, name: string): Promise<McpServer> => {
-    const { url, secrets } = await servers.find(account, name)
-    return { url, headers: new Headers(secrets.headers) }
+    const record = await servers.find(account, name)
+    const { url, secrets } = record
+    const headers = new Headers(secrets.headers)
+    if (secrets.oauth !== undefined)
+      headers.set('authorization', `Bearer ${await tokenOf(account, record, secrets.oauth)}`)
+    return { url, headers }
   }
+
+  const authorization: McpAuthorization = {
+    async begin({ account, name, session, redirectUrl }) {
+      const record = await servers.find(account, name)
+      // The name says whose answer it is; the rest cannot be guessed.
+      const state = `${name}.${randomBytes(24).toString('base64url')}`
+      const before: OAuthKept = record.secrets.oauth ?? {}
+      const { url, kept } = await beginAuthorization(told(record.url), before, {
+        redirectUrl,
+        session,
+        state,
+      })
+      await keep(account, record, kept)
+      return url
+    },
+    async end({ account, ...brought }) {
+      const name = brought.state.split('.')[0]!
+      const record = await servers.find(account, name)
+      const kept = await endAuthorization(told(record.url), record.secrets.oauth ?? {}, brought)
+      await keep(account, record, kept)
+      return name
+    },
+  }
+
   return {
     servers,
+    authorization,
     probe: async (account, name) =>
       probeServer(await registered(account, name), settings, AbortSignal.timeout(config.timeouts.tool_ms)),
     open: mcpSources({ ...settings, registered }),

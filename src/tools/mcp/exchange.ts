@@ -59,7 +59,8 @@ export class Exchange {
       if (!streams && init?.method === 'GET' && !headers.has('last-event-id')) {
         return Promise.resolve(new Response(null, { status: 405 }))
       }
-      const body = typeof init?.body === 'string' ? init.body : undefined
+      const { body: given } = init ?? {}
+      const body = typeof given === 'string' || given instanceof URLSearchParams ? String(given) : undefined
       const sent = this.#send(String(url), {
         method: init?.method ?? 'GET',
         headers,
