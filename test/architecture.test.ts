@@ -133,7 +133,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'version.ts',
   ],
   // It runs in the browser: of the gateway it knows the types on the wire.
-  console: ['credits', 'errors.ts'],
+  console: ['credits', 'errors.ts', 'http'],
   'config.ts': ['config', 'providers'],
   config: ['config.ts', 'catalog', 'credits', 'protocols', 'providers', 'accounts'],
 }
@@ -188,6 +188,12 @@ describe('the house', () => {
       ({ from, to }) => roomOf(from) === 'tools' && roomOf(to) === 'credits' && to !== 'credits/money.ts',
     )
     expect(wrong).toEqual([])
+  })
+
+  test('the console takes from http what it reads on the wire, and nothing else', () => {
+    const taken = imports.filter(({ from, to }) => roomOf(from) === 'console' && roomOf(to) === 'http')
+    expect([...new Set(taken.map(({ to }) => to))]).toEqual(['http/console/views.ts'])
+    expect(imports.filter(({ from }) => from === 'http/console/views.ts')).toEqual([])
   })
 
   test('catalog takes only rates and money from credits', () => {

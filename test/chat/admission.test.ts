@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Account } from '../../src/accounts/account.ts'
 import type { Caller } from '../../src/accounts/caller.ts'
-import { costsOf, refusal, refusalError } from '../../src/chat/admission.ts'
+import { costsOf, refusal, refusalError, wrongEndpoint } from '../../src/chat/admission.ts'
+import { admissionRules } from '../../src/http/console/calls/refusal.ts'
 import { ownerHint } from '../../src/chat/owner-hint.ts'
 import { buildPrice, freePrice } from '../../src/catalog/prices/price-spec.ts'
 import { freeIn, remainingIn } from '../../src/credits/balance.ts'
@@ -105,6 +106,27 @@ test.each<[string, Who, 'open' | 'premium', Balance, string | undefined]>([
   expect(refusal(callerOf(who), modelOf('a/m', { premium: kind === 'premium' }), balance, now)).toBe(
     answer as never,
   )
+})
+
+test('the order that the console explains is the order in which calls are refused', () => {
+  /** Who is refused for every reason at once, and then for one less at a time. */
+  const fired = [
+    wrongEndpoint(modelOf('a/m'), 'embeddings'),
+    refusal(callerOf({ suspended: true, ...only }), modelOf('a/m', { premium: true }), nothing, now),
+    refusal(callerOf({ suspended: true, ...only }), modelOf('a/m'), nothing, now),
+    refusal(callerOf({ suspended: true, ...only }), modelOf('a/m'), bought, now),
+    refusal(callerOf(only), modelOf('a/m'), bought, now),
+  ]
+  expect(fired).toEqual([
+    'wrong_endpoint',
+    'plan_required',
+    'purchased_credits_required',
+    'account_suspended',
+    'model_not_allowed',
+  ])
+  const places = fired.map((code) => admissionRules.findIndex(({ codes }) => codes.includes(code!)))
+  expect(places).not.toContain(-1)
+  expect(places).toEqual(places.toSorted((a, b) => a - b))
 })
 
 test("with the owner's key a refusal for want of credit names the command that adds some", () => {

@@ -2,7 +2,7 @@
 
 import { expectDocumented } from './documented-answers.ts'
 import type { RunningWeir } from './run-weir.ts'
-import type { SessionView } from '../../src/http/console/wire.ts'
+import type { SessionView } from '../../src/http/console/views.ts'
 
 export interface ConsoleAnswer {
   readonly status: number

@@ -3,6 +3,13 @@
 import type { Receipt } from '../../credits/ledger/receipt.ts'
 
 export type { Receipt }
+export type {
+  KeyView as Key,
+  NewKeyView as MadeKey,
+  OpenSessionView as SessionRow,
+  PasskeyView as Passkey,
+  SessionView,
+} from '../../http/console/views.ts'
 
 /** The error of an answer, in the one shape that every refusal has. */
 export interface Fault {
@@ -11,73 +18,6 @@ export interface Fault {
   readonly message: string
   readonly param: string | null
   readonly metadata: Readonly<Record<string, unknown>>
-}
-
-export interface SessionView {
-  readonly account: {
-    readonly id: string
-    readonly email: string
-    readonly created_at: string
-    readonly email_verified: boolean
-    readonly has_password: boolean
-    readonly passkeys: number
-  } | null
-  readonly role: 'user' | 'operator' | null
-  readonly elevated_until: string | null
-  readonly methods: readonly string[]
-  readonly sign_up: 'closed' | 'invite' | 'open'
-  /** Whether the gateway can send mail. */
-  readonly mail: boolean
-}
-
-export interface SessionRow {
-  readonly id: string
-  readonly current: boolean
-  readonly created_at: string
-  readonly seen_at: string | null
-  readonly expires_at: string
-  readonly user_agent: string | null
-}
-
-export interface Passkey {
-  readonly id: string
-  readonly name: string
-  readonly created_at: string
-  readonly last_used_at: string | null
-  readonly backed_up: boolean
-}
-
-export type LimitWindow = 'day' | 'week' | 'month' | 'total'
-
-export interface Key {
-  readonly id: string
-  readonly name: string
-  readonly mode: 'live' | 'test'
-  readonly state: 'active' | 'expired' | 'revoked'
-  readonly last4: string
-  readonly created_at: string
-  readonly expires_at: string | null
-  readonly revoked_at: string | null
-  readonly limit_usd: string | null
-  readonly limit_window: LimitWindow
-  /** In the window that is open. */
-  readonly spent_usd: string
-  readonly models: readonly string[] | null
-  readonly requests_per_minute: number | null
-  readonly tokens_per_minute: number | null
-  readonly networks: readonly string[] | null
-  /** The id of the key that has replaced it. */
-  readonly replaced_by: string | null
-  /** The lesser of what the key's limit leaves and the free purchased credit. */
-  readonly spendable_usd: string
-  readonly last_used_at: string | null
-}
-
-/** A key with its text, which is sent this once. */
-export type MadeKey = Key & {
-  readonly key: string
-  readonly replaces?: string
-  readonly replaced_works_until?: string | null
 }
 
 export type Pool = 'purchased' | 'welcome' | 'daily' | 'subscription'

@@ -11,7 +11,8 @@ import { fundingOf } from '../../credits/pool.ts'
 import { GatewayError } from '../../errors.ts'
 import type { HttpParts } from '../parts.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
-import { changeKeyBody, createKeyBody, type KeyView, type NewKeyView, rotateKeyBody } from './wire.ts'
+import { changeKeyBody, createKeyBody, rotateKeyBody } from './wire.ts'
+import type { KeyView, NewKeyView } from './views.ts'
 
 interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
   /** Whose keys they are. */

@@ -1,5 +1,4 @@
-// What the console and the gateway say to each other: the bodies of /console/api, closed, and the shapes of its answers.
-// Imports nothing but zod, so that the console may take its types from here.
+// The bodies of /console/api, closed.
 
 import { z } from 'zod'
 
@@ -82,84 +81,4 @@ export const rotateKeyBody = z.strictObject({
     .optional(),
 })
 
-export interface SessionView {
-  readonly account: {
-    readonly id: string
-    readonly email: string
-    readonly created_at: string
-    readonly email_verified: boolean
-    readonly has_password: boolean
-    readonly passkeys: number
-  } | null
-  readonly role: 'user' | 'operator' | null
-  /** Until when the proof of identity is fresh. */
-  readonly elevated_until: string | null
-  /** `password`, `passkey`, `oidc:<label>`. */
-  readonly methods: readonly string[]
-  readonly sign_up: 'closed' | 'invite' | 'open'
-  /** Whether this gateway sends mail: without it an operator hands out links. */
-  readonly mail: boolean
-}
-
-export interface OpenSessionView {
-  readonly id: string
-  /** Whether it is the one that asks. */
-  readonly current: boolean
-  readonly created_at: string
-  readonly seen_at: string | null
-  readonly expires_at: string
-  readonly user_agent: string | null
-}
-
-export interface PasskeyView {
-  readonly id: string
-  readonly name: string
-  readonly created_at: string
-  readonly last_used_at: string | null
-  /** Whether it is kept in more places than one device. */
-  readonly backed_up: boolean
-}
-
-export interface KeyView {
-  readonly id: string
-  readonly name: string
-  readonly mode: 'live' | 'test'
-  readonly state: 'active' | 'expired' | 'revoked'
-  readonly last4: string
-  readonly created_at: string
-  readonly expires_at: string | null
-  readonly revoked_at: string | null
-  readonly last_used_at: string | null
-  readonly limit_usd: string | null
-  readonly limit_window: 'day' | 'week' | 'month' | 'total'
-  /** In the window that is open now. */
-  readonly spent_usd: string
-  /** What it can spend now: the lesser of its limit's rest and the account's free purchased credit; null in test mode. */
-  readonly spendable_usd: string | null
-  readonly models: readonly string[] | null
-  readonly requests_per_minute: number | null
-  readonly tokens_per_minute: number | null
-  readonly networks: readonly string[] | null
-  /** The id of the key that has replaced it. */
-  readonly replaced_by: string | null
-}
-
-/** A key that was just made: its text is in this answer and nowhere else. */
-export interface NewKeyView extends KeyView {
-  readonly key: string
-  /** Of a rotation: the id of the key it replaces, and until when that one works. */
-  readonly replaces?: string
-  readonly replaced_works_until?: string
-}
-
 export const inviteBody = z.strictObject({ email, role: z.enum(['user', 'operator']).optional() })
-
-/** The secret stands in the fragment. */
-export interface LinkView {
-  readonly url: string
-  readonly expires_at: string
-}
-
-export interface ListView<Item> {
-  readonly data: readonly Item[]
-}

@@ -155,12 +155,14 @@ const actNames = { edit: 'Change', rotate: 'Replace', revoke: 'Revoke' } as cons
 function CanSpend({ keyRow }: { keyRow: Key }) {
   const { data: credits } = useCredits()
   if (keyRow.state !== 'active') return <span>–</span>
-  if (keyRow.mode === 'test') return <span title={t('Test calls are free.')}>{t('free')}</span>
+  const { spendable_usd: spendable } = keyRow
+  // Test calls cost nothing.
+  if (spendable === null) return <span title={t('Test calls are free.')}>{t('free')}</span>
   const left = leftOf(keyRow)
   return (
     <>
-      <span className="font-medium" title={usd(keyRow.spendable_usd)}>
-        {usdShort(keyRow.spendable_usd)}
+      <span className="font-medium" title={usd(spendable)}>
+        {usdShort(spendable)}
       </span>
       <span className="block text-[12px] text-muted">
         {left !== null && `${t('limit {amount}', { amount: usdShort(left) })} · `}

@@ -4,7 +4,8 @@ import type { Passkey } from '../../../accounts/identity/identity-store.ts'
 import { GatewayError } from '../../../errors.ts'
 import { type ConsoleRoute, iso, isoOrNull, ownRoute, publicRoute } from '../route.ts'
 import { entered } from './session.ts'
-import { emptyBody, type PasskeyView, passkeyBody, provePasskeyBody, renamePasskeyBody } from '../wire.ts'
+import { emptyBody, passkeyBody, provePasskeyBody, renamePasskeyBody } from '../wire.ts'
+import type { PasskeyView } from '../views.ts'
 
 export const passkeyRoutes: readonly ConsoleRoute[] = [
   ownRoute(

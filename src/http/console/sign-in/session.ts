@@ -19,13 +19,11 @@ import {
   deleteAccountBody,
   elevateBody,
   emptyBody,
-  type ListView,
-  type OpenSessionView,
   passwordBody,
   resetBody,
-  type SessionView,
   tokenBody,
 } from '../wire.ts'
+import type { ListView, OpenSessionView, SessionView } from '../views.ts'
 
 export const sessionRoutes: readonly ConsoleRoute[] = [
   publicRoute(
