@@ -326,6 +326,19 @@ describe('Stripe', () => {
     await sound(weir)
   })
 
+  test('whose page does not name its payment is paid by the page itself, once', async () => {
+    const anna = await payer()
+    const opened = await open(anna)
+    const session = stripe.pay(sessionOf(opened).id)
+    session.paymentIntent = null
+    await deliver(weir, stripe.completed(session), 'stripe')
+    expect(await anna.topUp(opened['id'])).toMatchObject({ state: 'credited', payment_id: session.id })
+    // Its payment, told of later, is no second one.
+    session.paymentIntent = 'pi_late'
+    await deliver(weir, stripe.completed(session), 'stripe')
+    expect(await anna.purchased()).toBe('5.617030837499')
+  })
+
   test.each([
     ['of another secret', () => stripe.signed('x', {}, { secret: 'whsec_guessed' })],
     ['six minutes old', () => stripe.signed('x', {}, { at: Date.now() - 360_000 })],

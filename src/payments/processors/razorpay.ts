@@ -41,7 +41,7 @@ export class Razorpay implements PaymentProcessor {
 
   async open(topUp: TopUp, returnTo: ReturnTo): Promise<{ reference: string; url: string }> {
     try {
-      const link = await this.#ask('POST', '/payment_links', linkSchema, {
+      const link = await this.#ask('POST', '/payment_links', pageSchema, {
         amount: Number(topUp.amount),
         currency: topUp.currency,
         accept_partial: false,
@@ -59,7 +59,7 @@ export class Razorpay implements PaymentProcessor {
       if (!(error instanceof ProcessorRefusal)) throw error
       // A reference stands for one link: this one was made by a request whose answer was lost.
       const made = error.status === 400 ? await this.#made(topUp).catch(() => undefined) : undefined
-      if (made) return { reference: made.id, url: made.short_url }
+      if (made?.short_url !== undefined) return { reference: made.id, url: made.short_url }
       throw refused(error)
     }
   }
@@ -161,16 +161,20 @@ const linkPayment = z.object({
   method: z.string().nullish(),
 })
 
+const pageUrl = z.url({ protocol: /^https?$/ })
+
 const linkSchema = z.object({
   id: z.string().min(1),
-  short_url: z.url({ protocol: /^https?$/ }),
+  short_url: pageUrl.optional(),
   reference_id: z.string().nullish(),
   status: z.string(),
-  currency: z.string(),
+  currency: z.string().default('INR'),
   amount_paid: whole.nullish(),
   payments: z.union([z.array(linkPayment), z.null(), linkPayment.transform((one) => [one])]).optional(),
 })
 type Link = z.output<typeof linkSchema>
+/** One that was just made says where it is. */
+const pageSchema = linkSchema.extend({ short_url: pageUrl, status: z.string().default('created') })
 
 const linksSchema = z.object({ payment_links: z.array(linkSchema) })
 

@@ -46,8 +46,10 @@ const eventSchema = z.object({
 
 /** A page is paid when its payment is: a page that is complete may still wait for its money. */
 export function factOf(session: Session, paidAt: number | null): PaymentFact {
-  const { payment_status: paid, amount_total: amount, currency, payment_intent: paymentId } = session
-  if (paid === 'paid' && amount != null && currency != null && paymentId != null)
+  const { payment_status: paid, amount_total: amount, currency } = session
+  // A page has one payment at the most: where that is not named, the page stands for it.
+  const paymentId = session.payment_intent ?? session.id
+  if (paid === 'paid' && amount != null && currency != null)
     return {
       kind: 'paid',
       paymentId,
