@@ -18,7 +18,8 @@ const own = [
   'connect',
   'settings',
 ]
-const operators = ['', '/accounts', '/providers', '/catalog', '/ledger', '/acts', '/settings']
+const payments = ['/payments', '/payments/messages', '/payments/vouchers', '/payments/subscriptions']
+const operators = ['', '/accounts', ...payments, '/providers', '/catalog', '/ledger', '/acts', '/settings']
 
 describe.skipIf(browserPath === null)('every page', () => {
   const console = openedConsole()

@@ -7,6 +7,10 @@ import { AccountPage } from './account.tsx'
 import { Accounts } from './accounts.tsx'
 import { CatalogPage } from './catalog.tsx'
 import { Acts, Ledger, Overview, Providers } from './installation.tsx'
+import { PaymentPage } from './payments/payment.tsx'
+import { AllPayments, Messages } from './payments/payments.tsx'
+import { Subscriptions } from './payments/subscriptions.tsx'
+import { Vouchers } from './payments/vouchers.tsx'
 import { OperatorSettings } from './settings.tsx'
 
 export default function OperatorPages() {
@@ -15,6 +19,11 @@ export default function OperatorPages() {
       <Route path="/operator" component={Overview} />
       <Route path="/operator/accounts" component={Accounts} />
       <Route path="/operator/accounts/:id" component={AccountPage} />
+      <Route path="/operator/payments" component={AllPayments} />
+      <Route path="/operator/payments/messages" component={Messages} />
+      <Route path="/operator/payments/vouchers" component={Vouchers} />
+      <Route path="/operator/payments/subscriptions" component={Subscriptions} />
+      <Route path="/operator/payments/:id" component={PaymentPage} />
       <Route path="/operator/providers" component={Providers} />
       <Route path="/operator/catalog" component={CatalogPage} />
       <Route path="/operator/ledger" component={Ledger} />

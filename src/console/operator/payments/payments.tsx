@@ -1,0 +1,183 @@
+// The payments of all accounts, and the messages of their processors.
+
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { Link, useLocation } from 'wouter'
+import { call } from '../../api/call.ts'
+import type { Page } from '../../api/wire.ts'
+import { inr, processorNames, TopUpBadges } from '../../pages/payments/words.tsx'
+import { usd } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Badge, Button, Empty, Failure, Loading, PageHead, Table, Time } from '../../ui/basics.tsx'
+import type { AnyTopUp, PaymentEvent } from './wire.ts'
+
+const parts = [
+  ['/operator/payments', 'Top-ups'],
+  ['/operator/payments/messages', 'Messages'],
+  ['/operator/payments/vouchers', 'Vouchers'],
+  ['/operator/payments/subscriptions', 'Subscriptions'],
+] as const
+
+/** The head of each page about payments, with the way to the others. */
+export function PaymentsHead({ children }: { children?: ReactNode }) {
+  const [path] = useLocation()
+  return (
+    <>
+      <PageHead title={t('Payments')}>{children}</PageHead>
+      <nav aria-label={t('Payments')} className="mb-4 flex flex-wrap gap-1">
+        {parts.map(([address, name]) => (
+          <Link
+            key={address}
+            href={address}
+            aria-current={path === address ? 'page' : undefined}
+            className={`rounded-md px-3 py-1.5 ${path === address ? 'bg-accent-soft font-medium text-accent' : 'hover:bg-panel'}`}
+          >
+            {t(name)}
+          </Link>
+        ))}
+      </nav>
+    </>
+  )
+}
+
+export function AllPayments() {
+  const list = useInfiniteQuery({
+    queryKey: ['admin', 'top-ups'],
+    queryFn: ({ pageParam }) =>
+      call<Page<AnyTopUp>>('GET', `admin/top-ups${pageParam === null ? '' : `?cursor=${pageParam}`}`),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next_cursor,
+  })
+  const rows = list.data?.pages.flatMap(({ data }) => data) ?? []
+  return (
+    <>
+      <PaymentsHead />
+      {list.error && <Failure error={list.error} retry={() => void list.refetch()} />}
+      {list.isPending && <Loading />}
+      {list.data && rows.length === 0 && <Empty title={t('Nothing was topped up yet.')} />}
+      {rows.length > 0 && (
+        <Table
+          label={t('Top-ups')}
+          head={
+            <tr>
+              <th scope="col">{t('When')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col">{t('Account')}</th>
+              <th scope="col">{t('Paid with')}</th>
+              <th scope="col" className="num">
+                {t('Amount')}
+              </th>
+              <th scope="col" className="num">
+                {t('Credit')}
+              </th>
+              <th scope="col">{t('Receipt')}</th>
+            </tr>
+          }
+        >
+          {rows.map((topUp) => (
+            <tr key={topUp.id}>
+              <td>
+                <Link href={`/operator/payments/${topUp.id}`} className="text-accent underline">
+                  <Time at={topUp.created_at} />
+                </Link>
+              </td>
+              <td>
+                <TopUpBadges topUp={topUp} />
+              </td>
+              <td>
+                <AccountLink id={topUp.account} />
+              </td>
+              <td className="whitespace-nowrap">{t(processorNames[topUp.processor])}</td>
+              <td className="num">{inr(topUp.amount)}</td>
+              <td className="num">{usd(topUp.credit_usd)}</td>
+              <td className="whitespace-nowrap">{topUp.receipt ?? '–'}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {list.hasNextPage && (
+        <p className="mt-3">
+          <Button busy={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {t('Older')}
+          </Button>
+        </p>
+      )}
+    </>
+  )
+}
+
+export function AccountLink({ id }: { id: string }) {
+  return (
+    <Link href={`/operator/accounts/${id}`} className="font-mono text-[12px] text-accent underline">
+      {id}
+    </Link>
+  )
+}
+
+export function Messages() {
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'payment-events'],
+    queryFn: () => call<{ data: readonly PaymentEvent[] }>('GET', 'admin/payment-events'),
+  })
+  return (
+    <>
+      <PaymentsHead />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data?.data.length === 0 && <Empty title={t('No processor has sent a message yet.')} />}
+      {data && data.data.length > 0 && <EventTable events={data.data} />}
+    </>
+  )
+}
+
+const outcomes: Readonly<Record<PaymentEvent['outcome'], 'good' | 'warn' | 'bad' | 'plain'>> = {
+  received: 'warn',
+  waiting: 'warn',
+  unmatched: 'bad',
+  applied: 'good',
+  ignored: 'plain',
+  refused: 'bad',
+}
+
+export function EventTable({ events }: { events: readonly PaymentEvent[] }) {
+  return (
+    <Table
+      label={t('Messages')}
+      head={
+        <tr>
+          <th scope="col">{t('When')}</th>
+          <th scope="col">{t('Type')}</th>
+          <th scope="col">{t('Outcome')}</th>
+          <th scope="col">{t('Top-up')}</th>
+          <th scope="col">{t('Payment')}</th>
+          <th scope="col">{t('Id')}</th>
+        </tr>
+      }
+    >
+      {events.map((event) => (
+        <tr key={`${event.processor} ${event.id}`}>
+          <td>
+            <Time at={event.at} />
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">
+            {event.processor} {event.type}
+          </td>
+          <td>
+            <Badge tone={outcomes[event.outcome]}>{t(event.outcome)}</Badge>
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">
+            {event.top_up === null ? (
+              '–'
+            ) : (
+              <Link href={`/operator/payments/${event.top_up}`} className="text-accent underline">
+                {event.top_up}
+              </Link>
+            )}
+          </td>
+          <td className="font-mono text-[12px] whitespace-nowrap">{event.payment_id ?? '–'}</td>
+          <td className="font-mono text-[12px] whitespace-nowrap">{event.id}</td>
+        </tr>
+      ))}
+    </Table>
+  )
+}

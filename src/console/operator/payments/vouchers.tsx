@@ -1,0 +1,163 @@
+// Vouchers: made, shown once, revoked.
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { call } from '../../api/call.ts'
+import { useAct } from '../../session/signed-out.tsx'
+import { day, usd } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Badge, Button, Code, Empty, Failure, Loading, Note, Table } from '../../ui/basics.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { elevated } from '../../ui/elevate.tsx'
+import { textOf, TextField } from '../../ui/form.tsx'
+import { AccountLink, PaymentsHead } from './payments.tsx'
+import type { MadeVoucher, Voucher } from './wire.ts'
+
+const tones: Readonly<Record<Voucher['state'], 'good' | 'plain' | 'warn'>> = {
+  valid: 'good',
+  redeemed: 'plain',
+  revoked: 'warn',
+  expired: 'warn',
+}
+
+export function Vouchers() {
+  const client = useQueryClient()
+  const { error: fault, busy, act } = useAct()
+  const [making, setMaking] = useState(false)
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['admin', 'vouchers'],
+    queryFn: async () => (await call<{ data: readonly Voucher[] }>('GET', 'admin/vouchers')).data,
+  })
+  const revoke = (id: string) =>
+    act(async () => {
+      await call('POST', `admin/vouchers/${encodeURIComponent(id)}/revoke`)
+      await client.invalidateQueries({ queryKey: ['admin', 'vouchers'] })
+    })
+  return (
+    <>
+      <PaymentsHead>
+        <Button look="primary" onClick={() => setMaking(true)}>
+          {t('Make vouchers')}
+        </Button>
+      </PaymentsHead>
+      {fault !== null && <Failure error={fault} />}
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data?.length === 0 && (
+        <Empty title={t('There are no vouchers.')}>
+          <p>{t('A voucher is a code that becomes purchased credit once, without any processor.')}</p>
+        </Empty>
+      )}
+      {data && data.length > 0 && (
+        <Table
+          label={t('Vouchers')}
+          head={
+            <tr>
+              <th scope="col">{t('Voucher')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col" className="num">
+                {t('Credit')}
+              </th>
+              <th scope="col">{t('Expires')}</th>
+              <th scope="col">{t('Redeemed by')}</th>
+              <th scope="col">{t('Note')}</th>
+              <th scope="col">
+                <span className="sr-only">{t('Acts')}</span>
+              </th>
+            </tr>
+          }
+        >
+          {data.map((voucher) => (
+            <tr key={voucher.id}>
+              <td className="font-mono text-[12px]">{voucher.id}</td>
+              <td>
+                <Badge tone={tones[voucher.state]}>{t(voucher.state)}</Badge>
+              </td>
+              <td className="num">{usd(voucher.credit_usd)}</td>
+              <td className="whitespace-nowrap">
+                {voucher.expires_at === null ? t('never') : day(voucher.expires_at)}
+              </td>
+              <td>{voucher.account === null ? '–' : <AccountLink id={voucher.account} />}</td>
+              <td>{voucher.note}</td>
+              <td className="text-right">
+                {voucher.state === 'valid' && (
+                  <Button
+                    small
+                    look="danger"
+                    busy={busy}
+                    aria-label={t('Revoke {name}', { name: voucher.id })}
+                    onClick={() => void revoke(voucher.id)}
+                  >
+                    {t('Revoke')}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {making && <Making onClose={() => setMaking(false)} />}
+    </>
+  )
+}
+
+/** The codes live in this dialog alone: they are gone when it closes. */
+function Making({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [codes, setCodes] = useState<readonly string[] | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const given = new FormData(event.currentTarget)
+    const until = textOf(given, 'expires_at')
+    const body = {
+      usd: textOf(given, 'usd') ?? '',
+      count: Number(textOf(given, 'count') ?? '1'),
+      note: textOf(given, 'note') ?? '',
+      ...(until === undefined ? {} : { expires_at: `${until}T23:59:59Z` }),
+    }
+    void act(async () => {
+      const { data } = await elevated(() =>
+        call<{ data: readonly MadeVoucher[] }>('POST', 'admin/vouchers', body),
+      )
+      setCodes(data.map(({ code }) => code))
+      await client.invalidateQueries({ queryKey: ['admin', 'vouchers'] })
+    })
+  }
+  if (codes !== null)
+    return (
+      <Dialog title={t('Vouchers')} onClose={onClose} firm>
+        <div className="grid gap-3">
+          <Note tone="warn">{t('This is the only time that the codes are shown.')}</Note>
+          <Code text={codes.join('\n')} label={t('Codes')} />
+          <div>
+            <Button look="primary" onClick={onClose}>
+              {t('I have stored the codes')}
+            </Button>
+          </div>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title={t('Make vouchers')} onClose={onClose}>
+      <form onSubmit={submit} className="grid gap-3.5">
+        <TextField
+          label={t('US dollars each')}
+          name="usd"
+          inputMode="decimal"
+          pattern="\d{1,7}(\.\d{1,12})?"
+          required
+        />
+        <TextField label={t('How many')} name="count" type="number" min={1} max={1000} defaultValue={1} />
+        <TextField label={t('Expires')} name="expires_at" type="date" hint={t('Empty: never.')} />
+        <TextField label={t('Note')} name="note" maxLength={500} />
+        {error !== null && <Failure error={error} />}
+        <div>
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Make them')}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,100 @@
+// An operator's payments in the console: a top-up with its messages, a refund after a proof, vouchers shown once.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { deliver, fx, Payer } from '../journeys/top-ups-lab.ts'
+import { FakeRazorpay } from '../support/fake-razorpay.ts'
+import { openedConsole } from './opened.ts'
+import { faultsOf } from './page-faults.ts'
+import { browserPath, clean, seen } from './visitor.ts'
+
+let razorpay: FakeRazorpay
+beforeAll(() => {
+  razorpay = new FakeRazorpay()
+})
+afterAll(() => razorpay.stop())
+
+describe.skipIf(browserPath === null)('payments of all accounts', () => {
+  const console = openedConsole(() => ({
+    config: `local_servers: { discover: false }
+payments:
+  ${fx}
+  razorpay: ${razorpay.settings}
+subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }
+`,
+  }))
+
+  test('a payment is asked about, given back, and recorded', async () => {
+    const anna = await Payer.of(console.weir, 'anna')
+    const { id } = await anna.open('500')
+    const link = [...razorpay.links.values()].at(-1)!
+    const payment = razorpay.pay(link.id)
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.getByRole('link', { name: 'Payments', exact: true }).click()
+    await page.getByRole('row').filter({ hasText: '₹500' }).getByRole('link').first().click()
+    await page.getByText('waits for the payment').waitFor()
+    await page.getByRole('button', { name: 'Ask the processor now' }).click()
+    await page.getByText(/^WR-\d{4}-1$/).waitFor()
+    await deliver(console.weir, razorpay.paid(payment))
+    await page.reload()
+    await page.getByRole('cell', { name: 'razorpay payment_link.paid' }).waitFor()
+    await page.getByRole('button', { name: 'Refund' }).click()
+    await page.getByLabel('Rupees').fill('600')
+    await page.getByRole('button', { name: 'Give it back' }).click()
+    await page.getByText('At most 500 INR can be refunded.').waitFor()
+    await page.getByLabel('Rupees').fill('200')
+    await page.getByRole('button', { name: 'Give it back' }).click()
+    await page.getByText('refunded in part').waitFor()
+    expect(payment.refunded).toBe(20_000)
+    expect(await faultsOf(page, `operator/payments/${String(id)}`)).toEqual([])
+    await page.goto('/console/operator/acts')
+    await page.getByText('top_up.refund').first().waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
+
+  test('vouchers are shown once, and revoked', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/operator/payments/vouchers')
+    await page.getByRole('button', { name: 'Make vouchers' }).click()
+    await page.getByLabel('US dollars each').fill('10')
+    await page.getByLabel('How many').fill('2')
+    await page.getByRole('button', { name: 'Make them' }).click()
+    const codes = (await page.getByLabel('Codes').innerText()).split('\n')
+    expect(codes).toHaveLength(2)
+    expect(codes[0]).toMatch(/^WEIR(-[0-9A-Z]{4}){4}$/)
+    await page.getByRole('button', { name: 'I have stored the codes' }).click()
+    expect(await page.content()).not.toContain(codes[0]!)
+    expect(await faultsOf(page, 'operator/payments/vouchers')).toEqual([])
+    await page
+      .getByRole('button', { name: /^Revoke voucher_/ })
+      .first()
+      .click()
+    await page.getByText('revoked', { exact: true }).waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
+
+  test('a subscription is granted and taken back', async () => {
+    const bert = await Payer.of(console.weir, 'bert')
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.goto('/console/operator/payments/subscriptions')
+    await page.getByRole('button', { name: 'Grant a period' }).click()
+    await page.getByLabel('Account, by its id').fill(bert.account)
+    await page.getByLabel('Product').fill('premium_month')
+    await page.getByRole('button', { name: 'Grant', exact: true }).click()
+    const row = page.getByRole('row').filter({ hasText: bert.account })
+    await row.getByText('active').waitFor()
+    expect(await faultsOf(page, 'operator/payments/subscriptions')).toEqual([])
+    await row.getByRole('button', { name: /^End/ }).click()
+    await page.getByRole('button', { name: 'Take it back' }).click()
+    await row.getByText('refunded').waitFor()
+    expect(seen(visit)).toEqual(clean)
+    await context.close()
+  }, 60_000)
+})
