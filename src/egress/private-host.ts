@@ -16,6 +16,8 @@ export function privateHosts(resolve: Resolve = systemResolve): (url: string) =>
   return (text) => {
     const host = withoutBrackets(URL.parse(text)?.hostname ?? '')
     if (isAddress(host)) return Promise.resolve(!isPublicAddress(host))
+    // What runs inside the gateway has none.
+    if (host === '') return Promise.resolve(true)
     const before = known.get(host)
     if (before) return before
     const answer = resolve(host).then(

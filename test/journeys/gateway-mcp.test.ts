@@ -1,6 +1,8 @@
 // MCP servers for any model, run by the gateway: what a developer sees of them with the official clients.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../src/conversation/request.ts'
@@ -23,7 +25,9 @@ beforeAll(async () => {
     tools: () => [{ name: 'weather', description, inputSchema: schema, annotations: { readOnlyHint: true } }],
     call: () => weather(),
   })
-  weir = await serveWeir({ config: `egress: { allow_hosts: ['${server.host}'] }` })
+  weir = await serveWeir({
+    config: `egress: { allow_hosts: ['${server.host}'] }\nlog: { prompts: true, level: debug }`,
+  })
   openai = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
   anthropic = new Anthropic({ apiKey: weir.key, baseURL: weir.origin, maxRetries: 0 })
 })
@@ -375,4 +379,20 @@ describe('messages', () => {
     await ask({ mcp_servers: servers(), ...more })
     expect(arrived()).toHaveLength(calls)
   })
+})
+
+test('S29 the token is nowhere in the data directory and in no line of the log', async () => {
+  const asked = { model: 'sim/tools', tools: [declared({ ...freely, headers: { 'x-key': token } })] } as never
+  await openai.responses.create({ ...(asked as object), input: question } as never)
+  await openai.chat.completions.create({
+    ...(asked as object),
+    messages: [{ role: 'user', content: question }],
+  } as never)
+  await weir.command('ledger', 'audit')
+  for (const file of readdirSync(weir.dataDir, { recursive: true, withFileTypes: true })) {
+    if (!file.isFile()) continue
+    const bytes = readFileSync(join(file.parentPath, file.name))
+    expect([file.name, bytes.includes(token)]).toEqual([file.name, false])
+  }
+  expect(weir.output()).not.toContain(token)
 })
