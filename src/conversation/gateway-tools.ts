@@ -46,6 +46,8 @@ export interface McpDeclaration {
   readonly param: string
   readonly serverLabel: string
   readonly declaration: JsonObject
+  /** What the client's protocol calls fields of the declaration, where it has other names for them. */
+  readonly names?: Readonly<Record<string, string>>
 }
 
 export type ToolDeclaration = WebSearchDeclaration | McpDeclaration

@@ -354,6 +354,18 @@ describe('messages', () => {
     expect(next.content.at(-1)).toMatchObject({ type: 'text', text: expect.stringContaining('Thank you.') })
   })
 
+  test.each<[object, string]>([
+    [{ url: 'http://10.0.0.1/mcp' }, 'mcp_servers[0].url'],
+    [{ authorization_token: 'a\r\nb' }, 'mcp_servers.0.authorization_token'],
+    [{ name: 'a b' }, 'mcp_servers.0.name'],
+  ])('what is wrong is named in the words of the protocol: %j', async (more, param) => {
+    const refused = await ask({ mcp_servers: [{ ...servers()[0], ...more }] }).then(
+      () => undefined,
+      (thrown: { error?: { error?: { param?: string } } }) => thrown.error?.error?.param,
+    )
+    expect(refused).toBe(param)
+  })
+
   test('a stream has one block open at a time', async () => {
     const stream = anthropic.beta.messages.stream({
       model: 'sim/tools',

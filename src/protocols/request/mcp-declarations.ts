@@ -62,9 +62,11 @@ export function messagesServers(servers: unknown, tools: readonly JsonObject[]):
       ...(token == null ? {} : { authorization: token }),
       ...(toolset ? toolsOfSet(toolset, `${param}.tools`) : toolsOfConfiguration(configuration)),
     }
-    return { kind: 'mcp', param, serverLabel: name, declaration }
+    return { kind: 'mcp', param, serverLabel: name, declaration, names }
   })
 }
+
+const names = { server_url: 'url', authorization: 'authorization_token', server_label: 'name' }
 
 /** The older beta. */
 function toolsOfConfiguration(configuration: Json | undefined): JsonObject {

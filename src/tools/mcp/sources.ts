@@ -1,6 +1,6 @@
 // MCP servers as sources of tools: one server of one call each.
 
-import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
+import type { DeclaredTools, McpDeclaration } from '../../conversation/gateway-tools.ts'
 import { checkUrl } from '../../egress/destination.ts'
 import { GatewayError } from '../../errors.ts'
 import type { ToolCaller, ToolSource, ToolSources } from '../tool.ts'
@@ -23,8 +23,8 @@ export interface McpSettings {
 /** Serves `mcp` declarations. Each has a connection of its own, for its own call: accounts never share one. */
 export function mcpSources(settings: McpSettings): ToolSources['mcp'] {
   return (declaration, declared, caller) => {
-    const checked = checkedDeclaration(declaration)
-    return new McpSource(settings, checked, declaration.param, declared, caller)
+    const checked = named(declaration, () => checkedDeclaration(declaration))
+    return new McpSource(settings, checked, fieldOf(declaration, 'server_url'), declared, caller)
   }
 }
 
@@ -68,7 +68,7 @@ class McpSource implements ToolSource {
     try {
       return await this.#tools.open(listed, anew, AbortSignal.any(signals))
     } catch (error) {
-      throw asParam(error, `${this.#param}.server_url`)
+      throw asParam(error, this.#param)
     }
   }
 
@@ -83,8 +83,28 @@ class McpSource implements ToolSource {
       return this.#settings.registered(account, target.name)
     }
     const { allowHosts } = this.#settings.egress
-    const url = checkUrl(target.server.url, { allowHosts, param: `${this.#param}.server_url` })
+    const url = checkUrl(target.server.url, { allowHosts, param: this.#param })
     return { ...target.server, url: url.href }
+  }
+}
+
+function fieldOf({ param, names }: McpDeclaration, field: string): string {
+  return `${param}.${names?.[field] ?? field}`
+}
+
+/** Errors name fields as the client wrote them. */
+function named<T>(declaration: McpDeclaration, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    const { param, names = {} } = declaration
+    const renamed = Object.keys(names).find(
+      (name) => error instanceof GatewayError && error.details.param === `${param}.${name}`,
+    )
+    if (renamed === undefined || !(error instanceof GatewayError)) throw error
+    const field = fieldOf(declaration, renamed)
+    const message = error.message.replaceAll(`${param}.${renamed}`, field)
+    throw new GatewayError(error.code, { ...error.details, param: field, message })
   }
 }
 
