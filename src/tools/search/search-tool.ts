@@ -59,7 +59,7 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
       additionalProperties: false,
     },
     origin: { kind: 'web-search' },
-    mostCost: options.backend.price,
+    mostCost: options.backend.mostPrice,
     run: async (argumentsText, context) => {
       context.signal.throwIfAborted()
       const read = argumentsOf(argumentsText)

@@ -347,11 +347,11 @@ describe('what a search costs', () => {
     expect((await search(backend(id))).cost).toBe(usd(cost))
   })
 
-  test.each([[-1], [1e9], ['0.001'], [null]])(
+  test.each([[-1], [0.021], [1e9], ['0.001'], [null]])(
     'a cost of %p that exa claims is not believed',
     async (total) => {
       answer = () => Response.json({ ...documented.exa, costDollars: { total } })
-      expect((await search(backend('exa'))).cost).toBe(usd('0.01'))
+      expect((await search(backend('exa'))).cost).toBe(usd('0.007'))
     },
   )
 })

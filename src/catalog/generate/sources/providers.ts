@@ -117,7 +117,7 @@ const googleSearchFees = [
   },
 ]
 
-// https://docs.x.ai/docs/models (read 2026-11): 5 USD per 1,000 calls of the web search, for models of the Responses API.
+// https://docs.x.ai/developers/pricing.md (read 2026-11-22): 5 USD per 1,000 calls of the web search, for models of the Responses API.
 const xaiSearchFees = [{ models: /^grok-(?!.*non-reasoning)([4-9]|latest)/, usd: '0.005' }]
 
 // Speech, images, moderation, OCR and live sessions have their own APIs; fine-tunes and synthetic names are no ids.

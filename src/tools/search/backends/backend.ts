@@ -40,8 +40,10 @@ export interface SearchAnswer {
 
 export interface SearchBackend {
   readonly id: SearchEngine
-  /** What a search costs where the backend does not say, and the most that one is held for. */
+  /** What a search costs where the backend does not say, picodollars. */
   readonly price: Pico
+  /** The most that a search can cost, which is held before it runs, picodollars. */
+  readonly mostPrice: Pico
   /** Throws SearchFault for every fault of the backend, and the signal's reason when the caller gave up. */
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>
 }

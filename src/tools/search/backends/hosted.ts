@@ -16,8 +16,10 @@ export interface HostedBackend {
   readonly id: 'searxng' | 'tavily' | 'brave' | 'exa'
   /** Its public address; undefined where it has none. */
   readonly baseUrl: string | undefined
-  /** What one search costs by its price list, US dollars; also the most that one is held for where it tells its price. */
+  /** What one search costs by its price list, US dollars. */
   readonly listPrice: string
+  /** Where it says what a search cost: the most that is believed and held, US dollars. */
+  readonly mostPrice?: string
   /** The most results it gives for the price of one search. */
   readonly mostResults: number
   request(query: SearchQuery, key: string | undefined): HostedRequest
@@ -49,22 +51,21 @@ export interface HostedSettings {
 const answerBytes = 4 * 1024 * 1024
 /** How much of a refusal is repeated to the operator, in characters. */
 const detailCharacters = 200
-/** A search that claims to cost more is not believed, US dollars. */
-const credibleCost = usd('1')
-
 /** The backend as the settings configure it. Opens nothing. */
 export function hostedBackend(row: HostedBackend, settings: HostedSettings): SearchBackend {
   const price = settings.price ?? usd(row.listPrice)
+  const mostPrice = settings.price ?? usd(row.mostPrice ?? row.listPrice)
   return {
     id: row.id,
     price,
+    mostPrice,
     search: async (query, signal) => {
       const asked = { ...query, count: Math.min(query.count, row.mostResults) }
       const text = await answerOf(row, settings, asked, signal)
       const answer = row.read(parsed(row, text))
       if (!answer) throw new SearchFault('search_unusable_answer', `${row.id} answered without results`)
       const { cost } = answer
-      const credible = cost !== undefined && cost >= 0n && cost <= credibleCost
+      const credible = cost !== undefined && cost >= 0n && cost <= mostPrice
       // What the operator says a search costs holds: a contract may be cheaper than the price list.
       return { ...answer, cost: settings.price === undefined && credible ? cost : price }
     },

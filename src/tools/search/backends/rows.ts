@@ -58,7 +58,7 @@ export const searxng: HostedBackend = {
 
 /**
  * https://docs.tavily.com/documentation/api-reference/endpoint/search. A basic search is one credit, 0.008 USD when paid
- * as it goes (https://docs.tavily.com/documentation/api-credits, 2026-11). 432 and 433 are used-up plans.
+ * as it goes (https://docs.tavily.com/documentation/api-credits). 432 and 433 are used-up plans.
  */
 export const tavily: HostedBackend = {
   id: 'tavily',
@@ -105,8 +105,8 @@ function countryName(code: string | undefined): { country?: string } {
 const freshness: Readonly<Record<Recency, string>> = { day: 'pd', week: 'pw', month: 'pm', year: 'py' }
 
 /**
- * https://api-dashboard.search.brave.com/app/documentation/web-search: at most 400 characters and 20 results; 0.005 USD
- * a request (https://brave.com/search/api, 2026-11); only successful ones are counted. A wrong key is 422.
+ * https://api-dashboard.search.brave.com/app/documentation/web-search: at most 400 characters and 20 results; 5 USD
+ * for 1,000 requests (https://api-dashboard.search.brave.com/app/plans); only successful ones are counted. A wrong key is 422.
  */
 export const brave: HostedBackend = {
   id: 'brave',
@@ -185,14 +185,15 @@ const entities: Readonly<Record<string, string>> = {
 const textCharacters = { low: 500, medium: 1_500, high: 3_000 } as const
 
 /**
- * https://exa.ai/docs/reference/search: up to ten results with text are one price, and `costDollars.total` is what this
- * search cost. 402 is a used-up account (https://exa.ai/docs/reference/error-codes).
+ * https://exa.ai/docs/reference/search: `costDollars.total` is what this search cost. 7 USD for 1,000 searches of up
+ * to ten results with their text (https://exa.ai/docs/reference/pricing). 402 is a used-up account (https://exa.ai/docs/reference/error-codes).
  */
 export function exa(clock: () => number): HostedBackend {
   return {
     id: 'exa',
     baseUrl: 'https://api.exa.ai',
-    listPrice: '0.01',
+    listPrice: '0.007',
+    mostPrice: '0.02',
     mostResults: 10,
     request: (query, key) => ({
       path: '/search',

@@ -20,6 +20,7 @@ export function simBackend(clock: () => number): SearchBackend {
   return {
     id: 'sim',
     price: 0n,
+    mostPrice: 0n,
     search: (query) => {
       const allows = domainFilter(query.allowedDomains, query.blockedDomains)
       const oldest = query.recency === undefined ? Infinity : oldestDays[query.recency]
