@@ -1,4 +1,4 @@
-// What the owner of a fresh installation is told who has no credit: the command that grants some.
+// For the owner of a fresh installation who has no credit: the error names the command that grants some.
 
 import { type Account, ownerEmail } from '../accounts/account.ts'
 import { errorTable } from '../errors.ts'

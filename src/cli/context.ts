@@ -10,7 +10,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 export interface Io {
   /** What was asked for: standard output. */
   out(text: string): void
-  /** What is told beside it: standard error. */
+  /** Messages for people: standard error. */
   err(text: string): void
   readonly cwd: string
   /** Whether a person reads what `out` writes. */

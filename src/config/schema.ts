@@ -429,5 +429,5 @@ export const configSchema = z.strictObject({
     .prefault({}),
 })
 
-/** Everything the gateway can be told, checked and complete. Names are those of weir.yaml. */
+/** All settings of the gateway, checked and complete. Names are those of weir.yaml. */
 export type Config = z.output<typeof configSchema>

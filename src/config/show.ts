@@ -14,7 +14,7 @@ export interface ShownSetting {
   readonly env: string
 }
 
-/** Every setting of a loaded configuration in the order of the schema, then what each provider was told. */
+/** Every setting of a loaded configuration in the order of the schema, then the settings of each provider. */
 export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownSetting[] {
   const [ofProviders, general] = [
     settings().filter(isOfProvider),

@@ -1,4 +1,4 @@
-// What a ledger command does to a wallet. Pure and synchronous: nothing is read, nothing is written, `now` is told.
+// What a ledger command does to a wallet. Pure and synchronous: nothing is read, nothing is written, `now` is a parameter.
 // A store loads the wallet, asks here, and writes the change whole; the rules live in no other place.
 
 import { GatewayError } from '../errors.ts'

@@ -1,4 +1,4 @@
-// Reading a stranger's body: never more bytes than allowed, compressed or not.
+// Reading a body from an untrusted server: never more bytes than allowed, compressed or not.
 
 /** The body is larger than the caller allows. */
 export class TooLargeError extends Error {

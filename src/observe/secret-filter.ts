@@ -72,7 +72,7 @@ function encodingsOf(secret: string): string[] {
 
 /**
  * What is left of a secret that was cut short or masked: its beginning, its end, or both around dots or stars. Every
- * repetition is bounded: the text is a stranger's.
+ * repetition is bounded, as the text may be hostile.
  */
 function pieces(secret: string): string[] {
   const start = RegExp.escape(secret.slice(0, telling))

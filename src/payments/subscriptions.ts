@@ -39,7 +39,7 @@ export interface Period {
   readonly endsAt: number
   readonly state: SubscriptionState
   readonly amount: Pico
-  /** null where nothing was granted: it was over, or taken back before it was told of. */
+  /** null where nothing was granted: it was over, or revoked before it was reported. */
   readonly lot: string | null
   /** What is taken of its lot: when it is refunded, or moved on for the days of grace. Durable before it is taken. */
   readonly takenBack: Pico | null
@@ -156,7 +156,7 @@ export class Subscriptions {
 
   async #grant(row: Period): Promise<Period> {
     const { ledger, graceMs } = this.#parts
-    // One that is told of in its grace only has nothing to move on.
+    // One that is first reported in its grace has no period to move.
     const late = row.state === 'grace'
     const expiresAt = late ? row.endsAt + graceMs : row.endsAt
     if (expiresAt <= ledger.now()) return row

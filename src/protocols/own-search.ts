@@ -1,4 +1,4 @@
-// Web searches that providers run themselves: what a request may wish of one, and what each provider can be told.
+// Web searches that providers run themselves: what a request may ask for, and what each provider takes.
 
 import type { WebSearchDeclaration } from '../conversation/gateway-tools.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'

@@ -20,7 +20,7 @@ export interface ProviderOverride {
 
 /**
  * Every provider that can be called: it has an address, and a key where it needs one. A local server counts only
- * when it is configured or was found running (`found`). Custom providers speak `openai-chat` unless told otherwise.
+ * when it is configured or was found running (`found`). Custom providers speak `openai-chat` unless configured otherwise.
  */
 export function configureProviders(
   rows: readonly Provider[],

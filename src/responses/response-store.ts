@@ -41,9 +41,9 @@ export interface StoredBytes {
 
 export interface ResponseStore {
   /**
-   * Keeps a response whose call is about to be settled: told right before its settle, it is durable no later, so that an
+   * Keeps a response whose call is about to be settled: called right before its settle, it is durable no later, so that an
    * answer is not charged for and then missing. A disk too full for it is the exception: money goes first, and the
-   * response follows when there is room, if this process lives to see it. It is there for nobody unless that settle,
+   * response follows when there is room, if this process lives to see it. It cannot be read unless that settle,
    * and no recovery, ends the call, so none is had for nothing. The responses it continues stay for as long as it does.
    */
   keep(command: KeepCommand): Promise<void>

@@ -23,7 +23,7 @@ export function withdrawServer(dataDir: string): void {
   rmSync(noticePath(dataDir), { force: true })
 }
 
-/** The base URL of the server that has the data directory open; undefined when there is none, or it cannot be told. */
+/** The base URL of the server that has the data directory open; undefined when there is none, or that is unknown. */
 export function runningServer(dataDir: string): string | undefined {
   const notice = noticeIn(noticePath(dataDir))
   // A server that was killed leaves its notice behind; the lock names the process that was the last to serve.

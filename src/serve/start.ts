@@ -1,4 +1,4 @@
-// Ties the knot: configuration and store become a gateway that listens, finds local servers, and stops in good order.
+// Starts the gateway: configuration and store become a gateway that listens, finds local servers, and stops in good order.
 
 import type { StartFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'

@@ -19,7 +19,7 @@ const busyRetryMs = 5
 /** How long a lock of another process may last before it counts as an outage. */
 const busyPatienceMs = 1000
 const outageRetryMs = 250
-/** How long the end of a call waits for the disk before its caller is told; the command itself is kept. */
+/** How long the end of a call waits for the disk before its caller gets an error; the command itself is kept. */
 const endPatienceMs = 5000
 /** Each may be as large as an answer. */
 const mostPutOff = 64

@@ -98,7 +98,7 @@ export function paymentTables(c: typeof columns) {
       topUp: c.string('top_up'),
       reference: c.string('reference'),
       paymentId: c.string('payment_id'),
-      /** What it told: ids and amounts. */
+      /** Its ids and amounts. */
       news: c.json('news').notNull(),
     },
     (t) => [

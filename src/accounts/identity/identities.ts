@@ -104,7 +104,7 @@ export class Identities {
 
   /**
    * The account of an address and its password. Throws `wrong_credentials` whatever of the two is wrong,
-   * `rate_limit_exceeded`, and `account_suspended`, which only the owner of the password is told.
+   * `rate_limit_exceeded`, and `account_suspended`, which only the password's owner gets.
    */
   async signIn(email: string, password: string, visitor: Visitor): Promise<OpenedSession> {
     const account = await this.#parts.accounts.findAccount(accountAddress(email))

@@ -6,7 +6,7 @@ import { costOf, ratesFor, type Price } from '../../credits/price.ts'
 import { outputWithin, type Need } from './need.ts'
 
 /**
- * A provider that keeps to `max_tokens` counts with its own tokenizer, which may make a good deal fewer tokens of a
+ * A provider that keeps to `max_tokens` counts with its own tokenizer, which may make far fewer tokens of a
  * text than ours: it must never be cut short of its own bound.
  */
 const tokenizerMargin = 1.5

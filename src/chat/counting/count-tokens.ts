@@ -7,7 +7,7 @@ import type { PromptParts } from '../../protocols/request/prompt-parts.ts'
 import { promptCount } from './prompt-size.ts'
 
 /**
- * The tokens of a prompt for a model, as near as they can be told without its provider. Costs nothing and asks for no
+ * The tokens of a prompt for a model, as exactly as they can be counted without its provider. Costs nothing, needs no
  * credit. Rejects for a model that is not there, is no chat model, or is not this caller's to use.
  */
 export async function countTokens(

@@ -40,8 +40,8 @@ export async function tokenBound(counter: Counter, prompt: PromptParts, bodyByte
 }
 
 /**
- * The prompt's tokens as near as they can be told without the provider: for an answer it has not counted. What the
- * model reads is counted, and the few tokens that chat formats put around each message.
+ * The prompt's tokens as exactly as they can be counted without the provider, for an answer it has not counted. What
+ * the model reads is counted, and the few tokens that chat formats put around each message.
  */
 export async function promptCount(counter: Counter, prompt: PromptParts): Promise<number> {
   const { texts, messages, content } = prompt.reading()

@@ -10,7 +10,7 @@ import type { IncomingCall } from '../call.ts'
 import { quirksFor } from '../upstream/quirks.ts'
 import type { Candidate } from './candidates.ts'
 
-/** Searches that are held for, and allowed where the provider can be told, when the request sets no bound. */
+/** Searches that are held for, and passed on where the provider takes a bound, when the request sets no bound. */
 const usualSearches = 5
 /** The most that a request may set. */
 const mostSearches = 30

@@ -26,7 +26,7 @@ export class Buffered {
     return this.#bytes < this.#mostBytes && bytes < this.#mostBytes / Math.max(1, this.#streams)
   }
 
-  /** Told by a stream of its change. */
+  /** Called by a stream when its size has changed. */
   note(before: number, now: number): void {
     this.#bytes += now - before
     if (before === 0 && now > 0) this.#streams += 1

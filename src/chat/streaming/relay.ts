@@ -22,7 +22,7 @@ export interface OpenStream {
   readonly head: Uint8Array[]
   /** The provider's body has already ended within the head. */
   readonly ended: boolean
-  /** Call when what has come waits for the client, and for nobody else. */
+  /** Call when what has come waits for the client alone. */
   readonly pausing: () => void
   /** Call when the provider's body has been read to its end. */
   readonly read: () => void

@@ -35,7 +35,7 @@ export class AnswerSink {
     this.#write(this.#encoder.event(event))
   }
 
-  /** Ends the answer; choices that an answer cut short has left open end for their length. */
+  /** Ends the answer; choices that are still open are closed with the finish reason `length`. */
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): void {
     this.#open()
     Object.assign(this.#extra, stopNote(stoppedBy))

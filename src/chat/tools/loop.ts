@@ -130,7 +130,7 @@ export class ToolLoop {
       return { kind: 'final' }
     }
     if (results.every(({ result }) => result.failure?.code === limitReached)) {
-      // It has been told before that there are no more calls: the only thing left is to stop.
+      // The model already knows that there are no more calls, and calls again: stop.
       if (this.#wasLimited) return { kind: 'stopped', by: 'max_tool_calls' }
       this.#wasLimited = true
       if (!conversation.hasFunctions) conversation.freedom = 'none'

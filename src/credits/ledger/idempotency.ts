@@ -39,7 +39,7 @@ export interface IdempotencyStore {
    */
   claim(command: ClaimCommand): Promise<Claim>
   /**
-   * Keeps the answer of a call that is about to be settled: told right before its settle, it is durable no later. It is
+   * Keeps the answer of a call that is about to be settled: called right before its settle, it is durable no later. It is
    * given to nobody unless that settle, and no recovery, ends the call.
    */
   keep(claim: ClaimedCall, answer: KeptAnswer): Promise<void>

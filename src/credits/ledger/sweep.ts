@@ -17,7 +17,7 @@ export interface Sweep {
 }
 
 /**
- * Starts sweeping every `everyMs`. Rounds never overlap; one that fails is told to `failed` and does not stop the
+ * Starts sweeping every `everyMs`. Rounds never overlap; one that fails is reported to `failed` and does not stop the
  * next. Nothing runs before the first interval is over: start-up recovers by itself.
  */
 export function startSweep(parts: {

@@ -14,7 +14,7 @@ const prefix = '/admin/v1/'
 
 /** Answers a request below `/admin/v1/`. Throws every refusal as a GatewayError. */
 export async function adminApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
-  // Whose key it is comes first: strangers are told nothing of the routes.
+  // The key is checked first: without one, a client learns nothing about the routes.
   const operator = await operatorOf(parts, request)
   const { route, params } = routeIn(adminRoutes, prefix, request, parts)
   const body = await bodyOf(parts, request, route)

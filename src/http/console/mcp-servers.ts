@@ -108,7 +108,7 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
       const query = new URL(request.url).searchParams
       const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
       if (state === null || code === null) {
-        // What the server says of it is a stranger's word; the code of the error is enough.
+        // The server's own message is not trusted; the code of the error is enough.
         const error = /^\w{1,64}$/.exec(query.get('error') ?? '')?.[0] ?? 'no code came back'
         throw new GatewayError('invalid_request', {
           message: `The MCP server could not be authorised: ${error}.`,

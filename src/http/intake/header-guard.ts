@@ -1,4 +1,4 @@
-// Headers are checked before anything reads them: a crooked Host breaks URL parsing and misleads path-based guards.
+// Headers are checked before anything reads them: a malformed Host breaks URL parsing and misleads path-based guards.
 
 import { GatewayError } from '../../errors.ts'
 

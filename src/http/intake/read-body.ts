@@ -45,7 +45,7 @@ export async function readJson(
         : await countedBytes(request.body, limits)
   } catch (cause) {
     if (cause instanceof GatewayError) throw cause
-    // The client went away, or its chunks are malformed: nobody reads this answer, and it is no fault of ours.
+    // The client disconnected, or its chunks are malformed: this is not an error of the gateway.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
   const read =

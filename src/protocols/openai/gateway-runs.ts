@@ -66,7 +66,7 @@ function calledTool(item: JsonObject): { origin: ToolOrigin; name: string; json:
     const origin = { kind: 'mcp', serverLabel, tool: name } as const
     return { origin, name, json: typeof json === 'string' && json !== '' ? json : '{}' }
   }
-  // Without its result it is no run of ours: a provider has searched, and has told what it found in its answer.
+  // Without its result it is no run of ours: a provider has searched, and its answer says what it found.
   if (type !== 'web_search_call' || !isObject(action) || typeof item.output !== 'string') return undefined
   if (action.type === 'open_page') {
     const json = JSON.stringify({ url: action.url ?? '' })

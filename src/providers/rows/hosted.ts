@@ -3,7 +3,7 @@
 //
 // `passes`: fields of a provider's own that its reference lists without a price of their own.
 //
-// `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has left.
+// `onDisconnect`: `drain` marks those that go on generating, and billing, after their client has disconnected.
 
 import { openaiOnly, type OpenAIChatQuirks } from '../../protocols/openai-chat/outbound/quirks.ts'
 import type { ResponsesQuirks } from '../../protocols/openai-responses/outbound/quirks.ts'
@@ -201,7 +201,7 @@ const openrouter = openaiCompatible({
     cacheControl: true,
     fileParts: 'file-or-url',
     reportedCost: 'usage.cost',
-    // Older accounts are told the cost only when they ask.
+    // Older accounts get the cost only on request.
     bodyExtras: { usage: { include: true } },
     // What it charges comes with the answer, but a hold made for the standard tier must cover it.
     drops: ['store', 'service_tier'],

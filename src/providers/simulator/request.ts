@@ -94,7 +94,7 @@ const tokenLimit = z.int().min(1).nullish()
 export const simulatedEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
 /**
- * The parameters that change nothing here, although they would at a model: who sends one is told. What only narrows
+ * The parameters that change nothing here, although they would at a model: the answer warns of them. What only narrows
  * the choice among tokens is honoured: each of its tokens is certain, as their log probabilities say, so there is but
  * one answer at every temperature, and the same for every seed.
  */

@@ -13,7 +13,7 @@ const mostCharacters = 4096
 const mostValues = 2_000
 
 /**
- * A value that the schema allows, the same for the same schema. Takes a schema as a stranger wrote it: keywords it
+ * A value that the schema allows, the same for the same schema. Takes a schema from any client: keywords it
  * does not know are ignored, and references are resolved inside the schema only. `name` colours the strings.
  */
 export function instanceOf(schema: Json | undefined, name = 'value'): Json {

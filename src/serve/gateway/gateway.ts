@@ -1,4 +1,4 @@
-// The gateway without a process around it: gives `fetch`, listens nowhere, opens nothing, and is told what time it is.
+// The gateway without a process around it: gives `fetch`, listens nowhere, opens nothing, and takes its clock as a parameter.
 
 import { Buffered } from '../../chat/streaming/buffered.ts'
 import type { ChatLimits } from '../../chat/limits.ts'

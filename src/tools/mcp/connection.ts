@@ -21,7 +21,7 @@ export interface CallOptions {
   readonly progress?: (progress: { done: number; total?: number; message?: string }) => void
 }
 
-/** What servers are told of us. */
+/** How we introduce ourselves to servers. */
 const identity = { name: 'weir', version }
 
 /** The most tools that a server may list; more are not read. */
@@ -102,7 +102,7 @@ export class McpConnection {
     }
   }
 
-  /** Has a tool run. Rejects with McpFault where no result came, or the signal's reason; the server is told of that. */
+  /** Has a tool run. Rejects with McpFault where no result came, or the signal's reason; the server is notified of that. */
   callTool(
     tool: { readonly name: string; readonly inputSchema: RawTool },
     args: Record<string, unknown>,

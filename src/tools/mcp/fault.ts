@@ -38,7 +38,7 @@ export function faultOf(error: unknown): McpFault {
   })
 }
 
-/** What a stranger says, short and on one line. */
+/** A message of an untrusted server, short and on one line. */
 export function plain(text: string): string {
   // Controls would end up in logs and terminals.
   const line = text.replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim()

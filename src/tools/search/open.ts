@@ -35,7 +35,7 @@ export interface SearchSettings {
   /** Private hosts that pages may be on, as host or host:port. */
   readonly allowHosts: readonly string[]
   readonly now: () => number
-  /** Is told of every search that failed, with the detail that clients are not told. */
+  /** Called for every search that failed, with the detail that clients do not see. */
   readonly onFault?: (fault: SearchFault) => void
   /** How the network is reached, in tests. */
   readonly rim?: Pick<EgressOptions, 'fetcher' | 'resolve'>

@@ -23,7 +23,7 @@ export interface SearchToolOptions {
   readonly maxResults: number
   /** The domain rules of the request. */
   readonly allows: (url: string) => boolean
-  /** Is told of every search that failed: for the operator. */
+  /** Called for every search that failed, for the operator. */
   readonly onFault: (fault: SearchFault) => void
 }
 

@@ -29,7 +29,7 @@ interface Entry {
 }
 
 /**
- * Reads an export. The form is told by its first character. Throws FileFault that names the line and the column of
+ * Reads an export, its format recognised by the first character. Throws FileFault that names the line and the column of
  * the first thing that cannot be read.
  */
 export function readUsageExport(text: string, map: ColumnMap): UsageExport {

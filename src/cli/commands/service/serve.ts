@@ -4,11 +4,11 @@ import { createLog, type Log, standardErrorSink } from '../../../observe/log.ts'
 import { renderBanner, startFactsJson } from '../../../serve/banner.ts'
 import { type Context, contextFor, type Invocation, type Io } from '../../context.ts'
 
-/** Runs the gateway until it is told to stop. */
+/** Runs the gateway until a signal stops it. */
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const context = await contextFor(io, invocation)
   const log = await logOf(context)
-  // A terminal that is closed says so, and calls go on: SIGTERM and SIGINT are what ends the gateway.
+  // A closed terminal sends SIGHUP, and calls go on: SIGTERM and SIGINT are what ends the gateway.
   process.on('SIGHUP', () =>
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
   )

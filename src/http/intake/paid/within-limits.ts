@@ -5,7 +5,7 @@ import { GatewayError } from '../../../errors.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
 import type { PaidParts } from '../../parts.ts'
 
-/** Runs the call; the limits are told in the headers of every answer, refusals included: those have counted too. */
+/** Runs the call; every answer has the limits in its headers, refusals too, since they count as well. */
 export async function withinLimits(
   { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
   caller: Caller,

@@ -2,7 +2,7 @@
 
 import { chatOnly } from '../../../protocols/openai-completions/schema.ts'
 
-/** By field name. Fields that OpenAI's clients know are told in short; the gateway's own say what they promise. */
+/** By field name. OpenAI's own fields are described briefly, the gateway's in full. */
 export const requestFields: Readonly<Record<string, string>> = {
   model:
     'The id of the model: `provider/model_name`, as GET /v1/models lists it. Where it is missing, `models` names it.',

@@ -199,7 +199,7 @@ export class ChunkEncoder implements StreamEncoder {
       case 'image':
         return [this.#delta(index, { images: [wireImage(event)] })]
       case 'gateway-call':
-        // What it came to is told in one piece.
+        // Its result is sent in one piece.
         return []
       case 'gateway-run':
         return [this.#delta(index, messageRuns([event.run]))]

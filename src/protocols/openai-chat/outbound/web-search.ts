@@ -28,7 +28,7 @@ export function ownSearch(
   }
 }
 
-/** How to search; no field for a model that does not, or that is told nothing. */
+/** How to search; no field for a model that does not, or that takes no settings. */
 export function searchFields({ webSearch }: ChatRequest, { webSearch: whose }: OpenAIChatQuirks): JsonObject {
   if (webSearch === undefined || whose === 'none') return {}
   const { location, contextSize, allowedDomains, blockedDomains, rest } = webSearch

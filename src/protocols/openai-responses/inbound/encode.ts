@@ -269,7 +269,7 @@ export class ResponseEncoder implements StreamEncoder {
   #tell(type: string, fields: JsonObject): void {
     if (this.#whole) return
     const json = { type, sequence_number: this.#sequence++, ...fields }
-    // At its end a text is told four times over: of megabytes, each of them takes a while to write.
+    // The last events repeat a text four times: of megabytes, each of them takes a while to write.
     this.#frames.push(
       isLong(fields) ? new LongFrame(type, json) : { event: type, data: JSON.stringify(json) },
     )

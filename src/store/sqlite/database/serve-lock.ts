@@ -14,7 +14,7 @@ export type ServeLock =
       readonly movedAside: string | null
       release(): void
     }
-  /** The process that has it; null when it cannot be told. */
+  /** The process that has it; null when it is unknown. */
   | { readonly kind: 'held'; readonly processId: number | null }
 
 /**

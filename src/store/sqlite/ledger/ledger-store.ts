@@ -105,7 +105,7 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
       return true
     } catch (error) {
       if (!isOutage(error)) throw error
-      // Whoever waited for the answers is gone with its process.
+      // The process that waited for the answers has ended.
       for (const record of records) this.queue(record).catch(() => undefined)
       return false
     }
