@@ -145,3 +145,56 @@ describe('with a million calls in the log', () => {
     expect(held).toBeLessThanOrEqual(holdsAtMostMs)
   }, 60_000)
 })
+
+describe('S25 whether an address is known', () => {
+  const pairs = 40
+  const config = `
+local_servers: { discover: false }
+credits: { welcome_daily_cap_usd: "1000" }
+accounts:
+  sign_up: open
+  unverified: allow
+  sign_ups: 1000
+  sign_ups_per_network: 1000
+  sign_in_failures_per_network: 1000`
+  let open: ServedWeir
+
+  beforeAll(async () => {
+    open = await serveWeir({ config })
+    for (let nth = 0; nth < pairs; nth += 1) {
+      const credentials = { email: `known-${nth}@example.org`, password: 'nine bright rivers' }
+      expect((await new ConsoleClient(open).post('sign-up', credentials)).status).toBe(202)
+    }
+  }, 60_000)
+  afterAll(() => open?.stop())
+
+  /** The mean without the slowest third, in which others' garbage is collected. */
+  function meanOf(times: readonly number[]): number {
+    const usual = times.toSorted((a, b) => a - b).slice(0, Math.ceil(times.length * 0.66))
+    return usual.reduce((sum, time) => sum + time, 0) / usual.length
+  }
+
+  test.each([
+    ['sign-in', { password: 'some other rivers' }],
+    ['sign-up', { password: 'some other rivers' }],
+    ['reset', {}],
+  ])(
+    'is not told by the work of %s: the means differ by less than 2 ms',
+    async (path, more) => {
+      const work = { known: [] as number[], unknown: [] as number[] }
+      for (let nth = 0; nth < pairs; nth += 1) {
+        const asked = { known: `known-${nth}@example.org`, unknown: `${path}-${nth}@example.net` }
+        for (const name of nth % 2 === 0
+          ? (['known', 'unknown'] as const)
+          : (['unknown', 'known'] as const)) {
+          const before = process.cpuUsage()
+          await new ConsoleClient(open).post(path, { email: asked[name], ...more })
+          const { user, system } = process.cpuUsage(before)
+          work[name].push((user + system) / 1_000)
+        }
+      }
+      expect(Math.abs(meanOf(work.known) - meanOf(work.unknown))).toBeLessThan(2)
+    },
+    60_000,
+  )
+})

@@ -37,6 +37,6 @@ describe.skipIf(browserPath === null)('every page', () => {
       expect({ faults, ...seen(visit) }).toEqual({ faults: [], ...clean })
       await visit.context.close()
     },
-    90_000,
+    150_000,
   )
 })

@@ -77,8 +77,10 @@ export class Identities {
     attempts.signUp(visitor.network)
     const hash = await passwords.hash(password)
     if (await accounts.findAccount(address)) {
-      // As durable a write as opening an account is, so that it takes as long.
-      await identities.insertTicket({ ...mintTicket('verification', null, now()).ticket, expiresAt: now() })
+      // Two durable writes, as opening an account and setting its password are, so that it takes as long.
+      const { ticket } = mintTicket('verification', null, now())
+      await identities.insertTicket(ticket)
+      await identities.useTicket(ticket.id, ticket.hash, ticket.kind, now())
       this.#mail(() => Promise.resolve(mails.known(address, this.#parts.consoleUrl())), address)
       return
     }
