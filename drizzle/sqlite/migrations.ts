@@ -545,4 +545,30 @@ DROP TABLE \`payment\`;
 CREATE INDEX \`lot_owned\` ON \`lot\` (\`account\`) WHERE id not glob 'line_*';
 `,
   },
+  {
+    name: "0016_webhooks",
+    sql: `CREATE TABLE \`webhook\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`account\` text NOT NULL,
+	\`url\` text NOT NULL,
+	\`events\` text NOT NULL,
+	\`sealed\` blob NOT NULL,
+	\`created_at\` integer NOT NULL
+) STRICT;
+CREATE INDEX \`webhook_account\` ON \`webhook\` (\`account\`);CREATE TABLE \`webhook_delivery\` (
+	\`id\` text PRIMARY KEY NOT NULL,
+	\`webhook\` text NOT NULL,
+	\`type\` text NOT NULL,
+	\`source\` text NOT NULL,
+	\`at\` integer NOT NULL,
+	\`body\` text NOT NULL,
+	\`state\` text NOT NULL,
+	\`next_at\` integer,
+	\`attempts\` text NOT NULL,
+	CONSTRAINT "webhook_delivery_state" CHECK(state in ('waiting', 'delivered', 'given_up')),
+	CONSTRAINT "webhook_delivery_next" CHECK((state = 'waiting') = (next_at is not null))
+) STRICT;
+CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webhook\`,\`source\`);CREATE INDEX \`webhook_delivery_of\` ON \`webhook_delivery\` (\`webhook\`,\`at\`);CREATE INDEX \`webhook_delivery_due\` ON \`webhook_delivery\` (\`next_at\`) WHERE state = 'waiting';CREATE INDEX \`webhook_delivery_over\` ON \`webhook_delivery\` (\`at\`);
+`,
+  },
 ]

@@ -8,6 +8,7 @@ import { mcpCommands } from './commands/mcp/commands.ts'
 import { modelCommands } from './commands/models/commands.ts'
 import { paymentCommands } from './commands/payments/commands.ts'
 import { serviceCommands } from './commands/service/commands.ts'
+import { webhookCommands } from './commands/webhooks/commands.ts'
 import { CommandFailure, exitCodes, type Io } from './context.ts'
 
 /** Runs one command line (without the program's own name) and gives its exit code. Never throws. */
@@ -46,5 +47,6 @@ function program(io: Io): Command {
   modelCommands(weir, io)
   mcpCommands(weir, io)
   paymentCommands(weir, io)
+  webhookCommands(weir, io)
   return weir
 }

@@ -8,6 +8,7 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { RetentionFacts, Store } from '../store/store.ts'
@@ -29,6 +30,7 @@ export interface ReadableStore extends CommandStore {
   readonly retention: { facts(): RetentionFacts }
   readonly vouchers: VoucherStore
   readonly subscriptions: SubscriptionStore
+  readonly webhooks: WebhookStore
   readonly path: string
 }
 

@@ -118,6 +118,17 @@ export const configSchema = z.strictObject({
   mail: mailSettings,
   credits: creditSettings,
   payments: paymentSettings,
+  webhooks: z
+    .strictObject({
+      timeout_ms: milliseconds('The longest that a webhook may take to answer', 10_000, 100, 60_000),
+      every_ms: milliseconds('How often messages that are due are looked for', 1_000, 50, 60_000),
+      watch_ms: milliseconds(
+        'How often accounts with webhooks are looked at for low balances, expiring lots and keys at their limit',
+        60_000,
+        100,
+      ),
+    })
+    .prefault({}),
   subscriptions: subscriptionSettings,
   providers: z
     .record(

@@ -18,6 +18,8 @@ import type { RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
 import type { AppleSettings } from '../payments/apple.ts'
+import type { Thresholds } from '../notify/notices.ts'
+import type { Attempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { Payments } from '../payments/payments.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
@@ -103,6 +105,15 @@ export interface RecordParts {
   readonly statements: StatementReader
 }
 
+/** Where accounts are told of what happens. */
+export interface WebhookParts {
+  readonly webhooks: Webhooks
+  /** Sends a test message now. */
+  readonly testWebhook: (webhook: WebhookRow) => Promise<Attempt>
+  /** What is told of as low or expiring. */
+  readonly thresholds: Thresholds
+}
+
 /** As the operator has written it; null for what was left out. */
 export interface Seller {
   readonly name: string | null
@@ -127,7 +138,8 @@ export interface PaymentParts {
 }
 
 /** All that the routes are given; a handler names the part it needs. */
-export interface HttpParts extends PaidParts, IdentityParts, ResponseParts, RecordParts, PaymentParts {
+export interface HttpParts
+  extends PaidParts, IdentityParts, ResponseParts, RecordParts, PaymentParts, WebhookParts {
   readonly managementKeys: ManagementKeyStore
   /** How the installation's catalog differs from the bundled one. Rejects where the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>

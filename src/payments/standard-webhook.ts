@@ -36,6 +36,18 @@ export function requireSigned(
   if (!isGood) throw badSignature()
 }
 
+/** The headers of a message that is sent: its id, when it is sent (milliseconds since 1970), and the signature of both. */
+export function signatureHeaders(
+  secret: string,
+  id: string,
+  at: number,
+  body: string,
+): Readonly<Record<string, string>> {
+  const seconds = String(Math.floor(at / 1000))
+  const signature = hmac(keyOf(secret), `${id}.${seconds}.${body}`).toString('base64')
+  return { 'webhook-id': id, 'webhook-timestamp': seconds, 'webhook-signature': `v1,${signature}` }
+}
+
 /** The JSON in a body. Throws `invalid_request`. */
 export function signedJson(raw: Uint8Array): unknown {
   try {

@@ -92,6 +92,7 @@ export async function startGateway(
     const payments = sweepPayments(gateway.payments, config.ledger.sweep_ms, (error) =>
       log.warn('a sweep of the payments failed; the next tries again', { error }),
     )
+    const notifying = gateway.notify()
     const facts = startFacts(config, server.port ?? config.server.port, live, ownerKey)
     announce(config, log, facts.baseUrl)
     return {
@@ -101,6 +102,7 @@ export async function startGateway(
         watch.stop()
         sweep.stop()
         payments.stop()
+        notifying.stop()
         leaveMemory()
         return stopServing({ config, log, server, gateway, store })
       },

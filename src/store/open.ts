@@ -25,6 +25,7 @@ import { takeServeLock, type ServeLock } from './sqlite/database/serve-lock.ts'
 import { defaultRetention, Retention } from './sqlite/calls/retention.ts'
 import { SqliteSubscriptions } from './sqlite/payments/subscriptions.ts'
 import { SqlitePayments } from './sqlite/payments/top-ups.ts'
+import { SqliteWebhooks } from './sqlite/notify/webhooks.ts'
 import { SqliteVouchers } from './sqlite/payments/vouchers.ts'
 import { SqliteSignatures } from './sqlite/calls/signature-memory.ts'
 import { SpillFile } from './sqlite/ledger/spill.ts'
@@ -157,6 +158,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     statements: new SqliteStatements(database),
     payments: new SqlitePayments(database),
     vouchers: new SqliteVouchers(database),
+    webhooks: new SqliteWebhooks(database),
     subscriptions: new SqliteSubscriptions(database),
     idempotency: new SqliteIdempotency({
       database,

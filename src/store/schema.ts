@@ -6,12 +6,19 @@ import { sql } from 'drizzle-orm'
 import * as columns from './columns.ts'
 import { accountTables } from './schema-accounts.ts'
 import { paymentTables } from './schema-payments.ts'
+import { webhookTables } from './schema-webhooks.ts'
 
 const pools = sql.raw(`'purchased','welcome','daily','subscription'`)
 
 /** Takes the column kinds of one database and returns its tables. */
 export function defineTables(c: typeof columns) {
-  return { ...ledgerTables(c), ...accountTables(c), ...paymentTables(c), ...recordTables(c) }
+  return {
+    ...ledgerTables(c),
+    ...accountTables(c),
+    ...paymentTables(c),
+    ...webhookTables(c),
+    ...recordTables(c),
+  }
 }
 
 function ledgerTables(c: typeof columns) {
@@ -416,4 +423,5 @@ export const {
   ticket,
 } = tables
 export const { paymentEvent, paymentReversal, subscription, topUp, voucher } = tables
+export const { webhook, webhookDelivery } = tables
 export const { usageDay, wallet, welcome } = tables

@@ -11,6 +11,7 @@ import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { SubscriptionStore } from '../payments/subscriptions.ts'
+import type { WebhookStore } from '../notify/webhook.ts'
 import type { VoucherStore } from '../payments/vouchers.ts'
 import type { RequestLogRow, RequestReader } from '../observe/request-log.ts'
 import type { UsageReader } from '../observe/usage.ts'
@@ -28,6 +29,7 @@ export interface Store {
   readonly statements: StatementReader
   readonly payments: PaymentStore
   readonly vouchers: VoucherStore
+  readonly webhooks: WebhookStore
   readonly subscriptions: SubscriptionStore
   readonly idempotency: IdempotencyStore
   readonly responses: ResponseStore

@@ -17,6 +17,7 @@ const own = [
   'chat',
   'connect',
   'settings',
+  'settings/webhooks',
 ]
 const payments = ['/payments', '/payments/messages', '/payments/vouchers', '/payments/subscriptions']
 const operators = ['', '/accounts', ...payments, '/providers', '/catalog', '/ledger', '/acts', '/settings']

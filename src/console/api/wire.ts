@@ -50,6 +50,15 @@ export interface Credits {
     readonly resets_at: string | null
   }[]
   readonly lots: readonly Lot[]
+  readonly notices: readonly (
+    | { readonly kind: 'balance_low'; readonly available: string; readonly threshold: string }
+    | {
+        readonly kind: 'lot_expiring'
+        readonly lot: string
+        readonly remaining: string
+        readonly expires_at: string
+      }
+  )[]
   readonly total_purchased: string
   readonly total_used: string
 }

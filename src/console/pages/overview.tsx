@@ -3,13 +3,12 @@
 import { Link } from 'wouter'
 import { useCredits, useKeys, useRecentRequests } from '../api/queries.ts'
 import type { Credits } from '../api/wire.ts'
-import { day, usd, usdShort } from '../strings/format.ts'
+import { usd, usdShort } from '../strings/format.ts'
 import { t } from '../strings/text.ts'
 import { Empty, Failure, Loading, PageHead, Section } from '../ui/basics.tsx'
+import { Notices } from './credits/notices.tsx'
 import { poolNames } from './credits/pools.ts'
 import { RequestTable } from './requests/request-table.tsx'
-
-const soonMs = 30 * 86_400_000
 
 export function Overview() {
   const credits = useCredits()
@@ -37,9 +36,6 @@ export function Overview() {
 }
 
 function Spendable({ credits }: { credits: Credits }) {
-  const expiring = credits.lots.find(
-    ({ expires_at: at, pool }) => at !== null && pool !== 'daily' && Date.parse(at) - Date.now() < soonMs,
-  )
   return (
     <>
       <div className="grid gap-3 sm:grid-cols-3">
@@ -66,15 +62,7 @@ function Spendable({ credits }: { credits: Credits }) {
           }
         />
       </div>
-      {expiring && (
-        <p className="mt-3 rounded-md bg-warn-soft px-3 py-2">
-          {t('{amount} of {pool} credit expires on {day}.', {
-            amount: usd(expiring.remaining),
-            pool: t(poolNames[expiring.pool]).toLowerCase(),
-            day: day(expiring.expires_at!),
-          })}
-        </p>
-      )}
+      <Notices credits={credits} />
     </>
   )
 }

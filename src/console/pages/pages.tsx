@@ -14,6 +14,7 @@ import { Overview } from './overview.tsx'
 import { RequestPage } from './requests/request.tsx'
 import { Requests } from './requests/requests.tsx'
 import { Settings } from './settings.tsx'
+import { WebhooksPage } from './webhooks.tsx'
 import { Usage } from './usage/usage.tsx'
 
 export default function Pages() {
@@ -31,6 +32,7 @@ export default function Pages() {
       <Route path="/models" component={Models} />
       <Route path="/connect" component={Connect} />
       <Route path="/settings" component={Settings} />
+      <Route path="/settings/webhooks" component={WebhooksPage} />
       <Route>
         <Empty title={t('There is no such page.')} />
       </Route>

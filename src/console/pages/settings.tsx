@@ -2,6 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
+import { Link } from 'wouter'
 import { call } from '../api/call.ts'
 import { takeSession, useSession } from '../api/queries.ts'
 import type { Passkey, SessionRow, SessionView } from '../api/wire.ts'
@@ -34,6 +35,13 @@ export function Settings() {
         {session.methods.includes('passkey') && <Passkeys />}
         <Sessions />
         <Language />
+        <Section title={t('Webhooks')}>
+          <p>
+            <Link href="/settings/webhooks" className="text-accent underline">
+              {t('Addresses that are told what happens to the account')}
+            </Link>
+          </p>
+        </Section>
         <EndOfAccount account={account} />
       </div>
     </>

@@ -8,6 +8,7 @@ import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts
 import { mcpServerRoutes } from './mcp-servers.ts'
 import { paymentRoutes } from '../payments/admin.ts'
 import type { AdminRoute } from './route.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 export const adminRoutes: readonly AdminRoute[] = [
   ...insightRoutes,
@@ -16,6 +17,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...managementKeyRoutes,
   ...mcpServerRoutes,
   ...paymentRoutes,
+  ...webhookRoutes,
 ]
 
 /** Under `/console/api/admin`, for operators who are signed in. */

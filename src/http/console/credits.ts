@@ -8,6 +8,7 @@ import { dayMs, startOfDay } from '../../credits/calendar.ts'
 import type { LotBalance } from '../../credits/ledger/ledger.ts'
 import { formatUsd, type Pico } from '../../credits/money.ts'
 import { fundingOf, pools } from '../../credits/pool.ts'
+import { type Notice, noticesOf } from '../../notify/notices.ts'
 import { queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { csvLines, csvResponse } from '../v1/account/usage.ts'
@@ -55,7 +56,10 @@ const pageParameters = z.strictObject({
 })
 
 /** The credit of an account now. Amounts are decimal strings of US dollars. */
-export async function creditView({ ledger, now }: Pick<HttpParts, 'ledger' | 'now'>, account: string) {
+export async function creditView(
+  { ledger, now, thresholds }: Pick<HttpParts, 'ledger' | 'now' | 'thresholds'>,
+  account: string,
+) {
   const at = now()
   const [balance, totals] = [await ledger.balance(account), await ledger.totals(account)]
   const living = balance.lots.filter(({ expiresAt }) => expiresAt === null || expiresAt > at)
@@ -87,9 +91,19 @@ export async function creditView({ ledger, now }: Pick<HttpParts, 'ledger' | 'no
       granted_at: iso(lot.grantedAt),
       expires_at: isoOrNull(lot.expiresAt),
     })),
+    notices: noticesOf(balance, totals.purchased, at, thresholds).map(noticeView),
     total_purchased: formatUsd(totals.purchased),
     total_used: formatUsd(totals.used),
   }
+}
+
+function noticeView(notice: Notice) {
+  if (notice.kind === 'balance_low') {
+    const { kind, available, threshold } = notice
+    return { kind, available: formatUsd(available), threshold: formatUsd(threshold) }
+  }
+  const { kind, lot, remaining, expiresAt } = notice
+  return { kind, lot, remaining: formatUsd(remaining), expires_at: iso(expiresAt) }
 }
 
 function sum(lots: readonly LotBalance[], part: 'remaining' | 'pinned'): Pico {

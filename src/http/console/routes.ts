@@ -15,6 +15,7 @@ import type { ConsoleRoute } from './route.ts'
 import { topUpRoutes } from '../payments/top-ups.ts'
 import { voucherRoutes } from '../payments/vouchers.ts'
 import { sessionRoutes } from './sign-in/session.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 export const routes: readonly ConsoleRoute[] = [
   ...sessionRoutes,
@@ -30,5 +31,6 @@ export const routes: readonly ConsoleRoute[] = [
   ...liveRoutes,
   ...conversationRoutes,
   ...connectRoutes,
+  ...webhookRoutes,
   ...operatorRoutes,
 ]

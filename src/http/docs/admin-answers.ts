@@ -15,6 +15,7 @@ import {
   pageOf,
   requestDetail,
   requestRow,
+  webhookAnswers,
 } from './console-answers.ts'
 import { time, usd } from './fields.ts'
 
@@ -155,5 +156,11 @@ export const adminAnswers: Answers = {
   'DELETE management-keys/:key': managementKey,
   'POST management-keys': managementKey.extend({ key: z.string().describe('The key itself, this once.') }),
   ...Object.fromEntries(ofAccount),
+  ...Object.fromEntries(
+    Object.entries(webhookAnswers).map(([route, answer]) => [
+      route.replace(' ', ' accounts/:account/'),
+      answer,
+    ]),
+  ),
   ...adminPaymentAnswers,
 }

@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
+import { eventTypes } from '../../notify/webhook.ts'
 import { paymentAnswers } from '../payments/answers.ts'
 import { requestListSchema, requestSchema } from '../v1/account/requests-documentation.ts'
 import { usageSchema } from '../v1/account/usage.ts'
@@ -116,6 +117,21 @@ export const credits = z.strictObject({
       }),
     )
     .describe('Those that live, in the order in which their pool spends them.'),
+  notices: z
+    .array(
+      z.discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('balance_low'), available: usd, threshold: usd }),
+        z.strictObject({
+          kind: z.literal('lot_expiring'),
+          lot: z.string(),
+          remaining: usd,
+          expires_at: time,
+        }),
+      ]),
+    )
+    .describe(
+      'What should be known before it is too late; by `credits.low_balance_usd` and `credits.expiring_days`.',
+    ),
   total_purchased: usd,
   total_used: usd,
 })
@@ -241,7 +257,37 @@ export const mcpServer = z.strictObject({
   changed_at: time,
 })
 
+const webhook = z.strictObject({
+  id: z.string(),
+  url: z.string(),
+  events: z.array(z.enum(eventTypes)),
+  created_at: time,
+})
+const attempt = z.strictObject({
+  at: time,
+  status: z.int().nullable().describe('Of the answer; null where none came.'),
+  error: z.string().nullable().describe('Null where it was taken.'),
+  ms: z.int(),
+})
+const delivery = z.strictObject({
+  id: z.string().describe('`webhook-id` of every attempt.'),
+  type: z.string(),
+  at: time,
+  state: z.enum(['waiting', 'delivered', 'given_up']),
+  next_at: time.nullable().describe('When it is tried next.'),
+  attempts: z.array(attempt),
+})
+
+export const webhookAnswers: Answers = {
+  'GET webhooks': data(z.array(webhook)),
+  'POST webhooks': webhook.extend({ secret: z.string().describe('The secret itself, this once.') }),
+  'DELETE webhooks/:id': z.strictObject({ id: z.string(), removed: z.literal(true) }),
+  'POST webhooks/:id/test': attempt.extend({ ok: z.boolean() }),
+  'GET webhooks/:id/deliveries': data(z.array(delivery)),
+}
+
 export const consoleAnswers: Answers = {
+  ...webhookAnswers,
   ...paymentAnswers,
   'GET session': session,
   'POST sign-up': accepted,

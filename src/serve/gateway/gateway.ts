@@ -31,6 +31,7 @@ import { secretFilter } from '../../observe/secret-filter.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { outbounds } from '../../protocols/registry.ts'
 import { auditing } from '../../store/audit-beside.ts'
+import { keepNotifying, type Notifications, notificationsOf } from './webhooks.ts'
 import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 
 export interface Gateway {
@@ -42,6 +43,8 @@ export interface Gateway {
   readonly inFlight: Pick<InFlight, 'size'>
   /** Its sweep asks about what nobody has heard of. */
   readonly payments: Sweepable
+  /** Begins to send what webhooks wait for, and to watch accounts that have some. */
+  notify(): { stop(): void }
   /** Takes no new calls from now on; those in flight go on. */
   drain(): void
   /** Ends the calls in flight with an error; each is settled. */
@@ -55,15 +58,23 @@ export function createGateway(parts: GatewayParts): Gateway {
   const stopping = new AbortController()
   let draining = false
   const counter = new TokenCounter()
-  const http = httpParts(parts, counter, stopping.signal, () => draining)
+  const notifications = notificationsOf(parts.config, parts.store, parts.clock)
+  const http = httpParts({ ...parts, notifications }, counter, stopping.signal, () => draining)
   // `fetch` is a getter that compiles the routes whenever it is read.
   const { fetch } = createRoutes(http)
+  const { config, log } = parts
   return {
     fetch: crossOrigin(parts.config.server.cors_origins, fetch),
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
     inFlight: http.chat.inFlight,
     payments: sweepable(http),
+    notify: () =>
+      keepNotifying(
+        notifications,
+        { everyMs: config.webhooks.every_ms, watchMs: config.webhooks.watch_ms },
+        log,
+      ),
     drain: () => {
       draining = true
     },
@@ -73,12 +84,12 @@ export function createGateway(parts: GatewayParts): Gateway {
 }
 
 function httpParts(
-  parts: GatewayParts,
+  parts: GatewayParts & { readonly notifications: Notifications },
   counter: TokenCounter,
   stopping: AbortSignal,
   draining: () => boolean,
 ): HttpParts {
-  const { config, store, live, log, clock, owner } = parts
+  const { config, store, live, log, clock, owner, notifications } = parts
   const catalog = liveCatalog(live)
   const publicUrl = () => publicUrlOf(config, parts.server()?.port ?? config.server.port)
   const inFlight = new InFlight()
@@ -86,9 +97,15 @@ function httpParts(
   const calls = new CallLog({
     log,
     usd: formatUsd,
-    keep: (row) => store.requestLog.append(row),
+    keep: (row) => {
+      notifications.watch.callEnded(row)
+      store.requestLog.append(row)
+    },
     // Days are kept for ever, and anybody can make up names of models.
-    keepRefused: (row) => store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : ''),
+    keepRefused: (row) => {
+      notifications.watch.callEnded(row)
+      store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : '')
+    },
   })
   const turns = new Turns()
   const mcp = mcpOf(config, store, clock)
@@ -156,6 +173,9 @@ function httpParts(
     usage: store.usage,
     statements: store.statements,
     ...paymentParts(parts),
+    webhooks: notifications.webhooks,
+    testWebhook: notifications.testWebhook,
+    thresholds: notifications.thresholds,
     managementKeys: store.managementKeys,
     mcpServers: mcp.servers,
     probeMcp: mcp.probe,

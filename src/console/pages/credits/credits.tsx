@@ -21,6 +21,7 @@ import {
   Usd,
 } from '../../ui/basics.tsx'
 import { Payments } from '../payments/payments.tsx'
+import { Notices } from './notices.tsx'
 import { appOrder, poolBars, poolNames, poolRules } from './pools.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -61,6 +62,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
             : t('Without credit this account may owe up to {amount}.', { amount: usd(credits.credit_line) })}
         </p>
       )}
+      <Notices credits={credits} />
       <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-4">
         {credits.pools.map(({ type, remaining, held, resets_at: resets }) => (
           <li key={type} className="card p-4">

@@ -16,6 +16,7 @@ import type { Session } from '../../../accounts/session.ts'
 import { GatewayError } from '../../../errors.ts'
 import { unavailable } from '../../commit-queue.ts'
 import { isOutage, reading, sqliteCode } from '../database/outage.ts'
+import { keyCreated, Outbox } from '../notify/outbox.ts'
 import { AccountList } from './account-list.ts'
 import {
   accountOf,
@@ -37,6 +38,8 @@ interface Found<T> {
 }
 
 export class SqliteAccounts implements AccountStore {
+  readonly #database: Database
+  readonly #outbox: Outbox
   readonly #clock: () => number
   readonly #rotated: () => void
   readonly #sql: ReturnType<typeof statements>
@@ -51,6 +54,8 @@ export class SqliteAccounts implements AccountStore {
   constructor(database: Database, clock: () => number, rotated: () => void) {
     this.#clock = clock
     this.#rotated = rotated
+    this.#database = database
+    this.#outbox = new Outbox(database)
     this.#sql = statements(database)
     this.#list = new AccountList(database)
   }
@@ -99,15 +104,27 @@ export class SqliteAccounts implements AccountStore {
   }
 
   insertKey(key: ApiKey): void {
-    writing(() => this.#sql.insertKey.run(...keyValues(key)))
+    this.#together(() => {
+      this.#sql.insertKey.run(...keyValues(key))
+      this.#outbox.add(keyCreated(key, null))
+    })
     this.#keys.clear()
   }
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
-    const { changes } = writing(() => this.#sql.insertSuccessor.run(...keyValues(key), replaces))
+    const inserted = this.#together(() => {
+      const { changes } = this.#sql.insertSuccessor.run(...keyValues(key), replaces)
+      if (Number(changes) !== 1) return false
+      this.#outbox.add(keyCreated(key, replaces))
+      return true
+    })
     this.#keys.clear()
     this.#rotated()
-    return Number(changes) === 1
+    return inserted
+  }
+
+  #together<T>(work: () => T): T {
+    return writing(() => this.#database.transaction(work).immediate())
   }
 
   changeKey(key: ApiKey): void {

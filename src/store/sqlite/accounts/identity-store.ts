@@ -75,6 +75,8 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
       this.#lockOut(account, at)
       this.#sql.dropAllTickets.run(account)
       this.#sql.dropConversations.run(account)
+      this.#sql.dropDeliveries.run(account)
+      this.#sql.dropWebhooks.run(account)
       this.#sql.deleteAccount.run(at, account)
     })
   }
@@ -246,6 +248,10 @@ function statements(database: Database) {
     dropTickets: write('DELETE FROM ticket WHERE account = ? AND kind = ? AND used_at IS NULL'),
     dropAllTickets: write('DELETE FROM ticket WHERE account = ?'),
     dropConversations: write('DELETE FROM conversation WHERE account = ?'),
+    dropDeliveries: write(
+      'DELETE FROM webhook_delivery WHERE webhook IN (SELECT id FROM webhook WHERE account = ?)',
+    ),
+    dropWebhooks: write('DELETE FROM webhook WHERE account = ?'),
     sweepTickets: write(
       'DELETE FROM ticket WHERE rowid IN (SELECT rowid FROM ticket WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)',
     ),

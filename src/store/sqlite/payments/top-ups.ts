@@ -12,6 +12,7 @@ import type {
 import type { TopUp } from '../../../payments/top-up.ts'
 import { writing } from '../accounts/account-store.ts'
 import { reading } from '../database/outage.ts'
+import { Outbox, topUpCredited } from '../notify/outbox.ts'
 import {
   eventOf,
   type EventRow,
@@ -26,10 +27,12 @@ type Values = (string | number | bigint | null)[]
 
 export class SqlitePayments implements PaymentStore {
   readonly #database: Database
+  readonly #outbox: Outbox
   readonly #sql: ReturnType<typeof statements>
 
   constructor(database: Database) {
     this.#database = database
+    this.#outbox = new Outbox(database)
     this.#sql = statements(database)
   }
 
@@ -94,6 +97,7 @@ export class SqlitePayments implements PaymentStore {
   #write(before: TopUp, after: TopUp): TopUp {
     const numbered = before.creditedAt === null && after.creditedAt !== null && !after.test
     const receipt = numbered ? this.#nextReceipt(after.creditedAt) : before.receipt
+    if (numbered) this.#outbox.add(topUpCredited({ ...after, receipt }, after.creditedAt))
     const { reference, url, state, paymentId, method, lot, refunded, problem, paidAt, creditedAt, id } = after
     const paid: Values = [reference, url, state, paymentId, method, lot, refunded, problem]
     this.#sql.change.run(...paid, receipt?.year ?? null, receipt?.number ?? null, paidAt, creditedAt, id)

@@ -1,0 +1,242 @@
+// Webhooks: addresses that are told what happens to the account, and what became of each message.
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { Link } from 'wouter'
+import { call } from '../api/call.ts'
+import { useAct } from '../session/signed-out.tsx'
+import { milliseconds } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Time } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { textOf, TextField } from '../ui/form.tsx'
+
+interface Webhook {
+  readonly id: string
+  readonly url: string
+  readonly events: readonly string[]
+  readonly created_at: string
+}
+
+interface Attempt {
+  readonly at: string
+  readonly status: number | null
+  readonly error: string | null
+  readonly ms: number
+}
+
+interface Delivery {
+  readonly id: string
+  readonly type: string
+  readonly at: string
+  readonly state: 'waiting' | 'delivered' | 'given_up'
+  readonly next_at: string | null
+  readonly attempts: readonly Attempt[]
+}
+
+const events: Readonly<Record<string, string>> = {
+  'balance.low': 'The purchased credit is low',
+  'lot.expiring': 'A top-up expires soon',
+  'top_up.credited': 'A top-up was credited',
+  'key.created': 'A key was created',
+  'key.limit_reached': 'A key has reached its limit',
+}
+
+export function WebhooksPage() {
+  const [adding, setAdding] = useState(false)
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['webhooks'],
+    queryFn: async () => (await call<{ data: readonly Webhook[] }>('GET', 'webhooks')).data,
+  })
+  return (
+    <>
+      <p className="mb-2 text-[13px]">
+        <Link href="/settings" className="text-accent underline">
+          {t('Settings')}
+        </Link>
+      </p>
+      <PageHead
+        title={t('Webhooks')}
+        about={t('Signed messages to an address of yours, sent again for days until they are taken.')}
+      >
+        <Button look="primary" onClick={() => setAdding(true)}>
+          {t('Add a webhook')}
+        </Button>
+      </PageHead>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data?.length === 0 && (
+        <Empty title={t('There are no webhooks.')}>
+          <p>{t('A program of yours can be told when credit is low or a key reaches its limit.')}</p>
+        </Empty>
+      )}
+      <div className="grid gap-4">
+        {data?.map((webhook) => (
+          <Hook key={webhook.id} webhook={webhook} />
+        ))}
+      </div>
+      {adding && <Adding onClose={() => setAdding(false)} />}
+    </>
+  )
+}
+
+function Hook({ webhook }: { webhook: Webhook }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [tried, setTried] = useState<(Attempt & { ok: boolean }) | null>(null)
+  const path = `webhooks/${encodeURIComponent(webhook.id)}`
+  const test = () =>
+    act(async () => setTried(await call<Attempt & { ok: boolean }>('POST', `${path}/test`, {})))
+  const remove = () =>
+    act(async () => {
+      await call('DELETE', path)
+      await client.invalidateQueries({ queryKey: ['webhooks'] })
+    })
+  return (
+    <section className="card p-4" aria-label={webhook.url}>
+      <h2 className="font-mono text-[13px] font-semibold break-all">{webhook.url}</h2>
+      <p className="mt-2 flex flex-wrap gap-1">
+        {webhook.events.map((event) => (
+          <Badge key={event}>{event}</Badge>
+        ))}
+      </p>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <Button small busy={busy} onClick={() => void test()}>
+          {t('Send a test')}
+        </Button>
+        <Button small look="danger" busy={busy} onClick={() => void remove()}>
+          {t('Remove')}
+        </Button>
+      </div>
+      <div className="mt-3 grid gap-3">
+        {error !== null && <Failure error={error} />}
+        {tried && (
+          <Note tone={tried.ok ? 'good' : 'bad'} role="status">
+            {tried.ok
+              ? t('It was taken: {status} after {time}.', {
+                  status: tried.status ?? '',
+                  time: milliseconds(tried.ms),
+                })
+              : t('It was not taken: {reason}.', { reason: tried.error ?? '' })}
+          </Note>
+        )}
+        <Deliveries path={path} id={webhook.id} />
+      </div>
+    </section>
+  )
+}
+
+const states: Readonly<Record<Delivery['state'], readonly [string, 'good' | 'accent' | 'bad']>> = {
+  waiting: ['waits', 'accent'],
+  delivered: ['delivered', 'good'],
+  given_up: ['given up', 'bad'],
+}
+
+function Deliveries({ path, id }: { path: string; id: string }) {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['webhooks', id],
+    queryFn: async () => (await call<{ data: readonly Delivery[] }>('GET', `${path}/deliveries`)).data,
+    refetchInterval: 10_000,
+  })
+  if (error) return <Failure error={error} retry={() => void refetch()} />
+  if (!data || data.length === 0) return <p className="text-muted">{t('Nothing was sent yet.')}</p>
+  return (
+    <ul className="grid gap-1" aria-label={t('Messages')}>
+      {data.map((delivery) => {
+        const [name, tone] = states[delivery.state]
+        return (
+          <li key={delivery.id} className="border-t border-line pt-2">
+            <details>
+              <summary className="flex flex-wrap items-center gap-2">
+                <span className="font-mono text-[12.5px]">{delivery.type}</span>
+                <Badge tone={tone}>{t(name)}</Badge>
+                <span className="text-[12.5px] text-muted">
+                  <Time at={delivery.at} />
+                </span>
+                {delivery.next_at !== null && (
+                  <span className="text-[12.5px] text-muted">
+                    {t('tried next')} <Time at={delivery.next_at} />
+                  </span>
+                )}
+              </summary>
+              <p className="mt-1 font-mono text-[12px] break-all text-muted">{delivery.id}</p>
+              <ol className="mt-1 grid gap-0.5 text-[13px]" aria-label={t('Attempts')}>
+                {delivery.attempts.map((attempt, index) => (
+                  <li key={attempt.at}>
+                    {index + 1}. <Time at={attempt.at} />: {attempt.error ?? attempt.status} (
+                    {milliseconds(attempt.ms)})
+                  </li>
+                ))}
+                {delivery.attempts.length === 0 && <li>{t('Not tried yet.')}</li>}
+              </ol>
+            </details>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+/** The secret lives in this dialog alone: it is gone when it closes. */
+function Adding({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [secret, setSecret] = useState<string | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const given = new FormData(event.currentTarget)
+    const body = { url: textOf(given, 'url') ?? '', events: given.getAll('events').map(String) }
+    void act(async () => {
+      const made = await call<Webhook & { secret: string }>('POST', 'webhooks', body)
+      setSecret(made.secret)
+      await client.invalidateQueries({ queryKey: ['webhooks'] })
+    })
+  }
+  if (secret !== null)
+    return (
+      <Dialog title={t('The secret of the webhook')} onClose={onClose} firm>
+        <div className="grid gap-3">
+          <Note tone="warn">
+            {t(
+              'This is the only time that it is shown. Messages are signed with it as Standard Webhooks has it.',
+            )}
+          </Note>
+          <Code text={secret} label={t('Secret')} />
+          <div>
+            <Button look="primary" onClick={onClose}>
+              {t('I have stored the secret')}
+            </Button>
+          </div>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title={t('Add a webhook')} onClose={onClose}>
+      <form onSubmit={submit} className="grid gap-3.5">
+        <TextField
+          label={t('Address')}
+          name="url"
+          type="url"
+          required
+          maxLength={2048}
+          placeholder="https://example.com/hooks/weir"
+        />
+        <fieldset className="grid gap-1.5">
+          <legend className="mb-1 text-[13px] font-medium">{t('Tell it when')}</legend>
+          {Object.entries(events).map(([type, name]) => (
+            <label key={type} className="flex items-center gap-2">
+              <input type="checkbox" name="events" value={type} defaultChecked />
+              {t(name)}
+            </label>
+          ))}
+        </fieldset>
+        {error !== null && <Failure error={error} />}
+        <div>
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Add it')}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

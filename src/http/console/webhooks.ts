@@ -1,0 +1,98 @@
+// The webhooks of an account: added, tried, removed, and what became of each message. A secret is shown once.
+
+import { z } from 'zod'
+import type { Account } from '../../accounts/account.ts'
+import { GatewayError } from '../../errors.ts'
+import { type Attempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
+import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
+
+interface WebhookAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
+  /** Whose webhooks they are. */
+  readonly account: Account
+}
+
+interface WebhookAct extends RouteSpec<unknown> {
+  readonly handle: (asked: WebhookAsked<unknown>) => object | Promise<object>
+}
+
+function webhookAct<Body = undefined>(
+  spec: RouteSpec<Body>,
+  handle: (asked: WebhookAsked<Body>) => object | Promise<object>,
+): WebhookAct {
+  return { ...spec, handle: (asked) => handle(asked as WebhookAsked<Body>) }
+}
+
+const addBody = z.strictObject({
+  url: z.string().min(1).max(2_048),
+  events: z.array(z.enum(eventTypes)).min(1).max(eventTypes.length),
+})
+
+const mostDeliveries = 100
+
+export const webhookActs: readonly WebhookAct[] = [
+  webhookAct(
+    { method: 'GET', path: 'webhooks', summary: 'The addresses that are told what happens to the account' },
+    async ({ parts, account }) => ({ data: (await parts.webhooks.list(account.id)).map(webhookView) }),
+  ),
+  webhookAct(
+    {
+      method: 'POST',
+      path: 'webhooks',
+      summary: 'Add a webhook; the secret that its messages are signed with is shown this once',
+      status: 201,
+      errors: ['unsupported_parameter'],
+      body: addBody,
+    },
+    async ({ parts, account, body }) => {
+      const { webhook, secret } = await parts.webhooks.add(account.id, body)
+      return { ...webhookView(webhook), secret }
+    },
+  ),
+  webhookAct(
+    { method: 'DELETE', path: 'webhooks/:id', summary: 'Remove a webhook, and what waits for it' },
+    async ({ parts, account, params }) => {
+      const id = params['id'] ?? ''
+      if (!(await parts.webhooks.remove(account.id, id))) throw new GatewayError('not_found')
+      return { id, removed: true }
+    },
+  ),
+  webhookAct(
+    {
+      method: 'POST',
+      path: 'webhooks/:id/test',
+      summary: 'Send a message of the type webhook.test now, and say what came of it',
+      body: z.strictObject({}),
+    },
+    async ({ parts, account, params }) => {
+      const attempt = await parts.testWebhook(await parts.webhooks.find(account.id, params['id'] ?? ''))
+      return { ok: attempt.error === null, ...attemptView(attempt) }
+    },
+  ),
+  webhookAct(
+    {
+      method: 'GET',
+      path: 'webhooks/:id/deliveries',
+      summary: 'The latest messages to a webhook with every attempt, the newest first',
+    },
+    async ({ parts, account, params }) => {
+      const deliveries = await parts.webhooks.deliveries(account.id, params['id'] ?? '', mostDeliveries)
+      return { data: deliveries.map(deliveryView) }
+    },
+  ),
+]
+
+export const webhookRoutes: readonly ConsoleRoute[] = webhookActs.map(({ handle, ...spec }) =>
+  ownRoute(spec, handle),
+)
+
+function webhookView({ id, url, events, createdAt }: WebhookRow) {
+  return { id, url, events, created_at: iso(createdAt) }
+}
+
+function deliveryView({ id, type, at, state, nextAt, attempts }: Delivery) {
+  return { id, type, at: iso(at), state, next_at: isoOrNull(nextAt), attempts: attempts.map(attemptView) }
+}
+
+function attemptView({ at, status, error, ms }: Attempt) {
+  return { at: iso(at), status, error, ms }
+}

@@ -1,0 +1,42 @@
+// What an account should be told of its credit before it is too late. Pure.
+
+import { freeIn } from '../credits/balance.ts'
+import type { Balance } from '../credits/ledger/ledger.ts'
+import type { Pico } from '../credits/money.ts'
+
+export interface Thresholds {
+  /** Less free purchased credit than this is low; 0 says that it never is. */
+  readonly lowBalance: Pico
+  /** A lot that ends within this time is expiring; 0 says that none is. */
+  readonly expiringMs: number
+}
+
+export type Notice =
+  | { readonly kind: 'balance_low'; readonly available: Pico; readonly threshold: Pico }
+  | {
+      readonly kind: 'lot_expiring'
+      readonly lot: string
+      readonly remaining: Pico
+      readonly expiresAt: number
+    }
+
+/**
+ * The notices of an account at `at`. Purchased credit only: the other pools come and go by themselves. An account that
+ * has never bought any (`purchased` is all it has ever got) is not told that it is low.
+ */
+export function noticesOf(
+  balance: Balance,
+  purchased: Pico,
+  at: number,
+  limits: Thresholds,
+): readonly Notice[] {
+  const available = freeIn(balance, ['purchased'], at)
+  const isLow = purchased > 0n && available < limits.lowBalance
+  const low: Notice[] = isLow ? [{ kind: 'balance_low', available, threshold: limits.lowBalance }] : []
+  const expiring = balance.lots.flatMap(({ id, pool, remaining, expiresAt }): Notice[] => {
+    const ends = expiresAt !== null && expiresAt > at && expiresAt - at <= limits.expiringMs
+    if (!ends || pool !== 'purchased' || remaining <= 0n) return []
+    return [{ kind: 'lot_expiring', lot: id, remaining, expiresAt }]
+  })
+  return [...low, ...expiring]
+}

@@ -1,0 +1,129 @@
+// Sends what waits for webhooks: signed, in bounded time, again with growing pauses, and in the end no more. Until an
+// answer is noted a message waits in the database, so that a restart loses none; it may then arrive twice, by the same id.
+
+import { randomBytes } from 'node:crypto'
+import { GatewayError } from '../errors.ts'
+import { signatureHeaders } from '../payments/standard-webhook.ts'
+import type { Attempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
+
+/** Sends one request to an address that an account has chosen, without following redirects. */
+export type Post = (
+  url: string,
+  request: { readonly headers: Headers; readonly body: string; readonly signal: AbortSignal },
+) => Promise<Pick<Response, 'status' | 'body'>>
+
+export interface SenderParts {
+  readonly store: WebhookStore
+  readonly webhooks: Webhooks
+  readonly post: Post
+  readonly timeoutMs: number
+  readonly now: () => number
+}
+
+const [second, minute, hour] = [1_000, 60_000, 3_600_000] as const
+
+/** The pauses after each attempt that failed, as Standard Webhooks recommends; after the last it is given up. */
+const pauses = [
+  5 * second,
+  5 * minute,
+  30 * minute,
+  2 * hour,
+  5 * hour,
+  10 * hour,
+  14 * hour,
+  20 * hour,
+  24 * hour,
+]
+
+const mostInFlight = 16
+const keptMs = 90 * 24 * hour
+const forgottenAtOnce = 500
+
+export class WebhookSender {
+  readonly #parts: SenderParts
+  readonly #busy = new Set<string>()
+
+  constructor(parts: SenderParts) {
+    this.#parts = parts
+  }
+
+  /** Sends all that is due; resolves when the last of it was answered or failed. */
+  async sendDue(): Promise<void> {
+    const { store, timeoutMs, now } = this.#parts
+    const room = mostInFlight - this.#busy.size
+    if (room <= 0) return
+    // Twice the time that an attempt may take: whoever has died has let go by then.
+    const leaseUntil = now() + 2 * timeoutMs
+    const due = await store.claimDue(now(), leaseUntil, [...this.#busy], room)
+    await Promise.all(due.map((delivery) => this.#deliver(delivery)))
+    if (due.length > 0) await this.sendDue()
+  }
+
+  /** Forgets what is long over. */
+  async sweep(): Promise<void> {
+    const { store, now } = this.#parts
+    await store.forgetDeliveries(now() - keptMs, forgottenAtOnce)
+  }
+
+  /** Sends a message of the type `webhook.test` now, once, and says what came of it. */
+  async test(webhook: WebhookRow): Promise<Attempt> {
+    const at = this.#parts.now()
+    const id = `msg_${randomBytes(12).toString('hex')}`
+    const data = { webhook: webhook.id }
+    const body = JSON.stringify({ type: 'webhook.test', timestamp: new Date(at).toISOString(), data })
+    return this.#attempt(webhook, id, body)
+  }
+
+  async #deliver(delivery: Delivery): Promise<void> {
+    const { store, now } = this.#parts
+    this.#busy.add(delivery.webhook)
+    try {
+      const webhook = await store.findWebhook(delivery.webhook)
+      // It was removed a moment ago, and what waited for it with it.
+      if (!webhook) return
+      const attempt = await this.#attempt(webhook, delivery.id, delivery.body)
+      const attempts = [...delivery.attempts, attempt]
+      const pause = pauses[delivery.attempts.length]
+      if (isTaken(attempt)) await store.conclude(delivery.id, { state: 'delivered', nextAt: null, attempts })
+      // 410 says that nobody is there any more.
+      else if (pause === undefined || attempt.status === 410)
+        await store.conclude(delivery.id, { state: 'given_up', nextAt: null, attempts })
+      else await store.conclude(delivery.id, { state: 'waiting', nextAt: now() + pause, attempts })
+    } finally {
+      this.#busy.delete(delivery.webhook)
+    }
+  }
+
+  async #attempt(webhook: WebhookRow, id: string, body: string): Promise<Attempt> {
+    const { webhooks, post, timeoutMs, now } = this.#parts
+    const at = now()
+    const failed = (error: string): Attempt => ({ at, status: null, error, ms: now() - at })
+    const secret = webhooks.secretOf(webhook)
+    if (secret === undefined)
+      return failed('its secret cannot be read: the master key has changed, add the webhook again')
+    const headers = new Headers({
+      'content-type': 'application/json',
+      'user-agent': 'Weir',
+      ...signatureHeaders(secret, id, at, body),
+    })
+    try {
+      const { status, body: answer } = await post(webhook.url, {
+        headers,
+        body,
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      // The status says all; what else is answered is not read.
+      await answer?.cancel().catch(() => undefined)
+      const error = status >= 200 && status < 300 ? null : `the answer was ${status}`
+      return { at, status, error, ms: now() - at }
+    } catch (error) {
+      if (error instanceof GatewayError) return failed(error.message)
+      const late = error instanceof Error && error.name === 'TimeoutError'
+      return failed(late ? `no answer within ${timeoutMs} ms` : 'no connection')
+    }
+  }
+}
+
+function isTaken({ error }: Attempt): boolean {
+  return error === null
+}

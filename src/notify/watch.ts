@@ -1,0 +1,95 @@
+// Looks at the accounts that want to be told of low balances, expiring lots and used-up keys. Beside the calls: no call
+// waits for it, and accounts without webhooks cost nothing.
+
+import type { AccountStore } from '../accounts/account.ts'
+import { type ApiKey, keyState } from '../accounts/api-key.ts'
+import { windowStart } from '../accounts/spend-window.ts'
+import type { LedgerStore } from '../credits/ledger/ledger.ts'
+import { formatUsd } from '../credits/money.ts'
+import { noticesOf, type Thresholds } from './notices.ts'
+import type { EventType, WebhookStore } from './webhook.ts'
+
+export interface WatchParts {
+  readonly store: Pick<WebhookStore, 'accountsWanting' | 'emit'>
+  readonly accounts: Pick<AccountStore, 'listKeys'>
+  readonly ledger: Pick<LedgerStore, 'balance' | 'totals' | 'keySpend'>
+  readonly thresholds: Thresholds
+  readonly now: () => number
+}
+
+const watched: readonly EventType[] = ['balance.low', 'lot.expiring', 'key.limit_reached']
+const perStep = 50
+const mostRefused = 10_000
+
+export class AccountWatch {
+  readonly #parts: WatchParts
+  /** Keys whose limit has refused a call since the last look. */
+  #refused = new Set<string>()
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts
+  }
+
+  /** A call that ended: a key may have met its limit before it has spent the last of it. Never throws. */
+  callEnded({ key, code }: { readonly key: string | null; readonly code: string | null }): void {
+    if (code === 'key_limit_exceeded' && key !== null && this.#refused.size < mostRefused)
+      this.#refused.add(key)
+  }
+
+  /** Looks at every account that wants to know, in short steps. */
+  async look(): Promise<void> {
+    const refused = this.#refused
+    this.#refused = new Set()
+    let after = ''
+    for (;;) {
+      const accounts = await this.#parts.store.accountsWanting(watched, after, perStep)
+      for (const account of accounts) {
+        await this.#lookAt(account, refused)
+        await Bun.sleep(0)
+      }
+      if (accounts.length < perStep) return
+      after = accounts.at(-1)!
+    }
+  }
+
+  async #lookAt(account: string, refused: ReadonlySet<string>): Promise<void> {
+    const { store, accounts, ledger, thresholds, now } = this.#parts
+    const at = now()
+    const { purchased } = await ledger.totals(account)
+    for (const notice of noticesOf(await ledger.balance(account), purchased, at, thresholds)) {
+      if (notice.kind === 'balance_low') {
+        const { available, threshold } = notice
+        const data = { available_usd: formatUsd(available), threshold_usd: formatUsd(threshold) }
+        // Told once for all that was bought so far: the next purchase arms it again.
+        await store.emit({ account, type: 'balance.low', source: `balance.low:${purchased}`, at, data })
+      } else {
+        const { lot, remaining, expiresAt } = notice
+        const data = {
+          lot,
+          remaining_usd: formatUsd(remaining),
+          expires_at: new Date(expiresAt).toISOString(),
+        }
+        await store.emit({ account, type: 'lot.expiring', source: `lot.expiring:${lot}`, at, data })
+      }
+    }
+    for (const key of await accounts.listKeys(account)) await this.#lookAtKey(key, refused.has(key.id), at)
+  }
+
+  async #lookAtKey(key: ApiKey, wasRefused: boolean, at: number): Promise<void> {
+    const { store, ledger } = this.#parts
+    const { id, account, name, spendLimit, limitWindow } = key
+    if (spendLimit === null || keyState(key, at) !== 'active') return
+    const since = windowStart(limitWindow, at)
+    const spent = await ledger.keySpend(id, since)
+    if (spent < spendLimit && !wasRefused) return
+    const data = {
+      key: id,
+      name,
+      limit_usd: formatUsd(spendLimit),
+      limit_window: limitWindow,
+      spent_usd: formatUsd(spent),
+    }
+    const source = `key.limit_reached:${id}:${since}:${spendLimit}`
+    await store.emit({ account, type: 'key.limit_reached', source, at, data })
+  }
+}

@@ -1,0 +1,175 @@
+// Webhooks of accounts: addresses that are told what happens to an account. Each has a secret that its messages are
+// signed with, as Standard Webhooks has it.
+
+import { randomBytes } from 'node:crypto'
+import type { Sealer } from '../accounts/sealed.ts'
+import type { Awaitable } from '../awaitable.ts'
+import { GatewayError } from '../errors.ts'
+
+export const eventTypes = [
+  'balance.low',
+  'lot.expiring',
+  'top_up.credited',
+  'key.created',
+  'key.limit_reached',
+] as const
+export type EventType = (typeof eventTypes)[number]
+
+export interface WebhookRow {
+  readonly id: string
+  readonly account: string
+  readonly url: string
+  readonly events: readonly EventType[]
+  /** Its secret, encrypted with the operator's master key. */
+  readonly sealed: Uint8Array
+  readonly createdAt: number
+}
+
+export interface Attempt {
+  readonly at: number
+  /** The status of the answer; null where none came. */
+  readonly status: number | null
+  readonly error: string | null
+  readonly ms: number
+}
+
+export interface Delivery {
+  /** The same for every attempt: receivers know a message by it that came twice. */
+  readonly id: string
+  readonly webhook: string
+  readonly type: string
+  readonly at: number
+  /** The JSON that is sent, to the byte the same each time. */
+  readonly body: string
+  readonly state: 'waiting' | 'delivered' | 'given_up'
+  /** When it is tried next; null when it is not tried any more. */
+  readonly nextAt: number | null
+  readonly attempts: readonly Attempt[]
+}
+
+/** Something that happened to an account. */
+export interface AccountEvent {
+  readonly account: string
+  readonly type: EventType
+  /** What it is about: an event of the same source is sent once to each webhook. */
+  readonly source: string
+  readonly at: number
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export interface WebhookStore {
+  addWebhook(row: WebhookRow): Awaitable<void>
+  findWebhook(id: string): Awaitable<WebhookRow | undefined>
+  listWebhooks(account: string): Awaitable<readonly WebhookRow[]>
+  /** With what waits for it. False when the account has none of this id. */
+  removeWebhook(account: string, id: string): Awaitable<boolean>
+  /** Queues an event for each webhook of its account that wants it. */
+  emit(event: AccountEvent): Awaitable<void>
+  /** Accounts, in the order of their ids, that have a webhook for one of these; those after `after`. */
+  accountsWanting(types: readonly EventType[], after: string, limit: number): Awaitable<readonly string[]>
+  /**
+   * Takes what is due at `now`, one message for each webhook that is not among `busy`; until `leaseUntil` nobody else
+   * takes it, and then it is due again if it was not concluded.
+   */
+  claimDue(
+    now: number,
+    leaseUntil: number,
+    busy: readonly string[],
+    limit: number,
+  ): Awaitable<readonly Delivery[]>
+  conclude(id: string, outcome: Pick<Delivery, 'state' | 'nextAt' | 'attempts'>): Awaitable<void>
+  /** The newest first. */
+  listDeliveries(webhook: string, limit: number): Awaitable<readonly Delivery[]>
+  /** Forgets messages from before `before` that are not tried any more. Gives how many. */
+  forgetDeliveries(before: number, limit: number): Awaitable<number>
+}
+
+const mostWebhooks = 20
+const mostUrlCharacters = 2_048
+
+/** The webhooks of accounts, with their secrets. */
+export class Webhooks {
+  readonly #store: WebhookStore
+  readonly #sealer: Sealer | undefined
+  readonly #now: () => number
+
+  /** Without a sealer none can be added. */
+  constructor(store: WebhookStore, sealer: Sealer | undefined, now: () => number) {
+    this.#store = store
+    this.#sealer = sealer
+    this.#now = now
+  }
+
+  /**
+   * Adds a webhook and makes its secret, which is given this once. Throws `invalid_request` for what is no address and
+   * for too many, `unsupported_parameter` where there is no master key.
+   */
+  async add(
+    account: string,
+    { url, events }: Pick<WebhookRow, 'url' | 'events'>,
+  ): Promise<{ readonly webhook: WebhookRow; readonly secret: string }> {
+    requireAddress(url)
+    if (events.length === 0) throw invalid('events', 'takes at least one event')
+    if ((await this.#store.listWebhooks(account)).length >= mostWebhooks)
+      throw invalid('url', `is one too many: an account has at most ${mostWebhooks} webhooks`)
+    if (!this.#sealer) {
+      throw new GatewayError('unsupported_parameter', {
+        message:
+          'The secrets of webhooks are kept encrypted, and this gateway has no key for that: its operator sets secrets.master_key.',
+      })
+    }
+    const id = `wh_${randomBytes(9).toString('hex')}`
+    const secret = `whsec_${randomBytes(24).toString('base64')}`
+    const webhook: WebhookRow = {
+      id,
+      account,
+      url,
+      events: eventTypes.filter((type) => events.includes(type)),
+      sealed: this.#sealer.seal(secret, contextOf(account, id)),
+      createdAt: this.#now(),
+    }
+    await this.#store.addWebhook(webhook)
+    return { webhook, secret }
+  }
+
+  async list(account: string): Promise<readonly WebhookRow[]> {
+    return this.#store.listWebhooks(account)
+  }
+
+  /** A webhook of the account. Throws `not_found`. */
+  async find(account: string, id: string): Promise<WebhookRow> {
+    const row = await this.#store.findWebhook(id)
+    if (row?.account === account) return row
+    throw new GatewayError('not_found', { message: 'The account has no such webhook.' })
+  }
+
+  async remove(account: string, id: string): Promise<boolean> {
+    return this.#store.removeWebhook(account, id)
+  }
+
+  async deliveries(account: string, id: string, limit: number): Promise<readonly Delivery[]> {
+    await this.find(account, id)
+    return this.#store.listDeliveries(id, limit)
+  }
+
+  /** Its secret; undefined where the master key that it was encrypted with is gone. */
+  secretOf({ account, id, sealed }: WebhookRow): string | undefined {
+    return this.#sealer?.open(sealed, contextOf(account, id))
+  }
+}
+
+/** Whether it may be reached is seen when it is. */
+function requireAddress(url: string): void {
+  const parsed = URL.parse(url)
+  const speaks = parsed?.protocol === 'http:' || parsed?.protocol === 'https:'
+  if (!speaks || parsed.username !== '' || parsed.password !== '' || url.length > mostUrlCharacters)
+    throw invalid('url', 'takes an address such as https://example.com/hooks/weir')
+}
+
+function contextOf(account: string, id: string): string {
+  return `webhook ${account} ${id}`
+}
+
+function invalid(param: string, what: string): GatewayError {
+  return new GatewayError('invalid_request', { message: `${param} ${what}.`, param })
+}

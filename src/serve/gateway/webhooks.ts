@@ -1,0 +1,84 @@
+// Webhooks as the settings configure them: how their secrets are kept, how they are reached, and what watches accounts.
+
+import { sealer } from '../../accounts/sealed.ts'
+import type { Config } from '../../config.ts'
+import { usd } from '../../credits/money.ts'
+import { dial } from '../../egress/egress.ts'
+import type { WebhookParts } from '../../http/parts.ts'
+import type { Thresholds } from '../../notify/notices.ts'
+import { WebhookSender } from '../../notify/sender.ts'
+import { AccountWatch } from '../../notify/watch.ts'
+import { Webhooks } from '../../notify/webhook.ts'
+import type { Log } from '../../observe/log.ts'
+import type { Store } from '../../store/store.ts'
+
+type WebhookConfig = Pick<Config, 'credits' | 'egress' | 'secrets' | 'webhooks'>
+
+export interface Notifications extends WebhookParts {
+  readonly sender: WebhookSender
+  readonly watch: AccountWatch
+}
+
+const dayMs = 86_400_000
+
+export function webhooksOf(
+  config: WebhookConfig,
+  store: Pick<Store, 'webhooks'>,
+  now: () => number,
+): { readonly webhooks: Webhooks; readonly sender: WebhookSender } {
+  const { master_key: keys } = config.secrets
+  const webhooks = new Webhooks(store.webhooks, keys.length === 0 ? undefined : sealer(keys), now)
+  const sender = new WebhookSender({
+    store: store.webhooks,
+    webhooks,
+    // The one door to addresses that users choose: private hosts only by the operator's list.
+    post: (url, { headers, body, signal }) =>
+      dial(url, { method: 'POST', headers, body }, { allowHosts: config.egress.allow_hosts, signal }),
+    timeoutMs: config.webhooks.timeout_ms,
+    now,
+  })
+  return { webhooks, sender }
+}
+
+export function notificationsOf(
+  config: WebhookConfig,
+  store: Pick<Store, 'webhooks' | 'accounts' | 'ledger'>,
+  now: () => number,
+): Notifications {
+  const { webhooks, sender } = webhooksOf(config, store, now)
+  const { low_balance_usd: low, expiring_days: days } = config.credits
+  const thresholds: Thresholds = { lowBalance: usd(low), expiringMs: days * dayMs }
+  const { accounts, ledger } = store
+  const watch = new AccountWatch({ store: store.webhooks, accounts, ledger, thresholds, now })
+  return { webhooks, sender, watch, thresholds, testWebhook: (webhook) => sender.test(webhook) }
+}
+
+/** Sends what is due every `everyMs`, and looks at accounts every `watchMs`. */
+export function keepNotifying(
+  { sender, watch }: Pick<Notifications, 'sender' | 'watch'>,
+  { everyMs, watchMs }: { readonly everyMs: number; readonly watchMs: number },
+  log: Pick<Log, 'warn'>,
+): { stop(): void } {
+  const failed = (error: unknown) =>
+    log.warn('webhooks could not be served; the next round tries again', { error })
+  // An address that hangs must not hold up the others: a round begins whether the last is over or not, and each
+  // address has one message on its way.
+  const sending = setInterval(() => void sender.sendDue().catch(failed), everyMs)
+  let looking = false
+  const watching = setInterval(() => {
+    if (looking) return
+    looking = true
+    watch
+      .look()
+      .then(() => sender.sweep())
+      .catch(failed)
+      .finally(() => (looking = false))
+  }, watchMs)
+  for (const timer of [sending, watching]) timer.unref()
+  return {
+    stop: () => {
+      clearInterval(sending)
+      clearInterval(watching)
+    },
+  }
+}

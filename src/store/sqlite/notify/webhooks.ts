@@ -1,0 +1,156 @@
+// Webhooks, and what waits for them, on SQLite.
+
+import type { Database, Statement } from 'bun:sqlite'
+import type {
+  AccountEvent,
+  Attempt,
+  Delivery,
+  EventType,
+  WebhookRow,
+  WebhookStore,
+} from '../../../notify/webhook.ts'
+import { writing } from '../accounts/account-store.ts'
+import { numberOrNull } from '../accounts/rows.ts'
+import { reading } from '../database/outage.ts'
+import { Outbox } from './outbox.ts'
+
+interface Row {
+  readonly id: string
+  readonly account: string
+  readonly url: string
+  readonly events: string
+  readonly sealed: Uint8Array
+  readonly created_at: bigint
+}
+
+interface DeliveryRow {
+  readonly id: string
+  readonly webhook: string
+  readonly type: string
+  readonly at: bigint
+  readonly body: string
+  readonly state: string
+  readonly next_at: bigint | null
+  readonly attempts: string
+}
+
+export class SqliteWebhooks implements WebhookStore {
+  readonly #database: Database
+  readonly #outbox: Outbox
+  readonly #sql: ReturnType<typeof statements>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#outbox = new Outbox(database)
+    this.#sql = statements(database)
+  }
+
+  addWebhook({ id, account, url, events, sealed, createdAt }: WebhookRow): void {
+    writing(() => this.#sql.add.run(id, account, url, JSON.stringify(events), sealed, createdAt))
+  }
+
+  findWebhook(id: string): WebhookRow | undefined {
+    const row = reading(() => this.#sql.find.get(id))
+    return row ? webhookOf(row) : undefined
+  }
+
+  listWebhooks(account: string): readonly WebhookRow[] {
+    return reading(() => this.#sql.list.all(account)).map(webhookOf)
+  }
+
+  removeWebhook(account: string, id: string): boolean {
+    return this.#together(() => {
+      const { changes } = this.#sql.remove.run(id, account)
+      if (Number(changes) === 0) return false
+      this.#sql.removeDeliveries.run(id)
+      return true
+    })
+  }
+
+  emit(event: AccountEvent): void {
+    writing(() => this.#outbox.add(event))
+  }
+
+  accountsWanting(types: readonly EventType[], after: string, limit: number): readonly string[] {
+    return reading(() => this.#sql.wanting.all(after, JSON.stringify(types), limit)).map(
+      ({ account }) => account,
+    )
+  }
+
+  claimDue(now: number, leaseUntil: number, busy: readonly string[], limit: number): readonly Delivery[] {
+    const some = reading(() => this.#sql.anyDue.get(now))
+    if (!some) return []
+    return this.#together(() => {
+      const due = this.#sql.due.all(now, JSON.stringify(busy), limit)
+      for (const { id } of due) this.#sql.lease.run(leaseUntil, id)
+      return due.map(deliveryOf)
+    })
+  }
+
+  conclude(id: string, { state, nextAt, attempts }: Pick<Delivery, 'state' | 'nextAt' | 'attempts'>): void {
+    writing(() => this.#sql.conclude.run(state, nextAt, JSON.stringify(attempts), id))
+  }
+
+  listDeliveries(webhook: string, limit: number): readonly Delivery[] {
+    return reading(() => this.#sql.deliveries.all(webhook, limit)).map(deliveryOf)
+  }
+
+  forgetDeliveries(before: number, limit: number): number {
+    return Number(writing(() => this.#sql.forget.run(before, limit)).changes)
+  }
+
+  #together<T>(work: () => T): T {
+    return writing(() => this.#database.transaction(work).immediate())
+  }
+}
+
+function statements(database: Database) {
+  const write = (sql: string): Statement => database.prepare(sql)
+  return {
+    add: write('INSERT INTO webhook (id, account, url, events, sealed, created_at) VALUES (?,?,?,?,?,?)'),
+    find: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE id = ?'),
+    list: database.prepare<Row, [string]>('SELECT * FROM webhook WHERE account = ? ORDER BY created_at, id'),
+    remove: write('DELETE FROM webhook WHERE id = ? AND account = ?'),
+    removeDeliveries: write('DELETE FROM webhook_delivery WHERE webhook = ?'),
+    wanting: database.prepare<{ account: string }, [string, string, number]>(
+      `SELECT DISTINCT account FROM webhook WHERE account > ? AND EXISTS (SELECT 1 FROM json_each(events)
+         WHERE value IN (SELECT value FROM json_each(?))) ORDER BY account LIMIT ?`,
+    ),
+    anyDue: database.prepare<{ id: string }, [number]>(
+      `SELECT id FROM webhook_delivery WHERE state = 'waiting' AND next_at <= ? LIMIT 1`,
+    ),
+    due: database.prepare<DeliveryRow, [number, string, number]>(
+      `SELECT id, webhook, type, at, body, state, next_at, attempts FROM (SELECT *, row_number() OVER
+           (PARTITION BY webhook ORDER BY next_at, id) AS place FROM webhook_delivery
+           WHERE state = 'waiting' AND next_at <= ? AND webhook NOT IN (SELECT value FROM json_each(?)))
+       WHERE place = 1 ORDER BY next_at LIMIT ?`,
+    ),
+    lease: write('UPDATE webhook_delivery SET next_at = ? WHERE id = ?'),
+    conclude: write('UPDATE webhook_delivery SET state = ?, next_at = ?, attempts = ? WHERE id = ?'),
+    deliveries: database.prepare<DeliveryRow, [string, number]>(
+      'SELECT * FROM webhook_delivery WHERE webhook = ? ORDER BY at DESC, id DESC LIMIT ?',
+    ),
+    forget: write(
+      `DELETE FROM webhook_delivery WHERE id IN
+         (SELECT id FROM webhook_delivery WHERE state <> 'waiting' AND at < ? LIMIT ?)`,
+    ),
+  }
+}
+
+function webhookOf({ id, account, url, events, sealed, created_at }: Row): WebhookRow {
+  const wanted = JSON.parse(events) as EventType[]
+  return { id, account, url, events: wanted, sealed, createdAt: Number(created_at) }
+}
+
+function deliveryOf(row: DeliveryRow): Delivery {
+  return {
+    id: row.id,
+    webhook: row.webhook,
+    type: row.type,
+    at: Number(row.at),
+    body: row.body,
+    state: row.state as Delivery['state'],
+    nextAt: numberOrNull(row.next_at),
+    attempts: JSON.parse(row.attempts) as Attempt[],
+  }
+}
