@@ -12,7 +12,7 @@ import { Button, Failure, Loading } from '../ui/basics.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { Composer } from './composer.tsx'
 import { asMarkdown } from './export.ts'
-import { ModelPicker, usePickedModel } from './model-picker.tsx'
+import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { PoolMeter } from './pool-meter.tsx'
 import type { Attachment } from './thread.ts'
 import { TurnView } from './turn.tsx'
@@ -21,18 +21,18 @@ import { useThread } from './use-thread.ts'
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
   const { turns, title, loading, error, send, stop } = useThread(id)
-  const { data: models } = useModels()
+  const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [draft, setDraft] = useState<Draft | null>(null)
   const list = useId()
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
   const [searches, setSearches] = useState(false)
-  const asking = () => ({ model: picked!.id, reasons: picked!.reasoning, searches })
-  const ask = (keep: number, text: string, attachments: readonly Attachment[]) => {
-    if (picked === undefined) return
+  const ask = async (keep: number, text: string, attachments: readonly Attachment[]) => {
     setDraft(null)
-    void send(keep, text, attachments, asking())
+    // A question may be sent before the models are known.
+    const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
+    if (model) await send(keep, text, attachments, { model: model.id, reasons: model.reasoning, searches })
   }
   return (
     <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
@@ -85,7 +85,7 @@ export default function Chat() {
                 turn={turn}
                 locked={busy || picked === undefined}
                 onEdit={() => setDraft({ keep: index, text: turn.text, attachments: turn.attachments })}
-                onAgain={() => ask(index, turn.text, turn.attachments)}
+                onAgain={() => void ask(index, turn.text, turn.attachments)}
               />
             ))}
           </div>
@@ -99,12 +99,12 @@ export default function Chat() {
               key={draft === null ? 'new' : `edit ${draft.keep}`}
               draft={draft}
               busy={busy}
-              ready={picked !== undefined}
+              ready={models === undefined || picked !== undefined}
               searches={searches}
               onSearches={setSearches}
               onCancel={() => setDraft(null)}
               onStop={stop}
-              onSend={(text, attachments) => ask(draft?.keep ?? turns.length, text, attachments)}
+              onSend={(text, attachments) => void ask(draft?.keep ?? turns.length, text, attachments)}
             />
             <PoolMeter />
           </div>

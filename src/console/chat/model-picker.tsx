@@ -16,20 +16,30 @@ const echo = 'sim/echo'
 
 /** The model that was used last on this browser, else the first real one that the daily credit pays for. */
 export function usePickedModel(models: readonly ModelRow[] | undefined) {
-  const [id, setId] = useState(() => localStorage.getItem(item) ?? '')
-  const callable = models?.filter(({ callable, kind }) => callable.app === null && kind === 'chat') ?? []
-  const real = callable.filter((model) => !model.id.startsWith('sim/'))
-  const picked =
-    callable.find((model) => model.id === id) ??
-    real.find((model) => model.flash_class) ??
-    real[0] ??
-    callable.find((model) => model.id === echo) ??
-    callable[0]
+  const [id, setId] = useState(lastPicked)
+  const picked = pickedOf(models ?? [], id)
   const pick = (model: ModelRow) => {
     localStorage.setItem(item, model.id)
     setId(model.id)
   }
   return [picked, pick] as const
+}
+
+function lastPicked(): string {
+  return localStorage.getItem(item) ?? ''
+}
+
+/** Of these models the one that was picked, or would be where none was; undefined where none can be called. */
+export function pickedOf(models: readonly ModelRow[], id = lastPicked()): ModelRow | undefined {
+  const callable = models.filter((model) => model.callable.app === null && model.kind === 'chat')
+  const real = callable.filter((model) => !model.id.startsWith('sim/'))
+  return (
+    callable.find((model) => model.id === id) ??
+    real.find((model) => model.flash_class) ??
+    real[0] ??
+    callable.find((model) => model.id === echo) ??
+    callable[0]
+  )
 }
 
 interface PickerProps {
