@@ -257,14 +257,14 @@ const jumpWithinMs = 1_200
 
 /** `g` and a letter lead to a page, `/` to its search, `?` to the list of all of these. */
 function useJumps(all: readonly Place[], navigate: (path: string) => void, onHelp: () => void): void {
-  const since = useRef(0)
+  const since = useRef(-Infinity)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement
       const types = target.closest('input, textarea, select, [contenteditable], dialog') !== null
       if (types || event.metaKey || event.ctrlKey || event.altKey) return
       const jumping = event.timeStamp - since.current < jumpWithinMs
-      since.current = event.key === 'g' ? event.timeStamp : 0
+      since.current = event.key === 'g' ? event.timeStamp : -Infinity
       if (jumping) {
         const place = all.find(({ key }) => key === event.key)
         if (place) navigate(place.path)
