@@ -2,45 +2,15 @@
 
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { exchanged, parseRate } from '../../src/payments/exchange.ts'
-import type { TopUp } from '../../src/payments/top-up.ts'
 import { openStore, type Store } from '../../src/store/open.ts'
 import { noon } from '../credits/support.ts'
 import { tempDir, type TempDir } from '../support/tmp.ts'
+import { openTopUp as open, rounding } from './top-up.ts'
 
-const rate = parseRate('89.015')!
-const { credit, rounding } = exchanged(50_000n, rate)
 const check = 'one payment is one credit'
 
 let home: TempDir
 let store: Store
-
-const open: TopUp = {
-  id: 'topup_1',
-  account: 'anna',
-  processor: 'razorpay',
-  test: false,
-  reference: 'plink_1',
-  url: 'https://pay.example',
-  amount: 50_000n,
-  currency: 'INR',
-  rate,
-  rateAsOf: '2026-11-20',
-  rateSource: 'a test',
-  credit,
-  state: 'open',
-  paymentId: null,
-  method: null,
-  lot: null,
-  refunded: 0n,
-  problem: null,
-  receipt: null,
-  createdAt: noon,
-  expiresAt: noon + 1_800_000,
-  paidAt: null,
-  creditedAt: null,
-  checkedAt: null,
-}
 
 beforeEach(async () => {
   home = tempDir('weir-payment-audit-')
@@ -50,7 +20,7 @@ beforeEach(async () => {
     source: 'payment:razorpay:pay_1',
     account: 'anna',
     pool: 'purchased',
-    amount: credit,
+    amount: open.credit,
     rounding,
     expiresAt: null,
     from: 'cash:razorpay',
