@@ -1,6 +1,5 @@
 // Bun reads the number of requests that fetch may have under way when the process starts, and never again: 256, the
-// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment, and with
-// how its memory is to be collected.
+// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment.
 
 import type { Environment } from '../config/read/environment.ts'
 
@@ -11,13 +10,6 @@ const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
  * decides, and the answer has the contract's shape.
  */
 const runtimeOptions = '--max-http-header-size=1048576'
-
-/**
- * Whether a collection may look at what is new alone. What a stream leaves behind has been alive for seconds, so it
- * counts as old, and the old is looked at when the heap is a multiple of what is alive: half a gigabyte after two
- * thousand streams of 200 kB, instead of a quarter. Looking at all of it costs a call 0.1 ms of another core.
- */
-const generationsName = 'BUN_JSC_useGenerationalGC'
 
 /** The most Bun takes. How many requests are really sent is bounded by `limits.max_connections_upstream`. */
 const mostRequests = '65336'
@@ -35,7 +27,6 @@ export function raiseFetchLimit(env: Environment): void {
   process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {
     ...Object.fromEntries(given),
     [limitName]: mostRequests,
-    [generationsName]: env[generationsName] ?? '0',
     BUN_OPTIONS: [env['BUN_OPTIONS'], runtimeOptions].filter(Boolean).join(' '),
   })
 }
