@@ -2,7 +2,14 @@
 // accounts without any credit, and are gone when the server is.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { accountWith, eventually, expectAudited, post, receiptOf } from '../support/call-gateway.ts'
+import {
+  accountWith,
+  eventually,
+  expectAudited,
+  expectPrinted,
+  post,
+  receiptOf,
+} from '../support/call-gateway.ts'
 import { freePort, type ServedWeir } from '../support/run-weir.ts'
 import { serveWeir } from '../support/serve-weir.ts'
 
@@ -102,7 +109,7 @@ describe.serial('an inference server', () => {
       ['ollama/mine', 4_096, ['text']],
       ['ollama/nomic-embed-text:latest', 2_048, ['embeddings']],
     ])
-    expect(weir.output()).toContain('a local server was found')
+    await expectPrinted(weir, 'a local server was found')
     const listed = JSON.parse((await weir.command('models', '--available', '--json')).stdout) as Listed[]
     expect(listed.filter(({ id }) => id.startsWith('ollama/')).map(({ id }) => id)).toEqual(
       found.map(({ id }) => id),
@@ -140,7 +147,7 @@ describe.serial('an inference server', () => {
   test('that has gone leaves the list', async () => {
     await server?.stop(true)
     expect(await eventually(ours, (list) => list.length === 0)).toEqual([])
-    expect(weir.output()).toContain('a local server was lost')
+    await expectPrinted(weir, 'a local server was lost')
   })
 
   test('leaves a sound ledger', () => expectAudited(weir))

@@ -1,6 +1,7 @@
 // Rupees become credit: the page, the message, the way back, and every way in which a processor may fail on it.
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { expectPrinted } from '../support/call-gateway.ts'
 import { twelveMonthsAfter } from '../../src/credits/calendar.ts'
 import { usd } from '../../src/credits/money.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
@@ -219,7 +220,7 @@ describe('a processor', () => {
       razorpay.lie = lie
       expect(await anna.topUp(id)).toMatchObject({ state: 'open', lot: null, problem: `${lie}_differs` })
       expect(await anna.purchased()).toBe('0')
-      expect(weir.output()).toContain(`${lie}_differs`)
+      await expectPrinted(weir, `${lie}_differs`)
     },
   )
 

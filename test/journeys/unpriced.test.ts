@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Lab, startLab } from '../chat/lab.ts'
-import { receiptOf } from '../support/call-gateway.ts'
+import { expectPrinted, receiptOf } from '../support/call-gateway.ts'
 import {
   type Replay,
   type ReplayServer,
@@ -108,7 +108,7 @@ describe('an answer that names another service tier than was asked for', () => {
       // Nobody here knows what turbo costs: the charge is that of the standard tier, and says so.
       expect(receipt?.unpriced).toEqual(tier === 'turbo' ? ['service_tier:turbo'] : [])
     }
-    expect(lab.weir.output()).toContain('service_tier:turbo')
+    await expectPrinted(lab.weir, 'service_tier:turbo')
   })
 })
 

@@ -127,6 +127,15 @@ export async function eventually<T>(
   }
 }
 
+/** The log is written a few milliseconds after what it tells of. */
+export async function expectPrinted(weir: ServedWeir, text: string): Promise<void> {
+  const printed = await eventually(
+    async () => weir.output(),
+    (output) => output.includes(text),
+  )
+  expect(printed).toContain(text)
+}
+
 /** The credits once no call holds any. */
 export function restingCredits(weir: ServedWeir, key = weir.key): Promise<Credits> {
   return eventually(
