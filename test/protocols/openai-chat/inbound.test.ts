@@ -161,7 +161,7 @@ describe('a request is refused, and the field named', () => {
 describe('what is not served is named as such', () => {
   test.each([
     [{ tools: [tool, { type: 'file_search' }] }, 'tools[1].type'],
-    [{ tools: [{ type: 'mcp', server_label: 'x' }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'code_interpreter' }] }, 'tools[0].type'],
     [{ tools: [{ type: 'custom', custom: { name: 'x' } }] }, 'tools[0].type'],
     [{ tools: [tool], tool_choice: { type: 'web_search' } }, 'tool_choice.type'],
     [{ messages: [{ role: 'assistant', audio: { id: 'a' } }] }, 'messages[0].audio'],
