@@ -56,10 +56,10 @@ const add = (events: readonly EventType[] = ['balance.low'], url = 'https://exam
 
 test('a message is signed as Standard Webhooks has it, and sent once', async () => {
   const { secret, webhook } = await add()
-  store.webhooks.emit(event('one'))
-  store.webhooks.emit(event('one'))
-  store.webhooks.emit(event('other', 'key.created'))
-  store.webhooks.emit({ ...event('one'), account: 'acct_bert' })
+  await store.webhooks.emit(event('one'))
+  await store.webhooks.emit(event('one'))
+  await store.webhooks.emit(event('other', 'key.created'))
+  await store.webhooks.emit({ ...event('one'), account: 'acct_bert' })
   await senderOf().sendDue()
   await senderOf().sendDue()
   const [message] = taken
@@ -79,7 +79,7 @@ test('a message is signed as Standard Webhooks has it, and sent once', async () 
 
 test('one that is not taken is sent again with growing pauses, by the same id, and given up after nine', async () => {
   const { webhook } = await add()
-  store.webhooks.emit(event('one'))
+  await store.webhooks.emit(event('one'))
   answer = () => new Response('a page', { status: 500 })
   const sender = senderOf()
   for (let round = 0; round < 200; round++) {
@@ -116,7 +116,7 @@ test('one that is not taken is sent again with growing pauses, by the same id, a
 
 test('what waits survives a process that dies while it sends: it comes again, by the same id', async () => {
   await add()
-  store.webhooks.emit(event('one'))
+  await store.webhooks.emit(event('one'))
   answer = () => new Promise(() => undefined)
   // This process never hears the answer.
   void senderOf().sendDue()
@@ -136,7 +136,7 @@ test('what waits survives a process that dies while it sends: it comes again, by
 test('an address that hangs holds up its own messages and nobody else’s', async () => {
   await add(['balance.low'], 'https://hangs.example/hook')
   await add(['balance.low'], 'https://example.org/hook')
-  for (const source of ['one', 'two', 'three']) store.webhooks.emit(event(source))
+  for (const source of ['one', 'two', 'three']) await store.webhooks.emit(event(source))
   let release = (_: Response) => undefined as void
   const hung = new Promise<Response>((resolve) => (release = resolve))
   const slowPost: Post = async (url, request) => {
@@ -164,10 +164,10 @@ test('an address that hangs holds up its own messages and nobody else’s', asyn
 
 test('410 ends it at once; no connection and no answer in time are attempts like others', async () => {
   const { webhook } = await add()
-  store.webhooks.emit(event('gone'))
+  await store.webhooks.emit(event('gone'))
   answer = () => new Response(null, { status: 410 })
   await senderOf().sendDue()
-  store.webhooks.emit(event('refused'))
+  await store.webhooks.emit(event('refused'))
   answer = () => Promise.reject(new Error('ECONNREFUSED'))
   await senderOf().sendDue()
   const states = (await store.webhooks.listDeliveries(webhook.id, 10)).map(({ state, attempts }) => [
@@ -186,7 +186,7 @@ test('a deleted account is told of nothing more', async () => {
     url: 'https://example.org/hook',
     events: ['balance.low'],
   })
-  store.webhooks.emit({ ...event('one'), account })
+  await store.webhooks.emit({ ...event('one'), account })
   await store.identities.deleteAccount(account, now)
   await senderOf().sendDue()
   expect([taken, await store.webhooks.listDeliveries(webhook.id, 10), await webhooks.list(account)]).toEqual([
@@ -198,7 +198,7 @@ test('a deleted account is told of nothing more', async () => {
 
 test('a removed webhook takes what waits for it along; without a master key none is added', async () => {
   const { webhook } = await add()
-  store.webhooks.emit(event('one'))
+  await store.webhooks.emit(event('one'))
   expect(await webhooks.remove('acct_bert', webhook.id)).toBe(false)
   expect(await webhooks.remove('acct_anna', webhook.id)).toBe(true)
   await senderOf().sendDue()
