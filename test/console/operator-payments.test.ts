@@ -1,7 +1,7 @@
 // An operator's payments in the console: a top-up with its messages, a refund after a proof, vouchers shown once.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { deliver, fx, Payer } from '../journeys/top-ups-lab.ts'
+import { deliver, fx, Payer } from '../journeys/payments/top-ups-lab.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'

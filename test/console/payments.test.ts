@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { deliver, fx } from '../journeys/top-ups-lab.ts'
+import { deliver, fx } from '../journeys/payments/top-ups-lab.ts'
 import { FakeRazorpay } from '../support/fake-razorpay.ts'
 import { openedConsole } from './opened.ts'
 import { faultsOf } from './page-faults.ts'

@@ -1,0 +1,137 @@
+// Accounts where mail is sent: an address is proven before it gets anything, and a password is reset by its owner.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { eventually } from '../../support/call-gateway.ts'
+import { ConsoleClient } from '../../support/console-client.ts'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+import { type SmtpSink, startSmtpSink } from '../../support/smtp-sink.ts'
+
+const password = 'a river runs through it'
+let sink: SmtpSink
+let weir: RunningWeir
+beforeAll(async () => {
+  sink = startSmtpSink()
+  weir = await startWeir({
+    config: JSON.stringify({
+      local_servers: { discover: false },
+      accounts: { sign_up: 'open', unverified: 'deny' },
+      mail: { smtp_url: sink.url, from: 'Weir <weir@example.org>' },
+    }),
+  })
+})
+afterAll(async () => {
+  await weir.stop()
+  sink.stop()
+})
+
+/** The newest mail to an address with this subject, once it is there. */
+async function mailTo(address: string, subject: string): Promise<string> {
+  const find = () => sink.mails.findLast((mail) => mail.includes(`To: ${address}`) && mail.includes(subject))
+  const mail = await eventually(
+    async () => find(),
+    (found) => found !== undefined,
+  )
+  expect(mail).toBeDefined()
+  return mail!
+}
+
+const tokenIn = (mail: string, page: string): string =>
+  new RegExp(`http://localhost:\\d+/console/${page}#(wt-weir-\\S+)`).exec(mail)![1]!
+
+async function welcomeOf(client: ConsoleClient): Promise<string> {
+  const credits = await fetch(`${weir.origin}/app/v1/credits`, { headers: { cookie: client.cookie } })
+  const { data } = (await credits.json()) as { data: { pools: { type: string; remaining: string }[] } }
+  return data.pools.find(({ type }) => type === 'welcome')!.remaining
+}
+
+test('an account gets its welcome when its address is proven, and a link works once', async () => {
+  const email = 'anna@example.org'
+  const client = new ConsoleClient(weir)
+  expect(await client.post('sign-up', { email, password })).toMatchObject({
+    status: 202,
+    json: { mail: true },
+  })
+  await client.post('sign-in', { email, password })
+  expect(await welcomeOf(client)).toBe('0')
+  const mail = await mailTo(email, 'Confirm your address')
+  expect(mail).toContain('From: Weir <weir@example.org>')
+  const token = tokenIn(mail, 'verify')
+  // It proves the address, and is no way in.
+  expect(await new ConsoleClient(weir).post('link', { token })).toMatchObject({
+    status: 400,
+    code: 'invalid_ticket',
+  })
+  expect(await client.post('verify', { token })).toMatchObject({
+    status: 200,
+    json: { email_verified: true },
+  })
+  expect(await client.post('verify', { token })).toMatchObject({ status: 400, code: 'invalid_ticket' })
+  expect(await welcomeOf(client)).toBe('0.5')
+})
+
+test('a known address is told so by mail, and by nothing else', async () => {
+  const email = 'berta@example.org'
+  await new ConsoleClient(weir).post('sign-up', { email, password })
+  const again = await new ConsoleClient(weir).post('sign-up', { email, password: 'another password' })
+  expect(again).toMatchObject({ status: 202, json: { status: 'accepted', mail: true } })
+  await mailTo(email, 'You have an account already')
+  expect((await new ConsoleClient(weir).post('sign-in', { email, password })).status).toBe(200)
+})
+
+test('a reset link sets a new password once, ends every session, and outlives a password that is refused', async () => {
+  const email = 'carla@example.org'
+  const client = new ConsoleClient(weir)
+  await client.post('sign-up', { email, password })
+  await client.post('sign-in', { email, password })
+  expect((await new ConsoleClient(weir).post('reset', { email })).status).toBe(202)
+  const token = tokenIn(await mailTo(email, 'Set a new password'), 'reset')
+  const other = new ConsoleClient(weir)
+  expect(await other.post('reset/confirm', { token, password: 'short' })).toMatchObject({
+    status: 400,
+    code: 'invalid_request',
+  })
+  const both = await Promise.all(
+    [1, 2].map(() => new ConsoleClient(weir).post('reset/confirm', { token, password: 'a new river' })),
+  )
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 400])
+  expect(await client.get('keys')).toMatchObject({ status: 401 })
+  expect((await other.post('sign-in', { email, password })).status).toBe(401)
+  expect((await other.post('sign-in', { email, password: 'a new river' })).status).toBe(200)
+})
+
+test('nobody is flooded with mail, and an unknown address gets none', async () => {
+  const email = 'dora@example.org'
+  for (let n = 0; n < 8; n++) {
+    expect((await new ConsoleClient(weir).post('reset', { email: 'nobody@example.org' })).status).toBe(202)
+    expect((await new ConsoleClient(weir).post('reset', { email: 'carla@example.org' })).status).toBe(202)
+  }
+  const invited = await weir.command('accounts', 'invite', '--email', email, '--json')
+  expect(invited.code).toBe(0)
+  await Bun.sleep(300)
+  expect(sink.mails.some((mail) => mail.includes('nobody@example.org'))).toBe(false)
+  const toCarla = sink.mails.filter((mail) => mail.includes('To: carla@example.org'))
+  expect(toCarla.length).toBeLessThanOrEqual(3)
+})
+
+test('S13 a mail server that refuses, or is not there, is told to the log, and the answer is the same', async () => {
+  const refusing = startSmtpSink(true)
+  const config = JSON.stringify({
+    local_servers: { discover: false },
+    mail: { smtp_url: refusing.url, from: 'weir@example.org' },
+    accounts: { sign_up: 'open' },
+  })
+  const here = await startWeir({ config })
+  try {
+    const answer = await new ConsoleClient(here).post('sign-up', { email: 'emma@example.org', password })
+    expect(answer).toMatchObject({ status: 202, json: { status: 'accepted', mail: true } })
+    await eventually(
+      async () => here.output(),
+      (text) => text.includes('a mail could not be sent'),
+    )
+    expect(here.output()).toContain('a mail could not be sent')
+    expect(here.output()).not.toMatch(/verify#wt-weir/)
+  } finally {
+    await here.stop()
+    refusing.stop()
+  }
+})

@@ -1,0 +1,207 @@
+// Single sign-on with a real OpenID Connect issuer on loopback: oidc-provider, with its own login and consent pages.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Provider } from 'oidc-provider'
+import { ConsoleClient } from '../../support/console-client.ts'
+import { freePort, type RunningWeir, startWeir } from '../../support/run-weir.ts'
+
+const password = 'a river runs through it'
+const publicUrl = 'http://localhost:8787'
+const origin = publicUrl
+let weir: RunningWeir
+let issuer: string
+let listening: { close(): void; closeAllConnections(): void }
+
+beforeAll(async () => {
+  const port = await freePort()
+  issuer = `http://127.0.0.1:${port}`
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: 'weir',
+        client_secret: 'secret',
+        redirect_uris: [`${publicUrl}/console/api/oidc/callback`],
+      },
+    ],
+    findAccount: (_context, id) => ({
+      accountId: id,
+      claims: () => ({
+        sub: id,
+        email: `${id}@${id.startsWith('guest') ? 'elsewhere.example' : 'example.org'}`,
+        email_verified: !id.startsWith('unproven'),
+        groups: id.startsWith('boss') ? ['weir-operators'] : ['staff'],
+      }),
+    }),
+    claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['groups'] },
+    conformIdTokenClaims: false,
+    cookies: { keys: ['only a test'] },
+  })
+  listening = provider.listen(port, '127.0.0.1') as typeof listening
+  weir = await startWeir({
+    config: JSON.stringify({
+      local_servers: { discover: false },
+      server: { public_url: publicUrl },
+      accounts: {
+        sign_up: 'open',
+        oidc: {
+          issuer,
+          client_id: 'weir',
+          client_secret: 'secret',
+          label: 'Staff',
+          allowed_domains: ['example.org'],
+          operator_claim: 'groups=weir-operators',
+        },
+      },
+    }),
+  })
+}, 30_000)
+
+afterAll(async () => {
+  await weir?.stop()
+  listening?.closeAllConnections()
+  listening?.close()
+})
+
+/** A browser between the gateway and the issuer: keeps the cookies of both, and fills the issuer's forms in. */
+class Browser {
+  readonly client = new ConsoleClient(weir)
+  readonly #issuers = new Map<string, string>()
+  /** The cookie that keeps the state. */
+  state = ''
+
+  async gateway(path: string): Promise<Response> {
+    const cookie = [this.client.cookie, this.state].filter(Boolean).join('; ')
+    const response = await fetch(`${weir.origin}${path}`, { redirect: 'manual', headers: { cookie } })
+    for (const set of response.headers.getSetCookie()) {
+      const pair = set.slice(0, set.indexOf(';'))
+      if (pair.startsWith('weir_oidc=')) this.state = pair
+      else this.client.cookie = pair
+    }
+    return response
+  }
+
+  /** From the issuer's first page to the address it sends the browser back to. */
+  async atIssuer(from: string, login: string): Promise<string> {
+    let [url, form] = [from, undefined as string | undefined]
+    for (let step = 0; step < 20; step++) {
+      const cookie = [...this.#issuers].map(([name, value]) => `${name}=${value}`).join('; ')
+      const response = await fetch(url, {
+        redirect: 'manual',
+        method: form === undefined ? 'GET' : 'POST',
+        headers: { cookie, 'content-type': 'application/x-www-form-urlencoded' },
+        ...(form === undefined ? {} : { body: form }),
+      })
+      for (const set of response.headers.getSetCookie()) {
+        const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!
+        this.#issuers.set(name!, value!)
+      }
+      const location = response.headers.get('location')
+      if (location !== null) {
+        ;[url, form] = [new URL(location, url).href, undefined]
+        if (url.startsWith(publicUrl)) return url
+        continue
+      }
+      const prompt = /name="prompt" value="(\w+)"/.exec(await response.text())?.[1]
+      expect(prompt).toBeDefined()
+      form = new URLSearchParams({ prompt: prompt!, login, password: 'any' }).toString()
+    }
+    throw new Error('the issuer never came to an end')
+  }
+
+  async signIn(login: string): Promise<Response> {
+    const start = await this.gateway('/console/api/oidc/start')
+    expect(start.status).toBe(302)
+    const back = await this.atIssuer(start.headers.get('location')!, login)
+    return this.gateway(back.slice(publicUrl.length))
+  }
+}
+
+test('somebody of the issuer gets an account with its verified address, and finds it again', async () => {
+  const browser = new Browser()
+  expect((await browser.client.session()).methods).toContain('oidc:Staff')
+  const answer = await browser.signIn('anna')
+  expect([answer.status, answer.headers.get('location')]).toEqual([302, '/console'])
+  const { account, role } = await browser.client.session()
+  expect({ account, role }).toMatchObject({
+    role: 'user',
+    account: { email: 'anna@example.org', email_verified: true, has_password: false },
+  })
+  const again = new Browser()
+  await again.signIn('anna')
+  expect((await again.client.session()).account?.id).toBe(account!.id)
+})
+
+test('the claim of operators makes one', async () => {
+  const browser = new Browser()
+  await browser.signIn('boss')
+  expect(await browser.client.session()).toMatchObject({ role: 'operator' })
+})
+
+describe('S17', () => {
+  test.each([
+    ['unproven', 'sign_up_closed'],
+    ['guest', 'sign_up_closed'],
+  ])('%s is let in to nothing: %s', async (login, code) => {
+    const browser = new Browser()
+    const answer = await browser.signIn(login)
+    expect(answer.headers.get('location')).toBe(`/console/sign-in#error=${code}`)
+    expect(browser.client.cookie).toBe('')
+  })
+
+  test('an account that is there is not taken over by its address, but linked by whoever is signed in to it', async () => {
+    const email = 'victim@example.org'
+    const owner = new Browser()
+    await owner.client.post('sign-up', { email, password }, { origin })
+    expect((await owner.client.post('sign-in', { email, password }, { origin })).status).toBe(200)
+    const thief = new Browser()
+    const refused = await thief.signIn('victim')
+    expect(refused.headers.get('location')).toBe('/console/sign-in#error=identity_not_linked')
+    const { account } = await owner.client.session()
+    expect((await owner.signIn('victim')).headers.get('location')).toBe('/console')
+    const later = new Browser()
+    await later.signIn('victim')
+    expect((await later.client.session()).account?.id).toBe(account!.id)
+  })
+
+  test('a code is of no use without the state of this browser, twice, or made up', async () => {
+    const [browser, other] = [new Browser(), new Browser()]
+    const start = await browser.gateway('/console/api/oidc/start')
+    const back = new URL(await browser.atIssuer(start.headers.get('location')!, 'berta'))
+    const path = back.pathname + back.search
+    const wrong = async (who: Browser, to: string) => (await who.gateway(to)).headers.get('location')
+    expect(await wrong(other, path)).toBe('/console/sign-in#error=invalid_ticket')
+    other.state = browser.state.slice(0, -1)
+    expect(await wrong(other, path)).toBe('/console/sign-in#error=invalid_ticket')
+    const { state } = browser
+    expect(await wrong(browser, path)).toBe('/console')
+    browser.state = state
+    expect(await wrong(browser, path)).toBe('/console/sign-in#error=invalid_ticket')
+    const fresh = new Browser()
+    await fresh.gateway('/console/api/oidc/start')
+    const made = new URLSearchParams({
+      code: 'made-up',
+      state: fresh.state.slice('weir_oidc='.length),
+      iss: issuer,
+    })
+    expect(await wrong(fresh, `/console/api/oidc/callback?${made}`)).toBe(
+      '/console/sign-in#error=wrong_credentials',
+    )
+    expect(fresh.client.cookie).toBe('')
+  })
+})
+
+test('an issuer that is gone stops no start, and is tried again', async () => {
+  const config = JSON.stringify({
+    local_servers: { discover: false },
+    accounts: { oidc: { issuer: 'http://127.0.0.1:1', client_id: 'weir' } },
+  })
+  const here = await startWeir({ config })
+  try {
+    for (let n = 0; n < 2; n++) {
+      const answer = await fetch(`${here.origin}/console/api/oidc/start`, { redirect: 'manual' })
+      expect(answer.headers.get('location')).toBe('/console/sign-in#error=overloaded')
+    }
+  } finally {
+    await here.stop()
+  }
+})

@@ -1,0 +1,402 @@
+// The admin API: what operators do, with a management key or in the console; what nobody else may; and that it is recorded.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { adminRoutes } from '../../../src/http/admin/routes.ts'
+import { routes } from '../../../src/http/console/routes.ts'
+import { until } from '../../chat/lab.ts'
+import { accountWith, post } from '../../support/call-gateway.ts'
+import { ConsoleClient } from '../../support/console-client.ts'
+import { expectDocumented } from '../../support/documented-answers.ts'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+// Most tests run commands of their own, each a start of the program.
+setDefaultTimeout(30_000)
+
+let weir: RunningWeir
+let management: string
+let anna: { key: string; keyId: string }
+let annaId: string
+let operator: ConsoleClient
+let user: ConsoleClient
+
+async function command(...args: string[]): Promise<Json> {
+  const { code, stdout, stderr } = await weir.command(...args, '--json')
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout) as Json
+}
+
+async function signedIn(email: string): Promise<ConsoleClient> {
+  const client = new ConsoleClient(weir)
+  const { url } = await command('accounts', 'link', '--account', email)
+  expect((await client.follow(String(url))).status).toBe(200)
+  return client
+}
+
+async function admin(method: string, path: string, body?: unknown, key = management) {
+  const response = await fetch(`${weir.origin}/admin/v1/${path}`, {
+    method,
+    headers: {
+      ...(key === '' ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const json = (text.startsWith('{') ? JSON.parse(text) : {}) as Json
+  if (response.ok && text.startsWith('{')) expectDocumented('admin', method, path, json)
+  return { status: response.status, json, error: json['error'] as Json | undefined, text }
+}
+
+const managementKey = async (...args: string[]) =>
+  String((await command('keys', 'create', '--management', '--account', 'owner@localhost', ...args))['key'])
+const chat = { model: 'sim/echo', messages: [{ role: 'user', content: 'Hello' }] }
+
+beforeAll(async () => {
+  weir = await startWeir({ config: 'local_servers: { discover: false }' })
+  management = await managementKey()
+  anna = await accountWith(weir, 'anna@example.org', { purchased: '1' })
+  annaId = String((await command('accounts', 'show', 'anna@example.org'))['id'])
+  operator = await signedIn('owner@localhost')
+  user = await signedIn('anna@example.org')
+}, 30_000)
+afterAll(() => weir?.stop())
+
+describe('an operator', () => {
+  test('opens an account, grants it credit once, gives it a key with limits, and all of it is recorded', async () => {
+    const opened = await admin('POST', 'accounts', { email: 'Carl@example.org' })
+    expect(opened).toMatchObject({ status: 201, json: { email: 'carl@example.org', role: 'user' } })
+    const id = String(opened.json['id'])
+    const grant = { pool: 'purchased', usd: '3.5', id: 'invoice-1' }
+    const first = await admin('POST', `accounts/${id}/grant`, grant)
+    expect(first).toMatchObject({ status: 200, json: { granted: true, usd: '3.5' } })
+    expect(await admin('POST', `accounts/${id}/grant`, grant)).toMatchObject({ json: { granted: false } })
+    expect(await admin('POST', `accounts/${id}/grant`, { ...grant, usd: '4' })).toMatchObject({ status: 409 })
+    const { json: shown } = await admin('GET', `accounts/${id}`)
+    expect(shown['data']).toMatchObject({ credits: { spendable: { api: '3.5' }, total_purchased: '3.5' } })
+
+    const limits = { name: 'robot', requests_per_minute: 1, tokens_per_minute: 1000, limit_usd: '1' }
+    const made = await admin('POST', `accounts/${id}/keys`, limits)
+    expect(made).toMatchObject({ status: 201, json: { ...limits, limit_window: 'total' } })
+    const key = String(made.json['key'])
+    expect((await post(weir, chat, { key })).status).toBe(200)
+    expect((await post(weir, chat, { key })).status).toBe(429)
+    const path = `accounts/${id}/keys/${String(made.json['id'])}`
+    expect(await admin('PATCH', path, { requests_per_minute: null })).toMatchObject({ status: 200 })
+    expect((await post(weir, chat, { key })).status).toBe(200)
+    expect(await admin('DELETE', path)).toMatchObject({ status: 200, json: { state: 'revoked' } })
+    expect((await post(weir, chat, { key })).status).toBe(401)
+
+    const { json } = await admin('GET', 'acts?limit=6')
+    const acts = (json['data'] as Json[]).filter(({ subject }) => subject === id)
+    expect(acts.map(({ what }) => what)).toEqual([
+      'key.revoke',
+      'key.change',
+      'key.create',
+      'credits.grant',
+      'account.create',
+    ])
+    expect(JSON.stringify(json)).not.toContain(key)
+  })
+
+  test('suspends and resumes an account, by its calls', async () => {
+    expect(await admin('POST', `accounts/${annaId}/suspend`, {})).toMatchObject({ json: { suspended: true } })
+    expect((await post(weir, chat, { key: anna.key })).status).toBe(403)
+    expect(await admin('POST', `accounts/${annaId}/resume`, {})).toMatchObject({ json: { suspended: false } })
+    expect((await post(weir, chat, { key: anna.key })).status).toBe(200)
+    user = await signedIn('anna@example.org')
+  })
+
+  test('sees the calls and the usage of everybody, and proves the ledger', async () => {
+    const { json } = await admin('GET', `requests?account=${annaId}`)
+    expect((json['data'] as Json[]).length).toBeGreaterThan(0)
+    const byAccount = await admin('GET', 'usage?by=account')
+    expect(byAccount.json['data']).toContainEqual(
+      expect.objectContaining({ group: annaId, label: 'anna@example.org' }),
+    )
+    expect((await admin('GET', 'usage.csv?by=account')).text).toContain('anna@example.org')
+    expect(await admin('POST', 'audit', {})).toMatchObject({ status: 200, json: { data: { ok: true } } })
+    const today = new Date().toISOString().slice(0, 10)
+    expect(await admin('POST', 'audit', { day: today })).toMatchObject({ json: { data: { ok: true } } })
+    for (const path of ['overview', 'providers', 'catalog', 'settings', 'accounts?q=anna&limit=1'])
+      expect({ path, status: (await admin('GET', path)).status }).toEqual({ path, status: 200 })
+  })
+
+  test('sees each setting with where it came from, and what was changed of the catalog', async () => {
+    const { json } = await admin('GET', 'settings')
+    expect(json['file']).toEndWith('weir.yaml')
+    expect(json['settings']).toContainEqual({
+      path: 'local_servers.discover',
+      value: false,
+      origin: expect.stringContaining('weir.yaml'),
+      env: 'WEIR_LOCAL_SERVERS_DISCOVER',
+    })
+    expect((await admin('GET', 'catalog')).json).toMatchObject({ changes: null, overrides: [] })
+    const exported = join(weir.dataDir, '..', 'prices.json')
+    await command('catalog', 'export', exported)
+    const file = (await Bun.file(exported).json()) as { models: { id: string; name?: string }[] }
+    const [first, second] = file.models
+    second!.name = 'Another name'
+    await Bun.write(exported, JSON.stringify({ ...file, models: file.models.slice(1) }))
+    await command('catalog', 'import', exported)
+    expect((await admin('GET', 'catalog')).json['changes']).toEqual({
+      added: [],
+      removed: [first!.id],
+      changed: [{ id: second!.id, fields: { name: { from: expect.anything(), to: 'Another name' } } }],
+    })
+    rmSync(join(weir.dataDir, 'catalog.json'))
+  })
+
+  test('grants as often as it likes: the history of credit is downloaded whole, however long', async () => {
+    const email = 'often@example.org'
+    const { json } = await admin('POST', 'accounts', { email })
+    for (let nth = 0; nth < 210; nth += 1) {
+      const grant = { pool: 'purchased', usd: '0.01', note: `grant ${nth}` }
+      expect((await admin('POST', `accounts/${String(json['id'])}/grant`, grant)).status).toBe(200)
+    }
+    const { cookie } = await signedIn(email)
+    const response = await fetch(`${weir.origin}/console/api/credits/history.csv`, { headers: { cookie } })
+    expect(response.headers.get('content-disposition')).toContain('credits.csv')
+    const [heading, ...lines] = (await response.text()).trimEnd().split('\r\n')
+    expect(heading).toBe('at,kind,pool,amount,lot,call,model,note')
+    expect(lines.filter((line) => line.includes(',purchased,0.01,'))).toHaveLength(210)
+    expect(new Set(lines).size).toBe(lines.length)
+  }, 60_000)
+
+  test('pages through the accounts', async () => {
+    const whole = (await admin('GET', 'accounts')).json['data'] as Json[]
+    const paged: unknown[] = []
+    let cursor: unknown = ''
+    while (cursor !== null) {
+      const more = cursor === '' ? '' : `&cursor=${String(cursor)}`
+      const { json } = await admin('GET', `accounts?limit=1${more}`)
+      paged.push(...(json['data'] as Json[]))
+      cursor = json['next_cursor']
+    }
+    expect(paged).toEqual(whole)
+  })
+
+  test('in the console does the same, with a fresh proof where it is asked for', async () => {
+    const granted = await operator.post(`admin/accounts/${annaId}/grant`, { pool: 'welcome', usd: '0.1' })
+    expect(granted).toMatchObject({ status: 200, json: { granted: true } })
+    const { json } = await operator.get('admin/acts?limit=1')
+    expect(json['data']).toMatchObject([{ what: 'credits.grant', subject: annaId }])
+  })
+})
+
+describe('a management key', () => {
+  test('makes no calls, and API keys administer nothing', async () => {
+    expect((await post(weir, chat, { key: management })).status).toBe(401)
+    expect(await admin('GET', 'accounts', undefined, weir.key)).toMatchObject({ status: 401 })
+    expect(await admin('GET', 'accounts', undefined, '')).toMatchObject({ status: 401 })
+    expect(await admin('GET', 'nowhere', undefined, '')).toMatchObject({ status: 401 })
+    expect(await admin('GET', 'nowhere')).toMatchObject({ status: 404 })
+  })
+
+  test('is revoked at once, ends with its operator’s role, and belongs to operators only', async () => {
+    const made = await command('keys', 'create', '--management', '--account', 'owner@localhost')
+    const key = String(made['key'])
+    expect(await admin('GET', 'overview', undefined, key)).toMatchObject({ status: 200 })
+    await command('keys', 'revoke', String(made['id']))
+    expect(await admin('GET', 'overview', undefined, key)).toMatchObject({
+      error: { code: 'api_key_revoked' },
+    })
+    const refused = await weir.command('keys', 'create', '--management', '--account', 'anna@example.org')
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('no operator') })
+    await command('accounts', 'role', 'anna@example.org', 'operator')
+    const annas = await command('keys', 'create', '--management', '--account', 'anna@example.org')
+    await command('accounts', 'role', 'anna@example.org', 'user')
+    // What another process has changed is known within a second.
+    const after = await until(
+      () => admin('GET', 'overview', undefined, String(annas['key'])),
+      ({ status }) => status !== 200,
+    )
+    expect(after).toMatchObject({ status: 403, error: { code: 'operator_required' } })
+  })
+
+  test('is made with a fresh proof in the console, listed and revoked over HTTP, and makes no other', async () => {
+    const body = { name: 'deploy', networks: ['127.0.0.1'] }
+    expect(await admin('POST', 'management-keys', body)).toMatchObject({ status: 405 })
+    const made = await operator.post('admin/management-keys', body)
+    expect(made).toMatchObject({ status: 201, json: { name: 'deploy', state: 'active' } })
+    expect(made.headers.get('cache-control')).toBe('no-store')
+    const { id, key } = made.json as { id: string; key: string }
+    const listed = await admin('GET', 'management-keys', undefined, key)
+    expect(listed.json['data']).toContainEqual(
+      expect.objectContaining({ id, name: 'deploy', last4: key.slice(-4) }),
+    )
+    expect(listed.text).not.toContain(key)
+    expect(await admin('DELETE', `management-keys/${id}`)).toMatchObject({ json: { state: 'revoked' } })
+    expect(await admin('GET', 'overview', undefined, key)).toMatchObject({ status: 401 })
+    expect(await admin('DELETE', 'management-keys/aaaaaaaaaaaa')).toMatchObject({ status: 404 })
+    for (const wrong of [{ name: 'k', role: 'operator' }, { name: '' }, { name: 'k', networks: ['home'] }])
+      expect(await operator.post('admin/management-keys', wrong)).toMatchObject({ status: 400 })
+    const { json } = await operator.get('admin/acts?limit=2')
+    expect(json['data']).toMatchObject([{ what: 'management_key.revoke' }, { what: 'management_key.create' }])
+  })
+
+  test('S35 what a command changes is an act, as in the console', async () => {
+    const email = 'acted@example.org'
+    const { id } = await command('accounts', 'create', '--email', email)
+    await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '2', '--id', 'n1')
+    await command('credits', 'grant', '--account', email, '--pool', 'purchased', '--usd', '2', '--id', 'n1')
+    await command('credits', 'adjust', '--account', email, '--pool', 'purchased', '--usd', '-1', '--id', 'a1')
+    const limits = [
+      '--limit-usd',
+      '1',
+      '--limit-window',
+      'day',
+      '--models',
+      'sim/*',
+      '--networks',
+      '10.0.0.0/8',
+    ]
+    const rates = ['--requests-per-minute', '7', '--tokens-per-minute', '900', '--expires', '2099-01-01']
+    const key = await command('keys', 'create', '--account', email, ...limits, ...rates)
+    expect(key).toMatchObject({
+      limit_usd: '1',
+      limit_window: 'day',
+      models: ['sim/*'],
+      networks: ['10.0.0.0/8'],
+      requests_per_minute: 7,
+      tokens_per_minute: 900,
+    })
+    await command('keys', 'limit', String(key['id']), '--networks', 'none')
+    const next = await command('keys', 'rotate', String(key['id']))
+    await command('keys', 'revoke', String(next['id']))
+    await command('keys', 'revoke', String(next['id']))
+    const acts = (await operator.get('admin/acts?limit=100')).json['data'] as Json[]
+    const own = acts.filter(({ subject }) => subject === id)
+    expect(own.map(({ what }) => what).toReversed()).toEqual([
+      'account.create',
+      'credits.grant',
+      'credits.adjust',
+      'key.create',
+      'key.change',
+      'key.rotate',
+      'key.revoke',
+    ])
+    expect(own.every(({ operator: who }) => String(who).startsWith('cli:'))).toBe(true)
+    expect(own.find(({ what }) => what === 'key.change')).toMatchObject({
+      before: { networks: ['10.0.0.0/8'] },
+      after: { networks: null },
+    })
+    expect(JSON.stringify(own)).not.toContain(String(key['key']))
+  })
+
+  test('holds in its networks only', async () => {
+    const elsewhere = await managementKey('--networks', '10.0.0.0/8')
+    expect(await admin('GET', 'overview', undefined, elsewhere)).toMatchObject({
+      status: 403,
+      error: { code: 'network_not_allowed' },
+    })
+    const here = await managementKey('--networks', '10.0.0.0/8,127.0.0.1')
+    expect(await admin('GET', 'overview', undefined, here)).toMatchObject({ status: 200 })
+  })
+})
+
+test('an API key is used from its networks only, for anything; limits are set by command as well', async () => {
+  const made = await command('keys', 'create', '--account', 'anna@example.org', '--networks', '10.0.0.0/8')
+  const key = String(made['key'])
+  const read = (path: string) =>
+    fetch(weir.origin + path, { headers: { authorization: `Bearer ${key}` } }).then(({ status }) => status)
+  expect([
+    (await post(weir, chat, { key })).status,
+    await read('/v1/credits'),
+    await read('/v1/key'),
+  ]).toEqual([403, 403, 403])
+  const limits = ['--networks', 'none', '--requests-per-minute', '2', '--models', 'sim/*']
+  expect(await command('keys', 'limit', String(made['id']), ...limits)).toMatchObject({
+    networks: null,
+    requests_per_minute: 2,
+    models: ['sim/*'],
+  })
+  const statuses = await until(
+    async () => (await post(weir, chat, { key })).status,
+    (status) => status !== 403,
+  )
+  expect(statuses).toBe(200)
+  const wrong = await weir.command('keys', 'limit', String(made['id']), '--networks', 'here')
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('--networks') })
+})
+
+describe('S10: who may enter which route', () => {
+  const table = [
+    ...routes.map(({ method, path, access }) => ({ method, path, access, prefix: 'console/api/' })),
+    ...adminRoutes.map(({ method, path }) => ({ method, path, access: 'management', prefix: 'admin/v1/' })),
+  ]
+  const idOf = (path: string) => path.replace(/:\w+/g, 'nobody')
+
+  test.each(table)('$method /$prefix$path: $access', async ({ method, path, access, prefix }) => {
+    // An unknown field is refused by every body, after the credential: nothing is changed here.
+    const body = method === 'GET' ? undefined : JSON.stringify({ no_such_field: 1 })
+    const ask = async (headers: Record<string, string>) => {
+      const origin = `http://localhost:${weir.port}`
+      const abort = new AbortController()
+      const response = await fetch(`${weir.origin}/${prefix}${idOf(path)}`, {
+        method,
+        headers: {
+          origin,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        redirect: 'manual',
+        signal: abort.signal,
+        ...(body === undefined ? {} : { body }),
+      })
+      const { status } = response
+      // A stream that goes on is none of this test's.
+      abort.abort()
+      return status === 401 || status === 403 ? status : 'in'
+    }
+    const seen = {
+      nobody: await ask({}),
+      api_key: await ask({ authorization: `Bearer ${weir.key}` }),
+      user: await ask({ cookie: user.cookie }),
+      operator: await ask({ cookie: operator.cookie }),
+      management: await ask({ authorization: `Bearer ${management}` }),
+    }
+    const expected = {
+      anyone: { nobody: 'in', api_key: 'in', user: 'in', operator: 'in', management: 'in' },
+      session: { nobody: 401, api_key: 401, user: 'in', operator: 'in', management: 401 },
+      operator: { nobody: 401, api_key: 401, user: 403, operator: 'in', management: 401 },
+      management: { nobody: 401, api_key: 401, user: 401, operator: 401, management: 'in' },
+    }[access]!
+    expect(seen).toEqual(expected as typeof seen)
+  })
+
+  test('the table is as it was committed: a route that enters it is looked at', () => {
+    const lines = table.map(({ method, prefix, path, access }) => `${access} ${method} /${prefix}${path}`)
+    expect(lines.toSorted().join('\n')).toMatchSnapshot()
+  })
+})
+
+test('S9: an unknown field is refused by name wherever a body is taken', async () => {
+  for (const { method, path, body } of adminRoutes.filter(({ method: verb }) => verb !== 'GET')) {
+    const target = path.replace(':account', annaId).replace(/:\w+/g, 'nobody')
+    const answer = await admin(method, target, { no_such_field: 1, role: 'operator', account: 'x' })
+    expect({ path, status: answer.status }).toEqual({ path, status: 400 })
+    expect(answer.error?.['code']).toBe('invalid_request')
+    expect(body === undefined || answer.error?.['param'] !== undefined).toBe(true)
+  }
+  expect((await admin('GET', 'accounts?role=operator')).error).toMatchObject({ param: 'role' })
+})
+
+test('S11: ids under another account are as none at all', async () => {
+  const owner = (await admin('GET', 'accounts?q=owner')).json['data'] as { id: string }[]
+  const other = `accounts/${owner[0]!.id}`
+  for (const [method, path, body] of [
+    ['PATCH', `${other}/keys/${anna.keyId}`, { name: 'mine' }],
+    ['DELETE', `${other}/keys/${anna.keyId}`, undefined],
+    ['POST', `${other}/keys/${anna.keyId}/rotate`, {}],
+  ] as const) {
+    const theirs = await admin(method, path, body)
+    const none = await admin(method, path.replace(anna.keyId, '0123456789ab'), body)
+    expect({ path, ...theirs.error, metadata: 0 }).toEqual({ path, ...none.error, metadata: 0 })
+    expect(theirs.status).toBe(404)
+  }
+  expect((await post(weir, chat, { key: anna.key })).status).toBe(200)
+})

@@ -1,0 +1,119 @@
+// The conversations of the chat as the console asks for them: kept, continued, listed, and gone when they are deleted.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+
+let weir: RunningWeir
+let cookie: string
+
+beforeAll(async () => {
+  weir = await startWeir()
+  cookie = await signedIn('owner@localhost')
+}, 30_000)
+afterAll(() => weir?.stop())
+
+/** The cookie of a session of the account, by a link. */
+async function signedIn(email: string): Promise<string> {
+  const link = await weir.command('accounts', 'link', '--account', email, '--json')
+  const { url } = JSON.parse(link.stdout) as { url: string }
+  const response = await asked('POST', '/console/api/link', { token: url.slice(url.indexOf('#') + 1) }, '')
+  expect(response.status).toBe(200)
+  return response.headers.get('set-cookie')!.split(';')[0]!
+}
+
+function asked(method: string, path: string, body?: object, as = cookie): Promise<Response> {
+  return fetch(`${weir.origin}${path}`, {
+    method,
+    headers: {
+      origin: weir.origin,
+      ...(as === '' ? {} : { cookie: as }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+interface Conversation {
+  readonly id: string
+  readonly title: string
+  readonly last_response: string | null
+  readonly turns: readonly {
+    readonly response: { readonly id: string; readonly output: readonly { readonly type: string }[] }
+    readonly input: readonly { readonly role: string }[]
+  }[]
+}
+
+const jsonOf = async <T>(response: Promise<Response>): Promise<T> => (await (await response).json()) as T
+
+async function said(text: string, previous?: string): Promise<string> {
+  const body = { model: 'sim/echo', input: text, ...(previous ? { previous_response_id: previous } : {}) }
+  return (await jsonOf<{ id: string }>(asked('POST', '/app/v1/responses', body))).id
+}
+
+describe('a conversation', () => {
+  test('is its turns, oldest first, and stands at its last response', async () => {
+    const { id } = await jsonOf<Conversation>(
+      asked('POST', '/console/api/conversations', { title: ' River ' }),
+    )
+    const first = await said('one')
+    const second = await said('two', first)
+    const noted = await asked('PATCH', `/console/api/conversations/${id}`, { last_response: second })
+    expect(await noted.json()).toMatchObject({ id, title: 'River', last_response: second })
+    const { turns } = await jsonOf<Conversation>(asked('GET', `/console/api/conversations/${id}`))
+    expect(turns.map(({ response }) => response.id)).toEqual([first, second])
+    expect(turns.map(({ input }) => input.length)).toEqual([1, 1])
+    const list = await jsonOf<{ data: Conversation[] }>(asked('GET', '/console/api/conversations'))
+    expect(list.data[0]).toMatchObject({ id, title: 'River' })
+
+    expect((await asked('DELETE', `/console/api/conversations/${id}`)).status).toBe(200)
+    for (const gone of [
+      `/console/api/conversations/${id}`,
+      `/app/v1/responses/${second}`,
+      `/app/v1/responses/${first}`,
+    ])
+      expect((await asked('GET', gone)).status).toBe(404)
+  })
+
+  test('of another account is not there, nor can its responses be named', async () => {
+    const { id } = await jsonOf<Conversation>(asked('POST', '/console/api/conversations', { title: 'Mine' }))
+    const mine = await said('secret')
+    await weir.command('accounts', 'create', '--email', 'eve@example.org', '--json')
+    const eve = await signedIn('eve@example.org')
+    for (const [method, body] of [['GET'], ['PATCH', { title: 'Hers' }], ['DELETE']] as const)
+      expect((await asked(method, `/console/api/conversations/${id}`, body, eve)).status).toBe(404)
+    const hers = await jsonOf<Conversation>(
+      asked('POST', '/console/api/conversations', { title: 'Hers' }, eve),
+    )
+    const taken = await asked('PATCH', `/console/api/conversations/${hers.id}`, { last_response: mine }, eve)
+    expect(await taken.json()).toMatchObject({ error: { code: 'invalid_request', param: 'last_response' } })
+  })
+
+  test.each([
+    [{ title: '' }, 'title'],
+    [{ title: 'x'.repeat(201) }, 'title'],
+    [{ title: 'x', account: 'another' }, 'account'],
+  ])('is refused with %p, naming the field', async (body, param) => {
+    const response = await asked('POST', '/console/api/conversations', body)
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({ error: { code: 'invalid_request', param } })
+  })
+
+  test('is for who is signed in', async () => {
+    expect((await asked('GET', '/console/api/conversations', undefined, '')).status).toBe(401)
+  })
+})
+
+test('connect has a text for each client, with the address of this gateway and no key', async () => {
+  interface Connect {
+    base_url: string
+    clients: { id: string; files: { text: string }[] }[]
+  }
+  const { base_url, clients } = await jsonOf<Connect>(asked('GET', '/console/api/connect'))
+  expect(base_url).toEndWith(`:${weir.port}/v1`)
+  expect(clients.length).toBeGreaterThan(10)
+  for (const { files } of clients) {
+    const texts = files.map(({ text }) => text).join('\n')
+    expect(texts).toContain(base_url.replace(/\/v1$/, ''))
+    expect(texts).toContain('{{key}}')
+  }
+})

@@ -1,0 +1,212 @@
+// What operators do about payments, in the console and by the admin API: see every message, reconcile, give back.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { ConsoleClient } from '../../support/console-client.ts'
+import { FakeRazorpay } from '../../support/fake-razorpay.ts'
+import { FakeStripe } from '../../support/fake-stripe.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
+import {
+  type Answer,
+  answerOf,
+  commandIn,
+  deliver,
+  type Json,
+  Payer,
+  settingsFor,
+  sound,
+} from './top-ups-lab.ts'
+import { expectDocumented } from '../../support/documented-answers.ts'
+
+setDefaultTimeout(30_000)
+
+let razorpay: FakeRazorpay
+let stripe: FakeStripe
+let weir: ServedWeir
+let management: string
+let names = 0
+const payer = () => Payer.of(weir, `payer${++names}`)
+
+beforeAll(async () => {
+  razorpay = new FakeRazorpay()
+  stripe = new FakeStripe()
+  const more = `  stripe: ${stripe.settings}
+subscriptions: { products: { premium_month: { credit_usd: "5", months: 1 } } }`
+  weir = await serveWeir({ config: settingsFor(razorpay, more) })
+  const made = await commandIn(weir, 'keys', 'create', '--management', '--account', 'owner@localhost')
+  management = String(made['key'])
+})
+afterAll(async () => {
+  await weir?.stop()
+  await razorpay?.stop()
+  await stripe?.stop()
+})
+
+async function admin(
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Answer & { readonly data: Json }> {
+  const response = await fetch(`${weir.origin}/admin/v1/${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${management}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const answer = await answerOf(response)
+  if (answer.status < 300) expectDocumented('admin', method, path, answer.json)
+  return { ...answer, data: (answer.json['data'] ?? {}) as Json }
+}
+
+async function paid(anna: Payer, amount = '500') {
+  const { id } = await anna.open(amount)
+  const link = [...razorpay.links.values()].find(({ reference }) => reference === id)!
+  return { id: String(id), payment: razorpay.pay(link.id) }
+}
+
+describe('a top-up', () => {
+  test('is shown with every message about it, and found in its list', async () => {
+    const anna = await payer()
+    const { id, payment } = await paid(anna)
+    await deliver(weir, razorpay.paid(payment))
+    await deliver(weir, razorpay.refunded(payment, 10_000))
+    const { data } = await admin('GET', `top-ups/${id}`)
+    expect(data).toMatchObject({
+      account: anna.account,
+      state: 'refunded_part',
+      receipt: expect.stringMatching(/^WR-\d{4}-\d+$/),
+    })
+    expect((data['events'] as Json[]).map(({ type, outcome }) => [type, outcome]).toSorted()).toEqual([
+      ['payment_link.paid', 'applied'],
+      ['refund.processed', 'applied'],
+    ])
+    expect(data['reversals']).toMatchObject([{ kind: 'refund', amount: '100', booked: true }])
+    for (let more = 0; more < 3; more++) await anna.open('100')
+    const page = await admin('GET', `top-ups?account=${anna.account}&limit=3`)
+    expect(page.json).toMatchObject({ has_more: true })
+    const rest = await admin(
+      'GET',
+      `top-ups?account=${anna.account}&limit=3&cursor=${String(page.json['next_cursor'])}`,
+    )
+    const ids = [page, rest].flatMap(({ json }) => (json['data'] as Json[]).map((row) => row['id']))
+    expect(new Set(ids).size).toBe(4)
+    expect(ids).toContain(id)
+    expect((await admin('GET', 'payment-events')).status).toBe(200)
+  })
+
+  test('that was paid and never told of is credited by reconciling it', async () => {
+    const anna = await payer()
+    const { id } = await paid(anna)
+    expect((await admin('POST', `top-ups/${id}/reconcile`)).data).toMatchObject({ state: 'credited' })
+    expect(await anna.purchased()).toBe('5.617030837499')
+    expect((await admin('POST', 'top-ups/topup_unknown/reconcile')).status).toBe(404)
+  })
+
+  test('is given back in parts, each once, and its credit goes with it', async () => {
+    const anna = await payer()
+    const { id, payment } = await paid(anna)
+    await deliver(weir, razorpay.paid(payment))
+    const first = { amount: '200', id: 'ticket-1' }
+    for (let again = 0; again < 2; again++)
+      expect((await admin('POST', `top-ups/${id}/refund`, first)).data).toMatchObject({ refunded: '200' })
+    expect(payment.refunded).toBe(20_000)
+    // Its own message tells of it as well.
+    const { reversals } = (await admin('GET', `top-ups/${id}`)).data as unknown as {
+      reversals: { id: string }[]
+    }
+    await deliver(weir, razorpay.refunded(payment, 20_000, reversals[0]!.id))
+    expect(await anna.purchased()).toBe('3.3702185025')
+    expect(await admin('POST', `top-ups/${id}/refund`, { amount: '300.01', id: 'ticket-2' })).toMatchObject({
+      status: 400,
+    })
+    expect(
+      (await admin('POST', `top-ups/${id}/refund`, { amount: '300', id: 'ticket-2' })).data,
+    ).toMatchObject({
+      state: 'refunded',
+    })
+    expect(await anna.purchased()).toBe('0')
+    await sound(weir)
+  })
+
+  test('of Stripe is given back by the sum that Stripe itself tells', async () => {
+    const anna = await payer()
+    const body = { amount: '500', currency: 'INR', processor: 'stripe' }
+    const id = String((await anna.send('POST', '/app/v1/top-ups', body)).json['id'])
+    const session = stripe.pay([...stripe.sessions.values()].find(({ topUp }) => topUp === id)!.id)
+    await deliver(weir, stripe.completed(session), 'stripe')
+    for (let again = 0; again < 2; again++)
+      expect(
+        (await admin('POST', `top-ups/${id}/refund`, { amount: '200', id: 'ticket-1' })).data,
+      ).toMatchObject({
+        refunded: '200',
+      })
+    await deliver(weir, stripe.refunded(session, 20_000), 'stripe')
+    expect(session.refunded).toBe(20_000)
+    expect(await anna.purchased()).toBe('3.3702185025')
+  })
+
+  test('that nobody has paid is not given back', async () => {
+    const { id } = await (await payer()).open('500')
+    expect(await admin('POST', `top-ups/${String(id)}/refund`, { amount: '1', id: 'a' })).toMatchObject({
+      status: 400,
+      code: 'invalid_request',
+    })
+  })
+})
+
+test('vouchers are made, listed and revoked; their codes are in one answer alone', async () => {
+  const { status, json } = await admin('POST', 'vouchers', { usd: '10', count: 2, note: 'a fair' })
+  const [first, second] = json['data'] as { id: string; code: string }[]
+  expect([status, first!.code]).toEqual([201, expect.stringMatching(/^WEIR-/)])
+  await admin('POST', `vouchers/${first!.id}/revoke`)
+  const anna = await payer()
+  expect((await anna.send('POST', '/app/v1/vouchers/redeem', { code: first!.code })).status).toBe(400)
+  expect((await anna.send('POST', '/app/v1/vouchers/redeem', { code: second!.code })).status).toBe(200)
+  expect(await admin('POST', `vouchers/${second!.id}/revoke`)).toMatchObject({ status: 404 })
+  const list = await admin('GET', 'vouchers')
+  expect(JSON.stringify(list.json)).not.toContain(second!.code)
+  expect((list.json['data'] as Json[]).map((row) => row['state']).toSorted()).toEqual(['redeemed', 'revoked'])
+  expect((await admin('POST', 'vouchers', { usd: '0' })).status).toBe(400)
+})
+
+test('subscriptions are told of and ended', async () => {
+  const anna = await payer()
+  const period = { from: new Date().toISOString(), to: new Date(Date.now() + 20 * 86_400_000).toISOString() }
+  const told = {
+    subscription: 'sub_1',
+    source: 'office',
+    account: anna.account,
+    product: 'premium_month',
+    period,
+    state: 'active',
+  }
+  expect((await admin('POST', 'subscriptions', told)).data).toMatchObject({
+    state: 'active',
+    credit_usd: '5',
+  })
+  expect((await admin('GET', `subscriptions?account=${anna.account}`)).json['data']).toHaveLength(1)
+  const end = { source: 'office', subscription: 'sub_1', state: 'refunded' }
+  expect((await admin('POST', 'subscriptions/end', end)).json['data']).toMatchObject([{ state: 'refunded' }])
+  expect((await admin('POST', 'subscriptions/end', { ...end, subscription: 'none' })).status).toBe(404)
+})
+
+test('the console of an account has its own top-ups, and an operator has all', async () => {
+  const email = 'visitor@example.org'
+  await commandIn(weir, 'accounts', 'create', '--email', email)
+  const visitor = new ConsoleClient(weir)
+  await visitor.follow(String((await commandIn(weir, 'accounts', 'link', '--account', email))['url']))
+  const terms = await visitor.get('top-up-terms')
+  expect(terms.json['data']).toMatchObject({ min: '100', max: '50000', rate: '89.015' })
+  const opened = await visitor.post('top-ups', { amount: '500', currency: 'INR' })
+  expect(opened).toMatchObject({ status: 201, json: { state: 'open', processor: 'razorpay' } })
+  expect(await visitor.get(`top-ups/${String(opened.json['id'])}`)).toMatchObject({ status: 200 })
+  expect((await visitor.get('top-ups')).json['data']).toHaveLength(1)
+  expect((await visitor.post('vouchers/redeem', { code: 'nonsense' })).code).toBe('voucher_invalid')
+  expect((await visitor.get('admin/top-ups')).code).toBe('operator_required')
+  expect(
+    (await visitor.post('top-ups', { amount: '500', currency: 'INR' }, { origin: 'https://evil.example' }))
+      .code,
+  ).toBe('origin_not_allowed')
+})

@@ -1,0 +1,315 @@
+// Google's official client at the gateway: any model of the catalog, in Gemini's protocol.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { ApiError, FunctionCallingConfigMode, GoogleGenAI, Type, type Content } from '@google/genai'
+import { type RunningWeir, startWeir } from '../../support/run-weir.ts'
+
+let weir: RunningWeir
+let client: GoogleGenAI
+
+beforeAll(async () => {
+  weir = await startWeir()
+  client = new GoogleGenAI({ apiKey: weir.key, httpOptions: { baseUrl: weir.origin } })
+}, 30_000)
+afterAll(() => weir?.stop())
+
+const headers = () => ({ 'x-goog-api-key': weir.key, 'content-type': 'application/json' })
+
+/** A raw request, for what the client would not send. */
+async function post(path: string, body: unknown, more: Record<string, string> = {}) {
+  return fetch(`${weir.origin}/v1beta/models/${path}`, {
+    method: 'POST',
+    headers: { ...headers(), ...more },
+    body: JSON.stringify(body),
+  })
+}
+
+async function charged(id: string): Promise<string> {
+  const response = await fetch(`${weir.baseUrl}/generation?id=${id}`, {
+    headers: { authorization: `Bearer ${weir.key}` },
+  })
+  return ((await response.json()) as { data: { total: string } }).data.total
+}
+
+const level = {
+  name: 'water_level',
+  description: 'The level of a river at a town, in metres.',
+  parameters: {
+    type: Type.OBJECT,
+    properties: { town: { type: Type.STRING }, unit: { type: Type.STRING, nullable: true } },
+    required: ['town'],
+  },
+}
+
+/** What a call throws; undefined where it does not. */
+const failure = (call: Promise<unknown>) =>
+  call.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+
+describe('generateContent', () => {
+  test('answers, and its usage is what was charged', async () => {
+    const answer = await client.models.generateContent({ model: 'sim/echo', contents: 'Hello, river.' })
+    expect(answer.text).toBe('Hello, river.')
+    expect(answer).toMatchObject({
+      modelVersion: 'sim/echo',
+      candidates: [{ index: 0, finishReason: 'STOP' }],
+      usageMetadata: { promptTokenCount: 7, candidatesTokenCount: 2, totalTokenCount: 9 },
+    })
+    const { cost } = answer.usageMetadata as unknown as { cost: number }
+    expect(cost).toBe(Number(await charged(answer.responseId!)))
+  })
+
+  test('takes snake case, instructions, bounds and stop sequences', async () => {
+    const response = await post('sim%2Flong:generateContent', {
+      system_instruction: { parts: [{ text: 'Be long.' }] },
+      contents: [{ parts: [{ text: 'Tell all.' }] }],
+      generation_config: { max_output_tokens: 5 },
+    })
+    expect(await response.json()).toMatchObject({
+      candidates: [{ finishReason: 'MAX_TOKENS' }],
+      usageMetadata: { candidatesTokenCount: 5 },
+    })
+  })
+
+  test('answers in the JSON that a schema of Google’s asks for', async () => {
+    const answer = await client.models.generateContent({
+      model: 'sim/json',
+      contents: 'A river, please.',
+      config: {
+        responseMimeType: 'application/json',
+        responseSchema: {
+          type: Type.OBJECT,
+          properties: { name: { type: Type.STRING }, length: { type: Type.INTEGER, nullable: true } },
+          required: ['name', 'length'],
+        },
+      },
+    })
+    const made = JSON.parse(answer.text!) as { name: unknown; length: unknown }
+    expect(typeof made.name).toBe('string')
+    expect(Object.keys(made).toSorted()).toEqual(['length', 'name'])
+  })
+
+  test('shows thoughts apart from the text, and takes them back with the next turn', async () => {
+    const asked = { model: 'sim/reason', contents: 'Think.' as string | Content[] }
+    const shown = await client.models.generateContent({
+      ...asked,
+      config: { thinkingConfig: { includeThoughts: true } },
+    })
+    const { content } = shown.candidates![0]!
+    expect(content!.parts![0]).toMatchObject({ thought: true })
+    expect(shown.usageMetadata!.thoughtsTokenCount).toBeGreaterThan(0)
+    const next = await client.models.generateContent({
+      ...asked,
+      contents: [
+        { role: 'user', parts: [{ text: 'Think.' }] },
+        content!,
+        { role: 'user', parts: [{ text: 'On.' }] },
+      ],
+    })
+    expect(next.text).not.toBe('')
+  })
+
+  test('an image goes along as it was sent', async () => {
+    const pixel =
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII='
+    const answer = await client.models.generateContent({
+      model: 'sim/echo',
+      contents: [
+        {
+          role: 'user',
+          parts: [{ inlineData: { mimeType: 'image/png', data: pixel } }, { text: 'What is it?' }],
+        },
+      ],
+    })
+    expect(answer.text).toContain('What is it?')
+  })
+})
+
+describe('functions', () => {
+  test('are called whole, and their results are taken back by id and by name', async () => {
+    const config = { tools: [{ functionDeclarations: [level] }] }
+    const question: Content = { role: 'user', parts: [{ text: 'How high is the river at Basel?' }] }
+    const asked = await client.models.generateContent({ model: 'sim/tools', contents: [question], config })
+    const [call] = asked.functionCalls!
+    expect(call).toMatchObject({ name: 'water_level' })
+    expect(typeof call!.args!['town']).toBe('string')
+    const said = asked.candidates![0]!.content!
+    for (const id of [call!.id!, undefined]) {
+      // Without ids on both sides, as older clients write the history, the name tells which call is answered.
+      const model: Content =
+        id === undefined
+          ? { role: 'model', parts: [{ functionCall: { name: 'water_level', args: {} } }] }
+          : said
+      const result = {
+        functionResponse: { ...(id && { id }), name: 'water_level', response: { output: '2.31' } },
+      }
+      const told = await client.models.generateContent({
+        model: 'sim/tools',
+        contents: [question, model, { role: 'user', parts: [result] }],
+        config,
+      })
+      expect(told.text).toContain('2.31')
+    }
+  })
+
+  test('one function may be demanded, and all may be forbidden', async () => {
+    const other = { name: 'other', description: 'Nothing.' }
+    const config = { tools: [{ functionDeclarations: [other, level] }] }
+    const demanded = await client.models.generateContent({
+      model: 'sim/tools',
+      contents: 'How high?',
+      config: {
+        ...config,
+        toolConfig: {
+          functionCallingConfig: {
+            mode: FunctionCallingConfigMode.ANY,
+            allowedFunctionNames: ['water_level'],
+          },
+        },
+      },
+    })
+    expect(demanded.functionCalls?.map(({ name }) => name)).toEqual(['water_level'])
+    const forbidden = await client.models.generateContent({
+      model: 'sim/tools',
+      contents: 'How high?',
+      config: {
+        ...config,
+        toolConfig: { functionCallingConfig: { mode: FunctionCallingConfigMode.NONE } },
+      },
+    })
+    expect(forbidden.functionCalls).toBeUndefined()
+  })
+})
+
+describe('streamGenerateContent', () => {
+  test('streams chunks, the last with the finish reason and the usage', async () => {
+    const stream = await client.models.generateContentStream({
+      model: 'sim/echo',
+      contents: 'Where to, river, so early in the day?',
+    })
+    const chunks = await Array.fromAsync(stream)
+    expect(chunks.length).toBeGreaterThan(2)
+    expect(chunks.map((chunk) => chunk.text ?? '').join('')).toBe('Where to, river, so early in the day?')
+    const reasons = chunks.map((chunk) => chunk.candidates?.[0]?.finishReason)
+    expect(reasons.filter((reason) => reason !== undefined)).toEqual(['STOP' as never])
+    expect(chunks.at(-1)!.usageMetadata!.totalTokenCount).toBeGreaterThan(0)
+  })
+
+  test('streams a function call whole', async () => {
+    const stream = await client.models.generateContentStream({
+      model: 'sim/tools',
+      contents: 'How high is the river at Basel?',
+      config: { tools: [{ functionDeclarations: [level] }] },
+    })
+    const calls = (await Array.fromAsync(stream)).flatMap((chunk) => chunk.functionCalls ?? [])
+    expect(calls.map(({ name }) => name)).toEqual(['water_level'])
+  })
+
+  test('is one JSON array where no events are asked for', async () => {
+    const response = await post('sim/echo:streamGenerateContent', {
+      contents: [{ role: 'user', parts: [{ text: 'One, two, three.' }] }],
+    })
+    expect(response.headers.get('content-type')).toStartWith('application/json')
+    const chunks = (await response.json()) as { candidates: { content: { parts: { text?: string }[] } }[] }[]
+    const texts = chunks.flatMap(
+      ({ candidates }) => candidates[0]?.content.parts.map(({ text }) => text ?? '') ?? [],
+    )
+    expect(texts.join('')).toBe('One, two, three.')
+  })
+
+  test('a stream that the provider cuts is an error to the client, not an end', async () => {
+    const stream = await client.models.generateContentStream({ model: 'sim/cut', contents: 'Go on.' })
+    const thrown = await failure(Array.fromAsync(stream))
+    expect(thrown).toBeInstanceOf(ApiError)
+  })
+})
+
+describe('counts, models and refusals', () => {
+  test('tokens are counted for nothing', async () => {
+    const { totalTokens } = await client.models.countTokens({ model: 'sim/echo', contents: 'Hello, river.' })
+    expect(totalTokens).toBeGreaterThan(2)
+  })
+
+  test('the catalog is listed page by page, and one model is shown', async () => {
+    const names: string[] = []
+    const pager = await client.models.list({ config: { pageSize: 1_000 } })
+    for await (const model of pager) names.push(model.name!)
+    expect(names).toContain('models/sim/echo')
+    expect(new Set(names).size).toBe(names.length)
+    const model = await client.models.get({ model: 'models/gemini-2.5-flash' })
+    expect(model).toMatchObject({ name: 'models/gemini/gemini-2.5-flash', inputTokenLimit: 1_048_576 })
+  })
+
+  test('a key is asked for under Google’s name, and errors are in Google’s shape', async () => {
+    const bare = await fetch(`${weir.origin}/v1beta/models/sim/echo:generateContent`, { method: 'POST' })
+    expect(bare.status).toBe(401)
+    expect(await bare.json()).toMatchObject({
+      error: { code: 401, status: 'UNAUTHENTICATED', details: [{ reason: 'missing_api_key' }] },
+    })
+    const wrong = new GoogleGenAI({ apiKey: 'AIza-nothing', httpOptions: { baseUrl: weir.origin } })
+    const thrown = await failure(wrong.models.generateContent({ model: 'sim/echo', contents: 'Hi' }))
+    expect(thrown).toMatchObject({ status: 401 })
+  })
+
+  const user = (parts: unknown[]) => ({ contents: [{ role: 'user', parts }] })
+  test.each([
+    ['contents', {}, 'invalid_request'],
+    ['contents', { contents: [] }, 'invalid_request'],
+    [
+      'tools[0].googleSearch',
+      { ...user([{ text: 'Hi' }]), tools: [{ google_search: {} }] },
+      'unsupported_parameter',
+    ],
+    [
+      'cachedContent',
+      { ...user([{ text: 'Hi' }]), cachedContent: 'cachedContents/1' },
+      'unsupported_parameter',
+    ],
+    [
+      'contents[0].parts[0].functionResponse',
+      user([{ functionResponse: { name: 'f', response: {} } }]),
+      'invalid_request',
+    ],
+    [
+      'contents[0].parts[0].fileData.fileUri',
+      user([{ fileData: { mimeType: 'image/png', fileUri: 'http://127.0.0.1:9/x.png' } }]),
+      'url_not_allowed',
+    ],
+    [
+      'generationConfig.maxOutputTokens',
+      { ...user([{ text: 'Hi' }]), generationConfig: { maxOutputTokens: 0 } },
+      'invalid_request',
+    ],
+    [
+      'generationConfig.thinkingConfig.thinkingLevel',
+      { ...user([{ text: 'Hi' }]), generationConfig: { thinkingConfig: { thinkingLevel: 'DEEP' } } },
+      'invalid_request',
+    ],
+  ])('names %s in its refusal', async (param, body, reason) => {
+    const response = await post('sim/echo:generateContent', body)
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({
+      error: { status: 'INVALID_ARGUMENT', details: [{ reason, metadata: { param } }] },
+    })
+  })
+
+  test.each(['sim/echo:embedContent', 'sim/echo', 'nobody/nothing:generateContent'])(
+    'there is no %s',
+    async (path) => {
+      const response = await post(path, user([{ text: 'Hi' }]))
+      expect(response.status).toBe(404)
+      expect(await response.json()).toMatchObject({ error: { code: 404, status: 'NOT_FOUND' } })
+    },
+  )
+
+  test('a request that is sent twice with one Idempotency-Key is charged once', async () => {
+    const body = user([{ text: 'Once.' }])
+    const key = { 'idempotency-key': crypto.randomUUID() }
+    const first = (await (await post('sim/echo:generateContent', body, key)).json()) as { responseId: string }
+    const second = await post('sim/echo:generateContent', body, key)
+    expect(second.headers.get('idempotency-replayed')).toBe('true')
+    expect(await second.json()).toMatchObject({ responseId: first.responseId })
+  })
+})

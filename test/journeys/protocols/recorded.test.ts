@@ -1,0 +1,151 @@
+// Recorded providers behind the gateway, read by the official client: what a provider once said arrives as chat
+// completions, and its receipt adds up to the picodollar.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import OpenAI from 'openai'
+import type { ChatCompletion } from 'openai/resources/chat/completions'
+import { type ChatEvent, type ChatResult, collect } from '../../../src/conversation/event.ts'
+import { completionTokens, promptTokens } from '../../../src/conversation/usage.ts'
+import { parseUsd } from '../../../src/credits/money.ts'
+import type { Outbound, Target } from '../../../src/protocols/protocol.ts'
+import { outbounds } from '../../../src/protocols/registry.ts'
+import { type Case, cases, framesOf, parseFrames } from '../../support/recordings.ts'
+import { replayOf, type ReplayServer, startReplayServer } from '../../support/replay-server.ts'
+import { type RunningWeir, runWeir, startWeir } from '../../support/run-weir.ts'
+
+const folders = [
+  { folder: 'openai-chat', provider: 'recorded-openai', protocol: 'openai-chat' },
+  { folder: 'anthropic', provider: 'anthropic', protocol: 'anthropic-messages' },
+  { folder: 'gemini', provider: 'gemini', protocol: 'gemini' },
+] as const
+
+let playing: Case
+let replay: ReplayServer
+let weir: RunningWeir
+let client: OpenAI
+
+beforeAll(async () => {
+  replay = startReplayServer(() => replayOf(playing))
+  weir = await startWeir({ config: configuration(replay.url) })
+  client = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
+}, 30_000)
+
+afterAll(async () => {
+  await weir?.stop()
+  await replay?.stop()
+})
+
+function configuration(url: string): string {
+  const providers = folders.map(
+    ({ provider, protocol }) =>
+      `  ${provider}: { protocol: ${protocol}, base_url: "${url}", api_key: recorded-provider-key-1 }`,
+  )
+  const price = `{ input: "3", cache_read: "0.3", cache_write: "3.75", cache_write_1h: "6", output: "15" }`
+  const models = folders.map(
+    ({ provider }) => `  - { id: ${provider}/recorded, upstream: recorded, price: ${price} }`,
+  )
+  return ['providers:', ...providers, 'models:', ...models, 'local_servers: { discover: false }'].join('\n')
+}
+
+/** The cases of a folder that answered well, streamed or whole. */
+function answered(folder: string, streamed: boolean): Case[] {
+  return cases(folder).filter((recorded) => recorded.status === 200 && recorded.streamed === streamed)
+}
+
+/** What the recording says, read by the protocol itself. */
+function expected(recorded: Case, protocol: (typeof folders)[number]['protocol']): ChatResult {
+  const outbound: Outbound = outbounds[protocol]
+  const target: Target = {
+    model: 'recorded',
+    provider: 'any',
+    quirks: outbound.defaultQuirks,
+    maxOutputTokens: undefined,
+    reasoning: false,
+    rememberedSignature: () => undefined,
+  }
+  const events: readonly ChatEvent[] = recorded.streamed
+    ? streamedEvents(outbound, target, recorded.stream())
+    : outbound.whole(recorded.response(), target)
+  return collect(events)
+}
+
+const question = [{ role: 'user' as const, content: 'As it was recorded.' }]
+
+function streamedEvents(outbound: Outbound, target: Target, body: Uint8Array): readonly ChatEvent[] {
+  // Gemini asked without `alt=sse` streams one JSON array.
+  const text = new TextDecoder().decode(body)
+  if (text.trimStart().startsWith('[')) return outbound.whole(JSON.parse(text), target)
+  return parseFrames(outbound.parser(target), framesOf([body]))
+}
+
+describe.each(folders)('$folder', ({ folder, provider, protocol }) => {
+  const model = `${provider}/recorded`
+  const named = (streamed: boolean) =>
+    answered(folder, streamed).map((recorded) => [recorded.id, recorded] as const)
+
+  /** Plays a recording to the client, asking for as many answers as it has, and checks what the client makes of it. */
+  async function read(recorded: Case, ask: (n: number) => PromiseLike<ChatCompletion>): Promise<void> {
+    const said = expected(recorded, protocol)
+    playing = recorded
+    const answer: unknown = await ask(protocol === 'openai-chat' ? Math.max(1, said.choices.length) : 1).then(
+      (completion) => completion,
+      (error: unknown) => error,
+    )
+    if (said.fault) {
+      expect(answer).toBeInstanceOf(OpenAI.APIError)
+      return
+    }
+    if (answer instanceof Error) throw answer
+    compare(answer as ChatCompletion, said)
+    expectLinesAddUp((answer as ChatCompletion).usage)
+  }
+
+  test.each(named(true))('streams %s', (_, recorded) =>
+    read(recorded, (n) => {
+      const options = { model, messages: question, n, stream_options: { include_usage: true } }
+      return client.chat.completions.stream(options).finalChatCompletion()
+    }),
+  )
+
+  test.each(named(false))('answers %s', (_, recorded) =>
+    read(recorded, (n) => client.chat.completions.create({ model, messages: question, n })),
+  )
+})
+
+/** The client read what the recording says: text, calls, finish and counts. */
+function compare(answer: ChatCompletion, said: ChatResult): void {
+  expect(answer.choices.map(({ message }) => message.content ?? '')).toEqual(
+    said.choices.map((choice) => choice.text ?? ''),
+  )
+  const calls = answer.choices.flatMap(({ message }) => message.tool_calls ?? [])
+  expect(
+    calls.map((call) =>
+      call.type === 'function' ? [call.function.name, JSON.parse(call.function.arguments)] : [],
+    ),
+  ).toEqual(
+    said.choices.flatMap((choice) => choice.toolCalls).map((call) => [call.name, JSON.parse(call.arguments)]),
+  )
+  expect(answer.choices.map(({ finish_reason }): string => finish_reason)).toEqual(
+    said.choices.map((choice) => choice.finish ?? 'none'),
+  )
+  if (said.usage === undefined) return
+  expect(answer.usage?.prompt_tokens).toBe(promptTokens(said.usage))
+  expect(answer.usage?.completion_tokens).toBe(completionTokens(said.usage))
+}
+
+/** The parts of the cost that the answer told are its total, to the picodollar. */
+function expectLinesAddUp(usage: unknown): void {
+  const { cost_details: details } = usage as { cost_details: Record<string, string> }
+  const { total, ...parts } = details
+  const sum = Object.values(parts).reduce((amount, part) => amount + parseUsd(part)!, 0n)
+  expect(sum).toBe(parseUsd(total!)!)
+}
+
+test('every charge of these answers is in a ledger that proves itself', async () => {
+  const audit = await runWeir(['ledger', 'audit', '--data-dir', weir.dataDir, '--json'])
+  expect(JSON.parse(audit.stdout)).toMatchObject({ ok: true })
+  const credits = await fetch(`${weir.baseUrl}/credits`, { headers: { authorization: `Bearer ${weir.key}` } })
+  const { data } = (await credits.json()) as { data: { held: string; total_used: string } }
+  expect(data.held).toBe('0')
+  expect(parseUsd(data.total_used)! > 0n).toBe(true)
+})

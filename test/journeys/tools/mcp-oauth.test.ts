@@ -1,0 +1,193 @@
+// Registered MCP servers behind OAuth: authorised in the browser by whoever began it, refreshed when a token ends, and
+// used in calls by their name.
+
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import OpenAI from 'openai'
+import { accountWith } from '../../support/call-gateway.ts'
+import { ConsoleClient } from '../../support/console-client.ts'
+import { anySchema, mcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
+import type { ServedWeir } from '../../support/run-weir.ts'
+import { serveWeir } from '../../support/serve-weir.ts'
+
+interface Granted {
+  readonly challenge: string
+  readonly redirect: string
+}
+
+/** An authorisation server and the MCP server that trusts it, in one. */
+const codes = new Map<string, Granted>()
+const access = new Set<string>()
+const refresh = new Set<string>()
+let lifetime = 3_600
+let metadata: (origin: string) => object = (origin) => ({
+  issuer: origin,
+  authorization_endpoint: `${origin}/authorize`,
+  token_endpoint: `${origin}/token`,
+  registration_endpoint: `${origin}/register`,
+  response_types_supported: ['code'],
+  code_challenge_methods_supported: ['S256'],
+  token_endpoint_auth_methods_supported: ['none'],
+})
+const usual = metadata
+const asked: string[] = []
+
+function issued() {
+  const [token, next] = [crypto.randomUUID(), crypto.randomUUID()]
+  access.add(token)
+  refresh.add(next)
+  return Response.json({
+    access_token: token,
+    token_type: 'Bearer',
+    expires_in: lifetime,
+    refresh_token: next,
+  })
+}
+
+async function http(request: Request): Promise<Response | undefined> {
+  const { pathname, origin } = new URL(request.url)
+  asked.push(pathname)
+  if (pathname.startsWith('/.well-known/oauth-protected-resource'))
+    return Response.json({ resource: `${origin}/mcp`, authorization_servers: [origin] })
+  if (pathname === '/.well-known/oauth-authorization-server') return Response.json(metadata(origin))
+  if (pathname === '/register') {
+    const body = (await request.json()) as object
+    return Response.json({ ...body, client_id: 'client' }, { status: 201 })
+  }
+  if (pathname === '/token') {
+    const form = new URLSearchParams(await request.text())
+    if (form.get('grant_type') === 'refresh_token')
+      return refresh.delete(form.get('refresh_token')!)
+        ? issued()
+        : Response.json({ error: 'invalid_grant' }, { status: 400 })
+    const granted = codes.get(form.get('code')!)
+    const challenge = createHash('sha256').update(form.get('code_verifier')!).digest('base64url')
+    const isGood = granted?.challenge === challenge && granted.redirect === form.get('redirect_uri')
+    if (!isGood || !codes.delete(form.get('code')!))
+      return Response.json({ error: 'invalid_grant' }, { status: 400 })
+    return issued()
+  }
+  if (pathname !== '/mcp') return new Response(null, { status: 404 })
+  const token = request.headers.get('authorization')?.replace('Bearer ', '') ?? ''
+  return access.has(token) ? undefined : new Response('who are you', { status: 401 })
+}
+
+let server: TestMcpServer
+let weir: ServedWeir
+let anna: ConsoleClient
+let key: string
+beforeAll(async () => {
+  server = mcpServer({ tools: [{ name: 'echo', inputSchema: anySchema }], http })
+  weir = await serveWeir({
+    config: `
+local_servers: { discover: false }
+secrets: { master_key: master-key-0123456789-abcdefghijklm }
+egress: { allow_hosts: ['${server.host}'] }
+`,
+  })
+  key = (await accountWith(weir, 'anna@example.org', { purchased: '5' })).key
+  anna = await signedIn('anna@example.org')
+})
+afterAll(async () => {
+  server?.[Symbol.dispose]()
+  await weir?.stop()
+})
+beforeEach(async () => {
+  lifetime = 3_600
+  metadata = usual
+  await anna.post('mcp-servers', { name: 'kept', url: server.url })
+})
+
+async function signedIn(email: string): Promise<ConsoleClient> {
+  const { stdout } = await weir.command('accounts', 'link', '--account', email, '--json')
+  const made = new ConsoleClient(weir)
+  await made.follow((JSON.parse(stdout) as { url: string }).url)
+  return made
+}
+
+/** The user allows it: what the authorisation server sends the browser back with. */
+async function allowed(client: ConsoleClient): Promise<string> {
+  const { status, json } = await client.post('mcp-servers/kept/authorize')
+  expect(status).toBe(200)
+  const url = new URL(String(json.authorization_url))
+  const query = url.searchParams
+  expect([url.pathname, query.get('code_challenge_method'), query.get('client_id')]).toEqual([
+    '/authorize',
+    'S256',
+    'client',
+  ])
+  const code = crypto.randomUUID()
+  codes.set(code, { challenge: query.get('code_challenge')!, redirect: query.get('redirect_uri')! })
+  return `code=${code}&state=${encodeURIComponent(query.get('state')!)}`
+}
+
+const callback = (client: ConsoleClient, query: string) => client.get(`mcp-servers/callback?${query}`)
+
+test('a server is authorised once and then used by its name, without a token in the request', async () => {
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: false })
+  const query = await allowed(anna)
+  expect((await anna.post('mcp-servers/kept/test')).status).toBe(400)
+  const back = await callback(anna, query)
+  expect([back.status, back.headers.get('location')]).toEqual([302, '/console'])
+  expect((await anna.post('mcp-servers/kept/test')).json).toEqual({ ok: true, tools: ['echo'], error: null })
+  const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
+  const { output } = (await openai.responses.create({
+    model: 'sim/tools',
+    input: 'Hello',
+    tools: [{ type: 'mcp', server_label: 'kept', require_approval: 'never' }],
+  } as never)) as OpenAI.Responses.Response
+  expect(output.map(({ type }) => type)).toEqual(['mcp_list_tools', 'mcp_call', 'message'])
+  const { json } = await anna.get('mcp-servers')
+  expect(json.data).toMatchObject([{ name: 'kept', authorized: true }])
+  for (const token of [...access, ...refresh])
+    expect(JSON.stringify(json) + weir.output()).not.toContain(token)
+})
+
+test('a token that has ended is refreshed, once for calls at the same time', async () => {
+  lifetime = 1
+  await callback(anna, await allowed(anna))
+  access.clear()
+  lifetime = 3_600
+  asked.length = 0
+  const tried = await Promise.all([1, 2, 3].map(() => anna.post('mcp-servers/kept/test')))
+  expect(tried.map(({ json }) => json.ok)).toEqual([true, true, true])
+  expect(asked.filter((path) => path === '/token')).toHaveLength(1)
+  access.clear()
+  refresh.clear()
+})
+
+test('S17 an answer that another session brings, or a second time, is refused', async () => {
+  const query = await allowed(anna)
+  const other = await signedIn('anna@example.org')
+  expect((await callback(other, query)).status).toBe(400)
+  await accountWith(weir, 'bert@example.org', { purchased: '5' })
+  const bert = await signedIn('bert@example.org')
+  expect((await callback(bert, query)).status).toBe(404)
+  expect((await new ConsoleClient(weir).get(`mcp-servers/callback?${query}`)).status).toBe(401)
+  expect((await callback(anna, query.replace(/state=kept\./, 'state=kept.x'))).status).toBe(400)
+  expect((await callback(anna, query)).status).toBe(302)
+  expect((await callback(anna, query)).status).toBe(400)
+})
+
+test('a user who does not allow it, and a code that is none', async () => {
+  const query = await allowed(anna)
+  const denied = await callback(anna, 'error=access_denied&state=x')
+  expect([denied.status, JSON.stringify(denied.json)]).toEqual([
+    400,
+    expect.stringContaining('access_denied'),
+  ])
+  expect((await callback(anna, query.replace(/code=[^&]+/, 'code=stolen'))).status).toBe(400)
+})
+
+test.each<[string, object]>([
+  ['token endpoint', { token_endpoint: 'http://169.254.169.254/token' }],
+  ['registration endpoint', { registration_endpoint: 'http://127.0.0.1:1/register' }],
+  ['authorisation endpoint', { authorization_endpoint: 'http://10.0.0.1/authorize' }],
+])('S32 metadata that names a private address as %s is refused', async (_, more) => {
+  metadata = (origin) => ({ ...usual(origin), ...more })
+  const { status, json } = await anna.post('mcp-servers/kept/authorize')
+  if (status === 200) {
+    const query = new URL(String(json.authorization_url)).searchParams
+    expect((await callback(anna, `code=c&state=${query.get('state')}`)).status).toBe(400)
+  } else expect(status).toBe(400)
+})
