@@ -97,6 +97,8 @@ export class Delivered {
     reasoning: new Map(),
   }
   #any = false
+  /** Searches of the provider that have begun and not ended. */
+  readonly #searches = new Set<string>()
   /** The provider's last count of its output, and whether it was made before there was any. */
   #counted: DeliveredTokens = { output: 0, reasoning: 0 }
   #early = false
@@ -115,10 +117,16 @@ export class Delivered {
         return this.add(event.choice, 'output', event.arguments)
       case 'audio-delta':
         return this.add(event.choice, 'output', event.audio.transcript ?? '')
+      case 'search-start':
+        this.#searches.add(event.search)
+        return
+      case 'gateway-item':
+        if (event.search !== undefined) this.#searches.delete(event.search)
+        this.#any = true
+        return
       case 'annotation':
       case 'logprobs':
       case 'image':
-      case 'gateway-item':
         this.#any = true
     }
   }
@@ -162,6 +170,11 @@ export class Delivered {
   /** Whether the client was served anything. */
   get any(): boolean {
     return this.#any
+  }
+
+  /** Searches that the provider has begun, and whose results have not come. */
+  get openSearches(): number {
+    return this.#searches.size
   }
 
   /** Output tokens so far, reasoning included: the provider's count, and the running estimate of what came since. */

@@ -39,8 +39,21 @@ export type ChatEvent =
   /** A tool of the gateway begins to run, and has run. */
   | { readonly kind: 'gateway-call'; readonly choice: number; readonly call: GatewayCall }
   | { readonly kind: 'gateway-run'; readonly choice: number; readonly run: GatewayRun }
+  /** The provider begins a search of its own; the item of it follows under the same `search`, unless the answer breaks off. */
+  | {
+      readonly kind: 'search-start'
+      readonly choice: number
+      readonly search: string
+      /** Where the provider says it before it searches. */
+      readonly query?: string
+    }
   /** Something else that a tool has to say, of the gateway or the provider: an item of the Responses protocol without its id. */
-  | { readonly kind: 'gateway-item'; readonly choice: number; readonly item: JsonObject }
+  | {
+      readonly kind: 'gateway-item'
+      readonly choice: number
+      readonly item: JsonObject
+      readonly search?: string
+    }
   /** Cumulative: the last one holds. May come before or after the finish reason. */
   | { readonly kind: 'usage'; readonly usage: Usage }
   | {
@@ -276,6 +289,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
       draft.images.push({ mediaType: event.mediaType, data: event.data })
       return
     case 'gateway-call':
+    case 'search-start':
       return
     case 'gateway-run':
       ;(draft.runs ??= []).push(event.run)

@@ -46,6 +46,17 @@ export function chargeOf(
   }
 }
 
+/**
+ * The count of an answer whose client has disconnected, with the searches that its provider had begun by then: it bills
+ * them although nobody reads what they find.
+ */
+export function withOpenSearches(usage: Usage | undefined, searches: number): Usage | undefined {
+  if (searches === 0) return usage
+  const counted = usage ?? { ...noUsage, uncounted: ['prompt', 'completion'] as const }
+  const before = counted.toolCalls['web_search'] ?? 0
+  return { ...counted, toolCalls: { ...counted.toolCalls, web_search: before + searches } }
+}
+
 /** No charge at all: nothing was served. */
 export const noCharge: Charge = {
   usage: noUsage,

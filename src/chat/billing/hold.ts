@@ -21,7 +21,7 @@ import type { Candidate } from '../routing/candidates.ts'
 import { codeOf } from '../routing/fault-error.ts'
 import type { Turns } from '../streaming/turns.ts'
 import { billOf } from './bill.ts'
-import { chargeFor, noCharge, type Charge } from './charge.ts'
+import { chargeFor, noCharge, type Charge, withOpenSearches } from './charge.ts'
 import { credibleUsage } from '../counting/credible.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { keyLimitOf, keyRoom } from './key-limit.ts'
@@ -331,12 +331,15 @@ export class Hold {
   async #charge({ ending, usage, delivered }: Outcome): Promise<Charge> {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
-    if (!complete && (!delivered.any || free)) return noCharge
-    const credible = usage && credibleUsage(usage, this.#candidate.model, this.#round.request.envelope.n)
+    const openSearches = ending === 'client-gone' ? delivered.openSearches : 0
+    if (!complete && ((!delivered.any && openSearches === 0) || free)) return noCharge
+    const counted = withOpenSearches(usage, openSearches)
+    const credible = counted && credibleUsage(counted, this.#candidate.model, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
     const own = await exactCount(this.#parts.counter, this.#round, answered)
-    return chargeFor(this.#candidate, answered, own, this.left)
+    const charge = chargeFor(this.#candidate, answered, own, this.left)
+    return openSearches === 0 ? charge : { ...charge, estimated: true }
   }
 
   async #end(command: () => Promise<void>): Promise<void> {

@@ -90,6 +90,8 @@ export class JoinedStream implements OpenStream, StreamChannel {
 
   *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     if (bytes.length > 0) yield* this.#round.channel.push(bytes)
+    // What is written after this look is awaited by the next.
+    this.#written = Promise.withResolvers()
     return yield* this.#parts.sink.written()
   }
 
@@ -160,7 +162,6 @@ export class JoinedStream implements OpenStream, StreamChannel {
       // The relay may have gone by then: it hears of what it awaits, and of nothing else.
       this.#following.catch(() => undefined)
     }
-    this.#written = Promise.withResolvers()
     await Promise.race([this.#following, this.#written.promise])
     return nothingRead
   }

@@ -234,6 +234,66 @@ test('responses: the search is an item, the citation is flat, the fee is there; 
   ])
 })
 
+const google = 'https://www.google.com/search?q=weather+in+Paris,+FR'
+
+describe.each([
+  [
+    'gemini',
+    'gemini/gemini-2.5-flash',
+    'current weather in Paris',
+    google,
+    [['call:web_search', 1, '0.035']],
+  ],
+  ['grok', 'xai/grok-4.3', '', undefined, [['call:web_search', 2, '0.01']]],
+  // Its own figure is charged, in one line.
+  ['sonar', 'perplexity/sonar', '', 'https://www.youtube.com/watch?v=tY46Kmm0LOo', []],
+] as const)('the search of %s', (whose, model, query, url, billed) => {
+  const isStream = recordings[whose].includes('/stream-')
+
+  beforeEach(() => {
+    playing = recordings[whose]
+  })
+
+  test('is an item of responses, whole and streamed, and counted once', async () => {
+    const asked = { model, input: question, tools: [searches] }
+    const stream = openai.responses.stream(asked)
+    const outputs: OpenAI.Responses.ResponseOutputItem[][] = [(await stream.finalResponse()).output]
+    if (!isStream) outputs.push((await openai.responses.create(asked)).output)
+    for (const items of outputs) {
+      const [found] = items.filter(({ type }) => type === 'web_search_call')
+      expect(found).toMatchObject({ status: 'completed', action: { type: 'search' } })
+      const action = (found as OpenAI.Responses.ResponseFunctionWebSearch)
+        .action as OpenAI.Responses.ResponseFunctionWebSearch.Search
+      if (query !== '') expect([action.query, action.queries]).toEqual([query, [query]])
+      if (url !== undefined) expect(action.sources).toContainEqual({ type: 'url', url })
+    }
+    const { data, response } = await openai.responses.create({ ...asked, stream: true }).withResponse()
+    for await (const _ of data);
+    expect(await fees(response)).toEqual(billed as never)
+  })
+
+  test('is a block of a server tool of messages, with its result', async () => {
+    const asked: Anthropic.MessageCreateParamsNonStreaming = {
+      model,
+      max_tokens: 100,
+      messages: [{ role: 'user', content: question }],
+      tools: [{ type: 'web_search_20250305', name: 'web_search' }],
+    }
+    const answers: Anthropic.Message[] = [await anthropic.messages.stream(asked).finalMessage()]
+    if (!isStream) answers.push(await anthropic.messages.create(asked))
+    for (const { content } of answers) {
+      const use = content.find(({ type }) => type === 'server_tool_use') as Anthropic.ServerToolUseBlock
+      const result = content.find(
+        ({ type }) => type === 'web_search_tool_result',
+      ) as Anthropic.WebSearchToolResultBlock
+      expect([use.name, result.tool_use_id]).toEqual(['web_search', use.id])
+      if (query !== '') expect(use.input).toEqual({ query })
+      const found = result.content as Anthropic.WebSearchResultBlock[]
+      if (url !== undefined) expect(found.map((page) => page.url)).toContain(url)
+    }
+  })
+})
+
 test('an estimate names the price of a search, and the most that all of them cost', async () => {
   const estimate = async (tools: unknown[]) => {
     const response = await fetch(`${weir.baseUrl}/estimate`, {

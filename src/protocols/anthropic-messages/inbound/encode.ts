@@ -13,7 +13,14 @@ import { isJson } from '../../json.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { citation, stopReason, wireCounters, wireError, wireUsage } from './answer-fields.ts'
-import { callBlock, resultBlock } from './gateway-blocks.ts'
+import {
+  callBlock,
+  resultBlock,
+  searchBlock,
+  searchBlockId,
+  searchInput,
+  searchResultBlock,
+} from './gateway-blocks.ts'
 import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
 
 type OpenBlock =
@@ -21,6 +28,10 @@ type OpenBlock =
   | { readonly kind: 'text'; text: string; readonly start: number }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
   | { readonly kind: 'call'; readonly call: number; json: string }
+  /** A search of the provider's, that has still to say what it looks for. */
+  | { readonly kind: 'search'; readonly id: string }
+
+type GatewayItem = Extract<ChatEvent, { kind: 'gateway-item' }>
 
 /** The encoder of one answer. The last block stays open until `finish`, when its end is certain. */
 export class EventEncoder implements StreamEncoder {
@@ -32,6 +43,8 @@ export class EventEncoder implements StreamEncoder {
   #finish: { reason: FinishReason; native: string } | undefined
   #called = false
   #textLength = 0
+  /** The ids of blocks of the provider's searches, by the search. */
+  readonly #searches = new Map<string, string>()
 
   constructor(context: AnswerContext) {
     this.#context = context
@@ -148,10 +161,28 @@ export class EventEncoder implements StreamEncoder {
         ]
       case 'gateway-run':
         return [...this.#start(undefined, resultBlock(event.run)), ...this.#stop()]
+      case 'search-start':
+        return this.#beginSearch(event.search)
+      case 'gateway-item':
+        return event.item.type === 'web_search_call' ? this.#endSearch(event) : []
       default:
         // Sound, pictures and probabilities have no block in this protocol.
         return []
     }
+  }
+
+  #beginSearch(search: string): Frame[] {
+    const id = searchBlockId(this.#context.id, this.#searches.size)
+    this.#searches.set(search, id)
+    return this.#start({ kind: 'search', id }, searchBlock(id))
+  }
+
+  #endSearch({ item, search = `item ${this.#searches.size}` }: GatewayItem): Frame[] {
+    const begun = this.#searches.has(search) ? [] : this.#beginSearch(search)
+    const id = this.#searches.get(search)!
+    const isOpen = this.#open?.kind === 'search' && this.#open.id === id
+    const input = isOpen ? [this.#delta({ type: 'input_json_delta', partial_json: searchInput(item) })] : []
+    return [...begun, ...input, ...this.#start(undefined, searchResultBlock(id, item)), ...this.#stop()]
   }
 
   #text(text: string): Frame[] {

@@ -72,6 +72,44 @@ export function resultBlock({ call, result }: GatewayRun): JsonObject {
   }
 }
 
+// ---- searches of the provider -------------------------------------------------------------------------------
+
+/** Of a search that another provider has run itself: of no use to any model in a later turn. */
+const searchPrefix = `${idPrefix}search_`
+
+/** The id of the blocks of a provider's search, the `number`th of the answer. */
+export function searchBlockId(answer: string, number: number): string {
+  return `${searchPrefix}${answer.replace(/[^a-zA-Z0-9_]/g, '_')}_${number}`
+}
+
+/** The block of a search that a provider runs itself, without its input. */
+export function searchBlock(id: string): JsonObject {
+  return { type: 'server_tool_use', id, name: 'web_search', input: {} }
+}
+
+/** What it looked for, as JSON text. */
+export function searchInput({ action }: JsonObject): string {
+  const { query, url } = isObject(action) ? action : {}
+  return JSON.stringify(typeof url === 'string' ? { url } : { query: typeof query === 'string' ? query : '' })
+}
+
+/** The block of its result, from the search as an item of the Responses protocol. */
+export function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
+  const sources = isObject(action) && Array.isArray(action['sources']) ? action['sources'] : []
+  return {
+    type: 'web_search_tool_result',
+    tool_use_id: id,
+    content:
+      status === 'failed'
+        ? { type: 'web_search_tool_result_error', error_code: 'unavailable' }
+        : sources.filter(isObject).flatMap(({ url, title }): JsonObject[] => {
+            if (typeof url !== 'string') return []
+            const named = typeof title === 'string' && title !== '' ? title : url
+            return [{ type: 'web_search_result', url, title: named, page_age: null, encrypted_content: '' }]
+          }),
+  }
+}
+
 const errorCodes: Readonly<Record<string, string>> = {
   max_tool_calls: 'max_uses_exceeded',
   max_uses_exceeded: 'max_uses_exceeded',
@@ -96,6 +134,12 @@ export function isGatewayBlock(block: { readonly [field: string]: unknown }): bo
       ? block['id']
       : block['tool_use_id']
   return typeof id === 'string' && id.startsWith(idPrefix)
+}
+
+/** Whether a block is of a search that another provider ran itself. */
+export function isSearchBlock(block: { readonly [field: string]: unknown }): boolean {
+  const id = block['id'] ?? block['tool_use_id']
+  return typeof id === 'string' && id.startsWith(searchPrefix)
 }
 
 /** A call of the history. */

@@ -12,7 +12,13 @@ import { forOtherProtocols } from './other-protocols.ts'
 import { citation, stopReason, wireError, wireUsage } from './answer-fields.ts'
 import { blockOfDetail } from '../../claude/carried-reasoning.ts'
 import { EventEncoder } from './encode.ts'
-import { isGatewayBlock } from './gateway-blocks.ts'
+import {
+  isGatewayBlock,
+  searchBlock,
+  searchBlockId,
+  searchInput,
+  searchResultBlock,
+} from './gateway-blocks.ts'
 import { fieldsOf, readGatewayTools, readRequest } from './read.ts'
 import { withoutOnline } from '../../request/gateway-declarations.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
@@ -115,7 +121,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
     type: 'message',
     role: 'assistant',
     model: context.model,
-    content: result.events === undefined ? contentOf(choice) : blocksOf(result.events, context),
+    content: result.events === undefined ? contentOf(choice, context) : blocksOf(result.events, context),
     stop_reason: stopReason(choice.finish, choice.nativeFinish),
     stop_sequence: null,
     usage: wireUsage(usage, bill),
@@ -151,11 +157,12 @@ function apply({ type: _, ...fields }: JsonObject, block: JsonObject): void {
   }
 }
 
-function contentOf(choice: Choice): Json[] {
+function contentOf(choice: Choice, { id }: AnswerContext): Json[] {
   const text = (choice.text ?? '') + (choice.refusal ?? '')
   const citations = choice.annotations.map((one) => citation(one, text.slice(one.start, one.end)))
   return [
     ...choice.reasoning.map(blockOfDetail),
+    ...(choice.items ?? []).flatMap((item, number) => searchBlocks(item, searchBlockId(id, number))),
     ...(text === '' ? [] : [{ type: 'text', text, ...(citations.length === 0 ? {} : { citations }) }]),
     ...choice.toolCalls.map((call) => ({
       type: 'tool_use',
@@ -164,6 +171,12 @@ function contentOf(choice: Choice): Json[] {
       input: inputOf(call.arguments),
     })),
   ]
+}
+
+/** A search that the provider ran: what it looked for, and what it found. */
+function searchBlocks(item: JsonObject, id: string): JsonObject[] {
+  if (item['type'] !== 'web_search_call') return []
+  return [{ ...searchBlock(id), input: inputOf(searchInput(item)) }, searchResultBlock(id, item)]
 }
 
 /** The arguments as an object; what is not one (cut by the token limit) is shown as the text it is. */

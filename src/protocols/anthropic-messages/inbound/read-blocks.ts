@@ -13,7 +13,7 @@ import type {
 import { GatewayError } from '../../../errors.ts'
 import { isObject } from '../../json.ts'
 import { detailOfThinking } from '../../claude/carried-reasoning.ts'
-import { isGatewayBlock, readGatewayCall, readGatewayResult } from './gateway-blocks.ts'
+import { isGatewayBlock, isSearchBlock, readGatewayCall, readGatewayResult } from './gateway-blocks.ts'
 import { checkedContent, type ClientBlock, type ClientContent } from './schema.ts'
 import { compactionId, reasoningFormat } from '../../claude/names.ts'
 import { detailOfWork } from '../../claude/server-tools.ts'
@@ -92,7 +92,7 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
   blocks.forEach((block, index) => {
     const at = `${param}.${index}`
     if (isGatewayBlock(block)) {
-      if (runs === 'read') readRun(block as JsonObject, turn)
+      if (runs === 'read' && !isSearchBlock(block)) readRun(block as JsonObject, turn)
       return
     }
     // What was said after a tool had run was said in another round.

@@ -229,8 +229,9 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
         content: (content ?? []) as Json,
       })
       const item = searchItem(state.query, content)
+      const search = String(tool_use_id)
       const [counted, usage] = item.status === 'failed' ? [next, []] : addSearch(next)
-      return [counted, [...events, { kind: 'gateway-item', choice: 0, item }, ...usage]]
+      return [counted, [...events, { kind: 'gateway-item', choice: 0, item, search }, ...usage]]
     }
     default:
       return [withOpen(state, index, { kind: 'foreign' }), []]
@@ -322,7 +323,8 @@ function stopBlock(state: ParserState, index: number): Step {
       const input = open.json === '' ? open.input : parseJson(open.json)
       const block = { type: 'server_tool_use', id: open.id, name: 'web_search', input: (input ?? {}) as Json }
       const query = isObject(input) ? text(input.query) : ''
-      return addWork({ ...closed, query }, block)
+      const [next, events] = addWork({ ...closed, query }, block)
+      return [next, [...events, { kind: 'search-start', choice: 0, search: open.id, query }]]
     }
     case 'answer':
       return open.json === '' ? addText(closed, inputText(open.input)) : [closed, []]

@@ -86,6 +86,7 @@ export class GeminiEncoder implements StreamEncoder {
       case 'gateway-call':
       case 'gateway-run':
       case 'gateway-item':
+      case 'search-start':
         // Clients of this protocol cannot declare such tools.
         return []
       case 'choice-finish':

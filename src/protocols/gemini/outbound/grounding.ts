@@ -2,6 +2,7 @@
 // count UTF-16 code units.
 
 import type { Annotation } from '../../../conversation/event.ts'
+import type { JsonObject } from '../../../conversation/request.ts'
 import type { CitationMetadata, GroundingMetadata } from './schema.ts'
 
 /** What is known of a candidate's sources so far. Chunks of a stream may repeat or extend it. */
@@ -54,6 +55,15 @@ export function addSources(
     supports: [...before.supports, ...grounded, ...cited],
     queries: queries.length > 0 ? queries : before.queries,
   }
+}
+
+/** The search as an item of the Responses protocol: Google does not say which query found which page. */
+export function searchItems({ queries, chunks }: Sources): readonly JsonObject[] {
+  const [query] = queries
+  if (query === undefined) return []
+  const sources = chunks.flatMap(({ uri }) => (uri === '' ? [] : [{ type: 'url', url: uri }]))
+  const action = { type: 'search', query, queries: [...queries], sources }
+  return [{ type: 'web_search_call', status: 'completed', action }]
 }
 
 /**

@@ -17,7 +17,7 @@ import {
 } from './candidate.ts'
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
-import { annotationsOf } from './grounding.ts'
+import { annotationsOf, searchItems } from './grounding.ts'
 import { type Candidate, type Chunk, readChunk, type UsageMetadata } from './schema.ts'
 import type { Traits } from './quirks.ts'
 import { mergeUsage, usageOf } from './usage.ts'
@@ -178,6 +178,12 @@ function endOf(state: GeminiState, traits: Traits, unfinished: Fault): readonly 
         kind: 'annotation' as const,
         choice: candidate.choice,
         annotation,
+      })),
+      // After what is said of the text: a message ends where an item follows.
+      ...searchItems(candidate.sources).map((item) => ({
+        kind: 'gateway-item' as const,
+        choice: candidate.choice,
+        item,
       })),
       { kind: 'choice-finish', choice: candidate.choice, reason, native },
     )

@@ -199,6 +199,7 @@ export class ChunkEncoder implements StreamEncoder {
       case 'image':
         return [this.#delta(index, { images: [wireImage(event)] })]
       case 'gateway-call':
+      case 'search-start':
         // Its result is sent in one piece.
         return []
       case 'gateway-run':

@@ -23,6 +23,12 @@ export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
   return sources.length === 0 ? undefined : sources
 }
 
+/** The search that has found these sources, as an item of the Responses protocol. */
+export function searchItem(sources: readonly Source[]): JsonObject {
+  const action = { type: 'search', query: '', sources: sources.map(({ url }) => ({ type: 'url', url })) }
+  return { type: 'web_search_call', status: 'completed', action }
+}
+
 /**
  * One annotation for each place where the text cites a source, `[2]`; a source that the text never cites is told
  * once, at no place, so that the numbers can still be looked up.

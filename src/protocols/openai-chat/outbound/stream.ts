@@ -11,7 +11,7 @@ import { stateParser } from '../../state-parser.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 import { type ChoiceState, emptyChoice, endChoice, takeChoice, takeWholeChoice } from './choice.ts'
 import { faultInside, faultOfErrorEvent } from '../../openai/fault.ts'
-import { type Source, sourcesIn } from './sources.ts'
+import { searchItem, type Source, sourcesIn } from './sources.ts'
 import { usageIn } from '../../openai/upstream-usage.ts'
 
 interface StreamState {
@@ -51,7 +51,7 @@ export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly C
   let state: StreamState = { ...fresh(), sources: sourcesIn(body) ?? [] }
   const [opened, events] = start(state, body)
   state = opened
-  const out = [...events]
+  const out = [...events, ...(quirks.numberedCitations ? searchOf(state.sources) : [])]
   const choices = new Map<number, ChoiceState>()
   for (const [position, entry] of body.choices.entries()) {
     if (!isObject(entry)) continue
@@ -85,7 +85,9 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
 
 function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks): Step {
   const [started, startEvents] = start(before, chunk)
-  const events = [...startEvents]
+  const sources = quirks.numberedCitations ? sourcesIn(chunk) : undefined
+  const found = before.sources.length === 0 ? searchOf(sources) : []
+  const events = [...startEvents, ...found]
   const { choices } = started
   // `choices` may be empty (usage, prompt filter) or missing: never index it.
   for (const [position, entry] of (Array.isArray(chunk.choices) ? chunk.choices : []).entries()) {
@@ -100,8 +102,12 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
     events.push(...made)
   }
   events.push(...usageEvents(chunk, quirks))
-  const sources = quirks.numberedCitations ? sourcesIn(chunk) : undefined
   return [sources === undefined ? started : { ...started, sources }, events]
+}
+
+/** The search that has found these, before what is said of it. What it looked for is not told. */
+function searchOf(sources: readonly Source[] = []): readonly ChatEvent[] {
+  return sources.length === 0 ? [] : [{ kind: 'gateway-item', choice: 0, item: searchItem(sources) }]
 }
 
 /** Azure opens with a chunk that has neither id nor choices: the message starts with the first that has one. */

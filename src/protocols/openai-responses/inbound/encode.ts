@@ -15,7 +15,7 @@ import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
 import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
 import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
-import { NoteItem, notePrefix, RunItem } from './output-gateway.ts'
+import { NoteItem, notePrefix, RunItem, SearchItem } from './output-gateway.ts'
 import { readableText, ReasoningItem } from './output-reasoning.ts'
 import type { Place, Tell } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
@@ -52,6 +52,7 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
   readonly #runs = new Map<string, RunItem>()
+  readonly #searches = new Map<string, SearchItem>()
   /** All details so far, by their index. */
   readonly #details = new Map<number, ReasoningDetail>()
   /** Details without words that came while something else was being written. */
@@ -101,7 +102,7 @@ export class ResponseEncoder implements StreamEncoder {
     const last = this.#items.at(-1)
     for (const item of this.#items) {
       const cut = incomplete !== null && (item === last || (item instanceof CallItem && !item.whole))
-      item.close(cut ? 'incomplete' : 'completed')
+      item.close(cut || item instanceof SearchItem ? 'incomplete' : 'completed')
     }
     const { request, hooks } = this.#asked
     const standing = {
@@ -174,9 +175,15 @@ export class ResponseEncoder implements StreamEncoder {
       }
       case 'gateway-run':
         return this.#runs.get(event.run.call.id)?.end(event.run)
+      case 'search-start':
+        this.#searches.set(event.search, this.#beginSearch(event.query))
+        return
       case 'gateway-item': {
-        const { item } = event
-        this.#begin(notePrefix(item), (place, tell) => new NoteItem(place, tell, item)).close('completed')
+        const { item, search } = event
+        if (item.type === 'web_search_call')
+          (this.#searches.get(search ?? '') ?? this.#beginSearch()).end(item)
+        else
+          this.#begin(notePrefix(item), (place, tell) => new NoteItem(place, tell, item)).close('completed')
         return
       }
       case 'choice-finish':
@@ -188,6 +195,10 @@ export class ResponseEncoder implements StreamEncoder {
       default:
         return event satisfies never
     }
+  }
+
+  #beginSearch(query?: string): SearchItem {
+    return this.#begin('ws', (place, tell) => new SearchItem(place, tell, query))
   }
 
   #reasoning(delta: ReasoningDetail): void {
@@ -245,7 +256,8 @@ export class ResponseEncoder implements StreamEncoder {
   /** Begins an item. Those before it end, but for calls that are streamed side by side. */
   #place<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
     for (const item of this.#items) {
-      const beside = (item instanceof CallItem && !item.whole) || item instanceof RunItem
+      const isRunning = item instanceof RunItem || item instanceof SearchItem
+      const beside = isRunning || (item instanceof CallItem && !item.whole)
       if (item.open && !beside) item.close('completed')
     }
     const index = this.#items.length

@@ -40,7 +40,12 @@ export class RunItem extends OutputItem {
     if (this.#run) return { id: this.id, ...wireRun(this.#run), status }
     const { origin, arguments: json } = this.#call
     if (origin.kind !== 'mcp')
-      return { id: this.id, type: this.#type, status, action: actionOf(origin, json, undefined) }
+      return {
+        id: this.id,
+        type: this.#type,
+        status: searchStatus(status),
+        action: actionOf(origin, json, undefined),
+      }
     const { serverLabel, tool } = origin
     const call = { server_label: serverLabel, name: tool, arguments: json }
     return { id: this.id, type: this.#type, status, ...call, output: null, error: null }
@@ -49,6 +54,36 @@ export class RunItem extends OutputItem {
   get #type(): 'mcp_call' | 'web_search_call' {
     return this.#call.origin.kind === 'mcp' ? 'mcp_call' : 'web_search_call'
   }
+}
+
+/** A search that the provider runs itself: open from its beginning until its result is there. */
+export class SearchItem extends OutputItem {
+  #item: JsonObject
+
+  constructor(place: Place, tell: Tell, query = '') {
+    super(place, tell)
+    this.#item = { type: 'web_search_call', action: { type: 'search', query } }
+    this.begin()
+    this.about('response.web_search_call.in_progress', {})
+    this.about('response.web_search_call.searching', {})
+  }
+
+  /** The search has ended; `item` is what is known of it now. */
+  end(item: JsonObject): void {
+    this.#item = item
+    const failed = item.status === 'failed'
+    if (!failed) this.about('response.web_search_call.completed', {})
+    this.close(failed ? 'failed' : 'completed')
+  }
+
+  json(status: ItemStatus = this.status): JsonObject {
+    return { id: this.id, ...this.#item, status: searchStatus(status) }
+  }
+}
+
+/** The protocol knows no incomplete searches. */
+function searchStatus(status: ItemStatus): ItemStatus {
+  return status === 'incomplete' ? 'failed' : status
 }
 
 /** What else tools have to say: it comes whole. */
@@ -67,12 +102,7 @@ export class NoteItem extends OutputItem {
   }
 
   protected override endParts(): void {
-    const { type, error, status } = this.#item
-    if (type === 'web_search_call') {
-      this.about('response.web_search_call.in_progress', {})
-      this.about('response.web_search_call.searching', {})
-      if (status !== 'failed') this.about('response.web_search_call.completed', {})
-    }
+    const { type, error } = this.#item
     // The other kinds have no events of their own.
     if (type !== 'mcp_list_tools') return
     this.about('response.mcp_list_tools.in_progress', {})
@@ -83,7 +113,6 @@ export class NoteItem extends OutputItem {
 const notePrefixes: Readonly<Record<string, string>> = {
   mcp_list_tools: 'mcpl',
   mcp_approval_request: 'mcpr',
-  web_search_call: 'ws',
 }
 
 export function notePrefix({ type }: JsonObject): string {

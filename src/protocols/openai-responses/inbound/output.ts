@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isJson } from '../../json.ts'
 import { wireSignature } from '../../openai/message-fields.ts'
 import { type ItemStatus, OutputItem, type Place, type Tell } from './output-item.ts'
-import type { NoteItem, RunItem } from './output-gateway.ts'
+import type { NoteItem, RunItem, SearchItem } from './output-gateway.ts'
 import type { ReasoningItem } from './output-reasoning.ts'
 
 // ---- messages ---------------------------------------------------------------------------------------------
@@ -196,4 +196,4 @@ export class ImageItem extends OutputItem {
   }
 }
 
-export type Item = MessageItem | ReasoningItem | CallItem | ImageItem | RunItem | NoteItem
+export type Item = MessageItem | ReasoningItem | CallItem | ImageItem | RunItem | SearchItem | NoteItem

@@ -4,7 +4,7 @@
 import type { ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { noUsage } from '../../../conversation/usage.ts'
-import { isObject, nonEmpty } from '../../json.ts'
+import { isObject, nonEmpty, parseJson } from '../../json.ts'
 import type { CallState } from '../../openai/calls.ts'
 import type { ResponsesQuirks } from './quirks.ts'
 import { ItemCalls, mintedId } from './item-calls.ts'
@@ -68,6 +68,8 @@ export class Output {
     // Reasoning is not read here: what is encrypted so far is not what must be sent back.
     if (item.type === 'function_call') this.#call(position, item)
     if (item.type === 'message') this.#count(position)
+    if (item.type === 'web_search_call')
+      this.#events.push({ kind: 'search-start', choice, search: String(position) })
   }
 
   textDelta(event: JsonObject): void {
@@ -163,7 +165,7 @@ export class Output {
       case 'function_call':
         return this.#completeCall(position, item)
       case 'web_search_call':
-        return this.#search(item)
+        return this.#search(item, position)
       case 'image_generation_call':
         return this.#image(item)
       default:
@@ -215,13 +217,11 @@ export class Output {
   }
 
   /** Shown to the client. Opening a page of the results is not billed, and a search that failed is not either. */
-  #search(item: JsonObject): void {
-    const { action, status } = item
-    if (isObject(action)) {
-      const shown = { type: 'web_search_call', status: status === 'failed' ? status : 'completed', action }
-      this.#events.push({ kind: 'gateway-item', choice, item: shown })
-    }
-    if (status === 'failed' || (isObject(action) && action.type !== 'search')) return
+  #search({ action: raw, arguments: args, status }: JsonObject, position: number): void {
+    const action = isObject(raw) ? raw : searchedFor(args)
+    const shown = { type: 'web_search_call', status: status === 'failed' ? status : 'completed', action }
+    this.#events.push({ kind: 'gateway-item', choice, item: shown, search: String(position) })
+    if (status === 'failed' || action.type !== 'search') return
     this.#searches += 1
     // It is owed even if nothing of the answer comes any more; tokens are counted at the end.
     const toolCalls = { web_search: this.#searches }
@@ -345,4 +345,10 @@ export class Output {
     for (const position of [...this.#counted, ...this.#finished]) next = Math.max(next, position + 1)
     return next
   }
+}
+
+/** The action of a search that comes without one: xAI writes its searches as calls of a function. */
+function searchedFor(json: Json | undefined): JsonObject {
+  const args = typeof json === 'string' ? parseJson(json) : undefined
+  return { type: 'search', query: (isObject(args) && nonEmpty(args.query)) || '' }
 }
