@@ -31,6 +31,15 @@ export interface McpSecrets {
   readonly oauth?: Readonly<Record<string, unknown>>
 }
 
+/** Whether a server is sent a token by OAuth, and whether its owner has to authorise it, or to authorise it again. */
+export function authorizationOf({ oauth }: McpSecrets): { authorized: boolean; needsAuthorization: boolean } {
+  const authorized = oauth?.['tokens'] !== undefined
+  return {
+    authorized,
+    needsAuthorization: oauth !== undefined && (!authorized || oauth['challenge'] !== undefined),
+  }
+}
+
 export interface McpServerRecord {
   readonly name: string
   readonly url: string

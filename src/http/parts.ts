@@ -149,7 +149,11 @@ export interface HttpParts
   readonly probeMcp: (
     account: string,
     name: string,
-  ) => Promise<{ readonly tools: readonly string[]; readonly error: string | undefined }>
+  ) => Promise<{
+    readonly tools: readonly string[]
+    readonly error: string | undefined
+    readonly needsAuthorization: boolean
+  }>
   /** Authorises a registered server by OAuth. Both reject with GatewayError. */
   readonly mcpAuthorization: {
     /** Gives where the browser of `session` has to go, which brings the answer back to `redirectUrl`. */
@@ -158,7 +162,11 @@ export interface HttpParts
       readonly name: string
       readonly session: string
       readonly redirectUrl: string
+      /** Where the gateway describes itself as a client; undefined where nobody could read it. */
+      readonly clientMetadataUrl: string | undefined
     }): Promise<string>
+    /** How the gateway describes itself to authorisation servers. */
+    clientMetadata(redirectUrl: string): object
     /** Takes the answer, and gives the name of the server. */
     end(brought: {
       readonly account: string

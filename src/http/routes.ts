@@ -5,6 +5,7 @@ import { inApp, inAppOnly } from './app/app.ts'
 import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'
+import { clientMetadataDocument } from './mcp/client-metadata.ts'
 import { callMcp } from './mcp/mcp.ts'
 import { appleHook, razorpayCallback, razorpayHook, stripeHook, subscriptionHook } from './payments/hooks.ts'
 import { simulatedPage } from './payments/simulated-page.ts'
@@ -96,6 +97,7 @@ const pages: readonly Route[] = [
   { method: 'GET', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/admin/v1/*', handle: adminApi },
+  clientMetadataDocument,
   razorpayCallback,
   ...simulatedPage,
   { method: 'GET', path: '/docs', handle: documentation },

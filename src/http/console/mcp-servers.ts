@@ -2,9 +2,10 @@
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
-import type { McpServerRecord } from '../../accounts/mcp-server.ts'
+import { authorizationOf, type McpServerRecord } from '../../accounts/mcp-server.ts'
 import { GatewayError } from '../../errors.ts'
-import { type Asked, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
+import { clientMetadataUrl, mcpCallback } from '../mcp/client-metadata.ts'
+import { type Asked, type AskedBy, type ConsoleRoute, iso, ownRoute, type RouteSpec } from './route.ts'
 
 interface ServerAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
   readonly account: Account
@@ -26,6 +27,13 @@ const putBody = z.strictObject({
   url: z.string(),
   token: z.string().min(1).max(8_192).optional(),
   headers: z.record(z.string(), z.string()).optional(),
+  /** A client that the account has registered at the authorisation server itself. */
+  oauth: z
+    .strictObject({
+      client_id: z.string().min(1).max(2_048),
+      client_secret: z.string().min(1).max(8_192).optional(),
+    })
+    .optional(),
 })
 
 export const mcpServerActs: readonly ServerAct[] = [
@@ -42,7 +50,7 @@ export const mcpServerActs: readonly ServerAct[] = [
       errors: ['unsupported_parameter'],
       body: putBody,
     },
-    async ({ parts, account, body: { name, url, token, headers = {} } }) => {
+    async ({ parts, account, body: { name, url, token, headers = {}, oauth } }) => {
       const given = Object.keys(headers).some((header) => header.toLowerCase() === 'authorization')
       if (given && token !== undefined) {
         throw new GatewayError('invalid_request', {
@@ -51,7 +59,8 @@ export const mcpServerActs: readonly ServerAct[] = [
         })
       }
       const all = token === undefined ? headers : { ...headers, authorization: `Bearer ${token}` }
-      return serverView(await parts.mcpServers.put(account.id, { name, url, secrets: { headers: all } }))
+      const secrets = { headers: all, ...(oauth && { oauth: { given: oauth } }) }
+      return serverView(await parts.mcpServers.put(account.id, { name, url, secrets }))
     },
   ),
   serverAct(
@@ -62,8 +71,8 @@ export const mcpServerActs: readonly ServerAct[] = [
       errors: ['url_not_allowed'],
     },
     async ({ parts, account, params }) => {
-      const { tools, error } = await parts.probeMcp(account.id, params['name']!)
-      return { ok: error === undefined, tools, error: error ?? null }
+      const { tools, error, needsAuthorization } = await parts.probeMcp(account.id, params['name']!)
+      return { ok: error === undefined, tools, error: error ?? null, needs_authorization: needsAuthorization }
     },
   ),
   serverAct(
@@ -75,8 +84,6 @@ export const mcpServerActs: readonly ServerAct[] = [
     },
   ),
 ]
-
-const callback = 'mcp-servers/callback'
 
 export const mcpServerRoutes: readonly ConsoleRoute[] = [
   ...mcpServerActs.map(({ handle, ...spec }) => ownRoute(spec, handle)),
@@ -92,48 +99,65 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
         account: account.id,
         name: params['name']!,
         session: session.id,
-        redirectUrl: `${parts.site.url()}/console/api/${callback}`,
+        redirectUrl: `${parts.site.url()}/console/api/${mcpCallback}`,
+        clientMetadataUrl: clientMetadataUrl(parts.site),
       }),
     }),
   ),
   ownRoute(
     {
       method: 'GET',
-      path: callback,
+      path: mcpCallback,
       summary: 'Where the browser comes back to with the answer of the authorisation server',
       status: 302,
       errors: ['url_not_allowed', 'unsupported_parameter'],
     },
-    async ({ parts, account, session, request }) => {
-      const query = new URL(request.url).searchParams
-      const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
-      if (state === null || code === null) {
-        // The server's own message is not trusted; the code of the error is enough.
-        const error = /^\w{1,64}$/.exec(query.get('error') ?? '')?.[0] ?? 'no code came back'
-        throw new GatewayError('invalid_request', {
-          message: `The MCP server could not be authorised: ${error}.`,
-          param: 'code',
-        })
+    async (asked) => {
+      try {
+        await authorized(asked)
+        return toServersPage('authorized')
+      } catch (error) {
+        // Somebody sits before it, whom an error in JSON would tell nothing.
+        if (!(asked.request.headers.get('accept') ?? '').includes('text/html')) throw error
+        return toServersPage('refused')
       }
-      await parts.mcpAuthorization.end({
-        account: account.id,
-        session: session.id,
-        state,
-        code,
-        ...(iss === null ? {} : { iss }),
-      })
-      return new Response(null, { status: 302, headers: { location: '/console' } })
     },
   ),
 ]
 
+async function authorized({ parts, account, session, request }: AskedBy<undefined>): Promise<void> {
+  const query = new URL(request.url).searchParams
+  const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
+  if (state === null || code === null) {
+    // The server's own message is not trusted; the code of the error is enough.
+    const error = /^\w{1,64}$/.exec(query.get('error') ?? '')?.[0] ?? 'no code came back'
+    throw new GatewayError('invalid_request', {
+      message: `The MCP server could not be authorised: ${error}.`,
+      param: 'code',
+    })
+  }
+  await parts.mcpAuthorization.end({
+    account: account.id,
+    session: session.id,
+    state,
+    code,
+    ...(iss === null ? {} : { iss }),
+  })
+}
+
+function toServersPage(outcome: 'authorized' | 'refused'): Response {
+  return new Response(null, { status: 302, headers: { location: `/console/mcp?outcome=${outcome}` } })
+}
+
 function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+  const { authorized, needsAuthorization } = authorizationOf(secrets)
   return {
     name,
     url,
     /** Names alone: what they hold is shown to nobody. */
     headers: Object.keys(secrets.headers),
-    authorized: secrets.oauth !== undefined,
+    authorized,
+    needs_authorization: needsAuthorization,
     created_at: iso(createdAt),
     changed_at: iso(changedAt),
   }

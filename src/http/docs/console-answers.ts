@@ -252,7 +252,12 @@ export const mcpServer = z.strictObject({
   name: z.string(),
   url: z.string(),
   headers: z.array(z.string()).describe('Their names.'),
-  authorized: z.boolean(),
+  authorized: z.boolean().describe('It is sent a token by OAuth.'),
+  needs_authorization: z
+    .boolean()
+    .describe(
+      'Its owner has to authorise it: for the first time, or because it has refused the token since.',
+    ),
   created_at: time,
   changed_at: time,
 })
@@ -343,6 +348,7 @@ export const consoleAnswers: Answers = {
     ok: z.boolean(),
     tools: z.array(z.unknown()),
     error: z.unknown(),
+    needs_authorization: z.boolean().describe('The server refuses because it has to be authorised.'),
   }),
   'POST mcp-servers/:name/authorize': z.strictObject({
     authorization_url: z.string().describe('Where the browser goes to allow it.'),

@@ -6,7 +6,9 @@ import { sealer } from '../../accounts/sealed.ts'
 import type { Config } from '../../config.ts'
 import type { Store } from '../../store/store.ts'
 import type { McpServer } from '../../tools/mcp/connection.ts'
-import { beginAuthorization, endAuthorization, freshToken, type OAuthKept } from '../../tools/mcp/oauth.ts'
+import { asksForAuthorization, type Challenge } from '../../tools/mcp/exchange.ts'
+import { clientMetadata, type OAuthKept } from '../../tools/mcp/oauth-client.ts'
+import { beginAuthorization, endAuthorization, freshToken } from '../../tools/mcp/oauth.ts'
 import { type McpProbe, probeServer } from '../../tools/mcp/probe.ts'
 import { mcpSources } from '../../tools/mcp/sources.ts'
 import type { ToolSources } from '../../tools/tool.ts'
@@ -19,14 +21,18 @@ export interface Mcp {
   readonly open: ToolSources['mcp']
 }
 
-/** OAuth of registered servers. Both reject with GatewayError. */
+/** OAuth of registered servers. `begin` and `end` reject with GatewayError. */
 export interface McpAuthorization {
+  /** How the gateway describes itself to authorisation servers. */
+  clientMetadata(redirectUrl: string): object
   /** Where the user's browser has to go. `session` must bring the answer back to `redirectUrl`. */
   begin(asked: {
     readonly account: string
     readonly name: string
     readonly session: string
     readonly redirectUrl: string
+    /** Where this client describes itself, for authorisation servers that read such documents. */
+    readonly clientMetadataUrl: string | undefined
   }): Promise<string>
   /** Takes what the browser has brought back, and gives the name of the server that is authorised now. */
   end(brought: {
@@ -45,9 +51,12 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
   const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
   const settings = { egress, mostTools: config.mcp.tools }
-  const told = (serverUrl: string) => ({ serverUrl, egress, now })
-  const keep = async (account: string, { name, url, secrets }: McpServerRecord, kept: OAuthKept) => {
-    await servers.put(account, { name, url, secrets: { ...secrets, oauth: { ...kept } } })
+  const authorized = (serverUrl: string) => ({ serverUrl, egress, now })
+  const keep = async (account: string, { name, url }: McpServerRecord, kept: OAuthKept) => {
+    const record = await servers.find(account, name).catch(() => undefined)
+    // An authorisation takes its time: the server may have been removed meanwhile, or be another one.
+    if (record?.url !== url) return
+    await servers.put(account, { name, url, secrets: { ...record.secrets, oauth: { ...kept } } })
   }
 
   /** Refreshes of one server at a time: of two, the second would find its refresh token used up. */
@@ -56,7 +65,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const key = `${account} ${record.name}`
     const running = refreshing.get(key)
     if (running) return running
-    const fresh = freshToken(told(record.url), kept)
+    const fresh = freshToken(authorized(record.url), kept)
       .then(async ({ token, kept: changed }) => {
         if (changed) await keep(account, record, changed)
         return token
@@ -70,29 +79,40 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     const record = await servers.find(account, name)
     const { url, secrets } = record
     const headers = new Headers(secrets.headers)
-    if (secrets.oauth !== undefined)
-      headers.set('authorization', `Bearer ${await tokenOf(account, record, secrets.oauth)}`)
-    return { url, headers }
+    if (secrets.oauth === undefined) return { url, headers }
+    const token = await tokenOf(account, record, secrets.oauth)
+    headers.set('authorization', `Bearer ${token}`)
+    return { url, headers, refused: (challenge) => noteRefusal(account, name, token, challenge) }
+  }
+
+  /** The next authorisation asks for what this one lacks, and whoever owns the server sees that one is needed. */
+  const noteRefusal = async (account: string, name: string, token: string, challenge: Challenge) => {
+    if (!asksForAuthorization(challenge)) return
+    const record = await servers.find(account, name).catch(() => undefined)
+    const oauth: OAuthKept | undefined = record?.secrets.oauth
+    // The server may have been removed meanwhile; of another token it is not known what it lacks.
+    if (!record || oauth?.tokens?.access_token !== token) return
+    await keep(account, record, { ...oauth, challenge })
   }
 
   const authorization: McpAuthorization = {
-    async begin({ account, name, session, redirectUrl }) {
+    clientMetadata,
+    async begin({ account, name, ...asked }) {
       const record = await servers.find(account, name)
       // The name says whose answer it is; the rest cannot be guessed.
       const state = `${name}.${randomBytes(24).toString('base64url')}`
       const before: OAuthKept = record.secrets.oauth ?? {}
-      const { url, kept } = await beginAuthorization(told(record.url), before, {
-        redirectUrl,
-        session,
-        state,
-      })
+      const headers = new Headers(record.secrets.headers)
+      headers.delete('authorization')
+      const server = { ...authorized(record.url), headers }
+      const { url, kept } = await beginAuthorization(server, before, { ...asked, state })
       await keep(account, record, kept)
       return url
     },
     async end({ account, ...brought }) {
       const name = brought.state.split('.')[0]!
       const record = await servers.find(account, name)
-      const kept = await endAuthorization(told(record.url), record.secrets.oauth ?? {}, brought)
+      const kept = await endAuthorization(authorized(record.url), record.secrets.oauth ?? {}, brought)
       await keep(account, record, kept)
       return name
     },

@@ -3,7 +3,7 @@
 import type { Client, JsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import { version } from '../../version.ts'
-import { Exchange, type McpEgress } from './exchange.ts'
+import { type Challenge, Exchange, type McpEgress } from './exchange.ts'
 import { faultOf, McpFault } from './fault.ts'
 import { type CallResult, callResult } from './result.ts'
 
@@ -11,6 +11,8 @@ import { type CallResult, callResult } from './result.ts'
 export interface McpServer {
   readonly url: string
   readonly headers: Headers
+  /** Is given each answer by which the server asks for another authorisation; the answer waits for it. */
+  readonly refused?: (challenge: Challenge) => void | Promise<void>
 }
 
 /** A tool as its server lists it; nothing of it has been checked. */
@@ -196,7 +198,7 @@ async function connected(
 ): Promise<McpConnection> {
   // It is large, and most calls have no use for it.
   const library = await import('@modelcontextprotocol/client')
-  const exchange = new Exchange(egress)
+  const exchange = new Exchange(egress, server.refused)
   const client = new library.Client(identity, {
     versionNegotiation: { mode: 'auto' },
     jsonSchemaValidator: trusting,

@@ -22,17 +22,33 @@ export interface McpEgress {
   readonly resolve?: Resolve
 }
 
+/** How a server refuses the authorisation of a request: status 401 or 403, and its `WWW-Authenticate`, which may be empty. */
+export interface Challenge {
+  readonly status: number
+  readonly header: string
+}
+
+/** Whether the tokens are the reason: refused, or given for less than what was asked (RFC 6750, 3.1). */
+export function asksForAuthorization({ status, header }: Challenge): boolean {
+  return status === 401 || /\berror="?insufficient_scope\b/i.test(header)
+}
+
+/** The most characters of a `WWW-Authenticate` that are read. */
+const mostOfChallenge = 2_048
+
 /** A fetch of the library's, for the requests of one connection. */
 export class Exchange {
   readonly #egress: McpEgress
+  readonly #challenged: ((challenge: Challenge) => void | Promise<void>) | undefined
   readonly #ended = new AbortController()
   readonly #last = new Set<Promise<unknown>>()
   #requests = 0
   /** Why the very first request may not be sent: the caller's own address is at fault, and no answer of the server. */
   refusal: GatewayError | undefined
 
-  constructor(egress: McpEgress) {
+  constructor(egress: McpEgress, refused?: (challenge: Challenge) => void | Promise<void>) {
     this.#egress = egress
+    this.#challenged = refused
   }
 
   /** Aborts when the server has done what no server may do. Its reason is an McpFault. */
@@ -114,6 +130,10 @@ export class Exchange {
     // They are of the bytes as they came, which nobody gets to see.
     headers.delete('content-encoding')
     headers.delete('content-length')
+    if (status === 401 || status === 403) {
+      const header = headers.get('www-authenticate') ?? ''
+      await this.#challenged?.({ status, header: header.slice(0, mostOfChallenge) })
+    }
     if (response.body === null || [204, 205, 304].includes(status)) {
       await response.body?.cancel().catch(() => undefined)
       return new Response(null, { status, statusText, headers })

@@ -23,6 +23,12 @@ export function faultOf(error: unknown): McpFault {
   const known = causes(error).find((cause) => cause instanceof McpFault || cause instanceof GatewayError)
   if (known instanceof McpFault) return known
   if (known instanceof GatewayError) return new McpFault(known.message, { cause: known })
+  const lacking = causes(error).find((cause) => cause instanceof Error && 'requiredScope' in cause)
+  if (lacking) {
+    const { requiredScope } = lacking as { requiredScope?: string }
+    const message = `the server has to be authorised again, for more than now: ${plain(requiredScope ?? '')}`
+    return new McpFault(message, { status: 403, cause: error })
+  }
   const status = statusOf(error)
   if (status !== undefined)
     return new McpFault(`the server answered HTTP ${status}`, { status, cause: error })

@@ -1,7 +1,7 @@
 // Whether a server answers, and with which tools.
 
 import { McpConnection, type McpServer } from './connection.ts'
-import type { McpEgress } from './exchange.ts'
+import { asksForAuthorization, type Challenge, type McpEgress } from './exchange.ts'
 import { McpFault } from './fault.ts'
 import { listingOf } from './listing.ts'
 
@@ -10,6 +10,8 @@ export interface McpProbe {
   readonly tools: readonly string[]
   /** Why there are none, or fewer than the server has. */
   readonly error: string | undefined
+  /** The server wants to be authorised first, or for more than it was. */
+  readonly needsAuthorization: boolean
 }
 
 /** Connects and lists. Rejects with GatewayError where the address may not be reached, and with the signal's reason. */
@@ -19,13 +21,20 @@ export async function probeServer(
   signal: AbortSignal,
 ): Promise<McpProbe> {
   let connection: McpConnection | undefined
+  let needsAuthorization = false
+  const refused = async (challenge: Challenge) => {
+    needsAuthorization ||= asksForAuthorization(challenge)
+    await server.refused?.(challenge)
+  }
   try {
-    connection = await McpConnection.open(server, settings.egress, signal)
+    connection = await McpConnection.open({ ...server, refused }, settings.egress, signal)
     const { tools, error } = listingOf(await connection.listTools(signal), () => true, settings.mostTools)
-    return { tools: tools.map(({ name }) => name), error }
+    return { tools: tools.map(({ name }) => name), error, needsAuthorization }
   } catch (error) {
-    if (error instanceof McpFault) return { tools: [], error: `${error.message}.` }
-    if (signal.aborted) return { tools: [], error: 'the server did not answer in time.' }
+    if (error instanceof McpFault) return { tools: [], error: `${error.message}.`, needsAuthorization }
+    if (signal.aborted) {
+      return { tools: [], error: 'the server did not answer in time.', needsAuthorization }
+    }
     throw error
   } finally {
     await connection?.close()

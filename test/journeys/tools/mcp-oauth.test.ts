@@ -1,7 +1,7 @@
 // Registered MCP servers behind OAuth: authorised in the browser by whoever began it, refreshed when a token ends, and
 // used in calls by their name.
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import OpenAI from 'openai'
 import { accountWith } from '../../support/call-gateway.ts'
@@ -19,9 +19,15 @@ interface Granted {
 const codes = new Map<string, Granted>()
 const access = new Set<string>()
 const refresh = new Set<string>()
-let lifetime = 3_600
+let lifetime: number | undefined = 3_600
+/** Tools want more than the tokens were given for. */
+let lacking = false
+/** By it, the authorisation server is another one. */
+let issuerPath = ''
+/** Clients as they introduce themselves with a secret. */
+const secrets: (string | null)[] = []
 let metadata: (origin: string) => object = (origin) => ({
-  issuer: origin,
+  issuer: origin + issuerPath,
   authorization_endpoint: `${origin}/authorize`,
   token_endpoint: `${origin}/token`,
   registration_endpoint: `${origin}/register`,
@@ -39,7 +45,7 @@ function issued() {
   return Response.json({
     access_token: token,
     token_type: 'Bearer',
-    expires_in: lifetime,
+    ...(lifetime !== undefined && { expires_in: lifetime }),
     refresh_token: next,
   })
 }
@@ -48,18 +54,26 @@ async function http(request: Request): Promise<Response | undefined> {
   const { pathname, origin } = new URL(request.url)
   asked.push(pathname)
   if (pathname.startsWith('/.well-known/oauth-protected-resource'))
-    return Response.json({ resource: `${origin}/mcp`, authorization_servers: [origin] })
-  if (pathname === '/.well-known/oauth-authorization-server') return Response.json(metadata(origin))
+    return Response.json({
+      resource: `${origin}/mcp`,
+      authorization_servers: [origin + issuerPath],
+    })
+  if (pathname === `/.well-known/oauth-authorization-server${issuerPath}`)
+    return Response.json(metadata(origin))
   if (pathname === '/register') {
     const body = (await request.json()) as object
     return Response.json({ ...body, client_id: 'client' }, { status: 201 })
   }
   if (pathname === '/token') {
     const form = new URLSearchParams(await request.text())
+    secrets.push(form.get('client_secret'))
     if (form.get('grant_type') === 'refresh_token')
       return refresh.delete(form.get('refresh_token')!)
         ? issued()
-        : Response.json({ error: 'invalid_grant' }, { status: 400 })
+        : Response.json(
+            { error: 'invalid_grant', error_description: `unknown: ${form.get('refresh_token')}` },
+            { status: 400 },
+          )
     const granted = codes.get(form.get('code')!)
     const challenge = createHash('sha256').update(form.get('code_verifier')!).digest('base64url')
     const isGood = granted?.challenge === challenge && granted.redirect === form.get('redirect_uri')
@@ -69,7 +83,10 @@ async function http(request: Request): Promise<Response | undefined> {
   }
   if (pathname !== '/mcp') return new Response(null, { status: 404 })
   const token = request.headers.get('authorization')?.replace('Bearer ', '') ?? ''
-  return access.has(token) ? undefined : new Response('who are you', { status: 401 })
+  if (!access.has(token)) return new Response('who are you', { status: 401 })
+  if (!lacking || !(await request.clone().text()).includes('tools/call')) return undefined
+  const challenge = 'Bearer error="insufficient_scope", scope="files:write"'
+  return new Response(null, { status: 403, headers: { 'www-authenticate': challenge } })
 }
 
 let server: TestMcpServer
@@ -94,6 +111,8 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   lifetime = 3_600
+  lacking = false
+  issuerPath = ''
   metadata = usual
   await anna.post('mcp-servers', { name: 'kept', url: server.url })
 })
@@ -128,8 +147,13 @@ test('a server is authorised once and then used by its name, without a token in 
   const query = await allowed(anna)
   expect((await anna.post('mcp-servers/kept/test')).status).toBe(400)
   const back = await callback(anna, query)
-  expect([back.status, back.headers.get('location')]).toEqual([302, '/console'])
-  expect((await anna.post('mcp-servers/kept/test')).json).toEqual({ ok: true, tools: ['echo'], error: null })
+  expect([back.status, back.headers.get('location')]).toEqual([302, '/console/mcp?outcome=authorized'])
+  expect((await anna.post('mcp-servers/kept/test')).json).toEqual({
+    ok: true,
+    tools: ['echo'],
+    error: null,
+    needs_authorization: false,
+  })
   const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
   const { output } = (await openai.responses.create({
     model: 'sim/tools',
@@ -154,6 +178,90 @@ test('a token that has ended is refreshed, once for calls at the same time', asy
   expect(asked.filter((path) => path === '/token')).toHaveLength(1)
   access.clear()
   refresh.clear()
+})
+
+const listed = async () => ((await anna.get('mcp-servers')).json.data as { name: string }[])[0]!
+
+test('a token that the server refuses one day is refreshed before the next call', async () => {
+  lifetime = undefined
+  await callback(anna, await allowed(anna))
+  access.clear()
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({
+    ok: false,
+    needs_authorization: true,
+  })
+  expect(await listed()).toMatchObject({ authorized: true, needs_authorization: true })
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: true })
+  expect(await listed()).toMatchObject({ authorized: true, needs_authorization: false })
+})
+
+test('a refresh that fails leaves the token out of the error and of what is printed', async () => {
+  using printed = spyOn(console, 'warn').mockImplementation(() => undefined)
+  lifetime = 1
+  await callback(anna, await allowed(anna))
+  const [token] = refresh
+  refresh.clear()
+  const { status, json } = await anna.post('mcp-servers/kept/test')
+  expect([status, JSON.stringify(json)]).toEqual([400, expect.stringContaining('authorise it again')])
+  expect(printed).toHaveBeenCalled()
+  expect(JSON.stringify([json, printed.mock.calls])).not.toContain(token!)
+})
+
+test('an authorisation that is begun and left leaves the one before in use', async () => {
+  await callback(anna, await allowed(anna))
+  await allowed(anna)
+  expect((await anna.post('mcp-servers/kept/test')).json).toMatchObject({ ok: true })
+})
+
+test('what a tool lacks is asked for by the next authorisation', async () => {
+  await callback(anna, await allowed(anna))
+  lacking = true
+  const openai = new OpenAI({ apiKey: key, baseURL: weir.baseUrl, maxRetries: 0 })
+  const { output } = (await openai.responses.create({
+    model: 'sim/tools',
+    input: 'Hello',
+    tools: [{ type: 'mcp', server_label: 'kept', require_approval: 'never' }],
+  } as never)) as OpenAI.Responses.Response
+  expect(output[1]).toMatchObject({ type: 'mcp_call', error: expect.stringContaining('files:write') })
+  expect(await listed()).toMatchObject({ authorized: true, needs_authorization: true })
+  const { json } = await anna.post('mcp-servers/kept/authorize')
+  expect(new URL(String(json.authorization_url)).searchParams.get('scope')).toBe('files:write')
+})
+
+test('a client of the account is used instead of a new one, and its secret is for one authorisation server', async () => {
+  metadata = (origin) => ({
+    ...usual(origin),
+    token_endpoint_auth_methods_supported: ['client_secret_post', 'none'],
+  })
+  const oauth = { client_id: 'client', client_secret: 'secret-of-the-account' }
+  await anna.post('mcp-servers', { name: 'kept', url: server.url, oauth })
+  asked.length = 0
+  secrets.length = 0
+  await callback(anna, await allowed(anna))
+  expect([asked.includes('/register'), secrets]).toEqual([false, ['secret-of-the-account']])
+  // The server names another authorisation server now.
+  issuerPath = '/other'
+  const query = await allowed(anna)
+  secrets.length = 0
+  expect((await callback(anna, query)).status).toBe(302)
+  expect([asked.includes('/register'), secrets]).toEqual([true, [null]])
+})
+
+test('people are sent back to their servers, whatever came of it', async () => {
+  const inBrowser = { headers: { accept: 'text/html,application/xhtml+xml' } }
+  const denied = 'mcp-servers/callback?error=access_denied&state=x'
+  const back = await anna.send('GET', denied, undefined, inBrowser)
+  expect([back.status, back.headers.get('location')]).toEqual([302, '/console/mcp?outcome=refused'])
+})
+
+test('authorisation servers can read who the gateway is', async () => {
+  const read = await fetch(`${weir.origin}/client-metadata.json`)
+  const origin = `http://localhost:${weir.port}`
+  expect(await read.json()).toMatchObject({
+    client_id: `${origin}/client-metadata.json`,
+    client_name: 'Weir',
+    redirect_uris: [`${origin}/console/api/mcp-servers/callback`],
+  })
 })
 
 test('S17 an answer that another session brings, or a second time, is refused', async () => {

@@ -1,63 +1,39 @@
-// The conformance suite of the MCP project: its servers against our client, its client against /mcp.
+// The conformance suite of the MCP project: its servers against our client, its client against /mcp. `bun run
+// conformance` runs all of it.
 
-import { describe, expect, test } from 'bun:test'
-import { resolve } from 'node:path'
-import { inOwnNetwork } from '../../support/own-network.ts'
+import { expect, test } from 'bun:test'
 import { serveWeir } from '../../support/serve-weir.ts'
-import { tempDir } from '../../support/tmp.ts'
+import {
+  allScenarios,
+  clientConformance,
+  clientScenarios,
+  notAboutWeir,
+  problem,
+  serverConformance,
+  serverScenarios,
+  type Verdict,
+} from './conformance.ts'
 
-const suite = resolve(
-  import.meta.dir,
-  '../../../node_modules/@modelcontextprotocol/conformance/dist/index.js',
+const expectConformance = (verdict: Verdict) =>
+  expect(verdict).toEqual({ code: 0, printed: expect.not.stringMatching(problem) })
+
+test.each([...clientScenarios.connection, 'auth/scope-step-up'])(
+  'our client: %s',
+  async (scenario) => expectConformance(await clientConformance(scenario)),
+  30_000,
 )
 
-async function conformance(args: readonly string[], isolated: boolean) {
-  using folder = tempDir('weir-conformance-')
-  const command = [process.execPath, suite, ...args]
-  const child = Bun.spawn(isolated ? [...inOwnNetwork(command)] : command, {
-    cwd: folder.path,
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-  return { code: await child.exited, printed: out + err }
-}
+test.each([...serverScenarios])(
+  'our server: %s',
+  async (scenario) => {
+    await using weir = await serveWeir({ config: 'local_servers: { discover: false }' })
+    expectConformance(await serverConformance(weir, scenario))
+  },
+  30_000,
+)
 
-describe('our client', () => {
-  test.each(['initialize', 'tools_call', 'sse-retry'])(
-    '%s',
-    async (scenario) => {
-      const client = `${process.execPath} ${resolve(import.meta.dir, 'conformance-child.ts')}`
-      const { code, printed } = await conformance(
-        ['client', '--command', client, '--scenario', scenario],
-        true,
-      )
-      expect({ code, printed }).toEqual({ code: 0, printed: expect.not.stringMatching(/FAILURE|✗/) })
-    },
-    30_000,
-  )
-})
-
-describe('our server', () => {
-  test.each(['server-initialize', 'ping', 'tools-list', 'dns-rebinding-protection'])(
-    '%s',
-    async (scenario) => {
-      await using weir = await serveWeir({ config: 'local_servers: { discover: false }' })
-      // The suite has no key to send.
-      const keyed = Bun.serve({
-        port: 0,
-        hostname: '127.0.0.1',
-        fetch: (request) => {
-          const headers = new Headers(request.headers)
-          headers.set('authorization', `Bearer ${weir.key}`)
-          return fetch(`${weir.origin}/mcp`, { method: request.method, headers, body: request.body })
-        },
-      })
-      const url = `http://127.0.0.1:${keyed.port}/mcp`
-      const { code, printed } = await conformance(['server', '--url', url, '--scenario', scenario], false)
-      await keyed.stop(true)
-      expect({ code, printed }).toEqual({ code: 0, printed: expect.not.stringMatching(/FAILURE|✗/) })
-    },
-    30_000,
-  )
-})
+test('of each scenario of the suite it is known whether it is about Weir', async () => {
+  const { connection, authorization } = clientScenarios
+  const known = [...connection, ...authorization, ...serverScenarios, ...Object.keys(notAboutWeir)]
+  expect((await allScenarios()).toSorted()).toEqual(known.toSorted())
+}, 30_000)

@@ -33,6 +33,8 @@ function servers(group: Command, io: Io): void {
     .requiredOption(...account)
     .option('--token <token>', 'what it is sent as Authorization: Bearer; - reads standard input')
     .option('--header <header...>', 'more that it is sent: "Name: value"')
+    .option('--client-id <id>', 'the OAuth client that is registered at its authorisation server')
+    .option('--client-secret <secret>', 'of that client; - reads standard input')
   ready(add, io, async (...given) => (await import('./servers.ts')).addServer(...given))
   const list = group
     .command('list')

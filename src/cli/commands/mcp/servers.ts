@@ -1,6 +1,6 @@
 // `weir mcp add | list | test | remove`: the MCP servers of an account.
 
-import { McpServers, type McpServerRecord } from '../../../accounts/mcp-server.ts'
+import { authorizationOf, McpServers, type McpServerRecord } from '../../../accounts/mcp-server.ts'
 import { sealer } from '../../../accounts/sealed.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { Store } from '../../../store/store.ts'
@@ -20,8 +20,9 @@ import { accountOf, withStore } from '../../with-store.ts'
 export async function addServer(context: Context, invocation: Invocation): Promise<void> {
   const [name = '', url = ''] = invocation.args
   const headers = await headersOf(context, invocation)
+  const oauth = await oauthOf(context, invocation)
   const record = await ofAccount(context, invocation, async ({ servers, account, store }) => {
-    const made = await servers.put(account, { name, url, secrets: { headers } })
+    const made = await servers.put(account, { name, url, secrets: { headers, ...oauth } })
     const shown = { name: made.name, url: made.url, headers: Object.keys(headers) }
     await recordAct(context, store, 'mcp_server.put', account, null, shown)
     return made
@@ -100,18 +101,32 @@ async function headersOf({ io }: Context, invocation: Invocation): Promise<Recor
   return { ...headers, Authorization: `Bearer ${text}` }
 }
 
-function sent({ headers, oauth }: McpServerRecord['secrets']): string {
-  return (
-    [...Object.keys(headers), ...(oauth === undefined ? [] : ['a token by OAuth'])].join(', ') || 'nothing'
-  )
+/** `--client-id`, with `--client-secret`, which is read from standard input where it is `-`. */
+async function oauthOf({ io }: Context, invocation: Invocation) {
+  const id = invocation.option('clientId')
+  const secret = invocation.option('clientSecret')
+  if (id === undefined && secret !== undefined) throw usageFault('--client-secret needs --client-id')
+  if (id === undefined) return {}
+  const text = secret === '-' ? (await io.input()).trim() : secret
+  if (text === '') throw usageFault('--client-secret is empty')
+  return { oauth: { given: { client_id: id, ...(text !== undefined && { client_secret: text }) } } }
+}
+
+function sent(secrets: McpServerRecord['secrets']): string {
+  const { authorized, needsAuthorization } = authorizationOf(secrets)
+  const token = authorized ? ['a token by OAuth'] : []
+  const lacking = needsAuthorization ? ['(to be authorised in the console)'] : []
+  return [...Object.keys(secrets.headers), ...token, ...lacking].join(', ') || 'nothing'
 }
 
 function view({ name, url, secrets, createdAt, changedAt }: McpServerRecord) {
+  const { authorized, needsAuthorization } = authorizationOf(secrets)
   return {
     name,
     url,
     headers: Object.keys(secrets.headers),
-    authorized: secrets.oauth !== undefined,
+    authorized,
+    needs_authorization: needsAuthorization,
     created_at: isoTime(createdAt),
     changed_at: isoTime(changedAt),
   }
