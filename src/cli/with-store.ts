@@ -3,7 +3,7 @@
 import type { Account, AccountStore } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { LedgerBooks } from '../credits/ledger/statements.ts'
+import type { LedgerBooks, StatementReader } from '../credits/ledger/statements.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
@@ -25,6 +25,7 @@ export interface CommandStore {
 
 export interface ReadableStore extends CommandStore {
   readonly books: LedgerBooks
+  readonly statements: StatementReader
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly retention: { facts(): RetentionFacts }

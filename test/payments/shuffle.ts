@@ -13,6 +13,7 @@ import { openStore, type Store } from '../../src/store/open.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { holdOf, noon, settleOf } from '../credits/support.ts'
 import { seeded, type Random } from '../simulation/random.ts'
+import { receiptGaps, statementFaults } from './statements.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
 
 export interface ShuffleReport {
@@ -57,6 +58,7 @@ export async function shuffled({
       cash += way.cash
       report.broken.push(...way.broken.map((what) => `seed ${seed}: ${what}`))
     }
+    report.broken.push(...receiptGaps(store))
     if (cashIn(store.path) !== -cash)
       report.broken.push(`${cashIn(store.path)} came from the cash, not ${-cash}`)
     const audit = await store.ledger.audit()
@@ -122,6 +124,9 @@ class Way {
 
   async play(): Promise<void> {
     const sales: Sale[] = []
+    // Each in months of its own: a statement reads the journal back to the beginning of its month.
+    this.#nextMonth()
+    const afterTx = headOf(this.#store.path)
     for (let number = 1 + this.#random.below(3); number > 0; number--) sales.push(await this.#sell())
     const deliveries = this.#shuffle(sales.flatMap((sale) => this.#messagesOf(sale)))
     for (const delivery of deliveries) {
@@ -133,6 +138,13 @@ class Way {
     for (const { topUp } of sales) await this.#payments.settleTopUp(topUp.id)
     await this.#payments.sweep(this.#clock.now)
     await this.#judge(sales)
+    const books = { store: this.#store, account: this.#account, afterTx, now: this.#store.ledger.now() }
+    this.broken.push(...(await statementFaults(books)))
+  }
+
+  #nextMonth(): void {
+    const now = new Date(this.#clock.now)
+    this.#clock.now = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1)
   }
 
   async #sell(): Promise<Sale> {
@@ -212,6 +224,7 @@ class Way {
   async #meanwhile(sales: readonly Sale[]): Promise<void> {
     const random = this.#random
     this.#clock.now += random.pick([0, 1, 1000, 11_000, minute, -1000])
+    if (random.oneIn(60)) this.#nextMonth()
     if (random.oneIn(5)) await this.#payments.look(this.#account, random.pick(sales).topUp.id)
     if (random.oneIn(12)) await this.#payments.sweep(this.#clock.now)
     if (random.oneIn(4)) await this.#spend(BigInt(1 + random.below(2_000_000)) * 1_000_000n)
@@ -259,6 +272,16 @@ class Way {
     const order: T[] = []
     while (left.length > 0) order.push(...left.splice(this.#random.below(left.length), 1))
     return order
+  }
+}
+
+function headOf(path: string): number {
+  const database = openReader(path)
+  try {
+    const head = database.prepare<{ tx: bigint | null }, []>('SELECT max(tx) AS tx FROM journal').get()
+    return Number(head?.tx ?? 0n)
+  } finally {
+    database.close()
   }
 }
 

@@ -107,11 +107,14 @@ export class Actions {
     }
   }
 
-  /** Mostly moments; now and then an hour forth or back, or a day. */
+  /** Mostly moments; now and then an hour forth or back, a day, or to the first moment of a month. */
   #interval(): number {
     const { random } = this.#world
     const hour = 60 * minute
-    return random.pick([1, 1, 1, 50, 1000, 1000, minute, minute, 20 * minute, hour, -hour, day])
+    const now = new Date(this.#world.now())
+    const nextMonth = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) - now.getTime()
+    const moments = [1, 1, 1, 50, 1000, 1000, minute, minute, 20 * minute]
+    return random.pick([...moments, hour, -hour, day, nextMonth])
   }
 
   /** Death comes at a write of the next transactions, or between a commit and its answers. */

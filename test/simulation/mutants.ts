@@ -22,6 +22,8 @@ const core = 'src/store/ledger-core.ts'
 const queue = 'src/store/commit-queue.ts'
 const transactions = 'src/store/sqlite/ledger/transactions.ts'
 const clock = 'src/store/sqlite/ledger/ledger-clock.ts'
+const statements = 'src/store/sqlite/audit/statements.ts'
+const monthly = 'src/credits/ledger/monthly.ts'
 
 export const mutants: readonly Mutant[] = [
   {
@@ -337,6 +339,30 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a process goes on with a credit line that was taken away',
     patches: [[core, 'this.#wallets.setLine(this.#wallets.of(account), most)', 'this.#wallets.of(account)']],
+  },
+  {
+    name: 'the month of a statement begins after its first moment',
+    patches: [[statements, '?? 0n) < at) low', '?? 0n) <= at) low']],
+  },
+  {
+    name: 'a statement closes with what came after its month',
+    patches: [[statements, 'const closing = less(now, later)', 'const closing = less(now, nothing)']],
+  },
+  {
+    name: 'a statement takes debt for credit',
+    patches: [[monthly, 'return lot === null ?', "return lot === '' ?"]],
+  },
+  {
+    name: 'the file of a statement loses lines between two of its pages',
+    patches: [[statements, 'slice(0, rest), next: last }', 'slice(0, rest), next: last - 1 }']],
+  },
+  {
+    name: 'the days of a statement mix kinds of entries',
+    patches: [[monthly, 'const key = `${day} ${kind} ${pool}`', 'const key = `${day} ${pool}`']],
+  },
+  {
+    name: 'a statement shows a charge with another call',
+    patches: [[statements, 'call ON call.settle_tx = journal.tx', 'call ON call.settle_tx <= journal.tx']],
   },
   {
     name: 'recovery forgets what was delivered',

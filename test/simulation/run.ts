@@ -11,6 +11,8 @@ export interface Run {
   readonly from: number
   readonly seeds: number
   readonly steps: number
+  /** The statements of every so many histories are compared with the journal; of each when left out. */
+  readonly statementsOf?: number
   /** Told everything that happens. */
   readonly tell?: (line: string) => void
 }
@@ -20,13 +22,16 @@ export interface Totals {
   commits: number
   commands: number
   crashes: number
+  /** How many statements of a month were compared with the journal. */
+  statements: number
   readonly failures: Report[]
 }
 
 /** Plays `seeds` histories of the ledger below `root`; stops after `most` that break. */
-export async function playMany(root: string, { from, seeds, steps, tell }: Run, most = 5): Promise<Totals> {
+export async function playMany(root: string, run: Run, most = 5): Promise<Totals> {
+  const { from, seeds, steps, statementsOf = 1, tell } = run
   const stage = new Stage(await systemIn(root))
-  const totals: Totals = { seeds: 0, commits: 0, commands: 0, crashes: 0, failures: [] }
+  const totals: Totals = { seeds: 0, commits: 0, commands: 0, crashes: 0, statements: 0, failures: [] }
   try {
     for (let seed = from; seed < from + seeds && totals.failures.length < most; seed++) {
       const report = simulate(stage, seed, steps, tell)
@@ -35,6 +40,11 @@ export async function playMany(root: string, { from, seeds, steps, tell }: Run, 
       totals.commands += report.commands
       totals.crashes += report.crashes
       if (report.broken !== null) totals.failures.push(report)
+      else if (seed % statementsOf === 0) {
+        const { months, broken } = await stage.statements.compare()
+        totals.statements += months
+        if (broken !== null) totals.failures.push({ ...report, broken })
+      }
     }
   } finally {
     stage.close()

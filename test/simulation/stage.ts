@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noon } from '../credits/support.ts'
 import { Picture } from './picture.ts'
+import { StatementCheck } from './statements.ts'
 import type { System } from './system.ts'
 
 const processes = 3
@@ -16,6 +17,7 @@ export class Stage {
   /** One for each process. */
   readonly connections: readonly Database[]
   readonly picture: Picture
+  readonly statements: StatementCheck
   readonly #dir: string
   readonly #reader: Database
   readonly #tables: readonly string[]
@@ -36,6 +38,7 @@ export class Stage {
       .all()
       .map(({ name }) => name)
     this.picture = new Picture(this.#reader)
+    this.statements = new StatementCheck(this.#reader, system)
   }
 
   clear(): void {

@@ -1,22 +1,36 @@
 // The code under simulation: the real ledger, or a copy of it with a fault planted.
 
 import { join } from 'node:path'
+import type { MonthlySums } from '../../src/credits/ledger/monthly.ts'
 import type { auditFile } from '../../src/store/sqlite/audit/audit.ts'
 import type { openDatabase } from '../../src/store/sqlite/database/connection.ts'
+import type { SqliteStatements } from '../../src/store/sqlite/audit/statements.ts'
 import type { SqliteLedger } from '../../src/store/sqlite/ledger/ledger-store.ts'
 
 export interface System {
   readonly openDatabase: typeof openDatabase
   readonly SqliteLedger: typeof SqliteLedger
   readonly auditFile: typeof auditFile
+  readonly SqliteStatements: typeof SqliteStatements
+  readonly MonthlySums: typeof MonthlySums
 }
 
 /** Imports the ledger below a folder that is laid out like the repository. */
 export async function systemIn(root: string): Promise<System> {
-  const [connection, store, audit] = (await Promise.all(
-    ['database/connection', 'ledger/ledger-store', 'audit/audit'].map(
-      (name) => import(join(root, 'src/store/sqlite', `${name}.ts`)),
-    ),
-  )) as [Pick<System, 'openDatabase'>, Pick<System, 'SqliteLedger'>, Pick<System, 'auditFile'>]
-  return { ...connection, ...store, ...audit }
+  const [connection, store, audit, statements, monthly] = (await Promise.all(
+    [
+      'store/sqlite/database/connection',
+      'store/sqlite/ledger/ledger-store',
+      'store/sqlite/audit/audit',
+      'store/sqlite/audit/statements',
+      'credits/ledger/monthly',
+    ].map((name) => import(join(root, 'src', `${name}.ts`))),
+  )) as [
+    Pick<System, 'openDatabase'>,
+    Pick<System, 'SqliteLedger'>,
+    Pick<System, 'auditFile'>,
+    Pick<System, 'SqliteStatements'>,
+    Pick<System, 'MonthlySums'>,
+  ]
+  return { ...connection, ...store, ...audit, ...statements, ...monthly }
 }

@@ -33,9 +33,30 @@ export interface StatementPage {
   readonly next: number | null
 }
 
+/** What an account has in lots of all pools, and what it owes. */
+export interface Standing {
+  readonly credit: Pico
+  readonly owed: Pico
+}
+
+/** What an account had before a span of time, and had after it. */
+export interface Span {
+  readonly opening: Standing
+  readonly closing: Standing
+}
+
 /** Reads statements beside calls that are served: no page takes the event loop for long. */
 export interface StatementReader {
-  page(account: string, limit: number, before?: number): Promise<StatementPage>
+  /** Of what is before transaction `before` and not before the moment `since`, where they are given. */
+  page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage>
+  /** The first transaction at this moment or later; one after the last where there is none. */
+  firstSince(at: number): Awaitable<number>
+  /** Gives every entry from `from` until before `to` to `each`, the newest first. All of it is of one moment. */
+  span(
+    account: string,
+    between: { readonly from: number; readonly to: number },
+    each: (entry: StatementEntry) => void,
+  ): Promise<Span>
 }
 
 export interface Debt {

@@ -7,6 +7,7 @@ import { keyRoutes } from './keys.ts'
 import { managementKeyRoutes, newManagementKeyRoute } from './management-keys.ts'
 import { mcpServerRoutes } from './mcp-servers.ts'
 import { paymentRoutes } from '../payments/admin.ts'
+import { adminStatementRoutes } from '../payments/statements.ts'
 import type { AdminRoute } from './route.ts'
 import { webhookRoutes } from './webhooks.ts'
 
@@ -17,6 +18,7 @@ export const adminRoutes: readonly AdminRoute[] = [
   ...managementKeyRoutes,
   ...mcpServerRoutes,
   ...paymentRoutes,
+  ...adminStatementRoutes,
   ...webhookRoutes,
 ]
 

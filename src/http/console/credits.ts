@@ -127,18 +127,23 @@ const columns = ['at', 'kind', 'pool', 'amount', 'lot', 'call', 'model', 'note']
 /** Lines read and sent at one time, as fast as their reader takes them. */
 const linesAtOnce = 200
 
-function historyCsv(
+/** Every entry of the account, the newest first; of a span of time where one is given. */
+export function historyCsv(
   { statements }: Pick<HttpParts, 'statements'>,
   account: string,
+  within?: { readonly from: number; readonly to: number },
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let text = `${columns.join(',')}\r\n`
   let before: number | null | undefined
   return new ReadableStream({
+    async start() {
+      if (within !== undefined) before = await statements.firstSince(within.to)
+    },
     async pull(controller) {
       // A page may be empty before the last.
       while (text === '' && before !== null) {
-        const page = await statements.page(account, linesAtOnce, before)
+        const page = await statements.page(account, linesAtOnce, before, within?.from)
         text = csvLines(columns, page.entries.map(entryView))
         before = page.next
       }

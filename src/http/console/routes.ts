@@ -12,6 +12,7 @@ import { oidcRoutes } from './sign-in/oidc.ts'
 import { passkeyRoutes } from './sign-in/passkeys.ts'
 import { requestRoutes } from './calls/requests.ts'
 import type { ConsoleRoute } from './route.ts'
+import { statementRoutes } from '../payments/statements.ts'
 import { topUpRoutes } from '../payments/top-ups.ts'
 import { voucherRoutes } from '../payments/vouchers.ts'
 import { sessionRoutes } from './sign-in/session.ts'
@@ -25,6 +26,7 @@ export const routes: readonly ConsoleRoute[] = [
   ...mcpServerRoutes,
   ...creditRoutes,
   ...topUpRoutes,
+  ...statementRoutes,
   ...voucherRoutes,
   ...requestRoutes,
   ...modelRoutes,

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { time, usd } from '../docs/fields.ts'
-import { redeemedSchema, topUpSchema } from './wire.ts'
+import { redeemedSchema, statementSchema, topUpSchema } from './wire.ts'
 
 const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ data: item })
 const rupees = z.string().describe('Rupees, a decimal string.')
@@ -37,6 +37,7 @@ export const paymentAnswers: Readonly<Record<string, z.ZodType>> = {
     payer: z.string().describe('The e-mail address of the account.'),
   }),
   'POST vouchers/redeem': redeemedSchema,
+  'GET credits/statements/:month': data(statementSchema),
 }
 
 const topUp = topUpSchema.extend({
@@ -106,6 +107,7 @@ export const adminPaymentAnswers: Readonly<Record<string, z.ZodType>> = {
   'POST top-ups/:id/reconcile': data(whole),
   'POST top-ups/:id/refund': data(whole),
   'GET payment-events': data(z.array(event)),
+  'GET accounts/:account/statements/:month': data(statementSchema),
   'GET vouchers': data(z.array(voucher)),
   'POST vouchers': data(
     z.array(voucher.extend({ code: z.string().describe('The code itself, this once.') })),

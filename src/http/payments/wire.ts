@@ -61,4 +61,49 @@ export const redeemedSchema = z.strictObject({
   lot: z.string().describe('The lot of purchased credit that it has become'),
 })
 
+const standing = z.strictObject({
+  credit: money.describe('In lots of all pools'),
+  owed: money.describe('What it owes'),
+  balance: money.describe('The credit less what is owed'),
+})
+const movement = standing.extend({ entries: z.int().describe('How many entries of the journal it sums up') })
+const kind = z.enum(['grant', 'settle', 'expire', 'refund', 'adjust', 'repay', 'borrow'])
+
+export const statementSchema = z.strictObject({
+  account: z.string(),
+  email: z.string(),
+  month: z.string().describe('Of UTC, such as `2026-11`'),
+  complete: z.boolean().describe('Whether the month is over'),
+  currency: z.literal('USD'),
+  opening: standing,
+  closing: standing,
+  credit_line: z.string().nullable().describe('How much it may owe now: US dollars, or `unlimited`'),
+  totals: z.array(movement.extend({ kind })).describe('By kind; opening and all of them are closing'),
+  days: z
+    .array(
+      movement.extend({
+        day: z.string(),
+        kind,
+        pool: z.enum(['purchased', 'welcome', 'daily', 'subscription']),
+      }),
+    )
+    .describe('The same by day, kind and pool'),
+  receipts: z
+    .array(
+      z.strictObject({
+        receipt: z.string().nullable().describe('Its number; null until the top-up is marked as credited'),
+        top_up: z.string().nullable(),
+        payment_id: z.string(),
+        amount: money.nullable().describe('Rupees'),
+        rate: money.nullable(),
+        refunded: money.nullable().describe('Of the amount, what was taken back so far, rupees'),
+        credit_usd: money,
+        lot: z.string(),
+        credited_at: time,
+      }),
+    )
+    .describe('The payments that became credit in the month, the first one first'),
+})
+
+export type StatementView = z.output<typeof statementSchema>
 export type TopUpView = z.output<typeof topUpSchema>

@@ -1,7 +1,10 @@
 // `weir credits statement`: what a month has brought to an account and what it has used, as a table, CSV or a page to print.
 
-import { formatUsd, type Pico } from '../../../credits/money.ts'
-import { CommandFailure, type Context, type Invocation, print, usageFault } from '../../context.ts'
+import { formatCreditLine } from '../../../credits/credit-line.ts'
+import { MonthlySums, monthNamed, netOf } from '../../../credits/ledger/monthly.ts'
+import type { StatementEntry } from '../../../credits/ledger/statements.ts'
+import { formatUsd } from '../../../credits/money.ts'
+import { type Context, type Invocation, print, usageFault } from '../../context.ts'
 import { accountOf, withStore } from '../../with-store.ts'
 import { type HistoryView, historyCsv, historyView, renderHistory } from './history.ts'
 
@@ -13,39 +16,42 @@ interface StatementView {
   /** What the account had before the month and has after it, all pools, less what it owes. */
   readonly opening: string
   readonly closing: string
+  /** Of the closing: what the account owes, and how much it may owe now. */
+  readonly owed: string
+  readonly credit_line: string | null
   /** By kind of entry; opening and all of them are closing. */
   readonly totals: Readonly<Record<string, string>>
   readonly entries: readonly HistoryView[]
 }
 
 export async function monthlyStatement(context: Context, invocation: Invocation): Promise<void> {
-  const month = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
-  const from = /^\d{4}-(0[1-9]|1[0-2])$/.test(month) ? Date.parse(`${month}-01`) : Number.NaN
-  if (Number.isNaN(from))
-    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(month)}`)
-  const begins = new Date(from)
-  const to = Date.UTC(begins.getUTCFullYear(), begins.getUTCMonth() + 1)
+  const name = invocation.option('month') ?? new Date(context.io.clock()).toISOString().slice(0, 7)
+  const month = monthNamed(name)
+  if (month === undefined)
+    throw usageFault(`--month takes a month such as 2026-11, not ${JSON.stringify(name)}`)
   const [csv, html] = [invocation.flag('csv'), invocation.flag('html')]
   if (csv && html) throw usageFault('a statement is either --csv or --html')
   const view = await withStore(context, async (store): Promise<StatementView> => {
     const account = await accountOf(store, invocation.option('account') ?? '')
-    const history = await store.books.history(account.id)
-    const opening = history.findLast(({ at }) => at < from)?.balance ?? 0n
-    const closing = history.findLast(({ at }) => at < to)?.balance ?? 0n
-    const entries = history.filter(({ at }) => at >= from && at < to)
-    const totals = new Map<string, Pico>()
-    for (const { kind, amount } of entries) totals.set(kind, (totals.get(kind) ?? 0n) + amount)
-    if ([...totals.values()].reduce((sum, amount) => sum + amount, opening) !== closing)
-      throw new CommandFailure('the entries of the month do not add up: weir ledger audit')
+    const [sums, entries] = [new MonthlySums(), [] as StatementEntry[]]
+    const { opening, closing } = await store.statements.span(account.id, month, (entry) => {
+      sums.add(entry)
+      entries.push(entry)
+    })
+    let balance = netOf(opening)
+    const lines = entries.toReversed().map((entry) => ({ ...entry, balance: (balance += entry.amount) }))
+    const { creditLine } = await store.ledger.balance(account.id)
     return {
       account: account.id,
       email: account.email,
-      month,
+      month: name,
       currency: 'USD',
-      opening: formatUsd(opening),
-      closing: formatUsd(closing),
-      totals: Object.fromEntries([...totals].map(([kind, amount]) => [kind, formatUsd(amount)])),
-      entries: historyView(entries),
+      opening: formatUsd(netOf(opening)),
+      closing: formatUsd(netOf(closing)),
+      owed: formatUsd(closing.owed),
+      credit_line: formatCreditLine(creditLine),
+      totals: Object.fromEntries(sums.kinds.map((movement) => [movement.kind, formatUsd(netOf(movement))])),
+      entries: historyView(lines),
     }
   })
   const text = csv ? historyCsv(view.entries) : html ? page(view) : rendered(view)
@@ -54,8 +60,17 @@ export async function monthlyStatement(context: Context, invocation: Invocation)
 
 function rendered(view: StatementView): string {
   const totals = Object.entries(view.totals).map(([kind, amount]) => `${kind} ${amount}`)
-  const sums = [`opening ${view.opening}`, ...totals, `closing ${view.closing}`].join(', ')
+  const sums = [
+    `opening ${view.opening}`,
+    ...totals,
+    `closing ${view.closing}`,
+    `owed ${owedText(view)}`,
+  ].join(', ')
   return `${view.email}, ${view.month}, US dollars: ${sums}\n\n${renderHistory(view.entries)}`
+}
+
+function owedText({ owed, credit_line: line }: StatementView): string {
+  return `${owed}${line === null ? '' : ` of a credit line of ${line}`}`
 }
 
 /** A page of its own, without scripts or anything from elsewhere, for a browser to print. */
@@ -78,7 +93,7 @@ function page(view: StatementView): string {
 </style>
 <h1>Statement for ${escaped(view.month)}</h1>
 <p>${escaped(view.email)} (${escaped(view.account)}). Amounts in US dollars; what is owed is negative.</p>
-<table><tbody>${cells(['Opening', view.opening])}${totals.join('')}${cells(['Closing', view.closing])}</tbody></table>
+<table><tbody>${cells(['Opening', view.opening])}${totals.join('')}${cells(['Closing', view.closing])}${cells(['Owed', owedText(view)])}</tbody></table>
 <table><thead>${cells(['When', 'What', 'Pool', 'USD', 'Balance', 'For'], 'th')}</thead><tbody>${entries.join('\n')}</tbody></table>
 </html>`
 }

@@ -2,7 +2,14 @@
 // page reads it backwards in short steps, and ends where it has read enough, found or not.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { StatementEntry, StatementPage, StatementReader } from '../../../credits/ledger/statements.ts'
+import { changeOf, nothing, plus } from '../../../credits/ledger/monthly.ts'
+import type {
+  Span,
+  Standing,
+  StatementEntry,
+  StatementPage,
+  StatementReader,
+} from '../../../credits/ledger/statements.ts'
 import { pools, type Pool } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
 import { reading } from '../database/outage.ts'
@@ -26,10 +33,17 @@ interface Row {
 
 export class SqliteStatements implements StatementReader {
   readonly #head: Statement<{ tx: bigint | null }, []>
+  readonly #standing: Statement<{ tx: bigint | null; posted: bigint; debt: bigint }, [string]>
+  readonly #timeOf: Statement<{ at: bigint }, [number]>
   readonly #step: Statement<Row, (string | number)[]>
 
   constructor(database: Database) {
     this.#head = database.prepare('SELECT max(tx) AS tx FROM journal')
+    // One statement reads one moment, whatever another process writes.
+    this.#standing = database.prepare(
+      'SELECT (SELECT max(tx) FROM journal) AS tx, posted, debt FROM wallet WHERE account = ?',
+    )
+    this.#timeOf = database.prepare('SELECT at FROM journal WHERE tx = ? LIMIT 1')
     this.#step = database.prepare(
       `SELECT journal.tx, journal.at, journal.kind, journal.account AS wallet, journal.lot, journal.amount,
          call.id AS call, call.model,
@@ -40,20 +54,78 @@ export class SqliteStatements implements StatementReader {
     )
   }
 
-  async page(account: string, limit: number, before?: number): Promise<StatementPage> {
-    const wallets = pools.map((pool) => `wallet:${account}:${pool}`)
+  async page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage> {
     const entries: StatementEntry[] = []
-    let top = (before ?? Number(reading(() => this.#head.get())?.tx ?? 0n) + 1) - 1
-    for (let step = 0; step < stepsPerPage && top > 0 && entries.length < limit; step++) {
-      if (step > 0) await new Promise((resolve) => setImmediate(resolve))
-      const bottom = Math.max(0, top - transactionsPerStep)
-      const rows = reading(() => this.#step.all(bottom, top, ...wallets))
-      entries.push(...rows.map(entryOf))
-      top = bottom
+    const end = since === undefined ? 0 : this.firstSince(since) - 1
+    let bottom = Math.max(end, (before ?? this.#last() + 1) - 1)
+    let steps = 0
+    for await (const step of this.#backwards(account, bottom, end)) {
+      entries.push(...step.entries)
+      bottom = step.bottom
+      steps++
+      if (steps === stepsPerPage || entries.length >= limit) break
     }
-    if (entries.length <= limit) return { entries, next: top > 0 ? top + 1 : null }
+    if (entries.length <= limit) return { entries, next: bottom > end ? bottom + 1 : null }
     return cut(entries, limit)
   }
+
+  /** Time in the journal never runs backwards, and its transactions are numbered without gaps: it is searched by halves. */
+  firstSince(at: number): number {
+    let [low, high] = [1, this.#last() + 1]
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2)
+      if (Number(reading(() => this.#timeOf.get(middle))?.at ?? 0n) < at) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  async span(
+    account: string,
+    { from, to }: { readonly from: number; readonly to: number },
+    each: (entry: StatementEntry) => void,
+  ): Promise<Span> {
+    const rows = reading(() => this.#standing.all(account))
+    const now = rows.reduce((sum, { posted, debt }) => plus(sum, { credit: posted, owed: debt }), nothing)
+    const first = this.firstSince(from)
+    const after = this.firstSince(to)
+    let [later, during] = [nothing, nothing]
+    for await (const { entries } of this.#backwards(account, Number(rows[0]?.tx ?? 0n), first - 1)) {
+      for (const entry of entries) {
+        if (entry.tx >= after) later = plus(later, changeOf(entry))
+        else {
+          during = plus(during, changeOf(entry))
+          each(entry)
+        }
+      }
+    }
+    const closing = less(now, later)
+    return { opening: less(closing, during), closing }
+  }
+
+  #last(): number {
+    return Number(reading(() => this.#head.get())?.tx ?? 0n)
+  }
+
+  /** The entries of transactions from `top` down to above `end`. */
+  async *#backwards(
+    account: string,
+    top: number,
+    end: number,
+  ): AsyncGenerator<{ readonly entries: readonly StatementEntry[]; readonly bottom: number }> {
+    const wallets = pools.map((pool) => `wallet:${account}:${pool}`)
+    for (let from = top; from > end;) {
+      if (from < top) await new Promise((resolve) => setImmediate(resolve))
+      const bottom = Math.max(end, from - transactionsPerStep)
+      const rows = reading(() => this.#step.all(bottom, from, ...wallets))
+      yield { entries: rows.map(entryOf), bottom }
+      from = bottom
+    }
+  }
+}
+
+function less(a: Standing, b: Standing): Standing {
+  return { credit: a.credit - b.credit, owed: a.owed - b.owed }
 }
 
 /** A page ends between two transactions, whatever its limit: one may have several lines. */

@@ -1,0 +1,149 @@
+// The statement of a month, for its account and for operators: sums by day, the receipts of its payments, and a file of
+// every entry.
+
+import type { Account } from '../../accounts/account.ts'
+import { formatCreditLine } from '../../credits/credit-line.ts'
+import { type Month, MonthlySums, monthNamed, type Movement, netOf } from '../../credits/ledger/monthly.ts'
+import type { Standing, StatementEntry } from '../../credits/ledger/statements.ts'
+import { formatUsd } from '../../credits/money.ts'
+import { GatewayError } from '../../errors.ts'
+import { processorIds } from '../../payments/news.ts'
+import { accountNamed } from '../admin/accounts.ts'
+import { type AdminRoute, adminRoute } from '../admin/route.ts'
+import { historyCsv } from '../console/credits.ts'
+import { type ConsoleRoute, iso, ownRoute } from '../console/route.ts'
+import type { HttpParts } from '../parts.ts'
+import { csvResponse } from '../v1/account/usage.ts'
+import { viewOf } from './top-ups.ts'
+import type { StatementView } from './wire.ts'
+
+type StatementParts = Pick<HttpParts, 'statements' | 'ledger' | 'paymentStore' | 'now'>
+
+export const statementRoutes: readonly ConsoleRoute[] = [
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'credits/statements/:month',
+      summary: 'The statement of a month, such as 2026-11',
+    },
+    async ({ parts, account, params }) => ({ data: await statementOf(parts, account, asked(params)) }),
+  ),
+  ownRoute(
+    {
+      method: 'GET',
+      path: 'credits/statements/:month/entries.csv',
+      summary: 'Every entry of a month, the newest first, as a file',
+    },
+    ({ parts, account, params }) => entriesFile(parts, account, asked(params)),
+  ),
+]
+
+export const adminStatementRoutes: readonly AdminRoute[] = [
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'accounts/:account/statements/:month',
+      id: 'getStatement',
+      summary: 'Get the statement of an account for a month, such as 2026-11',
+      description:
+        'Opening and every movement are closing, to the last digit. Months are those of UTC; the one that runs ends now.',
+    },
+    async (given) => {
+      const month = asked(given.params)
+      return { data: await statementOf(given.parts, await accountNamed(given), month) }
+    },
+  ),
+  adminRoute(
+    {
+      method: 'GET',
+      path: 'accounts/:account/statements/:month/entries.csv',
+      id: 'getStatementEntries',
+      summary: 'Get every entry of an account in a month, the newest first, as a file',
+    },
+    async (given) => {
+      const month = asked(given.params)
+      return entriesFile(given.parts, await accountNamed(given), month)
+    },
+  ),
+]
+
+function asked({ month: name = '' }: Readonly<Record<string, string>>): Month {
+  const month = monthNamed(name)
+  if (month !== undefined) return month
+  const message = 'month takes a month such as 2026-11.'
+  throw new GatewayError('invalid_request', { message, param: 'month' })
+}
+
+/** The statement of an account for a month. Amounts are decimal strings of US dollars. */
+export async function statementOf(
+  { statements, ledger, paymentStore, now }: StatementParts,
+  account: Pick<Account, 'id' | 'email'>,
+  month: Month,
+): Promise<StatementView> {
+  const sums = new MonthlySums()
+  const payments: StatementEntry[] = []
+  const { opening, closing } = await statements.span(account.id, month, (entry) => {
+    sums.add(entry)
+    if (isPayment(entry)) payments.push(entry)
+  })
+  const receipts = await Promise.all(payments.toReversed().map((entry) => receiptOf(paymentStore, entry)))
+  return {
+    account: account.id,
+    email: account.email,
+    month: month.name,
+    complete: month.to <= now(),
+    currency: 'USD',
+    opening: standingView(opening),
+    closing: standingView(closing),
+    credit_line: formatCreditLine((await ledger.balance(account.id)).creditLine),
+    totals: sums.kinds.map(({ kind, ...movement }) => ({ kind, ...movementView(movement) })),
+    days: sums.days.map(({ day, kind, pool, ...movement }) => ({
+      day,
+      kind,
+      pool,
+      ...movementView(movement),
+    })),
+    receipts,
+  }
+}
+
+const fromPayment = /^payment:([a-z]+):(.+)$/
+
+function isPayment({ kind, source }: StatementEntry): boolean {
+  return kind === 'grant' && source !== null && fromPayment.test(source)
+}
+
+/** Of the entry that credited it: the figures of a statement are the journal's. */
+async function receiptOf(
+  paymentStore: HttpParts['paymentStore'],
+  { source, amount, lot, at }: StatementEntry,
+) {
+  const [, processor = '', paymentId = ''] = fromPayment.exec(source ?? '') ?? []
+  const known = processorIds.find((id) => id === processor)
+  const topUp = known && (await paymentStore.findByPayment(known, paymentId))
+  const view = topUp === undefined ? undefined : viewOf(topUp)
+  return {
+    receipt: view?.receipt ?? null,
+    top_up: view?.id ?? null,
+    payment_id: paymentId,
+    amount: view?.amount ?? null,
+    rate: view?.rate ?? null,
+    refunded: view?.refunded ?? null,
+    credit_usd: formatUsd(amount),
+    lot: lot ?? '',
+    credited_at: iso(at),
+  }
+}
+
+function standingView(standing: Standing) {
+  const { credit, owed } = standing
+  return { credit: formatUsd(credit), owed: formatUsd(owed), balance: formatUsd(netOf(standing)) }
+}
+
+function movementView(movement: Movement) {
+  return { ...standingView(movement), entries: movement.entries }
+}
+
+function entriesFile({ statements }: StatementParts, { id }: Account, { name, from, to }: Month): Response {
+  return csvResponse(historyCsv({ statements }, id, { from, to }), `credits-${name}.csv`)
+}
