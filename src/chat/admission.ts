@@ -13,12 +13,11 @@ import { ownerHint } from './owner-hint.ts'
 import type { ChatParts } from './parts.ts'
 import { testModel } from './routing/test-mode.ts'
 
-/** Whether a call of the model can cost anything at all. */
 export type Costs = 'nothing' | 'something'
 
 /**
- * What calls of a model cost. A provider that reports its own cost may charge for more than tokens, such as a search
- * that the request asks for, whatever the catalog says of its price: with `reports` a free price proves nothing.
+ * Whether calls of a model can cost anything. A provider that reports its own cost (`reports`) may charge for more
+ * than tokens, such as a search, so a free price does not prove that its calls are free.
  */
 export function costsOf(model: Model, reports: (provider: string) => boolean): Costs {
   return model.offers.every(({ provider, price }) => isFree(price) && !reports(provider))
@@ -26,7 +25,10 @@ export function costsOf(model: Model, reports: (provider: string) => boolean): C
     : 'something'
 }
 
-/** The first reason to refuse, or nothing. Order: design, "Refusals, in this order"; see admission.test.ts. */
+/**
+ * The first reason to refuse, or undefined. The order is in design.md ("Refusals, in this order") and
+ * admission.test.ts.
+ */
 export function refusal(
   caller: Caller,
   model: Model,
@@ -54,7 +56,9 @@ const endpoints: Readonly<Record<Purpose, string>> = {
   embeddings: 'POST /v1/embeddings',
 }
 
-/** Models either embed or chat: `wrong_endpoint` for one that is asked for the other. */
+/**
+ * Models either embed or chat: the `wrong_endpoint` error if `model` does not do what is asked, otherwise undefined.
+ */
 export function wrongEndpoint(model: Model, purpose: Purpose): 'wrong_endpoint' | undefined {
   return servedAt(model) === purpose ? undefined : 'wrong_endpoint'
 }
@@ -63,7 +67,6 @@ function servedAt(model: Model): Purpose {
   return model.outputModalities.includes('embeddings') ? 'embeddings' : 'chat'
 }
 
-/** The refusal as the error a client sees. */
 export function refusalError(
   code: ErrorCode,
   model: Model,
@@ -78,7 +81,6 @@ export function refusalError(
   return new GatewayError(code, { message, param: 'model', metadata })
 }
 
-/** What a call may go on with. */
 interface Admitted {
   readonly models: readonly Model[]
   readonly warnings: Warning[]
@@ -86,7 +88,10 @@ interface Admitted {
   readonly balance: Balance
 }
 
-/** The models that may serve the call. The first must be admitted; a fallback that may not serve is left out. */
+/**
+ * The models that may serve the call. The first must be admitted (throws otherwise); a fallback that is not admitted
+ * is left out.
+ */
 export async function admitted(
   parts: Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,

@@ -14,7 +14,7 @@ import { transcribed } from './transcript.ts'
 
 /**
  * Serves one call from parsed body to settled outcome. Resolves with the client's response, whole or streaming;
- * rejects with GatewayError before the first byte. However it ends, its hold is settled or released exactly once.
+ * rejects with GatewayError before the first byte. The hold is settled or released exactly once in every case.
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
   const received = transcribed(parts, incoming)
@@ -38,7 +38,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   })
 }
 
-/** Calls of one session take the same key's turn; every other call a turn of its own. */
+/** Calls of one session share a turn, and so the same provider key; every other call has a turn of its own. */
 function turnOf({ caller, request, requestId }: IncomingCall): string {
   const { sessionId } = request.envelope
   return sessionId === undefined ? requestId : `${caller.account.id} ${sessionId}`

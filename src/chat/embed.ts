@@ -1,4 +1,4 @@
-// The story of one request for embeddings: the life of a chat call, with vectors in place of an answer.
+// Serves one embeddings request: like a chat call, but the answer is vectors.
 
 import { Delivered } from '../conversation/delivered.ts'
 import type { JsonObject } from '../conversation/request.ts'
@@ -18,14 +18,14 @@ import type { WholeAnswer } from './upstream/fetch-whole.ts'
 
 /**
  * Serves one request from parsed body to settled charge. Resolves with the client's response, rejects with
- * GatewayError. However it ends, its hold is settled or released exactly once.
+ * GatewayError. The hold is settled or released exactly once in every case.
  */
 export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<Response> {
   const call = transcribed(parts, incoming)
   const { models, warnings, balance } = await admitted(parts, call, 'embeddings')
   const { routing } = call.request.envelope
   const candidates = embedding(parts, candidatesFor(models, parts.providers, routing, call.requestId, 1))
-  // The daily allowance is for chat models.
+  // The daily allowance pays for chat models only.
   const funding = fundingOf(call.caller.channel, false)
   return paidCall(parts, call, { candidates, balance, funding }, async (hold) => {
     const { answer, candidate } = await answered(parts, call, hold, candidates, (candidate) =>
@@ -42,7 +42,7 @@ export async function embed(parts: ChatParts, incoming: EmbeddingCall): Promise<
   })
 }
 
-/** Those whose providers' protocols have embeddings. Throws `no_provider_available` for none. */
+/** The candidates whose protocol has embeddings. Throws `no_provider_available` if there are none. */
 function embedding(
   { outbounds }: Pick<ChatParts, 'outbounds'>,
   candidates: readonly Candidate[],

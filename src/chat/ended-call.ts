@@ -1,4 +1,4 @@
-// A call that has ended, as its log line and its row in the request log show it.
+// An ended call, as the log line and the request log show it.
 
 import { completionTokens, promptTokens } from '../conversation/usage.ts'
 import type { Attempt } from '../credits/ledger/ledger.ts'
@@ -46,7 +46,7 @@ export function endedCall(call: Omit<PaidCall, 'bodyBytes' | 'signal'>, ended: C
   }
 }
 
-/** A call that was refused before credit was set aside for it. */
+/** A call that was refused before credit was held for it. */
 export function refusedCall(
   call: Omit<PaidCall, 'bodyBytes' | 'signal'>,
   error: GatewayError,
@@ -62,8 +62,8 @@ const longestMessage = 300
 const longestDetail = 2_000
 
 /**
- * What an error says beside its code, as JSON: the figures of a refusal, the field at fault. What is wrong with a body
- * goes to its sender alone: the message may quote it. Attempts are in the receipt.
+ * The details of an error beside its code, as JSON: the amounts of a refusal, the field at fault. Messages about a bad
+ * body are left out, because they may quote it. Attempts are on the receipt.
  */
 export function detailOf(
   { code, message, details }: GatewayError,

@@ -16,25 +16,25 @@ import { needOf } from './billing/need.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
 import { testModel } from './routing/test-mode.ts'
 
-/** Output tokens of a typical answer where the client names no maximum. */
+/** A typical answer's output tokens, used if the client sets no maximum. */
 const typicalOutputTokens = 500
 
 export interface Estimate {
   readonly model: string
   readonly prompt_tokens: { readonly expected: number; readonly maximum: number }
-  /** Decimal strings in US dollars: one token of output, a typical answer, the most the request allows. */
+  /** Decimal strings in US dollars: for one output token, a typical answer, and the most the request allows. */
   readonly low: string
   readonly expected: string
   readonly maximum: string
   readonly affordable_output_tokens: number
   readonly pool: string
-  /** What the call would be refused with. */
+  /** The error code that the call would be refused with. */
   readonly refusal?: string
 }
 
 /**
- * The estimate for a request that is not sent anywhere. Throws for an unknown model and for a request that is
- * malformed; a refusal for want of credit is part of the answer.
+ * Estimates a request without sending it. Throws for an unknown model and for a malformed request; a refusal for lack
+ * of credit is part of the answer.
  */
 export async function estimate(
   parts: ChatParts,
@@ -56,14 +56,14 @@ export async function estimate(
   const { price } = candidates[0]!.offer
   const outputTokens =
     request.envelope.maxOutputTokens ?? model.maxOutputTokens ?? parts.limits.holdOutputTokens
-  // As the receipt will count: with nothing cached, at the rates of plain text. Only the maximum is a bound.
+  // Like the receipt, but nothing cached and plain text rates. Only the maximum is a bound.
   const costWith = (output: number, searches: number) => {
     const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }
     return costOf({ ...noUsage, input: counted, output: output * n, toolCalls }, price).total
   }
   const { toolCalls } = need.bound
   const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls }, price)
-  // Most answers of a model that may search take one search.
+  // Most answers of a model that may search use one search.
   const usual = Math.min(1, toolCalls['web_search'] ?? 0)
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
   const funding = await fundingFor(parts.counter, call, candidates)
@@ -102,7 +102,7 @@ async function refusalOf(
   }
 }
 
-/** Why the least that the call could cost cannot be held, in the ledger's order; undefined when it can. */
+/** The code of the refusal if `least` picodollars cannot be held, in the ledger's order; undefined if they can. */
 function shortage(least: Pico, free: Pico, left: Pico, room: Pico | undefined): ErrorCode | undefined {
   if (room !== undefined && room < least) return 'key_limit_exceeded'
   if (free >= least) return undefined

@@ -1,12 +1,12 @@
-// The calls in flight: counted for the limits, awaited when the gateway stops, and shown to the account they are of.
+// Calls in flight: counted for the limits, awaited at shutdown, and shown to their account.
 
-/** What may be shown of a call that runs: no contents. */
+/** What may be shown of a running call: no contents. */
 export interface LiveCall {
   readonly id: string
   readonly account: string
-  /** `admitted` until its credit is held, then `waiting` for the provider's first byte. */
+  /** `admitted` until its credit is held, then `waiting` until the provider's first byte. */
   phase: 'admitted' | 'waiting' | 'streaming'
-  /** As it was asked for; empty until it is known. */
+  /** As the client named it; empty until known. */
   model: string
   key: string | null
   channel: 'api' | 'app'
@@ -14,7 +14,7 @@ export interface LiveCall {
   startedAt: number
   firstByteMs: number | null
   outputTokens: number | null
-  /** What is held for it, picodollars. */
+  /** Picodollars held for it. */
   hold: bigint
 }
 
@@ -30,7 +30,7 @@ const nothing: Omit<LiveCall, 'id' | 'account' | 'startedAt'> = {
   hold: 0n,
 }
 
-/** Calls by the id of their request. Entering twice and leaving twice do no harm. */
+/** Running calls by request id. Entering or leaving twice does no harm. */
 export class InFlight {
   readonly #calls = new Map<string, LiveCall>()
   readonly #perAccount = new Map<string, Set<LiveCall>>()
@@ -46,19 +46,19 @@ export class InFlight {
     return this.#calls.size
   }
 
-  /** How many of them an account has. */
+  /** The number of calls of an account. */
   of(account: string): number {
     return this.#perAccount.get(account)?.size ?? 0
   }
 
-  /** Those of an account, in the order they came. They go on changing. */
+  /** The calls of an account in order of arrival. The objects go on changing. */
   callsOf(account: string): readonly Readonly<LiveCall>[] {
     return [...(this.#perAccount.get(account) ?? [])]
   }
 
   /**
-   * One more who watches the calls of an account, of at most `most`. Gives the function that ends it, to be called once;
-   * undefined where there are enough.
+   * Registers a watcher of an account's calls, at most `most` at a time. Returns the function that ends it, to be
+   * called once; undefined if there are enough already.
    */
   watch(account: string, most: number): (() => void) | undefined {
     const watching = this.#watchers.get(account) ?? 0
@@ -80,7 +80,7 @@ export class InFlight {
     else this.#perAccount.set(account, new Set([call]))
   }
 
-  /** What has become known of a call in flight. */
+  /** Adds facts about a call in flight. */
   note(requestId: string, facts: LiveFacts): void {
     const call = this.#calls.get(requestId)
     if (call) Object.assign(call, facts)

@@ -17,6 +17,6 @@ export interface ChatLimits {
   readonly answerBytes: number
   readonly eventBytes: number
   readonly attempts: number
-  /** Calls of gateway tools of a request that names no bound of its own. */
+  /** Gateway tool calls per request, unless the request sets its own limit. */
   readonly toolCalls: number
 }

@@ -1,4 +1,4 @@
-// How an answer ended, and the figures it ends with.
+// How an answer ended, and its final figures.
 
 import type { Progress } from '../conversation/progress.ts'
 import type { JsonObject } from '../conversation/request.ts'
@@ -11,11 +11,11 @@ import type { Bill } from '../protocols/protocol.ts'
 export interface Outcome extends Omit<Progress, 'started' | 'finished'> {
   readonly ending: Ending
   readonly stoppedBy: StoppedBy | undefined
-  /** Why no provider has gone on with an answer that had begun. */
+  /** Why a started answer could not be continued by any provider. */
   readonly error?: GatewayError
 }
 
-/** Of an answer that has come to its end. */
+/** The outcome of an answer that is complete. */
 export function finished(
   facts: Pick<Progress, 'usage' | 'delivered' | 'finishReason' | 'upstreamId'>,
 ): Outcome {
@@ -23,20 +23,19 @@ export function finished(
 }
 
 /**
- * What stopped an answer: the caller's money, its credit, its bound where the provider kept to none, or a model that
- * would not stop calling tools.
+ * What stopped an answer early: max_cost, the credit, max_tokens if the provider ignored it, or too many tool calls.
  */
 export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens' | 'max_tool_calls'
 
-/** How an answer says what stopped it; nothing where it ended by itself. */
+/** The fields of an answer that say what stopped it; none if it ended by itself. */
 export function stopNote(stoppedBy: StoppedBy | undefined): JsonObject {
   return stoppedBy === undefined ? {} : { metadata: { stopped_by: stoppedBy } }
 }
 
-/** What the last frames of an answer say. */
+/** What the last frames of an answer contain. */
 export interface FinalFigures {
   readonly usage: Usage
   readonly bill: Bill
-  /** What bounded the answer, where it was not its own end. */
+  /** What limited the answer, if it did not end by itself. */
   readonly stoppedBy: StoppedBy | undefined
 }

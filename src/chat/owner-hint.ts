@@ -1,11 +1,9 @@
-// For the owner of a fresh installation who has no credit: the error names the command that grants some.
-
 import { type Account, ownerEmail } from '../accounts/account.ts'
 import { errorTable } from '../errors.ts'
 
 /**
- * The operator of a gateway of their own can add credit without paying anybody: with the owner's key the message names
- * the command. Nothing for other accounts.
+ * The owner of a fresh installation can add credit for free: with the owner's key the error names the command that
+ * does. Empty for other accounts.
  */
 export function ownerHint(
   code: 'purchased_credits_required' | 'insufficient_credits',

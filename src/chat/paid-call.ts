@@ -1,4 +1,4 @@
-// The skeleton of every call that is paid for: credit is held, a provider is asked, and the hold is ended.
+// The frame of every paid call: hold credit, ask a provider, end the hold.
 
 import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pool } from '../credits/pool.ts'
@@ -10,17 +10,17 @@ import type { Candidate } from './routing/candidates.ts'
 import { dispatch, type Dispatched, DispatchFailed } from './routing/dispatch.ts'
 import { searchFor } from './routing/search.ts'
 
-/** Who may serve a call, and the pools that may pay for it in the order they are spent. */
+/** Who may serve a call, and the pools that may pay for it in spending order. */
 export interface Payable {
   readonly candidates: readonly Candidate[]
-  /** The account's credit at this moment. */
+  /** The account's credit now. */
   readonly balance: Balance
   readonly funding: readonly Pool[]
 }
 
 /**
- * Holds credit for a call and has it served. `serve` gives the client's response and ends the hold by settling it; where
- * it rejects, the hold is released, unless it has been ended already. Rejects with GatewayError.
+ * Holds credit for a call and serves it. `serve` returns the client's response and settles the hold; if it rejects,
+ * the hold is released unless it has already ended. Rejects with GatewayError.
  */
 export async function paidCall(
   parts: ChatParts,
@@ -38,7 +38,7 @@ export async function paidCall(
   }
 }
 
-/** Asks the candidates until one of them answers, and notes at the hold which. Rejects with DispatchFailed. */
+/** Asks the candidates until one answers, and records which on the hold. Rejects with DispatchFailed. */
 export async function answered<Answer>(
   parts: ChatParts,
   call: PaidCall,

@@ -1,4 +1,4 @@
-// What serving calls takes: the parts of each room, and those of the story itself.
+// What serving calls needs.
 
 import type { Model } from '../catalog/model.ts'
 import type { ConfiguredProvider } from '../providers/provider.ts'
@@ -11,8 +11,8 @@ import type { UpstreamParts } from './upstream/prepare.ts'
 export interface ChatParts extends BillingParts, RoutingParts, UpstreamParts, StreamingParts {
   readonly catalog: { resolve(id: string): Model }
   readonly providers: ReadonlyMap<string, ConfiguredProvider>
-  /** Who serves the tools that requests declare. */
+  /** The tools that requests may declare, by who runs them. */
   readonly toolSources: ToolSources
-  /** Whether the request log may hold the words of requests and answers. */
+  /** Whether the request log may store prompts and answers. */
   readonly keepsContents: boolean
 }

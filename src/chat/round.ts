@@ -1,5 +1,5 @@
-// One round of a chat: its request goes to the candidates, and one of them answers. A call has one round, or several
-// within one hold where the gateway answers the model's tool calls itself.
+// One round of a chat: its request goes to the candidates, and one answers. A call has several rounds within one hold
+// if the gateway runs the model's tool calls.
 
 import type { Hold } from './billing/hold.ts'
 import type { Round } from './call.ts'
@@ -10,8 +10,8 @@ import { fetchWhole, type WholeAnswer } from './upstream/fetch-whole.ts'
 import { type OpenedStream, openStream } from './upstream/open-stream.ts'
 
 /**
- * Resolves with a whole answer, or with a stream that has begun, its first events emitted. Rejects with DispatchFailed,
- * which holds what all attempts amount to.
+ * Resolves with a whole answer, or with a stream whose first events have been emitted. Rejects with DispatchFailed,
+ * which sums up all attempts.
  */
 export function playRound(
   parts: ChatParts,

@@ -1,4 +1,4 @@
-// The figures of a charge as its answer carries them.
+// The amounts of a charge as the answer shows them.
 
 import { formatUsd, smaller, type Pico } from '../../credits/money.ts'
 import type { Cost } from '../../credits/price.ts'
@@ -15,14 +15,15 @@ const groups: Readonly<Record<string, keyof Bill['lines']>> = {
   output: 'output',
   outputAudio: 'output',
   outputImage: 'output',
-  // A provider that names one price for the whole call names it for its answer.
+  // Some providers report one price for the whole call: it is shown as output.
   reported: 'output',
   reasoning: 'reasoning',
 }
 
 /**
- * The figures an answer carries: decimal strings in US dollars whose parts add up to the total exactly. The caller is
- * charged at most `most` picodollars, and shown what it is charged: of what is beyond it, the last parts are left out.
+ * The amounts of an answer: decimal strings in US dollars that add up to the total exactly. The caller is charged at
+ * most `most` picodollars; anything above that is left out of the last parts, so that the answer shows what is
+ * charged.
  */
 export function billOf(cost: Cost, most: Pico = cost.total): Bill {
   const sums = { input: 0n, cache_read: 0n, cache_write: 0n, output: 0n, reasoning: 0n, tools: 0n }

@@ -1,4 +1,5 @@
-// What an ended call is charged: the provider's count where there is one, our own count of the delivered otherwise.
+// What a call is charged when it ends: by the provider's count if there is one, otherwise by our own count of what was
+// delivered.
 
 import { noUsage, type Usage } from '../../conversation/usage.ts'
 import { type CostLine, type Cost, type Price, costOf } from '../../credits/price.ts'
@@ -10,14 +11,14 @@ import { type Answered, type OwnCount, uncountedSides } from '../counting/own-co
 export interface Charge {
   readonly usage: Usage
   readonly cost: Cost
-  /** Counted here, not by the provider. */
+  /** Counted by us, not by the provider. */
   readonly estimated: boolean
 }
 
 /**
- * The charge of a call that served something. An explicit zero is zero. Of an answer that was cut every count that
- * came is kept, and only what no count covers is estimated: the prompt where nobody has counted it, and the output
- * since the last count.
+ * The charge of a call that served something. A count of zero is taken as zero. If the answer was cut, every count
+ * that arrived is used, and only the rest is estimated: the prompt if nobody counted it, and the output after the last
+ * count.
  */
 export function chargeOf(
   answered: Pick<Answered, 'usage' | 'complete'>,
@@ -30,7 +31,7 @@ export function chargeOf(
   const reported =
     complete && usage !== undefined && costFrom === 'reported' && reportedCostOf(usage) !== undefined
   const { billed, uncounted: _uncounted, ...counted } = usage ?? noUsage
-  // Of what was not delivered there is nothing to count, and nothing to estimate.
+  // Nothing was delivered, so there is nothing to count or to estimate.
   const made = own.output.output + own.output.reasoning > 0
   const estimated = !reported && (sides.prompt || (sides.output && (made || !complete)))
   const charged: Usage = {
@@ -57,14 +58,13 @@ export function withOpenSearches(usage: Usage | undefined, searches: number): Us
   return { ...counted, toolCalls: { ...counted.toolCalls, web_search: before + searches } }
 }
 
-/** No charge at all: nothing was served. */
 export const noCharge: Charge = {
   usage: noUsage,
   cost: { lines: [], total: 0n, unpriced: [] },
   estimated: false,
 }
 
-/** The charge of what a candidate has served, where so much is held for it. */
+/** The charge for what a candidate served, given the picodollars held for it. */
 export function chargeFor(
   { offer, provider }: Candidate,
   answered: Answered,
@@ -75,7 +75,7 @@ export function chargeFor(
   return charge.estimated ? atMost(charge, held) : charge
 }
 
-/** The same charge, but at most `limit` picodollars: an estimate never exceeds what was held for it. */
+/** The same charge, limited to `limit` picodollars: an estimate never exceeds the hold. */
 export function atMost(charge: Charge, limit: Pico): Charge {
   if (charge.cost.total <= limit) return charge
   let left = limit

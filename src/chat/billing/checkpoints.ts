@@ -1,4 +1,4 @@
-// What a call of several rounds has come to, made durable between them.
+// Records what a call with several rounds has cost so far, so that a crash between rounds loses nothing.
 
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { CheckpointCommand, LedgerStore } from '../../credits/ledger/ledger.ts'
@@ -15,7 +15,7 @@ interface CheckpointParts {
   readonly now: () => number
 }
 
-/** How long the end of a round may wait for a commit, milliseconds: what comes soon after shares it. */
+/** How long the end of a round may wait for a commit, milliseconds, so that what follows soon shares it. */
 const soonMs = 20
 
 export class Checkpoints {
@@ -24,7 +24,7 @@ export class Checkpoints {
   readonly #progress: () => Pick<CheckpointCommand, 'usage' | 'cost'>
   #timer: Timer | undefined
 
-  /** `progress` is asked when a checkpoint is written. */
+  /** `progress` is called when a checkpoint is written. */
   constructor(
     parts: CheckpointParts,
     call: string,
@@ -35,17 +35,16 @@ export class Checkpoints {
     this.#progress = progress
   }
 
-  /** Has one written within a moment; a tool that takes its time does not delay it. */
+  /** Schedules a checkpoint within `soonMs`: a slow tool does not delay it. */
   soon(): void {
     this.#timer ??= setTimeout(() => this.#write(), soonMs)
   }
 
-  /** Has the one that waits queued now. */
+  /** Queues the waiting checkpoint now. */
   flush(): void {
     if (this.#timer !== undefined) this.#write()
   }
 
-  /** The call has ended. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined

@@ -1,4 +1,4 @@
-// Which pools may pay for a chat call: the daily allowance only where it is flash class at whatever may serve it.
+// Which pools may pay for a chat call: the daily allowance only if every candidate is flash class.
 
 import { isFlash } from '../../catalog/prices/flash.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
@@ -10,14 +10,17 @@ import type { Counter } from '../counting/exact-count.ts'
 import { promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { mediaIn } from './unpriced-media.ts'
 
-/** The pools that may pay for the call, in the order they are spent. One candidate outside of flash class decides. */
+/**
+ * The pools that may pay for the call, in spending order. One candidate that is not flash class excludes the daily
+ * allowance.
+ */
 export async function fundingFor(
   counter: Counter,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<readonly Pool[]> {
   const { channel } = call.caller
-  // An API key spends purchased credit, whatever the class.
+  // An API key spends purchased credit only.
   return fundingOf(channel, channel === 'app' && (await isFlashCall(counter, call, candidates)))
 }
 
@@ -31,14 +34,14 @@ async function isFlashCall(
   const media = dear ? mediaBucketsOf(request.toChatRequest()) : []
   const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
   if (within(promptBound(request.promptParts, bodyBytes))) return true
-  // Counting is worth its time only where a shorter prompt than the bound would be within the limits.
+  // Counting tokens is only worth it if a shorter prompt would be within the limits.
   return within(0) && within(await tokenBound(counter, request.promptParts, bodyBytes))
 }
 
 const sound = ['inputAudio', 'cacheReadAudio'] as const
 const mediaBuckets: readonly TokenBucket[] = [...sound, 'inputImage', 'outputAudio', 'outputImage']
 
-/** The buckets that this request can put tokens into beside those of text. A video has pictures and sound. */
+/** Buckets other than text that this request can fill. A video has pictures and sound. */
 function mediaBucketsOf(request: ChatRequest): readonly TokenBucket[] {
   const used = new Set<TokenBucket>(mediaIn(request).map(({ bucket }) => bucket))
   const parts = request.messages.flatMap(({ content }) => content)

@@ -1,4 +1,4 @@
-// The credit that is set aside for one call, and the one settle or release that ends it.
+// The credit reserved for one call, and the one settle or release that ends it.
 
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
@@ -34,14 +34,15 @@ import { EarlierRounds, type ToolFee } from './rounds.ts'
 
 export interface BillingParts {
   readonly ledger: LedgerStore
-  /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
+  /**
+   * Identifies this process in holds, so that a process presumed dead cannot end a call that recovery has ended
+   * already.
+   */
   readonly owner: string
   readonly limits: ChatLimits
   /** Calls in flight, for limits and draining. */
   readonly inFlight: InFlight
-  /** Shares the event loop among all calls. */
   readonly turns: Turns
-  /** Counts tokens beside the calls. */
   readonly counter: Counter
   readonly log: Log
   /** Milliseconds since 1970. */
@@ -49,18 +50,21 @@ export interface BillingParts {
   readonly onCallEnded: OnCallEnded
 }
 
-/** Rounds that an extension is asked for. */
+/** An extension asks for enough for this many rounds. */
 const roundsAhead = 4n
-/** How much more than that must be free, so that other calls of the account are not refused for it. */
+/**
+ * An extension ahead of need is only taken if this many times its amount is free, so that other calls of the account
+ * are not refused because of it.
+ */
 const plenty = 16n
 
 export class Hold {
   readonly #parts: BillingParts
   readonly #call: PaidCall
-  /** What the call may cost by its caller's word, over all rounds; picodollars. */
+  /** The client's `max_cost`, over all rounds; picodollars. */
   readonly #maxCost: Pico | undefined
   readonly #earlier = new EarlierRounds()
-  /** The call with the question of the round that runs, and what that round needs. */
+  /** The call with the request of the current round, and what that round needs. */
   #round: PaidCall
   #need: Need
   #amount: Pico
@@ -94,9 +98,9 @@ export class Hold {
   }
 
   /**
-   * Sets credit of the account's `balance` aside, from the pools of `funding`; the ledger has the last word on whether
-   * it is there. Rejects with `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`;
-   * resolves when the hold is durable, so that bytes may go to a provider.
+   * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
+   * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
+   * durable, so that a provider may be called.
    */
   static async open(
     parts: BillingParts,
@@ -108,7 +112,7 @@ export class Hold {
     const { caller } = call
     const { model, offer } = candidates[0]!
     const credit = freeIn(balance, funding, parts.now())
-    // Most keys have no limit, and then there is nothing to wait for.
+    // Most keys have no limit, so there is nothing to wait for.
     const room =
       caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
     const free = smaller(credit, room ?? credit)
@@ -142,37 +146,37 @@ export class Hold {
     return new Hold(parts, call, need, result.amount, free - result.amount, candidates[0]!)
   }
 
-  /** What is held now, picodollars. */
+  /** Picodollars held now. */
   get amount(): Pico {
     return this.#amount
   }
 
-  /** What the rounds and tools before have come to. */
+  /** Cost of the earlier rounds and tools, picodollars. */
   get spent(): Pico {
     return this.#earlier.cost
   }
 
-  /** What of it is left for the round that runs. */
+  /** What is left of the hold for the current round, picodollars. */
   get left(): Pico {
     return larger(0n, this.#amount - this.#earlier.cost)
   }
 
-  /** What the round that runs needs; its `maxCost` is what the rounds before have left of it. */
+  /** What the current round needs; its `maxCost` is what the earlier rounds left of it. */
   get need(): Need {
     return this.#need
   }
 
-  /** The call with the question of the round that runs. */
+  /** The call with the request of the current round. */
   get round(): PaidCall {
     return this.#round
   }
 
-  /** Who serves the call; the first candidate until one does. */
+  /** Who serves the call; the first candidate until one has answered. */
   get candidate(): Candidate {
     return this.#candidate
   }
 
-  /** For the client: that its credit bounds its answer. */
+  /** Tells the client that its credit limits the answer. */
   get warnings(): readonly Warning[] {
     if (this.left >= this.need.want) return []
     const affordable = this.outputBound(this.#candidate)
@@ -181,13 +185,12 @@ export class Hold {
     return [{ param: 'max_tokens', message }]
   }
 
-  /** The most output tokens to ask of this candidate; undefined to leave it to the model. */
+  /** The output token limit to send to this candidate; undefined leaves it to the model. */
   outputBound(candidate: Candidate): number | undefined {
     const held = { amount: this.left, free: this.#free }
     return outputBound(this.need, held, this.#round.request.envelope, candidate)
   }
 
-  /** Notes who serves the call. */
   servedBy(candidate: Candidate, attempts: readonly Attempt[]): void {
     this.#candidate = candidate
     this.tried(attempts)
@@ -198,12 +201,12 @@ export class Hold {
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
   }
 
-  /** Notes what has been tried in vain for a later round. */
+  /** Adds the failed attempts of a later round. */
   tried(attempts: readonly Attempt[]): void {
     this.#attempts = [...this.#attempts, ...attempts]
   }
 
-  /** Holds so many picodollars more; false when the account has not that much. */
+  /** Holds `more` picodollars in addition; false if the account does not have them. */
   async extend(more: Pico): Promise<boolean> {
     const { ledger, owner } = this.#parts
     if (!(await ledger.extend(this.#call.requestId, owner, more))) return false
@@ -212,30 +215,27 @@ export class Hold {
     return true
   }
 
-  /**
-   * A round has ended, and the gateway goes on: what it came to is charged with the rest, and recovery charges it from
-   * now on.
-   */
+  /** Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. */
   async endRound(outcome: Outcome): Promise<void> {
     this.#earlier.addRound(await this.#charge(outcome))
     this.#checkpoints.soon()
   }
 
   /**
-   * A tool has run for a round: its cost is charged with the rest. It is `durable` at once unless the round itself is
-   * `charged-later`: a checkpoint without that would say less than the one before.
+   * Adds the cost of a tool that ran in a round. It is made durable at once, unless the round itself is
+   * `charged-later`: a checkpoint without the round would record less than the one before.
    */
   ranTool(fee: ToolFee, round: number, when: 'durable' | 'charged-later'): void {
     this.#earlier.addTool(fee, round)
     if (when === 'durable') this.#checkpoints.soon()
   }
 
-  /** Holds what a tool may cost; what stands in the way where it cannot be held. */
+  /** Holds the cost of a tool, picodollars. Returns what prevents it, or undefined. */
   async coverTool(cost: Pico): Promise<StoppedBy | undefined> {
     return this.#cover(cost, cost)
   }
 
-  /** Holds what the next round needs, whose question `round` holds; what stands in the way where it cannot be held. */
+  /** Holds what the next round needs. Returns what prevents it, or undefined. */
   async beginRound(round: PaidCall, candidates: readonly Candidate[]): Promise<StoppedBy | undefined> {
     const { request } = round
     const envelope = { ...request.envelope, maxCost: undefined }
@@ -250,16 +250,16 @@ export class Hold {
     return undefined
   }
 
-  /** What the call has come to, if its last round is charged so. */
+  /** The charge of the whole call if its last round is charged `last`. */
   sum(last: Charge): Charge {
     return this.#earlier.with(last)
   }
 
-  /** Has `want` left of the hold, or as much as there is and at least `least`. */
+  /** Makes `want` available within the hold, or as much as there is if that is at least `least`. */
   async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
     if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
     if (this.left >= want) return undefined
-    // What is queued together is one commit.
+    // What is queued together shares one commit.
     this.#checkpoints.flush()
     if (await this.#extendAhead(want)) return undefined
     for (let part = want - this.left; part > 0n && this.left < want; part /= 4n) {
@@ -270,7 +270,7 @@ export class Hold {
     return this.left < least ? 'credits' : undefined
   }
 
-  /** Holds enough for several rounds at once, where that is little of the credit: each extension is a commit. */
+  /** Holds enough for several rounds at once if that is a small part of the credit: each extension is a commit. */
   async #extendAhead(want: Pico): Promise<boolean> {
     const ahead = want * roundsAhead - this.left
     if (this.#maxCost !== undefined || ahead * plenty > this.#free) return false
@@ -278,9 +278,9 @@ export class Hold {
   }
 
   /**
-   * Ends the call that served something, whole or in part. Called once; resolves when the charge is durable. `make` is
-   * given the figures right before their command is queued: it makes the answer, which nobody may see before. A whole
-   * answer that cannot be made is not charged, and the error goes on; of a stream, what has been delivered is.
+   * Ends a call that served something, complete or not. Called once; resolves when the charge is durable. `make` gets
+   * the figures right before the command is queued and builds the answer, which nobody may see before. If a whole
+   * answer cannot be built it is not charged, and the error is passed on; a stream is charged for what was delivered.
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
     const charge = this.sum(await this.#charge(outcome))
@@ -307,18 +307,18 @@ export class Hold {
     this.#announce(charge, { ending: outcome.ending, status, code, error: undefined })
   }
 
-  /** Ends a call that served nothing: its whole hold goes back. */
+  /** Ends a call that served nothing: the whole hold is returned. */
   async release(error: GatewayError, attempts: readonly Attempt[]): Promise<void> {
     if (this.#ended) return
     if (attempts !== this.#attempts) this.tried(attempts)
     this.#announce(noCharge, { ending: null, status: error.status, code: error.code, error })
     await this.#end(() => this.#release(error.code)).catch((cause: unknown) => {
-      // The sweeper returns the hold; the client is owed the error it was about to get.
+      // The sweeper will return the hold; the client still gets the original error.
       this.#parts.log.error('a hold could not be released', { request_id: this.#call.requestId, cause })
     })
   }
 
-  /** What bounded an answer that ended for its length: the client's max_cost or its credit, not its max_tokens. */
+  /** Why an answer ended for its length: max_cost or credit, if it was not the client's max_tokens. */
   #boundBy(outcome: Outcome): FinalFigures['stoppedBy'] {
     if (outcome.stoppedBy !== undefined || outcome.finishReason !== 'length') return outcome.stoppedBy
     const asked = this.#round.request.envelope.maxOutputTokens ?? this.#candidate.model.maxOutputTokens
@@ -327,7 +327,7 @@ export class Hold {
     return this.need.maxCost !== undefined && this.left >= this.need.want ? 'max_cost' : 'credits'
   }
 
-  /** What the call is charged. Counts what its provider has not, which takes a moment. */
+  /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
   async #charge({ ending, usage, delivered }: Outcome): Promise<Charge> {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
@@ -397,7 +397,7 @@ export class Hold {
   }
 }
 
-/** The prompt is counted only where its quick bound is more than the caller has or wants to spend. */
+/** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
 async function needFor(
   { turns, limits, counter }: BillingParts,
   { request: { envelope, promptParts }, bodyBytes }: PaidCall,

@@ -1,4 +1,4 @@
-// What must be held for a call, and what a held amount pays for. Pure.
+// How much must be held for a call, and how many tokens an amount pays for. Pure.
 
 import { formatUsd, larger, parseUsd, smaller, type Pico } from '../../credits/money.ts'
 import { affordableOutput, ceilingOf, type Bound, type Price } from '../../credits/price.ts'
@@ -6,23 +6,26 @@ import { GatewayError } from '../../errors.ts'
 import type { Envelope } from '../../protocols/protocol.ts'
 import type { Candidate } from '../routing/candidates.ts'
 
-/** More than any model writes in one answer: none is this fast for as long as a call may last. */
+/** More than any model writes within the longest allowed call. */
 const longestAnswerTokens = 1_000_000
 
-/** What a call wants to hold, the least that lets it start, and how the output bound came about. */
+/** What a call wants to hold, the minimum to start it, and whether the output is bounded. */
 export interface Need {
   readonly want: Pico
   readonly least: Pico
   readonly bound: Bound
-  /** The client (or max_cost) bounds the output; otherwise the hold is typical and grows with the stream. */
+  /**
+   * The client's max_tokens or max_cost bounds the output; otherwise the hold covers a typical answer and grows with
+   * the stream.
+   */
   readonly bounded: boolean
-  /** The most the call may cost by the client's own word, picodollars. */
+  /** The client's `max_cost`, picodollars. */
   readonly maxCost: Pico | undefined
 }
 
 /**
- * The need of a call that may be served by any of `candidates`: the dearest of them decides.
- * Throws `invalid_request` for a `max_cost` that is not an amount of money.
+ * What a call needs that any of `candidates` may serve: the most expensive decides. Throws `invalid_request` if
+ * `max_cost` is not an amount of money.
  */
 export function needOf(
   envelope: Envelope,
@@ -74,12 +77,12 @@ function dearest(candidates: readonly Candidate[], bound: Bound): Pico {
   return most
 }
 
-/** How many output tokens per answer a held amount pays for with one candidate; at least one. */
+/** How many output tokens per answer `held` picodollars pay for with one candidate; at least one. */
 export function outputWithin(held: Pico, need: Need, price: Price, n: number): number {
   return Math.max(1, Math.floor(affordableOutput(held, need.bound, price) / n))
 }
 
-/** The need by the quick bound of the prompt; undefined when that is more than the caller has or wants to spend. */
+/** The need by the quick bound of the prompt; undefined if that exceeds what the caller has or wants to spend. */
 export function quickNeed(
   envelope: Envelope,
   candidates: readonly Candidate[],
@@ -87,7 +90,7 @@ export function quickNeed(
   holdOutputTokens: number,
   free: Pico,
 ): Need | undefined {
-  // max_cost is left out here: only the counted prompt may say that it is too low.
+  // max_cost is left out here: only the exact count may reject it as too low.
   const unbounded = envelope.maxCost === undefined ? envelope : { ...envelope, maxCost: undefined }
   const need = needOf(unbounded, candidates, promptBound, holdOutputTokens)
   if (need.want > free) return undefined
@@ -96,13 +99,13 @@ export function quickNeed(
   return maxCost !== undefined && need.want < maxCost ? { ...need, maxCost } : undefined
 }
 
-/** What is held for a call, and what else of its caller's credit is free; picodollars. */
+/** Picodollars held for a call, and free besides. */
 export interface Held {
   readonly amount: Pico
   readonly free: Pico
 }
 
-/** The most output tokens to ask of a candidate; undefined to leave it to the model. */
+/** The output token limit to send to a candidate; undefined leaves it to the model. */
 export function outputBound(
   need: Need,
   { amount, free }: Held,
@@ -110,12 +113,13 @@ export function outputBound(
   { model, offer }: Candidate,
 ): number | undefined {
   const { maxOutputTokens: most, contextLength } = model
-  // Servers refuse a bound that their context cannot hold: one that no answer can reach is not asked for.
+  // Servers refuse a limit that exceeds their context, so one that no answer can reach is not sent.
   const longest = most ?? contextLength ?? longestAnswerTokens
   const within = (credit: Pico) => outputWithin(credit, need, offer.price, n)
   if (need.bounded) return Math.min(maxOutputTokens ?? longest, within(amount))
   const shortOfCredit = amount < need.want
-  // A stream can be stopped when its credit ends; a whole answer cannot, and may be what all free credit pays for.
+  // A stream can be stopped when its credit ends. A whole answer cannot, so it is limited to what the free credit pays
+  // for.
   if (stream && !shortOfCredit && need.maxCost === undefined) return undefined
   const credit = shortOfCredit ? amount : amount + free
   const bound = within(need.maxCost === undefined ? credit : smaller(credit, need.maxCost))

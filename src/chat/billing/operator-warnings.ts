@@ -1,4 +1,4 @@
-// What the operator is warned of when a call is charged: the provider's bill may differ from the charge.
+// Warns the operator when the provider's bill may differ from the charge.
 
 import { completionTokens, promptTokens, type Usage } from '../../conversation/usage.ts'
 import type { SettleResult } from '../../credits/ledger/ledger.ts'
@@ -14,7 +14,7 @@ function served({ requestId }: Call, { provider, model }: Candidate): LogFields 
   return { request_id: requestId, provider: provider.id, model: model.id }
 }
 
-/** The provider's bill may be higher than the charge: names the rate to add. */
+/** The provider's bill may exceed the charge because a rate is missing: names the rate to add. */
 export function warnOfUnpriced(log: Log, call: Call, candidate: Candidate, { cost }: Charge): void {
   if (cost.unpriced.length === 0) return
   log.warn('charged at the standard rate: the catalog has no rate for what was served', {
@@ -23,7 +23,7 @@ export function warnOfUnpriced(log: Log, call: Call, candidate: Candidate, { cos
   })
 }
 
-/** What the provider bills and the caller does not pay, or pays beyond the limit of its key. */
+/** Logs what the provider bills but the caller does not pay, or pays beyond the limit of its key. */
 export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result: SettleResult): void {
   if (result.kind !== 'settled' || (result.absorbed === 0n && !result.overLimit)) return
   log.warn('a provider billed more than was held for the call', {
@@ -33,7 +33,7 @@ export function warnOfUnpaid(log: Log, call: Call, candidate: Candidate, result:
   })
 }
 
-/** A provider has finished an answer without a count, or with one that cannot be right. */
+/** The provider finished an answer without a usable token count. */
 export function warnOfUncounted(
   log: Log,
   call: Call,

@@ -1,10 +1,11 @@
-// A price as the permanent record its version names: canonical JSON, amounts as whole picodollars.
-
 import type { Price } from '../../credits/price.ts'
 
 const written = new WeakMap<Price, string>()
 
-/** The record of a price; made once per price object, as every call asks for it. */
+/**
+ * A price as canonical JSON, amounts in whole picodollars: the permanent record behind a price version. Cached per
+ * price object, because every call needs it.
+ */
 export function priceRecord(price: Price): string {
   const known = written.get(price)
   if (known !== undefined) return known

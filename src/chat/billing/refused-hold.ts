@@ -1,5 +1,3 @@
-// The error for a hold that the ledger has refused.
-
 import { windowEnd } from '../../accounts/spend-window.ts'
 import type { HoldResult } from '../../credits/ledger/ledger.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -8,7 +6,7 @@ import { ownerHint } from '../owner-hint.ts'
 import type { PaidCall } from '../call.ts'
 import type { Need } from './need.ts'
 
-/** The error for a refused hold, with what there is and what was needed. */
+/** The error for a hold that the ledger refused, with the amounts needed and available. */
 export function refusedHold(
   result: Extract<HoldResult, { kind: 'refused' }>,
   need: Need,

@@ -1,5 +1,4 @@
-// The charge of a call that asks a provider several times and runs tools in between: the sum of all of them, with each
-// round and each tool as lines of their own. Pure.
+// The charge of a call with several rounds and tools: their sum, with a line for each round and tool. Pure.
 
 import { noUsage } from '../../conversation/usage.ts'
 import { addedUsage } from '../../conversation/usage-sum.ts'
@@ -7,19 +6,17 @@ import type { Pico } from '../../credits/money.ts'
 import type { CostLine } from '../../credits/price.ts'
 import { noCharge, type Charge } from './charge.ts'
 
-/** A tool that has run. */
 export interface ToolFee {
-  /** As receipts name it, such as `web_search`. */
+  /** The name on receipts, such as `web_search`. */
   readonly name: string
   readonly cost: Pico
-  /** Web searches that it has made. */
   readonly searches: number
 }
 
-/** What a call has come to before its last round. */
+/** The cost of a call before its last round. */
 export class EarlierRounds {
   #sum: Charge = noCharge
-  /** Rounds that have ended; the one that runs is the next. */
+  /** Number of completed rounds; also the index of the current one. */
   #ended = 0
 
   /** Picodollars. */
@@ -27,13 +24,12 @@ export class EarlierRounds {
     return this.#sum.cost.total
   }
 
-  /** A round has ended, and another follows. */
   addRound(charge: Charge): void {
     this.#ended += 1
     this.#sum = added(this.#sum, inRound(charge, this.#ended))
   }
 
-  /** A tool has run after the round that called it. */
+  /** Adds a tool that ran after the round that called it. */
   addTool({ name, cost, searches }: ToolFee, round: number): void {
     const line: CostLine = { item: `call:${name}`, quantity: 1, rate: cost, amount: cost, round }
     const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }
@@ -45,7 +41,7 @@ export class EarlierRounds {
     })
   }
 
-  /** The charge of the call whose last round is charged so. The same object where it had no other. */
+  /** The total charge, given that of the last round. The same object if there was only one round. */
   with(last: Charge): Charge {
     return this.#sum === noCharge ? last : added(this.#sum, inRound(last, this.#ended + 1))
   }

@@ -1,4 +1,4 @@
-// The money of a running stream: checkpoints are written, the hold grows, and where it cannot the stream must stop.
+// Watches the cost of a running stream: writes checkpoints, extends the hold, and stops the stream if it cannot.
 
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
@@ -15,9 +15,9 @@ import { leaseUntil } from './lease.ts'
 import type { Need } from './need.ts'
 import { ignoresBound, tokensWithin } from './stream-bounds.ts'
 
-/** An extension is asked for when this share of the hold has been delivered. */
+/** An extension is requested when this share of the hold has been delivered. */
 const extendAt = 0.75
-/** Output tokens below which a part of an extension is not worth asking for. */
+/** Extensions for fewer output tokens than this are not worth requesting. */
 const leastExtension = 16n
 
 export class StreamWatch {
@@ -26,7 +26,7 @@ export class StreamWatch {
   readonly #hold: Hold
   #extending = false
   #exhausted = false
-  /** Output tokens that the hold pays for, and what that was computed from. */
+  /** Output tokens that the hold pays for, and the inputs of that computation. */
   #within:
     | { readonly held: Pico; readonly usage: Usage | undefined; readonly need: Need; readonly tokens: number }
     | undefined
@@ -44,7 +44,7 @@ export class StreamWatch {
     this.#checkpointAt = parts.now() + parts.limits.checkpointMs
   }
 
-  /** Looks at the stream after each read; what it returns must stop it now. */
+  /** Called after each read; a returned reason stops the stream now. */
   look(progress: Progress): StoppedBy | undefined {
     this.#checkpoint(progress)
     const { maxOutputTokens, n } = this.#hold.round.request.envelope
@@ -55,7 +55,7 @@ export class StreamWatch {
     this.#parts.inFlight.note(this.#call.requestId, { outputTokens: tokens, hold: amount })
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
-    // The hold of a bounded answer covers it: only a provider that keeps to no bound needs more.
+    // A bounded answer is covered by its hold; only a provider that ignores the limit needs more.
     if (tokens < within * (need.bounded ? 1 : extendAt)) return undefined
     if (need.maxCost !== undefined && left >= need.maxCost) return tokens >= within ? 'max_cost' : undefined
     if (this.#exhausted) return tokens >= within ? 'credits' : undefined
@@ -63,7 +63,7 @@ export class StreamWatch {
     return undefined
   }
 
-  /** Output tokens that the hold pays for, after what the provider has counted. */
+  /** Output tokens that the hold pays for, given the provider's count so far. */
   #tokensWithin(usage: Usage | undefined): number {
     const { need, left: held, candidate } = this.#hold
     const known = this.#within
@@ -73,7 +73,7 @@ export class StreamWatch {
     return tokens
   }
 
-  /** What the provider has counted, without what it cannot have counted right. */
+  /** The provider's count without implausible values. */
   #credible(usage: Usage | undefined): Usage | undefined {
     return usage && credibleUsage(usage, this.#hold.candidate.model, this.#hold.round.request.envelope.n)
   }
@@ -86,7 +86,7 @@ export class StreamWatch {
     if (!due || tokens === this.#checkpointTokens) return
     this.#checkpointAt = now + limits.checkpointMs
     this.#checkpointTokens = tokens
-    // The running estimate will do: only a process that dies is charged by it, and the vocabulary is for settles.
+    // The running estimate is good enough: it is only charged if the process dies. Exact counting is for settles.
     const answered = { usage: this.#credible(usage), complete: false, delivered }
     const own = roughCount(this.#hold.round, answered)
     const charge = this.#hold.sum(chargeFor(this.#hold.candidate, answered, own, this.#hold.left))
@@ -108,14 +108,14 @@ export class StreamWatch {
     const wanted = BigInt(limits.holdOutputTokens) * rate
     const more = need.maxCost === undefined ? wanted : smaller(wanted, need.maxCost - left)
     try {
-      // What is left of the credit may be less: it is held in smaller parts, down to a part too small to ask for.
+      // If less credit is left, it is held in smaller parts, down to one too small to request.
       const least = smaller(more, rate * leastExtension)
       for (let part = more; part > 0n && part >= least; part /= 4n) {
         if (await this.#hold.extend(part)) return
       }
       this.#exhausted = true
     } catch (cause) {
-      // The stream goes on within what is held; the next look tries again.
+      // The stream continues within its hold; the next look tries again.
       log.warn('a hold could not be extended', { request_id: this.#call.requestId, cause })
     } finally {
       this.#extending = false

@@ -1,4 +1,4 @@
-// Media that cost more than text must not be sold at the rate of text: they are refused until they have a rate.
+// Media that cost more than text must not be sold at the text rate: they are refused if they have no rate.
 
 import type { TokenBucket } from '../../conversation/usage.ts'
 import type { ChatRequest, ContentPart } from '../../conversation/request.ts'
@@ -6,8 +6,8 @@ import { GatewayError } from '../../errors.ts'
 import type { Candidate } from '../routing/candidates.ts'
 
 /**
- * Throws `unsupported_parameter` where the request brings or asks for a medium that the offer states no rate for, which
- * leaves the offer to those requests that it can be charged for. A provider that reports what each call costs needs none.
+ * Throws `unsupported_parameter` if the request contains or asks for a medium that the offer has no rate for. A
+ * provider that reports the cost of each call needs no rate.
  */
 export function refuseUnpricedMedia(request: ChatRequest, { model, offer, provider }: Candidate): void {
   const { unstated } = offer.price
@@ -30,7 +30,7 @@ interface MediumUsed {
   readonly param: string
 }
 
-/** The media that the request brings or asks for, of those that are sold at rates of their own. */
+/** Media in the request or asked for that are priced separately. */
 export function mediaIn({ messages, rest }: ChatRequest): readonly MediumUsed[] {
   const used: MediumUsed[] = []
   for (const [at, { content }] of messages.entries()) {
@@ -51,7 +51,7 @@ const outputs = [
   { modality: 'image', bucket: 'outputImage', what: 'images in answers', field: 'output_image' },
 ] as const
 
-/** A file may hold sound as well: by its type where it is inline, by its name where it is an address. */
+/** A file may contain audio: decided by its type if inline, by its name if it is an address. */
 function isAudio(part: ContentPart): boolean {
   if (part.kind === 'audio') return true
   if (part.kind !== 'file') return false

@@ -1,11 +1,11 @@
-// Loads the vocabulary: imported by the worker, and by the main thread only where there is no worker.
+// Loads the vocabulary. Imported by the worker, and by the main thread only if no worker can be started.
 
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 
-/** Text that reads like a control token (`<|endoftext|>`) is text here; by default the tokenizer throws at it. */
+/** Text that looks like a control token (`<|endoftext|>`) counts as text; by default the tokenizer throws on it. */
 const asText = { disallowedSpecial: new Set<string>() }
 
-/** The tokens of all texts together by o200k_base. */
+/** The number of o200k_base tokens of all texts together. */
 export function countTexts(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + countTokens(text, asText), 0)
 }

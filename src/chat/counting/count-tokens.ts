@@ -1,4 +1,4 @@
-// How many tokens a prompt has, without sending it anywhere.
+// Counts the tokens of a prompt without sending it anywhere.
 
 import { mayUse, type Caller } from '../../accounts/caller.ts'
 import { refusalError, wrongEndpoint } from '../admission.ts'
@@ -7,8 +7,8 @@ import type { PromptParts } from '../../protocols/request/prompt-parts.ts'
 import { promptCount } from './prompt-size.ts'
 
 /**
- * The tokens of a prompt for a model, as exactly as they can be counted without its provider. Costs nothing, needs no
- * credit. Rejects for a model that is not there, is no chat model, or is not this caller's to use.
+ * The tokens of a prompt for a model, as exactly as possible without its provider. Needs no credit. Rejects if the
+ * model is unknown, is not a chat model, or is not allowed for this caller.
  */
 export async function countTokens(
   { catalog, counter }: Pick<ChatParts, 'catalog' | 'counter'>,

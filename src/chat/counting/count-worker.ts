@@ -1,4 +1,4 @@
-// Counts tokens for token-counter.ts, in a thread of its own: the vocabulary takes a tenth of a second to load.
+// The thread of token-counter.ts: loading the vocabulary takes a tenth of a second.
 
 import { parentPort } from 'node:worker_threads'
 import { countTexts } from './count-texts.ts'

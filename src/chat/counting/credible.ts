@@ -1,4 +1,4 @@
-// Whether a provider can have counted right. A counter gone wrong (bytes, nanoseconds, 10^30) must not empty an account.
+// Whether a provider's count is plausible. A broken counter (bytes, nanoseconds, 10^30) must not empty an account.
 
 import type { Model } from '../../catalog/model.ts'
 import {
@@ -9,11 +9,11 @@ import {
   type Usage,
 } from '../../conversation/usage.ts'
 
-/** Of a model whose context the catalog does not know. */
+/** Used if the catalog does not know the model's context length. */
 const largestContext = 10_000_000
-/** A provider that runs tools of its own counts the context once for each of their rounds. */
+/** A provider that runs its own tools counts the context again in each round. */
 const roundsCounted = 10
-/** Calls of one such tool: the longest research makes some hundred. */
+/** Calls of one such tool: the longest research makes a few hundred. */
 const mostToolCalls = 1_000
 
 const sides: Readonly<Record<Side, readonly TokenBucket[]>> = {
@@ -30,8 +30,8 @@ const sides: Readonly<Record<Side, readonly TokenBucket[]>> = {
 }
 
 /**
- * The usage without what is beyond the model's limits: such a side counts as uncounted, and calls of tools without end
- * as none. The same object where all of it can be.
+ * The usage without what exceeds the model's limits: such a side becomes uncounted, implausible numbers of tool calls
+ * become zero. Returns the same object if all of it is plausible.
  */
 export function credibleUsage(
   usage: Usage,

@@ -1,18 +1,18 @@
-// Tokens by the vocabulary o200k_base, in the worker: what a prompt has, and what an answer has delivered.
+// Counts tokens with the o200k_base vocabulary, in the worker: of prompts and of delivered answers.
 
 import type { DeliveredTokens, Sample } from '../../conversation/delivered.ts'
 import type { TokenCounter } from './token-counter.ts'
 
-/** Every tokenizer is quadratic on long unbroken runs; slices of this many characters keep it linear. */
+/** Tokenizers are quadratic on long unbroken runs; slices of this many characters keep the cost linear. */
 const sliceCharacters = 512
-/** More than this is not counted of one text: about 30 milliseconds of work. */
+/** At most this much of one text is counted: about 30 milliseconds of work. */
 const countableCharacters = 65_536
-/** How far off the running estimate can be: what stands behind the counted part is corrected by no more. */
+/** The running estimate is off by at most this factor, so that is how far the uncounted part is corrected. */
 const mostCorrection = 2
 
 export type Counter = Pick<TokenCounter, 'count'>
 
-/** The tokens of a text. Of a long one every so many slices are counted and stand for the rest. */
+/** The tokens of a text. In a long text evenly spaced slices are counted and extrapolated. */
 export async function tokensIn(counter: Counter, text: string): Promise<number> {
   const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
   const slices: string[] = []
@@ -26,7 +26,7 @@ export async function tokensIn(counter: Counter, text: string): Promise<number> 
   return characters === 0 ? 0 : Math.ceil((tokens * text.length) / characters)
 }
 
-/** The tokens that these samples stand for, by the kind of their text. */
+/** The tokens that these samples represent, by kind of text. */
 export async function deliveredTokensIn(
   counter: Counter,
   samples: readonly Sample[],

@@ -1,4 +1,4 @@
-// What the gateway counts itself: of a call, what its provider has not counted.
+// What the gateway counts itself because the provider did not.
 
 import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
@@ -6,10 +6,10 @@ import { type Counter, deliveredTokensIn } from './exact-count.ts'
 import type { PaidCall } from '../call.ts'
 import { promptCount, promptGuess } from './prompt-size.ts'
 
-/** Tokens of the sides of a call that nobody else has counted; of the other sides it says nothing. */
+/** Token counts for the sides of a call that the provider did not count; nothing for the others. */
 export interface OwnCount {
   readonly prompt: number
-  /** The output as far as it is known: the provider's last count, and ours of what came since. */
+  /** The output: the provider's last count plus our count of what came after it. */
   readonly output: DeliveredTokens
 }
 
@@ -17,18 +17,18 @@ const nothing: OwnCount = { prompt: 0, output: { output: 0, reasoning: 0 } }
 
 type Sized = Pick<PaidCall, 'request' | 'bodyBytes'>
 
-/** What is known of an answer when it is to be charged. */
+/** What is known of an answer when it is charged. */
 export interface Answered {
-  /** What the provider counted. */
+  /** The provider's count. */
   readonly usage: Usage | undefined
-  /** It ended its answer properly: its count, if any, is final. */
+  /** The answer ended properly, so the provider's count is final. */
   readonly complete: boolean
   readonly delivered: Delivered
 }
 
 /**
- * Which sides have to be counted here: what a final count leaves out; without one the output, and the prompt unless it
- * was counted early.
+ * Which sides we have to count: those that a final count leaves out. Without a final count: the output, and the prompt
+ * unless it was counted early.
  */
 export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'complete'>) {
   const { uncounted = [] } = usage ?? {}
@@ -37,7 +37,7 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
   return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
 }
 
-/** Counts by the vocabulary, in the worker: for a charge. Never rejects. */
+/** Counts with the vocabulary, in the worker, for a charge. Never rejects. */
 export async function exactCount(counter: Counter, call: Sized, answered: Answered): Promise<OwnCount> {
   const sides = uncountedSides(answered)
   const [prompt, output] = await Promise.all([
@@ -47,7 +47,7 @@ export async function exactCount(counter: Counter, call: Sized, answered: Answer
   return { prompt, output }
 }
 
-/** Counts by the length of the prompt and the running estimate of the output: for a stream on its way. */
+/** Counts by the length of the prompt and the running estimate of the output, while the stream runs. */
 export function roughCount(call: Sized, answered: Answered): OwnCount {
   const sides = uncountedSides(answered)
   return {
@@ -61,7 +61,7 @@ async function exactOutput(counter: Counter, answered: Answered): Promise<Delive
   return whole(answered, await deliveredTokensIn(counter, answered.delivered.samples(since)))
 }
 
-/** The output of a stream on its way, by the running estimate. */
+/** The output of a running stream by the running estimate. */
 export function roughOutput(answered: Pick<Answered, 'usage' | 'delivered'>): DeliveredTokens {
   return whole(answered, answered.delivered.running(sinceOf(answered)))
 }
@@ -74,7 +74,7 @@ function whole(answered: Pick<Answered, 'usage' | 'delivered'>, since: Delivered
   const { delivered } = answered
   const { output, reasoning } = sinceOf(answered) === 'count' ? delivered.withCounted(since) : since
   const rounded = { output: Math.round(output), reasoning: Math.round(reasoning) }
-  // What nobody can read has been served as well.
+  // Output that cannot be read as text was served too.
   const least = delivered.any && rounded.reasoning === 0 ? 1 : 0
   return { ...rounded, output: Math.max(rounded.output, least) }
 }

@@ -1,15 +1,13 @@
-// Tokens by o200k_base, counted beside the calls and not between them: the vocabulary is loaded when it is first
-// needed, by a worker that ends when nobody has asked for a while and gives its ninety megabytes back.
+// Counts o200k_base tokens in a worker, so that calls do not wait. The worker loads the vocabulary on first use and
+// ends when idle, which frees ninety megabytes.
 
 import { Worker } from 'node:worker_threads'
 
-/** What goes to the worker. */
 export interface ToCount {
   readonly job: number
   readonly texts: readonly string[]
 }
 
-/** What comes back. */
 export interface Counted {
   readonly job: number
   readonly tokens: number
@@ -20,7 +18,7 @@ interface Job {
   readonly resolve: (tokens: number) => void
 }
 
-/** A worker that has nothing to do for this long, milliseconds, is ended. */
+/** An idle worker ends after this long, milliseconds. */
 const idleMs = 60_000
 
 export class TokenCounter {
@@ -29,14 +27,14 @@ export class TokenCounter {
   #last = 0
   #worker: Worker | undefined
   #idle: ReturnType<typeof setTimeout> | undefined
-  /** No worker can be had: from then on this thread counts. */
+  /** No worker can be started: this thread counts from now on. */
   #alone = false
 
   constructor(start: () => Worker = startWorker) {
     this.#start = start
   }
 
-  /** The tokens of all texts together. Never rejects: what a call is charged may depend on it. */
+  /** The tokens of all texts together. Never rejects, because charges depend on it. */
   count(texts: readonly string[]): Promise<number> {
     if (texts.length === 0) return Promise.resolve(0)
     const { promise, resolve } = Promise.withResolvers<number>()
@@ -74,7 +72,7 @@ export class TokenCounter {
       this.#alone = true
       void this.#countHere()
     })
-    // A process that ends does not wait for it.
+    // A process that exits does not wait for the worker.
     worker.unref()
     this.#worker = worker
     return worker
@@ -90,7 +88,7 @@ export class TokenCounter {
 }
 
 function startWorker(): Worker {
-  // In the executable all code lies in one folder, and the worker where the build has put its file.
+  // The executable keeps all code in one folder, the worker where the build put its file.
   const inSource = import.meta.url.endsWith('.ts')
   return new Worker(
     new URL(inSource ? './count-worker.ts' : './chat/counting/count-worker.ts', import.meta.url),
