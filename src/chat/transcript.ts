@@ -1,13 +1,13 @@
-// The words of a call for the request log, where the operator wants them kept (`log.prompts`).
+// Copies prompts and answers for the request log, if the operator enabled that (`log.prompts`).
 
 import type { JsonObject } from '../conversation/request.ts'
 import { shownBody } from '../protocols/request/mcp-declarations.ts'
 import type { AnswerKeeper } from './answer-keeper.ts'
 
-/** How much of a request, and of its answer, is kept: characters of JSON, bytes of an answer. */
+/** How much of a request and of its answer is stored: characters of JSON, bytes of an answer. */
 const longestPart = 32_768
 
-/** Copies the beginning of an answer on its way to whoever else keeps it. */
+/** Copies the beginning of an answer while it goes to whatever else stores it. */
 export class Transcript implements AnswerKeeper {
   readonly #next: AnswerKeeper | undefined
   readonly #chunks: Uint8Array[] = []
@@ -36,7 +36,7 @@ export class Transcript implements AnswerKeeper {
   }
 }
 
-/** The call with a transcript, if such are wanted. */
+/** The call with a transcript, if enabled. */
 export function transcribed<Call extends { readonly keeper: AnswerKeeper | undefined }>(
   { keepsContents }: { readonly keepsContents: boolean },
   call: Call,
@@ -46,7 +46,7 @@ export function transcribed<Call extends { readonly keeper: AnswerKeeper | undef
   return { ...call, keeper: transcript, transcript }
 }
 
-/** The words of a call as JSON; null where none are kept. */
+/** The stored text of a call as JSON; null if none. */
 export function contentsOf(call: {
   readonly transcript?: Transcript
   readonly request: { readonly body: JsonObject }

@@ -16,9 +16,9 @@ export interface Candidate {
 
 /**
  * Every way to serve these models, in the order to try them: models as the client ranks them, offers as the catalog
- * (or the request's `provider.order`) ranks them. Keys are equals and are used in turn: `turn` decides which comes
- * first, the same for the same turn, so that a session stays with the key whose prompt cache knows it. Throws
- * `no_provider_available` when none of them is set up here, `invalid_request` when the request's own rules leave none.
+ * (or the request's `provider.order`) ranks them. The keys of a provider are equal and take turns: the same `turn`
+ * always picks the same first key, so that a session stays with the key whose prompt cache knows it. Throws
+ * `no_provider_available` if none is configured, `invalid_request` if the request's own rules exclude them all.
  */
 export function candidatesFor(
   models: readonly Model[],
@@ -32,12 +32,12 @@ export function candidatesFor(
     for (const offer of ranked(model.offers, routing)) {
       const row = permitted(offer, routing) ? providers.get(offer.provider) : undefined
       if (!row) continue
-      // The other protocols that some models are spoken to in know no `n`; chat still gives them several answers.
+      // Some models have other protocols that do not support `n`; chat protocols still return several answers.
       const provider = n === 1 ? spokenTo(row, offer.upstream) : row
       for (const key of inTurn(provider.keys, turn)) candidates.push({ model, offer, provider, key })
     }
   }
-  // Without fallbacks another key is still the same offer.
+  // Another key of the same offer is not a fallback.
   const [first] = candidates
   const usable = routing.allowFallbacks
     ? candidates
@@ -46,7 +46,7 @@ export function candidatesFor(
   throw noneLeft(models, providers, routing)
 }
 
-/** Why no offer is left. The rules of the request are its sender's to change, a missing key is the operator's. */
+/** Why no offer is left: the client can change the rules of its request, a missing key is for the operator to add. */
 function noneLeft(
   models: readonly Model[],
   providers: ReadonlyMap<string, ConfiguredProvider>,
@@ -71,7 +71,7 @@ function noneLeft(
   })
 }
 
-/** The field of the request that alone rules out all of these offers, or `provider` where several do it together. */
+/** The field of the request that alone rules out all offers, or `provider` if several do together. */
 function emptyingRule(offers: readonly Offer[], routing: Routing): string | undefined {
   const rule = Object.entries(rules).find(([, permits]) => !offers.some((offer) => permits(offer, routing)))
   if (rule) return `provider.${rule[0]}`
@@ -82,7 +82,7 @@ function namesOf(offers: readonly Offer[]): readonly string[] {
   return [...new Set(offers.map(({ provider }) => provider))]
 }
 
-/** The keys by a hash of the turn and their place: evenly spread, and unmoved by what becomes of the others. */
+/** The keys ordered by a hash of turn and position: evenly spread, and unaffected by the state of other keys. */
 function inTurn<Key>(keys: readonly Key[], turn: string): readonly Key[] {
   if (keys.length < 2) return keys
   const weight = keys.map((_, place) => Bun.hash.xxHash32(`${turn} ${place}`))
@@ -99,13 +99,13 @@ function ranked(offers: readonly Offer[], routing: Routing): readonly Offer[] {
   return offers.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** What a request may demand of the offers that serve it, by the field of `provider` that says so. */
+/** The rules that a request can set for offers, by field of `provider`. */
 const rules: Readonly<Record<string, (offer: Offer, routing: Routing) => boolean>> = {
   only: ({ provider }, { only }) => only.length === 0 || only.includes(provider),
   ignore: ({ provider }, { ignore }) => !ignore.includes(provider),
   max_price: ({ price }, { maxPrice }) =>
     below(price.rates.input, maxPrice.input) && below(price.rates.output, maxPrice.output),
-  // Without fallbacks nobody stands in for the providers that were named.
+  // Without fallbacks only the named providers may serve.
   order: ({ provider }, { order, allowFallbacks }) =>
     allowFallbacks || order.length === 0 || order.includes(provider),
 }
@@ -117,7 +117,7 @@ function permitted(offer: Offer, routing: Routing): boolean {
 
 function below(rate: Pico, limit: string | undefined): boolean {
   if (limit === undefined) return true
-  // Rates are whole picodollars per token, so six decimals decide; a finer limit must not count as none.
+  // Rates are whole picodollars per token, so six decimals are enough; a finer limit must not round to zero.
   const perToken = parseUsdPerMillion(limit.replace(/(\.\d{6})\d+$/, '$1'))
   return perToken === undefined || rate <= perToken
 }

@@ -1,4 +1,4 @@
-// The offers in order. Fails over only before the first byte to the client.
+// Tries the offers in order. Fails over only before the first byte to the client.
 
 import type { Offer } from '../../catalog/model.ts'
 import type { Fault } from '../../conversation/event.ts'
@@ -24,7 +24,7 @@ export interface Dispatched<Answer> {
   readonly attempts: readonly Attempt[]
 }
 
-/** Every candidate failed: the error for the client, and what was tried. */
+/** Every candidate failed: carries the error for the client and the attempts. */
 export class DispatchFailed extends Error {
   readonly error: GatewayError
   readonly attempts: readonly Attempt[]
@@ -37,38 +37,37 @@ export class DispatchFailed extends Error {
   }
 }
 
-/** What a search for an answer goes by. */
 export interface Search {
-  /** In the order of preference; the health of each may change that. */
+  /** By preference; their health may change the order. */
   readonly candidates: readonly Candidate[]
-  /** Tries over all candidates. */
+  /** Attempts over all candidates. */
   readonly limit: number
   readonly health: Health
-  /** Whose call it is: one account's faults do not close an offer to the others. */
+  /** The faults of one account do not close an offer to the others. */
   readonly account: string
   readonly budget: RetryBudget
   /** Aborts when the client disconnects: nothing more is tried then. */
   readonly disconnect: AbortSignal
-  /** Called for every attempt that failed, for the log. */
+  /** Called for every failed attempt, for the log. */
   readonly failed: (candidate: Candidate, attempt: Attempt, error: unknown) => void
-  /** Resolves after so many milliseconds, or as soon as the signal aborts. */
+  /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** The longest a call waits for an offer that asked it to: a client that waits longer had better get the error. */
+/** The longest wait for an offer that asks for one; beyond this the client gets the error instead. */
 const longestWaitMs = 2_000
-/** The wait before a second try where the provider names none; it doubles, and is spread by half. */
+/** The wait before a second attempt if the provider names none; it doubles each time, with jitter of one half. */
 const firstWaitMs = 100
 
-/** Faults that the same offer may have got over a moment later. A timeout has cost the client enough already. */
+/** Faults that may be over a moment later. A timeout is not among them: it has cost the client enough time. */
 const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cut'])
 
 /**
- * Tries the candidates until one answers: the healthy ones in order, then those that cool down. When all have failed
- * and one of them may have got over it, that one is tried again, after the wait it asked for. Tries of what is known
- * to be in trouble, and second tries of the same, are paid from the retry budget. An offer that cannot be given a
- * parameter which must not be dropped is left out, and when all are, that is the answer. Any other fault of the request
- * itself ends the search; a prompt that is too long moves to the next model. Rejects with DispatchFailed.
+ * Tries the candidates until one answers: healthy ones in order, then those in cool-down. If all fail and one may have
+ * recovered, that one is tried again after the wait it asked for. Attempts at candidates in trouble, and repeated
+ * attempts, are paid from the retry budget. An offer that cannot take a required parameter is skipped, and if all are
+ * skipped, that is the error. Any other fault of the request ends the search, except that a prompt that is too long
+ * moves on to the next model. Rejects with DispatchFailed.
  */
 export async function dispatch<Answer>(
   search: Search,
@@ -84,16 +83,15 @@ interface Failure {
   readonly fault: Fault
 }
 
-/** The tries of one call. */
 class Tries<Answer> {
   readonly #search: Search
   readonly #attempt: (candidate: Candidate) => Promise<Answer>
   readonly #attempts: Attempt[] = []
   readonly #failures: Failure[] = []
   readonly #refusedModels = new Set<string>()
-  /** Offers that cannot honour a parameter which must not be dropped, and why. They were not asked. */
+  /** Offers that cannot take a required parameter, and the error. They were not asked. */
   readonly #leftOut = new Map<Offer, GatewayError>()
-  /** The request is at fault, or the client has disconnected: nobody else need be asked. */
+  /** The request is at fault, or the client has disconnected: no one else is asked. */
   #over = false
 
   constructor(search: Search, attempt: (candidate: Candidate) => Promise<Answer>) {
@@ -125,7 +123,7 @@ class Tries<Answer> {
     return undefined
   }
 
-  /** What all the failures amount to. */
+  /** Throws the error that sums up all failures. */
   fail(): never {
     const [unable] = this.#leftOut.values()
     if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
@@ -146,7 +144,7 @@ class Tries<Answer> {
     return standing === 'cooling' || health.probe(candidate)
   }
 
-  /** The failed offer that can be asked again first, each judged by its last fault; undefined when none can. */
+  /** The failed offer that can be retried soonest, judged by its last fault; undefined if none can. */
   #soonest(round: number): { candidate: Candidate; waitMs: number } | undefined {
     const last = new Map(this.#failures.map(({ candidate, fault }) => [candidate, fault]))
     const waits = [...last].flatMap(([candidate, fault]) => {
@@ -189,12 +187,12 @@ class Tries<Answer> {
       }
       const facts = { code: codeOf(fault), status: fault.status ?? null, reason: publicReason(fault) }
       this.#search.failed(candidate, this.#note(candidate, { ...failed, ...facts }), error)
-      // A call that tries one three times counts once against it, or two such calls would open its breaker.
+      // One call counts once against a candidate however often it tries; otherwise two calls would open the breaker.
       const counted =
         breaks(fault) &&
         this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
       this.#failures.push({ candidate, fault })
-      // A client that disconnects breaks its own connection: the provider is not to blame.
+      // A client that disconnects breaks its own connection; the provider is not to blame.
       if (!disconnect.aborted && !counted) health.failed(candidate, fault, ms, account)
       if (!anotherModelMayHelp(fault)) this.#over = true
       if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
@@ -202,7 +200,7 @@ class Tries<Answer> {
     }
   }
 
-  /** Notes how a try ended. */
+  /** Records how an attempt ended. */
   #note({ provider }: Candidate, ended: Omit<Attempt, 'provider' | 'upstreamId'>): Attempt {
     const attempt = { provider: provider.id, ...ended, upstreamId: null, ms: Math.round(ended.ms) }
     this.#attempts.push(attempt)
@@ -210,7 +208,7 @@ class Tries<Answer> {
   }
 }
 
-/** The error with what was tried, as its client may know it. */
+/** The error with the attempts, as far as the client may see them. */
 function withAttempts(error: GatewayError, attempts: readonly Attempt[]): GatewayError {
   if (attempts.length === 0) return error
   const tried = attempts.map(({ provider, code, status, ms }) => ({ provider, code, status, ms }))
@@ -218,7 +216,7 @@ function withAttempts(error: GatewayError, attempts: readonly Attempt[]): Gatewa
   return new GatewayError(error.code, { ...error.details, message: error.message, metadata })
 }
 
-/** Healthy candidates as they are ranked, then the others as they are ranked. */
+/** Healthy candidates by rank, then the others by rank. */
 function inOrderOfHealth({ account, candidates, health }: Search): readonly Candidate[] {
   const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
   if (candidates.every(isWell)) return candidates
@@ -226,9 +224,9 @@ function inOrderOfHealth({ account, candidates, health }: Search): readonly Cand
   return [...well, ...candidates.filter((candidate) => !well.includes(candidate))]
 }
 
-/** How long to wait before the same candidate is tried again, milliseconds; undefined when it had better not be. */
+/** How long to wait before retrying the same candidate, milliseconds; undefined if it should not be retried. */
 function waitBefore({ provider }: Candidate, fault: Fault, round: number): number | undefined {
-  // What runs inside this process fails because it was asked to: it would again.
+  // A built-in provider fails because it was asked to, and would again.
   if (provider.transport === 'builtin') return undefined
   if (isRefusal(fault)) return undefined
   const asked = fault.retryAfterMs
@@ -237,14 +235,13 @@ function waitBefore({ provider }: Candidate, fault: Fault, round: number): numbe
   return passing.has(fault.kind) ? firstWaitMs * 2 ** round * (0.5 + Math.random()) : undefined
 }
 
-/** A 4xx is an answer, and would be the same again; but for those that speak of the moment, not of the request. */
+/** A 4xx would be the same again, except for statuses about the moment rather than the request. */
 function isRefusal({ status }: Fault): boolean {
   return status !== undefined && status >= 400 && status < 500 && !momentary.has(status)
 }
 
 const momentary: ReadonlySet<number> = new Set([408, 409, 424, 425, 429, 498, 499])
 
-/** A pause that ends early when the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve()
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -260,14 +257,14 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 function faultOf(error: unknown): Fault | undefined {
   if (error instanceof AttemptFailed || error instanceof UnreachableError) return error.fault
-  // What fetch and body readers throw when a connection breaks; a programming error is none of these.
+  // What fetch and body readers throw when a connection breaks; programming errors look different.
   if (error instanceof DOMException || (error instanceof Error && 'code' in error)) {
     return transportFault('cut', 'the connection broke')
   }
   return undefined
 }
 
-/** What all the failures amount to: the first that is the caller's to mend, else the last; the shortest wait of all. */
+/** Sums up all failures: the first that the caller can fix, otherwise the last; the shortest wait of all. */
 function worst(failures: readonly Failure[], clientGone: boolean): GatewayError {
   const last = failures.at(-1)
   if (!last)
@@ -280,7 +277,7 @@ function worst(failures: readonly Failure[], clientGone: boolean): GatewayError 
 
 const disconnectedEarly = 'The client disconnected before a provider was asked.'
 
-/** Every offer has its breaker open: the answer comes at once, and says when a probe may have closed one. */
+/** Every offer's breaker is open: fails at once, with the time after which a probe may have closed one. */
 function passedOver(): GatewayError {
   return new GatewayError('no_provider_available', {
     message: 'Every provider that serves this model has failed repeatedly a moment ago and is given a rest.',

@@ -1,4 +1,4 @@
-// A provider's fault as the error a client sees. A provider's 401 or 403 is never the caller's.
+// Turns a provider's fault into the error that a client sees. A provider's 401 or 403 is never the caller's.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { GatewayError, errorTable, type ErrorCode } from '../../errors.ts'
@@ -30,7 +30,7 @@ const codes: Readonly<Record<FaultKind, ErrorCode>> = {
   timeout: 'upstream_timeout',
 }
 
-/** Provider text reaches the caller only for the caller's own mistakes; on 5xx and 429 it is masked. */
+/** The provider's text reaches the caller only for the caller's own mistakes; on 5xx and 429 it is masked. */
 const showsMessage: ReadonlySet<FaultKind> = new Set([
   'invalid-request',
   'context-length',
@@ -39,12 +39,12 @@ const showsMessage: ReadonlySet<FaultKind> = new Set([
 ])
 
 export function codeOf(fault: Fault): ErrorCode {
-  // Too many bytes are a mistake of the request that has a status of its own, which clients know how to meet.
+  // A body that is too large has a status of its own, which clients know how to handle.
   if (fault.kind === 'invalid-request' && fault.status === 413) return 'payload_too_large'
   return codes[fault.kind]
 }
 
-/** A provider's fault with nothing secret in its words. */
+/** The fault with secrets removed from its text. */
 export function withoutSecrets(fault: Fault, redact: (text: string) => string): Fault {
   return {
     ...fault,
@@ -67,7 +67,7 @@ export function errorOf(fault: Fault, provider: string): GatewayError {
   })
 }
 
-/** Why an attempt failed, for the receipt: the provider's own words only where a client may read them. */
+/** Why an attempt failed, for the receipt: the provider's own text only if a client may read it. */
 export function publicReason(fault: Fault): string {
   if (showsMessage.has(fault.kind) && fault.message !== '') return fault.message.slice(0, longestReason)
   const status = fault.status === undefined ? '' : ` (HTTP ${fault.status})`
@@ -75,7 +75,7 @@ export function publicReason(fault: Fault): string {
   return `${reasons[fault.kind]}${status}${code === undefined ? '' : ` (${code})`}`
 }
 
-/** The name of a failed system call, such as ECONNREFUSED: it is ours, not the provider's. */
+/** The name of a failed system call, such as ECONNREFUSED. */
 function transportCode({ kind, status, providerCode }: Fault): string | undefined {
   const named = kind === 'cut' && status === undefined && /^[A-Za-z_]{3,40}$/.test(providerCode ?? '')
   return named ? providerCode : undefined
@@ -98,22 +98,22 @@ const reasons: Readonly<Record<FaultKind, string>> = {
   timeout: 'the provider did not answer in time',
 }
 
-/** Whether another offer of the same model may do better. */
+/** Whether another offer of the same model may succeed. */
 export function anotherOfferMayHelp(fault: Fault): boolean {
   return !showsMessage.has(fault.kind)
 }
 
-/** Whether another model may do better: it may have a longer context or another content policy. */
+/** Whether another model may succeed: it may have a longer context or another content policy. */
 export function anotherModelMayHelp(fault: Fault): boolean {
   return fault.kind !== 'invalid-request'
 }
 
-/** A fault of our own making: the transport's, not the provider's words. */
+/** A fault detected by us rather than reported by the provider. */
 export function transportFault(kind: 'cut' | 'timeout' | 'broken', message: string): Fault {
   return fault(kind, message)
 }
 
-/** For calls that a shutdown cuts off or turns away. */
+/** The error of calls that a shutdown cuts off or turns away. */
 export function shuttingDown(): GatewayError {
   return new GatewayError('overloaded', { message: 'The gateway is shutting down.', retryAfterMs: 1_000 })
 }

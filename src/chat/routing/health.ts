@@ -1,14 +1,13 @@
-// How each offer and key has been doing: what is cooling down, what is broken, what may be asked again.
+// Tracks the health of each offer and key: what is cooling down, what is broken, what may be tried again.
 //
-// The rules. A 429, a used-up account or a refused key cools down until the provider's own Retry-After: it is tried
-// last, and still tried when nothing else is left. Ten calls in a row that met a fault of it (5xx, cut, timeout) open
-// the breaker: the offer is passed over but for one probe a second, and a call that has no other offer is refused at
-// once with 503 and Retry-After 1. So a breaker that is out of date costs a lone call at most that second. Any answer
-// closes it.
+// A 429, an exhausted account or a refused key cools down until the provider's Retry-After: it is tried last, but
+// still tried if nothing else is left. Ten calls in a row that fail (5xx, cut, timeout) open the breaker: the offer is
+// skipped except for one probe a second, and a call without another offer is refused at once with 503 and Retry-After
+// 1. Any answer closes the breaker, so a stale one costs at most that second.
 //
-// What fails may be the request and not the provider: a prompt that always times out must not close a model to
-// everybody. So an account's own ten faults open the breaker for that account, and towards the breaker of all an account
-// counts four times at the most: it takes three accounts to open it.
+// The request may be at fault rather than the provider: a prompt that always times out must not close a model to
+// everybody. So ten faults of one account open the breaker for that account only, and it counts at most four times
+// towards the breaker of all: three accounts are needed to open that.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import type { ErrorCode } from '../../errors.ts'
@@ -16,11 +15,11 @@ import type { ConfiguredProvider } from '../../providers/provider.ts'
 import { codeOf, publicReason } from './fault-error.ts'
 import type { Candidate } from './candidates.ts'
 
-/** What stands against an offer or a key. Times are those of the clock in use, milliseconds. */
+/** The recorded failures of an offer or key. Times are milliseconds of the health clock. */
 export interface Trouble {
   /** Faults in a row, by account. */
   readonly failures: ReadonlyMap<string, number>
-  /** When the next probe may go, once the breaker is open. */
+  /** When the next probe may be sent, once the breaker is open. */
   readonly probeAt: number
   readonly coolUntil: number
 }
@@ -35,7 +34,7 @@ export const faultsToOpen = 10
 export const faultsOfOneAccount = 4
 /** At most one probe in this time, and the first one this long after the breaker opened. */
 export const probeEveryMs = 1_000
-/** What a provider that names no time is given, by kind of fault. */
+/** Cool-down by kind of fault if the provider names none. */
 const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
   'rate-limited': 1_000,
   quota: 60_000,
@@ -43,17 +42,17 @@ const coolMs: Readonly<Partial<Record<FaultKind, number>>> = {
 }
 const longestCoolMs = 86_400_000
 
-/** Faults that say the provider does not work, as opposed to not wanting this request. */
+/** Faults that mean the provider does not work, as opposed to rejecting this request. */
 const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut', 'timeout'])
-/** Faults that concern the key for every model. */
+/** Faults that affect the key for every model. */
 const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
 
-/** Whether a fault counts towards the breaker; a call counts once, however often it tried. */
+/** Whether a fault counts towards the breaker. */
 export function breaks({ kind }: Fault): boolean {
   return breaking.has(kind)
 }
 
-/** The trouble after a call of `account` met one more fault; undefined when the fault shows that the provider works. */
+/** The trouble after one more fault of a call of `account`; undefined if the fault shows that the provider works. */
 export function afterFault(
   before: Trouble | undefined,
   fault: Fault,
@@ -64,7 +63,7 @@ export function afterFault(
   const cool = fault.retryAfterMs ?? coolMs[fault.kind]
   const cooled = cool === undefined ? coolUntil : Math.max(coolUntil, now + Math.min(cool, longestCoolMs))
   if (breaks(fault)) {
-    // What is open already need not be counted: the list stays short however long a provider is down.
+    // Nothing more is counted once it is open: the list stays short however long a provider is down.
     if (isOpen(failures, account)) return { failures, probeAt, coolUntil: cooled }
     const counted = new Map(failures).set(account, (failures.get(account) ?? 0) + 1)
     const opens = isOpen(counted, account)
@@ -73,7 +72,7 @@ export function afterFault(
   return coolMs[fault.kind] === undefined ? undefined : { ...none, coolUntil: cooled }
 }
 
-/** How it stands for the calls of an account. */
+/** The state for calls of an account. */
 export function standingOf(trouble: Trouble | undefined, now: number, account: string): Standing {
   if (trouble === undefined) return 'healthy'
   if (isOpen(trouble.failures, account)) return 'open'
@@ -87,12 +86,12 @@ function isOpen(failures: Trouble['failures'], account: string): boolean {
   return ofAll >= faultsToOpen
 }
 
-/** The trouble once a probe has been let through; undefined while none may go. */
+/** The trouble after a probe was let through; undefined if none may go now. */
 export function afterProbe(trouble: Trouble, now: number): Trouble | undefined {
   return now < trouble.probeAt ? undefined : { ...trouble, probeAt: now + probeEveryMs }
 }
 
-/** Whether calls of an account reach what is in trouble: `half-open` where the next one may go as a probe. */
+/** The breaker for calls of an account; `half-open` lets the next call through as a probe. */
 export type Breaker = 'closed' | 'open' | 'half-open'
 
 export function breakerOf(trouble: Trouble, now: number, account: string): Breaker {
@@ -100,7 +99,7 @@ export function breakerOf(trouble: Trouble, now: number, account: string): Break
   return now < trouble.probeAt ? 'open' : 'half-open'
 }
 
-/** The last fault that was the provider's own. Its words are ours: whose request met it is nobody's business. */
+/** The provider's last fault. Its message is ours, because the provider's may quote another account's request. */
 export interface LastError {
   readonly at: number
   readonly code: ErrorCode
@@ -112,17 +111,17 @@ export interface LastError {
 /** One provider as `GET /v1/providers` shows it. */
 export interface ProviderHealth {
   readonly state: 'healthy' | 'degraded' | 'unavailable'
-  /** Of the last answers; null where there are none. */
+  /** Of the recent answers; null if there are none. */
   readonly successRate: number | null
-  /** Until a stream's first content, or until a whole answer. */
+  /** Until a stream's first content, or until a whole answer, milliseconds. */
   readonly p50Ms: number | null
   readonly answers: number
-  /** The latest end of a cool-down that is running; null when none is. */
+  /** When the latest running cool-down ends; null if none runs. */
   readonly coolUntil: number | null
   readonly troubles: readonly {
     /** Counts from 1. */
     readonly key: number
-    /** null when the key is in trouble for every model. */
+    /** null if the key fails for every model. */
     readonly upstream: string | null
     readonly standing: Standing
     readonly breaker: Breaker
@@ -134,7 +133,7 @@ export interface ProviderHealth {
 
 const samples = 128
 
-/** The last answers of one provider. */
+/** The recent answers of one provider. */
 class Recent {
   readonly #ok = new Uint8Array(samples)
   readonly #ms = new Float64Array(samples)
@@ -157,7 +156,7 @@ class Recent {
   }
 }
 
-/** The health of all offers and keys of this process. What has no trouble has no entry. */
+/** The health of all offers and keys in this process. Healthy ones have no entry. */
 export class Health {
   readonly #clock: () => number
   readonly #troubles = new Map<string, Trouble>()
@@ -169,7 +168,7 @@ export class Health {
     this.#clock = clock
   }
 
-  /** How a candidate stands for the calls of an account: the worse of its offer and its key. */
+  /** The state of a candidate for an account's calls: the worse of its offer and its key. */
   standing(candidate: Candidate, account: string): Standing {
     if (this.#troubles.size === 0) return 'healthy'
     const now = this.#clock()
@@ -177,7 +176,7 @@ export class Health {
     return offer === 'healthy' ? standingOf(this.#troubles.get(keyName(candidate)), now, account) : offer
   }
 
-  /** Whether an open candidate may be probed now; taking the permission uses it up. */
+  /** Whether an open candidate may be probed now; this uses the permission up. */
   probe(candidate: Candidate): boolean {
     const name = offerName(candidate)
     const trouble = this.#troubles.get(name)
@@ -188,7 +187,7 @@ export class Health {
     return true
   }
 
-  /** The candidate answered. `ms` until its first content, or its whole answer. */
+  /** Records an answer. `ms` until its first content, or its whole answer. */
   answered(candidate: Candidate, ms: number): void {
     this.#recentOf(candidate.provider).add(true, ms)
     if (this.#troubles.size === 0) return
@@ -196,9 +195,9 @@ export class Health {
     this.#troubles.delete(keyName(candidate))
   }
 
-  /** The candidate failed a call of an account, before its answer or within it. */
+  /** Records a failure of a call of `account`, before its answer or within it. */
   failed(candidate: Candidate, fault: Fault, ms: number, account: string): void {
-    // What runs inside this process fails because it was asked to: nothing follows for the next call.
+    // Built-in providers fail because they were asked to, which says nothing about the next call.
     if (candidate.provider.transport === 'builtin') return
     const name = ofKey.has(fault.kind) ? keyName(candidate) : offerName(candidate)
     const now = this.#clock()
@@ -218,7 +217,7 @@ export class Health {
     })
   }
 
-  /** How a provider is doing for the calls of an account. */
+  /** The health of a provider for the calls of an account. */
   report(provider: ConfiguredProvider, account: string): ProviderHealth {
     const now = this.#clock()
     const running = [...this.#troubles].flatMap(([name, trouble]) => {
@@ -255,7 +254,7 @@ export class Health {
   }
 }
 
-/** Names hold the key's place, never the key. */
+/** Uses the key's position, never the key itself. */
 function keyName({ provider, key }: Candidate): string {
   return `${provider.id}\n${provider.keys.indexOf(key)}`
 }

@@ -1,4 +1,4 @@
-// Whether the provider searches the web itself for a call that declares a search, or Weir does.
+// Decides whether the provider or Weir searches the web for a call that declares a search.
 
 import type { DeclaredTools, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
@@ -10,18 +10,17 @@ import type { IncomingCall } from '../call.ts'
 import { quirksFor } from '../upstream/quirks.ts'
 import type { Candidate } from './candidates.ts'
 
-/** Searches that are held for, and passed on where the provider takes a bound, when the request sets no bound. */
+/** Searches allowed if the request sets no limit. */
 const usualSearches = 5
-/** The most that a request may set. */
+/** The highest limit that a request may set. */
 const mostSearches = 30
 
-/** What is looked at of a call. */
 type Searching = Pick<IncomingCall, 'caller' | 'request'>
 
 /**
- * The call with its search given to the provider, and the candidates that can do it; the call as it is where the search
- * stays with Weir: a test key, a backend by its name, or a provider without a search that honours all of the request.
- * Throws `unsupported_parameter` when the request wants the provider's search and nobody has it.
+ * Hands the search to the provider: returns the changed call and the candidates that support it. The call is unchanged
+ * if Weir does the search: for a test key, an explicit backend, or a provider whose search cannot honour the request.
+ * Throws `unsupported_parameter` if the request requires the provider's search and no candidate has it.
  */
 export function withOwnSearch<Call extends Searching>(
   outbounds: Readonly<Record<ProtocolId, Outbound>>,
@@ -43,7 +42,7 @@ export function withOwnSearch<Call extends Searching>(
       search,
       answers.map(({ own }) => own),
     )
-  // A fallback that can search is no reason to pass over the model that was asked for.
+  // That a fallback can search is no reason to skip the requested model.
   if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates }
   const served = able.map(({ candidate }) => candidate)
   const perSearch = able.some(({ own }) => own?.kind === 'able' && own.billed === 'search')
@@ -51,7 +50,7 @@ export function withOwnSearch<Call extends Searching>(
   return { call: searching(call, declared, search, asked, searches), candidates: served }
 }
 
-/** Only a search whose price is known is asked for. */
+/** Only searches with a known price are used. */
 function ownSearch(
   outbounds: Readonly<Record<ProtocolId, Outbound>>,
   search: WebSearchDeclaration,
@@ -67,7 +66,7 @@ function ownSearch(
   return isPriced ? own : { kind: 'unable', why: 'has no price here' }
 }
 
-/** How many searches the call may make: what it asks for, as far as its `max_cost` pays for them and an answer. */
+/** How many searches the call may make: what it asks for, limited by what its `max_cost` pays for beside an answer. */
 function boundOf(
   { maxUses }: WebSearchDeclaration,
   { maxCalls }: DeclaredTools,
@@ -85,7 +84,7 @@ function boundOf(
   return Math.max(1, Math.min(wanted, affordable))
 }
 
-/** The call without the declaration, and with the search in its request. */
+/** The call without the tool declaration, with the search in its request instead. */
 function searching<Call extends Searching>(
   call: Call,
   declared: DeclaredTools,

@@ -1,10 +1,10 @@
-// How many tries beyond the first all calls together may make: retries must not become the storm they answer to.
+// Limits retries over all calls together, so that they do not make an outage worse.
 
-/** Retries allowed for each request of the window. */
+/** Retries allowed per request in the window. */
 const share = 0.1
-/** Retries that are always allowed in a window: a gateway with one caller may retry as well. */
+/** Retries always allowed in a window, so that a gateway with one caller can retry too. */
 const floor = 10
-/** The window slides by the second. */
+/** The length of the sliding window. */
 const seconds = 10
 
 export class RetryBudget {
@@ -19,12 +19,11 @@ export class RetryBudget {
     this.#second = Math.floor(clock() / 1000)
   }
 
-  /** Counts a request. */
   request(): void {
     this.#requests[this.#slot()]! += 1
   }
 
-  /** Takes one retry out of the budget; false when the budget is used up. */
+  /** Takes one retry from the budget; false if it is used up. */
   take(): boolean {
     const slot = this.#slot()
     const allowed = Math.max(floor, share * sum(this.#requests))
@@ -33,7 +32,7 @@ export class RetryBudget {
     return true
   }
 
-  /** The slot of this second; what is older than the window is forgotten. */
+  /** The slot of the current second; clears slots older than the window. */
   #slot(): number {
     const second = Math.floor(this.#clock() / 1000)
     const passed = Math.min(Math.max(0, second - this.#second), seconds)

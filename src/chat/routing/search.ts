@@ -1,4 +1,4 @@
-// How a call looks for its answer, and what the log says of the attempts that failed.
+// Looks for a provider for a call, and logs the attempts that failed.
 
 import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { Log, LogFields } from '../../observe/log.ts'
@@ -11,7 +11,6 @@ import type { RetryBudget } from './retry-budget.ts'
 import type { PaidCall } from '../call.ts'
 import type { Candidate } from './candidates.ts'
 
-/** What looking for an answer takes. */
 export interface RoutingParts {
   readonly health: Health
   readonly retryBudget: RetryBudget
@@ -19,7 +18,6 @@ export interface RoutingParts {
   readonly log: Log
 }
 
-/** The search of one call among these candidates. */
 export function searchFor(parts: RoutingParts, call: PaidCall, candidates: readonly Candidate[]): Search {
   const { health, retryBudget: budget, limits, log } = parts
   let n = 0
@@ -47,7 +45,7 @@ export function searchFor(parts: RoutingParts, call: PaidCall, candidates: reado
   }
 }
 
-/** Which offer, by which of its provider's keys (counted from 1), at which address. */
+/** Log fields: the offer, the index of the provider's key (from 1), the address. */
 export function triedFields({ provider, offer, key }: Candidate): LogFields {
   return {
     provider: provider.id,
@@ -57,14 +55,14 @@ export function triedFields({ provider, offer, key }: Candidate): LogFields {
   }
 }
 
-/** The provider's or the transport's own words, for the operator alone. */
+/** The provider's or transport's own message, for the operator only. */
 function reasonOf({ reason }: Attempt, error: unknown): string | null {
   if (error instanceof AttemptFailed || error instanceof UnreachableError)
     return bounded(error.fault.message) || reason
   return reason
 }
 
-/** What the system said of a connection; of a fault of our own everything, as it has to be found. */
+/** The system error of a connection; for faults of our own the whole error, so that it can be found. */
 function causeOf(error: unknown): LogFields {
   if (error instanceof AttemptFailed) return providerCode(error.fault.providerCode)
   if (!(error instanceof UnreachableError)) return { error }
@@ -81,7 +79,7 @@ function providerCode(code: string | undefined): LogFields {
 
 const longestReason = 500
 
-/** Cut between words: half a secret would not be recognised as one, and so not be redacted. */
+/** Cuts between words: half a secret would not be recognised and redacted. */
 export function bounded(text: string): string {
   if (text.length <= longestReason) return text
   const end = text.lastIndexOf(' ', longestReason)

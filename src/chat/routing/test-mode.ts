@@ -1,4 +1,4 @@
-// Test keys: every model of the catalog, answered by the simulator, free of charge.
+// Test keys: every model of the catalog, answered by the simulator for free.
 
 import type { Model } from '../../catalog/model.ts'
 import { tokenBuckets } from '../../conversation/usage.ts'
@@ -17,7 +17,7 @@ const testPrice: Price = {
   unstated: [],
 }
 
-/** The model as a test key sees it: its own id and facts, one free offer at the simulator. */
+/** The model for a test key: its own id and facts, and one free offer at the simulator. */
 export function testModel(model: Model): Model {
   const upstream = model.offers.find((offer) => offer.provider === 'sim')?.upstream ?? model.id
   return { ...model, offers: [{ provider: 'sim', upstream, price: testPrice }] }

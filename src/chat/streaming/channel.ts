@@ -1,4 +1,4 @@
-// What turns a provider's streamed bytes into the client's, and what it has seen on the way.
+// Turns a provider's streamed bytes into the client's, and tracks the progress of the answer.
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
@@ -8,16 +8,16 @@ import type { Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
 
-/** One answer on its way. Frames come out whole: between any two of them something else may be written. */
+/** One streamed answer. Frames are returned whole, so something else may be written between any two. */
 export interface StreamChannel {
   readonly progress: Progress
-  /** Bytes of the provider's body, cut anywhere. Returns what the client gets for them. */
+  /** Takes bytes of the provider's body, cut anywhere. Returns the client's bytes. */
   push(bytes: Uint8Array): Steps<readonly Uint8Array[]>
-  /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
+  /** The provider's body has ended; afterwards `progress` is finished or holds a fault. */
   end(): readonly Uint8Array[]
-  /** Events of an answer that came whole although a stream was asked for; the last one ends it. */
+  /** Takes the events of an answer that arrived whole although a stream was requested; the last one ends it. */
   take(events: readonly ChatEvent[]): Steps<readonly Uint8Array[]>
-  /** The last bytes, after the charge is durable. `stoppedBy` when the gateway cut the answer short. */
+  /** The last bytes, written once the charge is durable. `stoppedBy` if the gateway cut the answer short. */
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]>
   /** The last bytes of an answer that failed after its first byte. */
   fail(error: RenderedError): Steps<readonly Uint8Array[]>

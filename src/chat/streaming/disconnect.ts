@@ -1,11 +1,9 @@
-// What happens to an answer whose client has disconnected.
-
 import type { PaidCall } from '../call.ts'
 
 /**
- * The provider row's policy, unless the request asks for more work (`finish`) or for less (`cancel`). A provider that
- * goes on generating, and billing, after a disconnect is read to its end whatever the request says: cutting the
- * connection would save nothing and only hide what it bills.
+ * What to do with an answer when its client disconnects: the provider row's policy, unless the request asks to
+ * `finish` or to `cancel`. A provider that keeps generating and billing after a disconnect is always read to its end:
+ * closing the connection would save nothing and only hide what it bills.
  */
 export function disconnectPolicy(
   call: Pick<PaidCall, 'request'>,

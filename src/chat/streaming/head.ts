@@ -1,4 +1,4 @@
-// The beginning of a streamed answer: read as far as failing over is possible, and whatever its content type says.
+// Reads the beginning of a streamed answer, up to where failing over is no longer possible.
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
@@ -6,18 +6,17 @@ import type { ByteReader } from './relay.ts'
 import type { StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 
-/** The beginning of a stream, and a reader for the rest. */
 export interface Head {
   readonly reader: ByteReader
-  /** What the client gets for it. */
+  /** The client's bytes so far. */
   readonly head: Uint8Array[]
-  /** The provider's body has ended within. */
+  /** The provider's body ended within the head. */
   readonly ended: boolean
 }
 
 /**
- * Reads a stream up to its first content, or its end. A whole document that only calls itself a stream, as many an
- * error does and some answers, is read by `whole`.
+ * Reads a stream up to its first content or its end. A whole document labelled as a stream, as many errors and some
+ * answers are, is read by `whole`.
  */
 export async function readHead(
   reader: ByteReader,
@@ -38,7 +37,7 @@ export async function readHead(
       received.push(piece)
       const made = turns.through(channel.push(piece), isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))
-      // What has come beyond the first content waits for the client like all the rest.
+      // Anything after the first content is buffered for the client like the rest of the stream.
       if (hasBegun() && at + 1 < steps.length)
         return { reader: continued(steps.slice(at + 1), done, reader), head, ended: false }
     }
@@ -53,7 +52,7 @@ export async function readHead(
   }
 }
 
-/** A reader that gives again what has been read of a body, and then the rest of it. */
+/** A reader that returns the bytes already read, then the rest of the body. */
 function continued(read: readonly Uint8Array[], done: boolean, reader: ByteReader): ByteReader {
   let again: Uint8Array[] | undefined = [...read]
   return {
@@ -67,7 +66,7 @@ function continued(read: readonly Uint8Array[], done: boolean, reader: ByteReade
   }
 }
 
-/** Whether a body that calls itself JSON is a stream all the same: of events, or of several lines of JSON. */
+/** Whether a body labelled as JSON is a stream after all: server-sent events, or several lines of JSON. */
 export function looksLikeStream(text: string): boolean {
   if (/^\s*(data|event|id|retry)?:/.test(text)) return true
   const [first, second] = text.trim().split('\n', 2)

@@ -1,4 +1,4 @@
-// The answer of a provider that speaks the client's own protocol.
+// An answer in the client's own protocol, passed through.
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
@@ -14,7 +14,7 @@ export class PassthroughChannel implements StreamChannel {
   readonly #stream: PassthroughStream
   readonly #context: AnswerContext
   readonly #encoder: (context: AnswerContext) => StreamEncoder
-  /** Writes the answer where it came whole although a stream was asked for. */
+  /** Encodes an answer that arrived whole although a stream was requested. */
   #whole: TranslateChannel | undefined
 
   constructor(

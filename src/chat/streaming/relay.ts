@@ -18,37 +18,36 @@ import type { Deadline, Watchdog } from './watchdog.ts'
 export interface OpenStream {
   readonly channel: StreamChannel
   readonly reader: ByteReader
-  /** What the client gets for the bytes read so far. */
+  /** The client's bytes so far. */
   readonly head: Uint8Array[]
-  /** The provider's body has already ended within the head. */
+  /** The provider's body ended within the head. */
   readonly ended: boolean
-  /** Call when what has come waits for the client alone. */
+  /** Called when everything read waits for the client. */
   readonly pausing: () => void
-  /** Call when the provider's body has been read to its end. */
+  /** Called when the provider's body has been read to its end. */
   readonly read: () => void
-  /** Ends the provider's work on this answer. */
+  /** Cancels the provider's work on this answer. */
   readonly abort: () => void
-  /** Of an answer that is made in several rounds. */
+  /** Set if the answer has several rounds. */
   readonly rounds?: Rounds
 }
 
-/** Between two rounds of an answer no provider is read: tools run, and the next is asked. */
+/** Between two rounds no provider is read: tools run, and the next request is sent. */
 interface Rounds {
-  /** Whether that is so now: whatever is awaited has deadlines of its own. */
+  /** Whether the answer is between two rounds now; what is awaited then has its own deadlines. */
   readonly isBetween: boolean
-  /** Why there is no further round, where the answer needs one. */
+  /** Why there is no further round although the answer needs one. */
   readonly stoppedBy: StoppedBy | undefined
-  /** The client has disconnected: no round follows. */
+  /** The client disconnected: no further round. */
   leave(): void
 }
 
-/** What one look at a body brings. */
 export interface Read {
   readonly done: boolean
   readonly value?: Uint8Array[] | undefined
 }
 
-/** The part of a body reader that the relay uses: Bun's readMany takes what has arrived in one go. */
+/** The part of a body reader used here. Bun's readMany takes everything that has arrived at once. */
 export interface ByteReader {
   readMany(): Promise<Read> | Read
   cancel(): Promise<void>
@@ -56,45 +55,45 @@ export interface ByteReader {
 
 export interface RelayOptions {
   readonly requestId: string
-  /** The address of the gateway as its clients know it. */
+  /** The gateway's address as clients know it. */
   readonly publicUrl: string
   readonly provider: string
-  /** What the client is sent while there is nothing else to send. */
+  /** Sent to the client while there is nothing else to send. */
   readonly keepalive: Uint8Array
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly turns: Turns
-  /** What waits for the clients of all streams. */
+  /** Unread bytes of all streams. */
   readonly buffered: Buffered
-  /** Milliseconds the call has taken already: they count towards its total. */
+  /** Milliseconds the call has taken so far; they count towards its total. */
   readonly elapsedMs: number
-  /** Aborts when the client disconnects: the stream's own `cancel` is not called for a body that nobody began to read. */
+  /** Aborts when the client disconnects. (A stream's `cancel` is not called if nobody began to read the body.) */
   readonly disconnect: AbortSignal
-  /** Aborts when the gateway stops and waits no longer. */
+  /** Aborts when a shutdown waits no longer. */
   readonly stopping: AbortSignal
-  /** Takes our secrets out of a provider's words. */
+  /** Removes our secrets from a provider's text. */
   readonly redact: (text: string) => string
   readonly onDisconnect: 'cancel' | 'drain' | 'free'
   /**
-   * Books the outcome; called exactly once. `make` is given its figures before they are durable; the client sees them
-   * only after it resolves.
+   * Settles the outcome; called exactly once. `make` gets the figures before they are durable; the client sees them
+   * only after this resolves.
    */
   readonly settle: (outcome: Outcome, make: (figures: FinalFigures) => Promise<void>) => Promise<void>
-  /** Keeps what the client gets; undefined where nobody can ask for it again. */
+  /** Stores the client's bytes; undefined if the client cannot ask for them again. */
   readonly keeper: Pick<AnswerKeeper, 'add' | 'keep'> | undefined
-  /** Resolves when what the protocol keeps of its answer is queued: the charge comes behind it. */
+  /** Resolves when the stored answer is queued; the charge is queued after it. */
   readonly kept: (() => Promise<void> | undefined) | undefined
-  /** Called after every read; what it returns must stop the stream now. */
+  /** Called after every read; a returned reason stops the stream now. */
   readonly onProgress: (progress: Progress) => StoppedBy | undefined
 }
 
 /**
- * What waits for the client, in bytes. How much may wait is decided by the relay: given to the stream, it would make the
- * runtime allocate a buffer of that size for each client in advance.
+ * Counts unread bytes. The relay enforces the limit itself: as a high-water mark, the runtime would allocate a buffer
+ * of that size for each client in advance.
  */
 const queued: QueuingStrategy<Uint8Array> = { highWaterMark: 0, size: (bytes) => bytes?.byteLength ?? 0 }
 
-/** The client's body for a provider's stream. Nobody has to read it: deadlines end it all the same. */
+/** The client's body for a provider's stream. Deadlines end it even if nobody reads it. */
 export function relay(open: OpenStream, options: RelayOptions): ReadableStream<Uint8Array> {
   const run = new Relay(open, options)
   return new ReadableStream<Uint8Array>(
@@ -107,7 +106,7 @@ export function relay(open: OpenStream, options: RelayOptions): ReadableStream<U
   )
 }
 
-/** How long a provider's connection may linger after its answer has ended: what it has still to say is nothing. */
+/** How long a provider's connection may stay open after its answer has ended, milliseconds. */
 const afterFinishMs = 1_000
 
 class Relay {
@@ -118,10 +117,10 @@ class Relay {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #clientGone = false
   #stoppedBy: StoppedBy | undefined
-  /** Why the gateway itself ended the stream. */
+  /** Set if the gateway itself ended the stream. */
   #stopError: GatewayError | undefined
   #stopFault: Fault | undefined
-  /** Why nobody has answered a later round. */
+  /** Set if no provider answered a later round. */
   #roundError: GatewayError | undefined
   #drain: Deadline | undefined
   #resume: (() => void) | undefined
@@ -139,7 +138,7 @@ class Relay {
     const { keepalive, limits, watchdog, elapsedMs, disconnect, stopping } = this.#options
     const total = watchdog.arm(limits.totalMs - elapsedMs, () => this.#expire('the answer took too long'))
     const silence = watchdog.arm(limits.keepaliveMs, () => {
-      // Whoever does not read what there is needs no sign of life.
+      // A client that does not read needs no keep-alive.
       if (this.#hasRoom) this.#enqueue(keepalive)
       silence.extend(limits.keepaliveMs)
     })
@@ -167,18 +166,17 @@ class Relay {
     this.#resume?.()
     this.#open.rounds?.leave()
     const { onDisconnect, watchdog, limits } = this.#options
-    // The rest is read for its usage alone, and not for ever.
+    // The rest is only read for its usage, and not for ever.
     if (onDisconnect === 'drain') this.#drain = watchdog.arm(limits.drainMs, () => this.#open.abort())
     else this.#open.abort()
   }
 
-  /** Reads the provider's body to its end, or to whatever ends it before. */
   async #pump(onBytes: () => void): Promise<void> {
     const { channel, reader, head, ended, rounds } = this.#open
     const { limits, watchdog, onDisconnect, onProgress } = this.#options
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
     try {
-      // Taken out: what a client has not read yet is to be held once.
+      // Removed from the head, so that unread bytes are held once.
       for (const bytes of head.splice(0)) this.#enqueue(bytes)
       let { progress } = channel
       for (let over = ended; !over;) {
@@ -201,10 +199,10 @@ class Relay {
         over = done || this.#stoppedBy !== undefined || progress.fault !== undefined
       }
     } catch (error) {
-      // Of a later round: an error of the first is an answer without a stream.
+      // Only for a later round: an error of the first is answered without a stream.
       if (error instanceof DispatchFailed) this.#roundError = error.error
-      // A broken connection, a deadline or our own abort: `progress` and the flags say which.
-      // What came before may have been the whole answer: one that gave its finish reason has finished.
+      // A broken connection, a deadline or our own abort; `progress` and the flags say which. An answer that has given
+      // its finish reason is complete all the same.
       if (!this.#clientGone || onDisconnect === 'drain') this.#endOfBody()
     } finally {
       gap.clear()
@@ -212,7 +210,7 @@ class Relay {
     }
   }
 
-  /** Gives the client what came, in steps that leave the other calls their turns. */
+  /** Passes bytes on in steps, so that other calls get their turn. */
   async #take(bytes: Uint8Array): Promise<void> {
     const { channel } = this.#open
     const urgency = isSmall(bytes) ? 'soon' : 'begun'
@@ -304,7 +302,7 @@ class Relay {
   #lastFrames(outcome: Outcome, { usage, bill, stoppedBy }: FinalFigures): Written {
     if (outcome.ending === 'finished' || outcome.stoppedBy !== undefined)
       return this.#options.turns.through(this.#open.channel.finish(usage, bill, stoppedBy), 'begun')
-    // Nobody reads what would be written, and a response that was cancelled did not fail.
+    // The client has gone: there is nobody to write to, and a cancelled response is not a failure.
     if (outcome.ending === 'client-gone') return []
     return this.#fail(
       this.#stopError ?? outcome.error ?? errorOf(outcome.fault ?? brokeOff, this.#options.provider),
@@ -345,7 +343,7 @@ class Relay {
     if (!this.#clientGone) this.#onStream((controller) => controller.enqueue(bytes))
   }
 
-  /** A stream that its reader has just cancelled throws at whatever is done to it: the client has disconnected, no more. */
+  /** Acting on a stream that its reader has just cancelled throws: that only means the client disconnected. */
   #onStream(act: (controller: ReadableStreamDefaultController<Uint8Array>) => void): void {
     try {
       if (this.#controller) act(this.#controller)
@@ -355,7 +353,7 @@ class Relay {
   }
 }
 
-/** At once, or when the loop has had time for it. */
+/** Resolved at once, or when the event loop has time. */
 type Written = readonly Uint8Array[] | Promise<readonly Uint8Array[]>
 
 const brokeOff = transportFault('cut', 'the stream broke off')

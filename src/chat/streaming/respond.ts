@@ -1,4 +1,4 @@
-// The client's HTTP response: headers that every answer carries, and its body, whole or streaming.
+// Builds the client's HTTP response: the headers of every answer, and the body, whole or streaming.
 
 import type { Fault } from '../../conversation/event.ts'
 import { stepCharacters } from '../../json/steps.ts'
@@ -21,21 +21,19 @@ import type { Candidate } from '../routing/candidates.ts'
 import { type OpenStream, relay } from './relay.ts'
 import { bounded, triedFields } from '../routing/search.ts'
 
-/** What streaming an answer to its client takes. */
 export interface StreamingParts {
   readonly watchdog: Watchdog
-  /** Shares the event loop among all calls. */
   readonly turns: Turns
-  /** What waits for the clients of all streams. */
+  /** Unread bytes of all streams. */
   readonly buffered: Buffered
   readonly limits: ChatLimits
-  /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
+  /** Aborts when a shutdown waits no longer: running answers end with an error and are settled. */
   readonly stopping: AbortSignal
-  /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */
+  /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string
   readonly health: Health
   readonly log: Log
-  /** The address of the gateway as its clients know it, without a slash at its end. */
+  /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
 }
 
@@ -53,12 +51,12 @@ export function answerHeaders(
   }
 }
 
-/** Header values are visible ASCII: anything else a warning may quote becomes a question mark. */
+/** Header values must be visible ASCII: any other character of a warning becomes a question mark. */
 function headerText(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 1_000)
 }
 
-/** A whole answer, shown when its charge is durable. */
+/** A whole answer, sent once its charge is durable. */
 export async function jsonResponse(
   { turns }: Pick<StreamingParts, 'turns'>,
   { keeper, inbound }: Pick<PaidCall, 'keeper'> & Partial<Pick<IncomingCall, 'inbound'>>,
@@ -79,7 +77,7 @@ export async function jsonResponse(
   return new Response(bodyOf(pieces), { headers: allHeaders })
 }
 
-/** Larger bodies are encoded piece by piece, as they are sent. */
+/** Larger bodies are encoded piece by piece while they are sent. */
 const wholeCharacters = 1024 ** 2
 
 function bodyOf(pieces: readonly string[]): string | ReadableStream<Uint8Array> {
@@ -138,7 +136,7 @@ export function streamResponse(
   return new Response(body, { headers: allHeaders })
 }
 
-/** An answer that had begun has failed: it counts against the offer, and the log says why. */
+/** A started answer failed: it counts against the offer, and the reason is logged. */
 function noteBreak(
   parts: Pick<StreamingParts, 'health' | 'log'>,
   call: PaidCall,

@@ -1,4 +1,4 @@
-// Events become the bytes of one streamed answer in the client's protocol.
+// Encodes events as the bytes of one streamed answer in the client's protocol.
 
 import { pieceCharacters } from '../../conversation/pieces.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
@@ -10,19 +10,19 @@ import { encodeFrame, type Frame, LongFrame } from '../../protocols/framing/sse.
 import type { Bill, StreamEncoder } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
 
-/** One per answer, whatever number of sources its events come from. */
+/** One per answer, however many sources its events come from. */
 export class AnswerSink {
   readonly #encoder: StreamEncoder
   readonly #extra: JsonObject
   readonly #utf8 = new TextEncoder()
-  /** What is not yet handed on: as bytes, or still to be written, and behind them as text. */
+  /** Not yet handed on: bytes or frames still to be encoded; text follows them. */
   #queued: (Uint8Array | LongFrame)[] = []
   #text = ''
   #opened = false
   readonly #choices = new Set<number>()
   readonly #closed = new Set<number>()
 
-  /** `extra`: fields of ours that the encoder adds to its last frames; it reads them when it writes those. */
+  /** `extra`: our own fields for the last frames; read when those are encoded. */
   constructor(encoder: StreamEncoder, extra: JsonObject) {
     this.#encoder = encoder
     this.#extra = extra
@@ -35,7 +35,7 @@ export class AnswerSink {
     this.#write(this.#encoder.event(event))
   }
 
-  /** Ends the answer; choices that are still open are closed with the finish reason `length`. */
+  /** Ends the answer; open choices are closed with the finish reason `length`. */
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): void {
     this.#open()
     Object.assign(this.#extra, stopNote(stoppedBy))
@@ -49,13 +49,12 @@ export class AnswerSink {
     this.#write(this.#encoder.finish(usage, bill))
   }
 
-  /** Ends the answer with an error. */
   fail(error: RenderedError): void {
     this.#open()
     this.#write(this.#encoder.fail(error))
   }
 
-  /** The bytes of what has come since the last time. */
+  /** The bytes of everything since the last call. */
   *written(): Steps<readonly Uint8Array[]> {
     this.#encode()
     const queued = this.#queued

@@ -1,4 +1,4 @@
-// A provider's streamed bytes become events, and what is known of the answer is kept.
+// Decodes a provider's streamed bytes into events, and tracks the progress of the answer.
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import { type ContentEvent, EventProgress, type Progress } from '../../conversation/progress.ts'
@@ -12,11 +12,11 @@ import { transportFault } from '../routing/fault-error.ts'
 export interface SourceParts {
   readonly decoder: FrameDecoder
   readonly parser: StreamParser
-  /** Called for every thought signature that a tool call carries. */
+  /** Called for every thought signature of a tool call. */
   readonly onSignature: (toolCallId: string, signature: string) => void
 }
 
-/** One provider's answer. Its events go to `emit`, in their order, while the bytes are pushed. */
+/** One provider's answer. Its events go to `emit` in order while bytes are pushed. */
 export class AnswerSource {
   readonly #parts: SourceParts
   readonly #emit: (event: ContentEvent) => void
@@ -31,7 +31,7 @@ export class AnswerSource {
     return this.#progress
   }
 
-  /** Bytes of the provider's body, cut anywhere. What cannot be read becomes a fault. */
+  /** Takes bytes of the provider's body, cut anywhere. Unreadable bytes become a fault. */
   *push(bytes: Uint8Array): Steps<void> {
     try {
       for (const frame of this.#parts.decoder.push(bytes)) {
@@ -44,7 +44,7 @@ export class AnswerSource {
     }
   }
 
-  /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
+  /** The provider's body has ended; afterwards `progress` is finished or holds a fault. */
   end(): void {
     try {
       for (const frame of this.#parts.decoder.end()) doneAtOnce(this.#step(frame))
@@ -54,7 +54,7 @@ export class AnswerSource {
     }
   }
 
-  /** Events of an answer that came whole, or of one of its frames: taken at once, or in the steps that are given. */
+  /** Takes events of a whole answer or of one frame: at once, or in the steps that are returned. */
   take(events: readonly ChatEvent[]): Steps<void> | undefined {
     return this.#progress.take(events, this.#onContent)
   }

@@ -1,4 +1,4 @@
-// Translation: one source, whose events one sink writes down for the client.
+// Translation: a source decodes the provider's bytes, a sink encodes its events for the client.
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { ContentEvent, Progress } from '../../conversation/progress.ts'
@@ -15,7 +15,7 @@ import { AnswerSource, type SourceParts } from './source.ts'
 
 export interface TranslateParts extends SourceParts {
   readonly encoder: StreamEncoder
-  /** The fields of ours that the encoder adds to its last frames; read when those are written. */
+  /** Our own fields for the last frames; read when those are encoded. */
   readonly extra: JsonObject
 }
 
@@ -60,7 +60,7 @@ export class TranslateChannel implements StreamChannel {
   }
 }
 
-/** The source alone: whoever takes its events writes the answer. */
+/** The source alone, for callers that encode the events themselves. */
 export class EventChannel implements StreamChannel {
   readonly #source: AnswerSource
 
@@ -97,7 +97,7 @@ export class EventChannel implements StreamChannel {
   }
 }
 
-/** For a provider that sent plain JSON instead of a stream of the client's own protocol: its answer comes as events. */
+/** For a provider that sent plain JSON instead of a stream of the client's own protocol. */
 export function wholeChannel(
   encoder: StreamEncoder,
   { extra }: Pick<TranslateParts, 'extra'>,

@@ -1,26 +1,26 @@
-// Shares the event loop among all calls: what takes long is cut into steps, and between two of them every other call,
-// and every connection, has its turn.
+// Shares the event loop among all calls: long work is cut into steps, and other calls and connections get their turn
+// between two steps.
 
 import type { Steps } from '../../json/steps.ts'
 
 /**
- * How long steps run before the loop looks after its connections again, milliseconds. What runs between them counts as
- * well: a thousand requests may arrive in one look, and each has more to do than its steps.
+ * How long steps may run before the loop checks its connections again, milliseconds. Work between the steps counts
+ * too: a thousand requests may arrive at once, and each does more than its steps.
  */
 const turnMs = 8
 
-/** The least urgent step waits for no longer than this for others, milliseconds. */
+/** Even the least urgent step waits no longer than this for others, milliseconds. */
 const longestWaitMs = 50
 
 /**
- * What steady streams bring goes before what is large: their clients notice a pause of a tenth of a second. And what has
- * been begun is brought to its end before more is begun: every answer that waits, whole or in part, takes memory.
+ * Small steps of steady streams come before large ones: clients notice a pause of a tenth of a second. Started work is
+ * finished before new work begins, because every unfinished answer takes memory.
  */
 const urgencies = ['soon', 'begun', 'later', 'new'] as const
 export type Urgency = (typeof urgencies)[number]
 
 export class Turns {
-  /** When this turn of the loop began, by performance.now(); undefined before its first step. */
+  /** When the current turn of the loop began, by performance.now(); undefined before its first step. */
   #begunAt: number | undefined
   #armed = false
   readonly #queues: Readonly<Record<Urgency, Queue>> = {
@@ -31,8 +31,8 @@ export class Turns {
   }
 
   /**
-   * Does one step of work: at once while the loop has time, and otherwise when its turn has come. One step should take
-   * no more than a few milliseconds: nothing interrupts it. What it throws rejects, or is thrown.
+   * Runs one step: at once if the loop has time, otherwise when its turn comes. A step should take no more than a few
+   * milliseconds, since nothing interrupts it. Errors are thrown or reject.
    */
   run<T>(work: () => T, urgency: Urgency = 'later'): T | Promise<T> {
     if (this.#begunAt === undefined) {
@@ -52,7 +52,7 @@ export class Turns {
     return promise
   }
 
-  /** Does work that pauses by itself: as many of its steps in one turn as take a few milliseconds. */
+  /** Runs work that yields between its steps, as many per turn as fit into a few milliseconds. */
   through<T>(steps: Steps<T>, urgency: Urgency = 'later'): T | Promise<T> {
     const first = this.run(() => someOf(steps), urgency)
     if (first instanceof Promise) return this.#rest(steps, first, urgency)
@@ -65,7 +65,7 @@ export class Turns {
     return made.value
   }
 
-  /** Whether nothing waits that comes before a step of this urgency. */
+  /** Whether no more urgent step is waiting. */
   #isNext(urgency: Urgency): boolean {
     for (const other of urgencies) {
       if (this.#queues[other].size > 0) return false
@@ -81,7 +81,7 @@ export class Turns {
   #arm(): void {
     if (this.#armed) return
     this.#armed = true
-    // Between two of these the runtime has looked at every connection.
+    // The runtime checks every connection between two of these.
     setImmediate(() => this.#next())
   }
 
@@ -90,17 +90,17 @@ export class Turns {
     this.#begunAt = performance.now()
     for (const urgency of urgencies) {
       const queue = this.#queues[urgency]
-      // However much is more urgent, one step of each is done now and then.
+      // Every queue gets a step now and then, however much is more urgent.
       if (queue.size > 0 && performance.now() - queue.takenAt > longestWaitMs) queue.take()()
       while (queue.size > 0 && this.#hasTime) queue.take()()
       if (queue.size > 0) this.#arm()
     }
-    // The connections are looked at next, and what they bring has a time of its own.
+    // The connections are checked next; the work they bring gets its own time.
     this.#begunAt = undefined
   }
 }
 
-/** How long the steps of one piece of work run in one turn, milliseconds. */
+/** How long one piece of work may run in a turn, milliseconds. */
 const runMs = 4
 
 type Some<T> = IteratorResult<void, T>
@@ -114,7 +114,7 @@ function someOf<T>(steps: Steps<T>): Some<T> {
 
 type Step = () => void
 
-/** First in, first out; taking is as cheap from a long queue as from a short one. */
+/** First in, first out; taking costs the same however long the queue is. */
 class Queue {
   #steps: Step[] = []
   #at = 0
@@ -140,17 +140,17 @@ class Queue {
   }
 }
 
-/** Bytes that a stream's step works on at the most. */
+/** The most bytes that one step of a stream works on. */
 const stepBytes = 16_384
-/** A read this small is of a steady stream, or of one that has little to say. */
+/** A read this small belongs to a steady stream. */
 export const smallBytes = 4_096
 
-/** Whether bytes are few enough to go before others. */
+/** Whether a read is small enough to go before others. */
 export function isSmall(bytes: Uint8Array): boolean {
   return bytes.length <= smallBytes
 }
 
-/** The pieces that bytes are worked on in, a step for each. */
+/** Cuts bytes into pieces, one per step. */
 export function stepsOf(bytes: Uint8Array): Iterable<Uint8Array> {
   return bytes.length <= stepBytes ? [bytes] : piecesOf(bytes)
 }

@@ -1,22 +1,20 @@
-// Deadlines of calls in flight. One timer serves them all: a timer per read would cost more than the read.
+// Deadlines of running calls. One timer serves all of them: a timer per read would cost more than the read.
 
-/** How often deadlines are looked at, milliseconds: the error of every deadline is below it. */
+/** How often deadlines are checked, milliseconds; a deadline fires at most this much late. */
 const tickMs = 50
 
-/** One deadline of a call. */
 export class Deadline {
   readonly #watchdog: Watchdog
   readonly #fire: () => void
   #due: number
 
-  /** Made by `Watchdog.arm`. */
   constructor(watchdog: Watchdog, due: number, fire: () => void) {
     this.#watchdog = watchdog
     this.#due = due
     this.#fire = fire
   }
 
-  /** Puts the deadline `ms` from now, also when it has been cleared or has fired. */
+  /** Sets the deadline to `ms` from now, even if it was cleared or has fired. */
   extend(ms: number): void {
     this.#due = this.#watchdog.now() + ms
     this.#watchdog.watch(this)
@@ -26,7 +24,7 @@ export class Deadline {
     this.#watchdog.forget(this)
   }
 
-  /** Fires when it is due. */
+  /** Fires if it is due. */
   look(now: number): void {
     if (this.#due > now) return
     this.#watchdog.forget(this)
@@ -60,7 +58,7 @@ export class Watchdog {
     this.#armed.delete(deadline)
   }
 
-  /** Fires what is due; the timer does it every tick. */
+  /** Fires everything that is due; called every tick. */
   look(): void {
     const now = this.now()
     for (const deadline of this.#armed) deadline.look(now)

@@ -1,4 +1,4 @@
-// A call that declares tools of the gateway: the story of complete.ts, with as many rounds as its tools take.
+// Serves a call that declares gateway tools: like ../complete.ts, with as many rounds as the tools need.
 
 import { eventsOf } from '../../conversation/choice-events.ts'
 import { Delivered } from '../../conversation/delivered.ts'
@@ -25,10 +25,10 @@ import { ToolConversation } from './conversation.ts'
 import { JoinedStream } from './joined-stream.ts'
 import { type LoopParts, ToolLoop } from './loop.ts'
 
-/** The most calls of gateway tools that a request may ask for. */
+/** The highest limit of gateway tool calls that a request may set. */
 const mostCalls = 30
 
-/** Serves a call as `complete` does; `declared` is what it declares. */
+/** Serves a call as `complete` does; `declared` are its gateway tools. */
 export async function completeWithTools(
   parts: ChatParts,
   call: IncomingCall,
@@ -75,7 +75,7 @@ function boundOf(
   return { maxCalls: mostCalls, note: [{ param: 'max_tool_calls', message }] }
 }
 
-/** What a call has open beside its providers, from its beginning to its end. */
+/** What a call keeps open besides its providers, for as long as it runs. */
 class CallLife {
   readonly #controller = new AbortController()
   readonly #parts: ChatParts
@@ -91,7 +91,7 @@ class CallLife {
     if (parts.stopping.aborted || call.signal.aborted) this.end()
   }
 
-  /** Aborts when the call is over, or its client has disconnected. */
+  /** Aborts when the call is over or its client has disconnected. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
@@ -119,7 +119,6 @@ interface AnswerParts extends Omit<LoopParts, 'emit'> {
   readonly approved: DeclaredTools['approved']
 }
 
-/** The answer of one call, stream or whole. */
 class ToolAnswer {
   readonly #loop: AnswerParts
   readonly #first: IncomingCall
@@ -133,7 +132,7 @@ class ToolAnswer {
 
   async stream(): Promise<Response> {
     const { parts, call, hold, tools } = this.#loop
-    // Nothing is written before the first round has been answered: only then it is known by whom.
+    // Nothing is encoded until the first round is answered: only then is the provider known.
     let write = (event: ContentEvent) => void early.push(event)
     const early: ContentEvent[] = []
     const loop = new ToolLoop({ ...this.#loop, emit: (event) => write(event) }, this.#first)
@@ -180,9 +179,9 @@ class ToolAnswer {
 }
 
 /**
- * A whole answer has failed after some of its rounds. What they have used is owed where the client has disconnected, and
- * where the request itself is at fault: whoever makes a page overflow the context must not search for nothing. Where a
- * provider has failed it costs nothing, as every answer that is not given.
+ * A whole answer failed after some of its rounds. Those are charged if the client disconnected or the request is at
+ * fault: a page that overflows the context must not buy free searches. If a provider failed they cost nothing, like
+ * every answer that is not delivered.
  */
 async function owe(call: IncomingCall, hold: Hold, error: unknown): Promise<void> {
   if (hold.spent === 0n) return
@@ -196,7 +195,7 @@ async function owe(call: IncomingCall, hold: Hold, error: unknown): Promise<void
 
 const faultsOfRequests: ReadonlySet<number> = new Set([400, 413, 422])
 
-/** After what the caller has approved there must be credit for an answer: it has not begun yet. */
+/** After approved calls have run there must be credit left for an answer. */
 function refuseUnaffordable(stoppedBy: StoppedBy | undefined): void {
   if (stoppedBy === undefined) return
   const message = 'What is left after the approved tools have run does not pay for an answer.'
@@ -209,7 +208,7 @@ interface Played {
   readonly outcome: Outcome
 }
 
-/** Plays rounds until the answer is there. */
+/** Plays rounds until the answer is complete. */
 async function playAll(loop: ToolLoop): Promise<Played> {
   for (;;) {
     const { answer, candidate } = await loop.play()
@@ -223,7 +222,7 @@ async function playAll(loop: ToolLoop): Promise<Played> {
   }
 }
 
-/** The end of a call after its last round has been booked. */
+/** The outcome of a call that ends after its last round was booked. */
 function unserved(ending: 'client-gone' | 'stopped', stoppedBy: StoppedBy | undefined): Outcome {
   return {
     ending,

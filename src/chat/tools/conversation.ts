@@ -1,4 +1,4 @@
-// The conversation of a call whose tools the gateway runs: what the client sent, and every round since.
+// The conversation of a call whose tools the gateway runs: the client's messages and every round since.
 
 import type { DeclaredTools, GatewayChoice, ToolOrigin } from '../../conversation/gateway-tools.ts'
 import type {
@@ -20,9 +20,9 @@ import type { IncomingCall } from '../call.ts'
 type Freedom =
   /** As the client asks. */
   | 'asked'
-  /** A choice that was forced has been made. */
+  /** A forced choice has been made. */
   | 'free'
-  /** No more calls: the answer is due. */
+  /** No more calls: the model must answer. */
   | 'none'
 
 export class ToolConversation {
@@ -40,17 +40,17 @@ export class ToolConversation {
     this.#asked = { ...asked, messages: asked.messages.map((message) => this.#renamed(message)) }
   }
 
-  /** Whether the client has functions of its own, that the model may always call. */
+  /** Whether the client has functions of its own, which the model may always call. */
   get hasFunctions(): boolean {
     return this.#asked.tools.length > 0
   }
 
-  /** Adds what the model said in a round, and what its calls came to. */
+  /** Adds the model's message of a round and the results of its calls. */
   add(turn: AssistantMessage, results: readonly ToolMessage[]): void {
     this.#said.push(turn, ...results)
   }
 
-  /** Adds the results of calls that stand in the client's messages. */
+  /** Adds results for calls in the client's messages. */
   addResults(results: readonly ToolMessage[]): void {
     const messages = [...this.#asked.messages]
     for (const result of results) {
@@ -65,7 +65,7 @@ export class ToolConversation {
     this.#asked = { ...this.#asked, messages }
   }
 
-  /** The call with the question of the next round; `maxOutputTokens` is what the rounds before have left. */
+  /** The call with the request of the next round; `maxOutputTokens` is what the earlier rounds left. */
   round(call: IncomingCall, maxOutputTokens: number | undefined): IncomingCall {
     const request: ChatRequest = {
       ...this.#asked,
@@ -111,7 +111,7 @@ export class ToolConversation {
     return toolChoice?.kind === 'allowed' ? { ...toolChoice, mode: 'auto' } : undefined
   }
 
-  /** The names of the gateway's tools that the client's choice allows. */
+  /** The names of the gateway tools that the client's tool choice allows. */
   #chosen(): readonly string[] {
     const selectors = this.#choice?.tools ?? []
     const allows = ({ tool: { origin } }: OfferedTool) =>
@@ -123,7 +123,7 @@ export class ToolConversation {
     return this.#tools.tools.filter(allows).map(({ name }) => name)
   }
 
-  /** A message whose calls of the gateway's tools have the names that these are offered under now. */
+  /** A message whose gateway tool calls have the names that the tools are offered under now. */
   #renamed(message: Message): Message {
     if (message.role !== 'assistant' || message.toolCalls.every(({ origin }) => origin === undefined))
       return message
@@ -135,7 +135,7 @@ export class ToolConversation {
   }
 }
 
-/** Whether two calls are of one tool. */
+/** Whether two calls are for the same tool. */
 export function isSame(a: ToolOrigin, b: ToolOrigin): boolean {
   if (a.kind !== 'mcp' || b.kind !== 'mcp') return a.kind === b.kind
   return a.serverLabel === b.serverLabel && a.tool === b.tool

@@ -1,4 +1,4 @@
-// The streams of all rounds as one: whoever relays it sees one answer, and between two rounds what tools have to say.
+// Joins the streams of all rounds: the relay sees one answer, with the output of tools between two rounds.
 
 import { EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
@@ -18,17 +18,17 @@ import type { ToolLoop } from './loop.ts'
 export interface JoinedParts {
   readonly loop: ToolLoop
   readonly sink: AnswerSink
-  /** Ends whatever the call does. */
+  /** Cancels everything the call does. */
   readonly abort: () => void
   readonly signal: AbortSignal
-  /** Called with what has been tried for a round that nobody has answered. */
+  /** Called with the attempts for a round that nobody answered. */
   readonly failed: (attempts: readonly Attempt[]) => void
 }
 
-/** Nothing from a provider: the relay is to look at what has been written meanwhile. */
+/** Nothing from a provider: makes the relay look at what was written meanwhile. */
 const nothingRead = { done: false, value: [new Uint8Array(0)] }
 
-/** How long a provider's connection may stay open after its answer: one that ends by itself can be used again. */
+/** How long a provider's connection may stay open after its answer: one that ends by itself can be reused. */
 const lingerMs = 1_000
 
 export class JoinedStream implements OpenStream, StreamChannel {
@@ -40,18 +40,18 @@ export class JoinedStream implements OpenStream, StreamChannel {
   readonly rounds: NonNullable<OpenStream['rounds']>
   readonly #parts: JoinedParts
   #round: OpenedStream
-  /** Its body has been read to its end. */
+  /** The round's body has been read to its end. */
   #isRead: boolean
-  /** It has been booked: what it was is no part of what is still to be charged. */
+  /** The round has been booked: its progress is no longer part of what is still to be charged. */
   #isBooked = false
-  /** What follows a round that called tools. */
+  /** The work after a round that called tools. */
   #following: Promise<void> | undefined
   #isFinal = false
   #stoppedBy: StoppedBy | undefined
   #left = false
   #written = Promise.withResolvers<void>()
 
-  /** `head` is what the sink has written of the first round. */
+  /** `head`: what the sink wrote of the first round. */
   constructor(parts: JoinedParts, first: OpenedStream, head: readonly Uint8Array[]) {
     this.#parts = parts
     this.#round = first
@@ -68,7 +68,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     })
   }
 
-  /** Something was written that no provider's bytes brought. */
+  /** Something was written without bytes from a provider. */
   wake(): void {
     this.#written.resolve()
   }
@@ -125,7 +125,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
       if (!next.done) return next
       this.#round.read()
     } catch (error) {
-      // The connection broke: what came before may have been the whole answer.
+      // The connection broke: the answer may have been complete before.
       channel.end()
       if (!channel.progress.finished) throw error
     }
@@ -135,7 +135,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     return nothingRead
   }
 
-  /** What a provider still sends after the end of its answer. */
+  /** Reads what a provider still sends after the end of its answer. */
   async #rest(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
     const lingering = new AbortController()
     const late = pause(lingerMs, lingering.signal).then(() => 'late' as const)
@@ -146,7 +146,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
     return { done: true }
   }
 
-  /** Resolves as soon as a tool has written something, or what follows the round is there. */
+  /** Resolves as soon as a tool wrote something or the next round is ready. */
   async #goOn(): Promise<{ done: boolean; value?: Uint8Array[] }> {
     const { loop } = this.#parts
     const { progress } = this.#round.channel
@@ -159,7 +159,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
       }
       this.#isBooked = calls === 'calls'
       this.#following = this.#follow(calls)
-      // The relay may have gone by then: it hears of what it awaits, and of nothing else.
+      // The relay may have ended by then; without a handler the rejection would be unhandled.
       this.#following.catch(() => undefined)
     }
     await Promise.race([this.#following, this.#written.promise])
@@ -210,7 +210,7 @@ function roundsOf(of: {
   }
 }
 
-/** The progress of the round that runs; the answer has finished only when the last one has. */
+/** The progress of the current round; finished only when the last round is. */
 class JoinedProgress implements Progress {
   readonly #round: () => Progress
   readonly #isFinal: () => boolean

@@ -1,5 +1,5 @@
-// The tool loop: the model asks, the gateway runs its own tools and asks again, until the answer is there, or the client
-// has to go on with its own functions. One hold, one settle, whatever number of rounds.
+// The tool loop: asks the model, runs the gateway's tools it calls and asks again, until the answer is complete or the
+// client's own functions are called. One hold and one settle for all rounds.
 
 import type {
   ApprovedCall,
@@ -32,27 +32,27 @@ import type { OpenedStream } from '../upstream/open-stream.ts'
 import { isSame, type ToolConversation } from './conversation.ts'
 import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
 
-/** How it goes on after a round. */
+/** What happens after a round. */
 export type Next =
   | { readonly kind: 'again' }
-  /** The answer is there, or the client's own functions are called. */
+  /** The answer is complete, or calls the client's own functions. */
   | { readonly kind: 'final' }
   | { readonly kind: 'stopped'; readonly by: StoppedBy }
 
 export interface LoopParts {
   readonly parts: ChatParts
-  /** The call as its client sent it. */
+  /** The call as the client sent it. */
   readonly call: IncomingCall
   readonly hold: Hold
   readonly tools: CallTools
   readonly conversation: ToolConversation
   readonly candidates: readonly Candidate[]
   readonly warnings: readonly Warning[]
-  /** The most calls of the gateway's tools. */
+  /** The limit of gateway tool calls. */
   readonly maxCalls: number
-  /** Takes the events of the answer, of all rounds. */
+  /** Receives the events of the answer, of all rounds. */
   readonly emit: (event: ContentEvent) => void
-  /** Aborts when the call is over: nothing of it goes on then. */
+  /** Aborts when the call is over. */
   readonly signal: AbortSignal
 }
 
@@ -65,11 +65,11 @@ export class ToolLoop {
   #candidates: readonly Candidate[]
   #round = 0
   #toolCalls = 0
-  /** Output tokens of the rounds that have ended. */
+  /** Output tokens of the completed rounds. */
   #spentTokens = 0
   #wasLimited = false
 
-  /** `first` is the call with the question of the first round, for which the hold was opened. */
+  /** `first`: the call with the request of the first round, for which the hold was opened. */
   constructor(loop: LoopParts, first: IncomingCall) {
     this.#loop = loop
     this.#candidates = loop.candidates
@@ -77,7 +77,7 @@ export class ToolLoop {
     this.#events = this.#newRound()
   }
 
-  /** Asks for the round that is due. Rejects with DispatchFailed. */
+  /** Plays the current round. Rejects with DispatchFailed. */
   async play(): Promise<Dispatched<OpenedStream | WholeAnswer>> {
     const { parts, hold, warnings } = this.#loop
     const events = (this.#events = this.#newRound())
@@ -89,19 +89,19 @@ export class ToolLoop {
       emit: (event) => events.take(event),
     })
     const { candidate } = played
-    // What the model has thought so far is of use to itself only.
+    // The model's reasoning so far is only useful to the same candidate.
     this.#candidates = [candidate, ...this.#candidates.filter((other) => other !== candidate)]
     return played
   }
 
-  /** Takes the events of a round that came whole. */
+  /** Takes the events of a round that arrived whole. */
   take(events: readonly ChatEvent[]): void {
     for (const event of events) if ('choice' in event) this.#events.take(event)
   }
 
   /**
-   * A round has been read to its end: its sources are cited, and where another follows it is booked. `outcome` is asked
-   * for only then.
+   * A round has been read to its end: its sources are cited, and if another follows it is booked. `outcome` is called
+   * only then.
    */
   async endRound(outcome: () => Outcome): Promise<'final' | 'calls-last' | 'calls'> {
     const { hold, call } = this.#loop
@@ -120,7 +120,7 @@ export class ToolLoop {
     return 'calls'
   }
 
-  /** Runs what the round has called, and prepares the next one. Rejects when the signal aborts. */
+  /** Runs the calls of the round and prepares the next. Rejects when the signal aborts. */
   async follow(calls: 'calls-last' | 'calls'): Promise<Next> {
     const { conversation, signal } = this.#loop
     const isLast = calls === 'calls-last'
@@ -130,7 +130,7 @@ export class ToolLoop {
       return { kind: 'final' }
     }
     if (results.every(({ result }) => result.failure?.code === limitReached)) {
-      // The model already knows that there are no more calls, and calls again: stop.
+      // The model was told that there are no more calls, and calls again: stop.
       if (this.#wasLimited) return { kind: 'stopped', by: 'max_tool_calls' }
       this.#wasLimited = true
       if (!conversation.hasFunctions) conversation.freedom = 'none'
@@ -144,8 +144,8 @@ export class ToolLoop {
   }
 
   /**
-   * Runs what the caller has approved of an earlier answer, before the model is asked: its calls stand in the messages
-   * without results. Gives why the first round cannot be asked then, where it cannot.
+   * Runs the calls of an earlier answer that the caller has approved, before the model is asked: they are in the
+   * messages without results. Returns why the first round cannot follow, or undefined.
    */
   async runApproved(approved: readonly ApprovedCall[]): Promise<StoppedBy | undefined> {
     if (approved.length === 0) return undefined
@@ -185,7 +185,7 @@ export class ToolLoop {
     return this.#refusal(offered.tool.mostCost)
   }
 
-  /** Ends the answer as its last round has ended. */
+  /** Ends the answer the way its last round ended. */
   #finish(): void {
     const { reason, native, callsClient } = this.#events
     if (reason === undefined) return
@@ -193,7 +193,7 @@ export class ToolLoop {
     this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native })
   }
 
-  /** Prepares the next round: what it needs is held before anything is sent. */
+  /** Prepares the next round: its credit is held before anything is sent. */
   async #begin(): Promise<Next> {
     const { hold, call, conversation, signal } = this.#loop
     const { maxOutputTokens: asked } = call.request.envelope
@@ -224,7 +224,7 @@ export class ToolLoop {
       this.#ran(named, result, isLast)
       return { call, result }
     })
-    // All of them end before anything else does: what they cost is known then.
+    // Wait for all of them: their costs are known only then.
     const ended = await Promise.allSettled(running)
     this.#loop.signal.throwIfAborted()
     return ended.map((each) => {
@@ -233,7 +233,7 @@ export class ToolLoop {
     })
   }
 
-  /** Why a call is not run; undefined where it is. `mostCost`: with all that run beside it, picodollars. */
+  /** Why a call is not run, or undefined. `mostCost`: including the calls that run beside it, picodollars. */
   async #refusal(mostCost: Pico): Promise<ToolResult | undefined> {
     const { maxCalls, hold } = this.#loop
     if (this.#toolCalls >= maxCalls) {
@@ -280,7 +280,7 @@ export class ToolLoop {
     pass('tool-ran', requestId)
   }
 
-  /** Annotates the round's text with those sources whose address stands in it. */
+  /** Annotates the round's text with the sources whose address it contains. */
   #cite(): void {
     const { text, textBefore } = this.#events
     if (text === '' || this.#sources.length === 0) return
@@ -290,7 +290,7 @@ export class ToolLoop {
     }
   }
 
-  /** The call under an id that no other call of the conversation has: providers may use theirs again. */
+  /** Gives the call an id that is unique in the conversation: providers may reuse theirs. */
   #named({ offered, arguments: json }: CalledTool): GatewayCall {
     return { id: this.#nextId(), origin: offered.tool.origin, name: offered.name, arguments: json }
   }
@@ -304,7 +304,7 @@ export class ToolLoop {
   }
 }
 
-/** The failure of a call beyond the number that the request allows. */
+/** The failure of a call beyond the request's limit. */
 const limitReached = 'max_tool_calls'
 
 function needsApproval({ offered, arguments: json }: CalledTool): boolean {
@@ -337,7 +337,7 @@ function imagePart({ mediaType, data }: ToolImage): ContentPart {
   return { kind: 'image', source: { kind: 'base64', mediaType, data }, detail: undefined, cache: undefined }
 }
 
-/** What a receipt calls a tool. */
+/** The name of a tool on receipts. */
 function feeName(origin: ToolOrigin): string {
   switch (origin.kind) {
     case 'web-search':

@@ -1,5 +1,5 @@
-// The events of one round, on their way into an answer of several: calls of the gateway's tools are taken out, all else
-// is numbered on from the rounds before.
+// Merges the events of one round into an answer of several: takes out gateway tool calls and continues the numbering
+// of the earlier rounds.
 
 import { type CollectedCall, type FinishReason, joinReasoning } from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
@@ -7,7 +7,7 @@ import type { AssistantMessage, ContentPart, ReasoningDetail, ToolCall } from '.
 import type { CallTools } from '../../tools/call-tools.ts'
 import type { OfferedTool } from '../../tools/names.ts'
 
-/** How much of the answer there is: what the next event of each kind is numbered by. */
+/** The size of the answer so far, for numbering the next event of each kind. */
 export interface AnswerSoFar {
   /** UTF-16 units. */
   text: number
@@ -26,7 +26,7 @@ interface Draft extends CollectedCall {
   arguments: string
   /** undefined for a call of the client's function. */
   readonly offered: OfferedTool | undefined
-  /** Its number in the answer, where the client sees it. */
+  /** Its index in the answer, if the client sees it. */
   readonly number: number
 }
 
@@ -41,7 +41,7 @@ export class RoundEvents {
   #reason: FinishReason | undefined
   #native = ''
 
-  /** `answer` is moved on with every event that goes to `forward`. */
+  /** `answer` advances with every event passed to `forward`. */
   constructor(tools: Pick<CallTools, 'named'>, answer: AnswerSoFar, forward: (event: ContentEvent) => void) {
     this.#tools = tools
     this.#answer = answer
@@ -50,7 +50,7 @@ export class RoundEvents {
   }
 
   take(event: ContentEvent): void {
-    // Several answers and tools of the gateway cannot be asked for together.
+    // Several answers and gateway tools cannot be requested together.
     if (event.choice !== 0) return
     switch (event.kind) {
       case 'text-delta':
@@ -82,7 +82,7 @@ export class RoundEvents {
     }
   }
 
-  /** Why the model stopped, and the provider's own word for it. */
+  /** Why the model stopped, and the provider's own term for it. */
   get reason(): FinishReason | undefined {
     return this.#reason
   }
@@ -95,24 +95,24 @@ export class RoundEvents {
     return this.#text
   }
 
-  /** How much of the answer's text came before this round, UTF-16 units. */
+  /** The length of the answer's text before this round, UTF-16 units. */
   get textBefore(): number {
     return this.#before.text
   }
 
-  /** Calls of the gateway's tools, in their order. */
+  /** Calls of the gateway's tools, in order. */
   get gatewayCalls(): readonly CalledTool[] {
     return [...this.#calls.values()].flatMap(({ offered, ...call }) =>
       offered === undefined ? [] : [{ ...call, arguments: argumentsOf(call), offered }],
     )
   }
 
-  /** Whether the model has called a function of the client's. */
+  /** Whether the model called a function of the client. */
   get callsClient(): boolean {
     return [...this.#calls.values()].some(({ offered }) => offered === undefined)
   }
 
-  /** What the model said, for the next round. */
+  /** The model's message, for the next round. */
   message(): AssistantMessage {
     const content: ContentPart[] =
       this.#text === '' ? [] : [{ kind: 'text', text: this.#text, cache: undefined }]
@@ -142,7 +142,7 @@ export class RoundEvents {
   }
 }
 
-/** A call without arguments has an empty object, never nothing. */
+/** A call without arguments gets an empty object. */
 function argumentsOf({ arguments: json }: { readonly arguments: string }): string {
   return json.trim() === '' ? '{}' : json
 }

@@ -1,4 +1,4 @@
-// The body of a provider's answer: read within bounds, and parsed.
+// Reads the body of a provider's answer within bounds, and parses it.
 
 import type { Fault } from '../../conversation/event.ts'
 import { decodeSteps } from '../../json/decode.ts'
@@ -9,14 +9,14 @@ import { AttemptFailed, transportFault } from '../routing/fault-error.ts'
 import type { ByteReader } from '../streaming/relay.ts'
 import { Turns } from '../streaming/turns.ts'
 
-/** Objects, arrays and items of a chat's answer: the log probabilities of a long one are many. */
+/** Objects, arrays and items of an answer; the log probabilities of a long one are many. */
 const mostValues = 2_000_000
-/** Bodies that announce at most this size are read in one go. */
+/** Bodies announced as at most this size are read in one go. */
 const smallBodyBytes = 65_536
 
 /**
- * The JSON of an answer. Rejects with AttemptFailed where it is none, and where it nests too deep to be given to anybody:
- * that attempt has failed as any other, and is charged to nobody. `most` bounds its objects, arrays and items.
+ * The JSON of an answer. Rejects with AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
+ * any other and is not charged. `most` bounds the number of objects, arrays and items.
  */
 export async function parsedAnswer(
   response: Response,
@@ -24,7 +24,7 @@ export async function parsedAnswer(
   turns: Turns,
   most = mostValues,
 ): Promise<unknown> {
-  // What is short is read in one step.
+  // Short text is parsed in one step.
   const isShort = text.length <= stepCharacters
   const fault = isShort ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most))
   if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
@@ -40,8 +40,8 @@ export async function parsedAnswer(
 }
 
 /**
- * Reads a body as text, at most `maxBytes` of it: a provider must not fill the memory. `onBytes` is called whenever
- * some of it has come.
+ * Reads at most `maxBytes` of a body as text, so that a provider cannot fill the memory. `onBytes` is called for each
+ * part.
  */
 export async function boundedText(
   response: Response,
@@ -79,7 +79,7 @@ export function readerOf(response: Response): ByteReader {
   return body.getReader() as unknown as ByteReader
 }
 
-/** What a protocol makes of an answer. Throws AttemptFailed where it cannot be read, as a stream then is broken. */
+/** A protocol's reading of an answer. Throws AttemptFailed if the answer cannot be read, like a broken stream. */
 export function readWhole<Read>(read: () => Read): Read {
   try {
     return read()

@@ -1,38 +1,37 @@
-// Answers that have come and are still worked through. The runtime reads what providers send into memory as fast as it
-// comes, whether anybody has time for it or not: so nobody else is asked while too much of that lies there.
+// Limits the answers that have arrived but are not processed yet. The runtime reads whatever providers send into
+// memory at once, so no further provider is asked while too much of it is waiting.
 
-/** What a stream counts while it is worked through: nobody says how long it will be. */
+/** What a stream counts while it is processed: its length is not known. */
 const streamBytes = 262_144
-/** How much one more answer changes what is expected of the next. */
+/** How much each answer changes what is expected of the next. */
 const learning = 0.25
-/** Of whom no more than this is expected, most models by far, is asked at any time. */
+/** Offers with at most this expected per read, which are most of them, never wait. */
 const littleBytes = 16_384
-/** What is expected of a request counts for so long; an answer that takes longer comes when it comes, milliseconds. */
+/** How long the expected size of a request counts, milliseconds; slower answers are not waited for. */
 const soonMs = 1_000
 const lookEveryMs = 50
-/** An answer of which nothing more has come for so long has nothing waiting, milliseconds. */
+/** An answer that got no more bytes for this long has none waiting, milliseconds. */
 const quietMs = 100
-/** However long it takes, an answer keeps others waiting for no longer than this, milliseconds. */
+/** An answer makes others wait for at most this long, milliseconds. */
 const longestMs = 15_000
 
-/** One answer: awaited, then there, then worked through. */
+/** One answer: awaited, then arrived, then processed. */
 export class Arrival {
   readonly #arrivals: Arrivals
   readonly offer: string
-  /** What it counts, while it does. */
+  /** The bytes it counts at the moment. */
   bytes = 0
-  /** When it is forgotten, by the clock of the arrivals. */
+  /** When it stops counting, by the clock of the arrivals. */
   until = 0
-  /** What has come of it in one go. */
+  /** Bytes that arrived in one go. */
   burst = 0
 
-  /** Made by `Arrivals.turn`. */
   constructor(arrivals: Arrivals, offer: string) {
     this.#arrivals = arrivals
     this.offer = offer
   }
 
-  /** It has come: all of it, as far as it says so itself, or its beginning. */
+  /** The answer has arrived: all of it, if its headers say so, or its beginning. */
   comes({ headers }: Pick<Response, 'headers'>): void {
     const announced = Number(headers.get('content-length') ?? Number.NaN)
     this.#arrivals.comes(this, Number.isNaN(announced) ? undefined : announced)
