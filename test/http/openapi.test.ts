@@ -68,9 +68,15 @@ describe('the document', () => {
     const registered = createRoutes({} as HttpParts)
       .routes.filter(({ path }) => path !== '/*')
       .map(({ method, path }) => `${method} ${path}`)
-    const pages = ['/', '/console', '/console/*', '/docs', '/docs/*', '/hooks/razorpay/callback'].map(
-      (path) => `GET ${path}`,
-    )
+    const pages = [
+      '/',
+      '/client-metadata.json',
+      '/console',
+      '/console/*',
+      '/docs',
+      '/docs/*',
+      '/hooks/razorpay/callback',
+    ].map((path) => `GET ${path}`)
     const simulated = ['GET', 'POST', 'POST'].map(
       (method, at) => `${method} /hooks/sim/:reference${['', '/paid', '/failed'][at]}`,
     )
