@@ -1,5 +1,7 @@
 // A provider that does what the prompt asks of it and keeps its own bill, by the word: the truth about every call.
 
+import { queryOf, searchFee, toolNames, type ToolUse } from './tool-servers.ts'
+
 /** What one call is to be like. It travels at the end of the prompt, so that both ends know it. */
 export interface Plan {
   readonly nonce: string
@@ -12,8 +14,8 @@ export interface Plan {
   /** `inflated`: the provider counts, and bills, three times the prompt there is. */
   readonly usage: 'plain' | 'cached' | 'reasoning' | 'zero' | 'missing' | 'inflated'
   readonly tool: boolean
-  /** Rounds in which the model asks the gateway to search, before its answer: each is billed like the answer. */
-  readonly searches?: number
+  /** What the model asks the gateway for before its answer, a round each: each is billed like the answer. */
+  readonly uses?: readonly ToolUse[]
   /** The client names the call by an Idempotency-Key, its nonce. */
   readonly keyed: boolean
   /** The client's `max_cost`, US dollars. */
@@ -56,14 +58,19 @@ export function billOf({ usage, prompt: asked }: Plan, words: number): bigint {
   )
 }
 
-/** What all rounds of a call come to, once all of its words are made. */
+/** What all rounds of a call and its tools come to, once all of its words are made. */
 export function dueOf(plan: Plan): bigint {
-  return billOf(plan, plan.words) * BigInt(roundsOf(plan))
+  return billOf(plan, plan.words) * BigInt(roundsOf(plan)) + BigInt(searchesOf(plan)) * searchFee
 }
 
 /** How often the provider is asked for one call. */
-export function roundsOf({ searches = 0 }: Plan): number {
-  return searches + 1
+export function roundsOf({ uses = [] }: Plan): number {
+  return uses.length + 1
+}
+
+/** Searches of a call that runs to its end. */
+export function searchesOf({ uses = [] }: Plan): number {
+  return uses.filter((use) => use === 'search').length
 }
 
 function countersOf({ usage, prompt, words }: Plan): object | undefined {
@@ -91,7 +98,8 @@ export function startBillingProvider(): BillingProvider {
       const { content } = body.messages.findLast(({ role }) => role === 'user')!
       const asked = JSON.parse(content.slice(content.lastIndexOf(mark) + mark.length)) as Plan
       const rounds = body.messages.filter(({ role }) => role === 'tool').length
-      const calls = rounds < (asked.searches ?? 0) ? searchTool : asked.tool ? 'f' : undefined
+      const use = asked.uses?.[rounds]
+      const calls = use === undefined ? (asked.tool ? 'f' : undefined) : toolNames[use]
       const plan = { ...asked, calls }
       if (rounds === 0) requests++
       if (plan.words === 0) return refusal()
@@ -116,8 +124,6 @@ function refusal(): Response {
   return Response.json({ error: { ...error, code: null } }, { status: 400 })
 }
 
-const searchTool = 'web_search'
-
 /** A plan with the function that this round of it calls. */
 interface RoundPlan extends Plan {
   readonly calls: string | undefined
@@ -137,7 +143,7 @@ async function whole(booked: Booked & { readonly plan: RoundPlan }, model: strin
           {
             id: 'call_1',
             type: 'function',
-            function: { name: plan.calls, arguments: JSON.stringify({ query: text }) },
+            function: { name: plan.calls, arguments: JSON.stringify({ query: queryOf(plan.nonce, text) }) },
           },
         ],
       }
@@ -185,9 +191,9 @@ function streamed(booked: Booked & { readonly plan: RoundPlan }, model: string):
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
 }
 
-function toolPiece({ calls, words }: RoundPlan, at: number, word: string): object {
+function toolPiece({ calls, nonce, words }: RoundPlan, at: number, word: string): object {
   const first = at === 0 ? { id: 'call_1', type: 'function' } : {}
-  const json = `${at === 0 ? '{"query":"' : ''}${word}${at === words - 1 ? '"}' : ''}`
+  const json = `${at === 0 ? `{"query":"${queryOf(nonce, '')}` : ''}${word}${at === words - 1 ? '"}' : ''}`
   const text = at === 0 ? { name: calls, arguments: json } : { arguments: json }
   return { tool_calls: [{ index: 0, ...first, function: text }] }
 }
@@ -204,7 +210,6 @@ export function configOf(provider: BillingProvider, more = ''): string {
 bootstrap: { credit_usd: "100000" }
 local_servers: { discover: false }
 log: { level: error }
-search: { backend: sim }
 providers:
   lab: { protocol: openai-chat, base_url: ${provider.url}, api_key: lab-secret-of-the-test }
 models:

@@ -1,6 +1,7 @@
 // A client of the gateway under test: it sends a plan, reads the answer, may leave in the middle, and notes all of it.
 
 import { promptOf, type Plan } from './billing-provider.ts'
+import type { ToolServers } from './tool-servers.ts'
 
 export interface Seen {
   readonly plan: Plan
@@ -18,9 +19,16 @@ export interface Seen {
   readonly text: string
 }
 
+/** A gateway, and how its tools are declared where plans use any. */
+export interface Target {
+  readonly baseUrl: string
+  readonly key: string
+  readonly declare?: ToolServers['declare']
+}
+
 /** Sends one call. With `leaveAfter` the client hangs up once so many words of the stream have come. */
 export async function callOnce(
-  target: { readonly baseUrl: string; readonly key: string },
+  target: Target,
   plan: Plan,
   prompt: string,
   leaveAfter = Infinity,
@@ -47,7 +55,7 @@ export async function callOnce(
         model: 'lab/m',
         stream: plan.stream,
         ...(plan.maxCost && { max_cost: plan.maxCost }),
-        ...(plan.searches && { tools: [{ type: 'web_search' }] }),
+        ...(plan.uses && { tools: target.declare?.(plan.uses) ?? [] }),
         ...(plan.stream && { stream_options: { include_usage: true } }),
         messages: [{ role: 'user', content: promptOf(plan, prompt) }],
       }),

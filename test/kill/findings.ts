@@ -3,6 +3,7 @@
 import { parseUsd } from '../../src/credits/money.ts'
 import { type BillingProvider, dueOf, roundsOf } from './billing-provider.ts'
 import type { Noted } from './load.ts'
+import type { ToolServers } from './tool-servers.ts'
 import { type CallFailpoint, trials, type Fate } from './trials.ts'
 
 export interface CallRow {
@@ -14,6 +15,8 @@ export interface CallRow {
   readonly upstream_id: string | null
   /** Output tokens of its receipt. */
   readonly words: bigint | null
+  /** Searches of its receipt. */
+  readonly searches: bigint | null
 }
 
 /** How one process of the server died. */
@@ -27,6 +30,7 @@ export interface Evidence {
   readonly seen: readonly Noted[]
   readonly rows: ReadonlyMap<string, CallRow>
   readonly provider: BillingProvider
+  readonly tools: Pick<ToolServers, 'searchesOf'>
   /** By the number of the process. */
   readonly deaths: readonly Death[]
 }
@@ -36,6 +40,8 @@ export interface Findings {
   readonly broken: readonly { readonly process: number; readonly what: string }[]
   /** For each stream that was cut off after some words: how many it had delivered and was not charged for. */
   readonly cutStreams: readonly { readonly process: number; readonly uncharged: number | undefined }[]
+  /** Searches that were executed for streams which were cut off, and those of them that were charged. */
+  readonly searches: { readonly executed: number; readonly charged: number }
 }
 
 export function judge(evidence: Evidence): Findings {
@@ -46,6 +52,7 @@ class Judge {
   readonly #evidence: Evidence
   readonly #broken: { process: number; what: string }[] = []
   readonly #cutStreams: { process: number; uncharged: number | undefined }[] = []
+  readonly #searches = { executed: 0, charged: 0 }
 
   constructor(evidence: Evidence) {
     this.#evidence = evidence
@@ -60,7 +67,7 @@ class Judge {
     // A hold is durable before a byte goes out, so no request came without a row of its own.
     if (provider.requests > rows.size)
       this.#note(-1, `${provider.requests} requests came to the provider for ${rows.size} holds`)
-    return { broken: this.#broken, cutStreams: this.#cutStreams }
+    return { broken: this.#broken, cutStreams: this.#cutStreams, searches: this.#searches }
   }
 
   #note(process: number, what: string): void {
@@ -99,19 +106,35 @@ class Judge {
     else if (row.ending !== 'recovered') this.#note(process, `${row.id} was settled, and its answer is lost`)
   }
 
-  #cut({ id, plan, words, process }: Noted): void {
+  #cut(call: Noted): void {
+    const { id, plan, words, process } = call
     const row = this.#evidence.rows.get(id)
     if (!row || row.state === 'open')
       return this.#note(process, `the cut stream ${id} is ${row?.state ?? 'lost'}`)
     if ((row.charged ?? 0n) > row.hold) return this.#note(process, `${id} was charged beyond its hold`)
+    if (plan.uses) this.#searched(call, row)
     const charged = Number(row.words ?? 0n)
-    if (charged > (plan.words * 1.1 + 1) * roundsOf(plan))
-      this.#note(process, `${id} was charged ${charged} words of ${plan.words}`)
+    const calls = roundsOf(plan) - (plan.tool ? 0 : 1)
+    const most = (plan.words * 1.1 + 1) * roundsOf(plan) + tokensOfCall * calls
+    if (charged > most) this.#note(process, `${id} was charged ${charged} words of ${plan.words}`)
     // What a model writes to the gateway's tools, its client does not see.
     const isSeen = plan.gapMs > 0 && roundsOf(plan) === 1
     // A burst is read, passed on and checkpointed in one go; where words take their time the checkpoints do show.
     const uncharged = isSeen ? Math.max(0, words - charged) : undefined
     this.#cutStreams.push({ process, uncharged })
+  }
+
+  /** A search that was executed is charged at most once; and when much has been said since, it is. */
+  #searched({ id, plan, text, process }: Noted, row: CallRow): void {
+    const executed = this.#evidence.tools.searchesOf(plan.nonce)
+    const charged = Number(row.searches ?? 0n)
+    this.#searches.executed += executed
+    this.#searches.charged += charged
+    if (charged > executed)
+      this.#note(process, `${id} was charged ${charged} searches of ${executed} that there were`)
+    if (wordsAfterTools(text) < manyWords || plan.gapMs === 0) return
+    const used = text.split('"type":"web_search_call"').length - 1
+    if (charged < used) this.#note(process, `${id} was charged ${charged} searches of ${used} that it showed`)
   }
 
   #row(row: CallRow): void {
@@ -151,6 +174,18 @@ class Judge {
     if (!agrees(fate, row))
       this.#note(process, `${victim}, whose process died at ${cause}, should be ${fate}: ${told(row)}`)
   }
+}
+
+/** What an estimate may count of a call of a tool beside its words: its name, and the call's. */
+const tokensOfCall = 16
+
+/** Words that come so slowly are more than two checkpoints. */
+const manyWords = 60
+
+/** Words of the answer that a stream has brought since the last result of a tool. */
+function wordsAfterTools(text: string): number {
+  const results = Math.max(text.lastIndexOf('"web_search_calls"'), text.lastIndexOf('"mcp_calls"'))
+  return results < 0 ? 0 : text.slice(results).split('"delta":{"content"').length - 1
 }
 
 function agrees(fate: Fate, row: CallRow | undefined): boolean {

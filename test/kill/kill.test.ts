@@ -17,6 +17,9 @@ test('G2: killed at every failpoint and at random, with 50 calls in flight, it l
   // How much is done between two kills is the machine's affair; that something is done and cut off each time is not.
   expect(report.acknowledged).toBeGreaterThan(report.kills)
   expect(report.cutStreams).toBeGreaterThan(report.kills)
+  // Tools of both kinds were cut off, and what they had used was charged.
+  expect(report.gauged).toBeGreaterThan(0)
+  expect(report.searches.charged).toBeGreaterThan(0)
   // Clients that asked again with their Idempotency-Key had an answer that was kept.
   expect(report.replayed).toBeGreaterThan(0)
   // A stream that is killed is short of at most one checkpoint and one on its way to the disk, in the mean: words come

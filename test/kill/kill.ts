@@ -9,6 +9,7 @@ import { tempDir } from '../support/tmp.ts'
 import { configOf, startBillingProvider } from './billing-provider.ts'
 import { judge, type CallRow, type Death, type Findings } from './findings.ts'
 import { Load, type Noted } from './load.ts'
+import { startToolServers } from './tool-servers.ts'
 import { everyFailpoint, passingOf, trials } from './trials.ts'
 
 export interface KillOptions {
@@ -39,6 +40,10 @@ export interface CauseReport {
 export interface KillReport extends Omit<CauseReport, 'cause' | 'broken'> {
   readonly calls: number
   readonly acknowledged: number
+  /** Searches that cut streams had used, and were charged. */
+  readonly searches: Findings['searches']
+  /** Calls of the MCP server. */
+  readonly gauged: number
   /** Answers that a client had for asking again. */
   readonly replayed: number
   /** The longest time from a restart until no call of the killed process was open. */
@@ -60,7 +65,8 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   const home = tempDir('weir-kill-')
   const provider = startBillingProvider()
   const stream = `stream: { checkpoint_tokens: ${checkpoint.tokens}, checkpoint_ms: ${checkpoint.ms} }`
-  const config = configOf(provider, stream)
+  const tools = startToolServers()
+  const config = configOf(provider, stream + tools.config)
   const start = (failpoint?: string) =>
     startWeir({ config, dataDir: home.path, env: failpoint ? { WEIR_TEST_FAILPOINT: failpoint } : {} })
   const plans = plansOf(options, random)
@@ -68,7 +74,11 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   const late: string[] = []
   let weir = await start(plans[0]!.serving)
   const { key } = weir
-  const load = new Load(options.lanes, random, () => ({ baseUrl: weir.baseUrl, key }))
+  const load = new Load(options.lanes, random, () => ({
+    baseUrl: weir.baseUrl,
+    key,
+    declare: tools.declare,
+  }))
   let slowestRecoveryMs = 0
   try {
     load.run()
@@ -90,13 +100,14 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
     const audit = await weir.command('ledger', 'audit', '--json')
     if (audit.code !== 0) late.push(`the audit says: ${audit.stdout}${audit.stderr}`)
     await weir.stop()
-    const findings = judge({ seen: load.seen, rows: rowsOf(home.path), provider, deaths })
-    return { ...reportOf(load.seen, deaths, findings, late), slowestRecoveryMs }
+    const findings = judge({ seen: load.seen, rows: rowsOf(home.path), provider, tools, deaths })
+    return { ...reportOf(load.seen, deaths, findings, late), slowestRecoveryMs, gauged: tools.gauged() }
   } finally {
     load.stop()
     await weir.kill()
     await weir.stop()
     provider.stop()
+    tools.stop()
     home.remove()
   }
 }
@@ -163,8 +174,9 @@ function rowsOf(dataDir: string): Map<string, CallRow> {
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true, safeIntegers: true })
   const rows = database
     .query<CallRow, []>(
-      `SELECT id, state, charged, hold, ending, upstream_id, json_extract(receipt, '$.usage.output') AS words FROM call
-       UNION ALL SELECT id, 'open', NULL, hold, NULL, NULL, NULL FROM open_call`,
+      `SELECT id, state, charged, hold, ending, upstream_id, json_extract(receipt, '$.usage.output') AS words,
+         json_extract(receipt, '$.usage.toolCalls.web_search') AS searches FROM call
+       UNION ALL SELECT id, 'open', NULL, hold, NULL, NULL, NULL, NULL FROM open_call`,
     )
     .all()
   database.close()
@@ -176,7 +188,7 @@ function reportOf(
   deaths: readonly Death[],
   findings: Findings,
   late: readonly string[],
-): Omit<KillReport, 'slowestRecoveryMs'> {
+): Omit<KillReport, 'slowestRecoveryMs' | 'gauged'> {
   const causes = (['any moment', ...everyFailpoint] as const).map((cause): CauseReport => {
     const among = (process: number) => deaths[process]?.cause === cause
     const broken = findings.broken.filter(({ process }) => among(process)).length
@@ -186,6 +198,7 @@ function reportOf(
     ...figuresOf(seen, deaths, findings, () => true),
     calls: seen.length,
     acknowledged: seen.filter(({ ending }) => ending === 'complete').length,
+    searches: findings.searches,
     replayed: seen.filter(({ replayed }) => replayed).length,
     causes,
     broken: [...late, ...findings.broken.map(({ what }) => what)],

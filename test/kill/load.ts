@@ -2,12 +2,8 @@
 
 import type { Random } from '../simulation/random.ts'
 import type { Plan } from './billing-provider.ts'
-import { callOnce, type Seen } from './client.ts'
-
-export interface Target {
-  readonly baseUrl: string
-  readonly key: string
-}
+import { callOnce, type Seen, type Target } from './client.ts'
+import type { ToolUse } from './tool-servers.ts'
 
 /** What a client saw of one request, and which of the server's processes had it: they count from 0. */
 export interface Noted extends Seen {
@@ -75,7 +71,9 @@ export class Load {
     const random = this.#random
     const stream = !random.oneIn(3)
     const refused = random.oneIn(12)
-    const searches = random.oneIn(4) ? 1 + random.below(2) : 0
+    const uses = random.oneIn(3)
+      ? Array.from({ length: 1 + random.below(2) }, () => random.pick<ToolUse>(['search', 'gauge']))
+      : undefined
     return {
       nonce: String(this.#number++),
       stream,
@@ -84,7 +82,7 @@ export class Load {
       prompt: 100 + random.below(50),
       usage: random.pick(['plain', 'plain', 'cached', 'reasoning', 'zero']),
       tool: random.oneIn(6),
-      searches,
+      ...(uses && { uses }),
       keyed: random.oneIn(3),
     }
   }
