@@ -14,6 +14,7 @@ import { candidatesFor } from './routing/candidates.ts'
 import { withOwnSearch } from './routing/own-search.ts'
 import { needOf } from './billing/need.ts'
 import { promptCount, tokenBound } from './counting/prompt-size.ts'
+import { mostCost, roundsOf, usualCost } from './tools/rounds-estimate.ts'
 import { testModel } from './routing/test-mode.ts'
 
 /** A typical answer's output tokens, used if the client sets no maximum. */
@@ -22,6 +23,8 @@ const typicalOutputTokens = 500
 export interface Estimate {
   readonly model: string
   readonly prompt_tokens: { readonly expected: number; readonly maximum: number }
+  /** How often the model is asked, of a call that declares tools of the gateway. */
+  readonly rounds?: { readonly expected: number; readonly maximum: number }
   /** Decimal strings in US dollars: for one output token, a typical answer, and the most the request allows. */
   readonly low: string
   readonly expected: string
@@ -40,18 +43,17 @@ export async function estimate(
   parts: ChatParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
 ): Promise<Estimate> {
-  const { caller, bodyBytes } = call
+  const { caller } = call
   const listed = parts.catalog.resolve(call.request.envelope.model)
   const model = caller.mode === 'test' ? testModel(listed) : listed
-  const most = Math.min(
-    await tokenBound(parts.counter, call.request.promptParts, bodyBytes),
-    bodyBytes + 10_000,
-  )
-  const counted = Math.min(await promptCount(parts.counter, call.request.promptParts), most)
   const { routing, n } = call.request.envelope
   const able = candidatesFor([model], parts.providers, routing, '', n)
-  const { call: asked, candidates } = withOwnSearch(parts.outbounds, call, able)
-  const { request } = asked
+  const { call: searching, candidates } = withOwnSearch(parts.outbounds, call, able)
+  const { gatewayTools } = searching.request
+  const rounds = gatewayTools && (await roundsOf(parts, searching, gatewayTools))
+  const { request, bodyBytes } = rounds?.call ?? searching
+  const most = Math.min(await tokenBound(parts.counter, request.promptParts, bodyBytes), bodyBytes + 10_000)
+  const counted = Math.min(await promptCount(parts.counter, request.promptParts), most)
   const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
   const outputTokens =
@@ -62,10 +64,21 @@ export async function estimate(
     return costOf({ ...noUsage, input: counted, output: output * n, toolCalls }, price).total
   }
   const { toolCalls } = need.bound
-  const ceiling = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls }, price)
+  const oneRound = ceilingOf({ promptTokens: most, outputTokens: outputTokens * n, toolCalls }, price)
   // Most answers of a model that may search use one search.
   const usual = Math.min(1, toolCalls['web_search'] ?? 0)
+  const first = {
+    prompt: counted,
+    mostPrompt: most,
+    output: outputTokens,
+    bounded: request.envelope.maxOutputTokens !== undefined,
+    contextLength: model.contextLength,
+    toolCalls,
+  }
   const capped = (amount: Pico) => (need.maxCost === undefined ? amount : smaller(amount, need.maxCost))
+  const answer = costWith(Math.min(outputTokens, typicalOutputTokens), usual)
+  const expected = rounds === undefined ? answer : answer + usualCost(rounds, first, price)
+  const ceiling = rounds === undefined ? oneRound : mostCost(rounds, first, price)
   const funding = await fundingFor(parts.counter, call, candidates)
   const now = parts.now()
   const balance = await parts.ledger.balance(caller.account.id)
@@ -76,8 +89,9 @@ export async function estimate(
   return {
     model: model.id,
     prompt_tokens: { expected: counted, maximum: most },
+    ...(rounds === undefined ? {} : { rounds: { expected: rounds.expected, maximum: rounds.maximum } }),
     low: formatUsd(capped(costWith(1, 0))),
-    expected: formatUsd(capped(costWith(Math.min(outputTokens, typicalOutputTokens), usual))),
+    expected: formatUsd(capped(expected)),
     maximum: formatUsd(capped(ceiling)),
     affordable_output_tokens: Math.max(
       0,

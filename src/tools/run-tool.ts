@@ -11,7 +11,7 @@ export interface RunBounds {
 }
 
 /** The most a model is given of one result, characters. */
-const longestText = 200_000
+export const longestText = 200_000
 
 /**
  * Runs a call and resolves with its result: that of the tool, or a failure that says why there is none. Rejects only

@@ -21,12 +21,10 @@ import { answerHeaders, jsonResponse, streamResponse } from '../streaming/respon
 import { AnswerSink } from '../streaming/sink.ts'
 import { contextOf } from '../upstream/prepare.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
+import { mostCallsOf } from './bounds.ts'
 import { ToolConversation } from './conversation.ts'
 import { JoinedStream } from './joined-stream.ts'
 import { type LoopParts, ToolLoop } from './loop.ts'
-
-/** The highest limit of gateway tool calls that a request may set. */
-const mostCalls = 30
 
 /** Serves a call as `complete` does; `declared` are its gateway tools. */
 export async function completeWithTools(
@@ -53,7 +51,7 @@ export async function completeWithTools(
     const first = conversation.round(call, asked.maxOutputTokens)
     return await paidCall(parts, first, payable, (hold) => {
       const { candidates } = payable
-      const { maxCalls, note } = boundOf(declared, parts.limits.toolCalls)
+      const { maxCalls, note } = mostCallsOf(declared, parts.limits.toolCalls)
       const all = [...warnings, ...tools.warnings, ...note, ...hold.warnings]
       const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
       const answer = new ToolAnswer({ ...loop, warnings: all, approved: declared.approved }, first, life)
@@ -63,16 +61,6 @@ export async function completeWithTools(
     life.end()
     throw error
   }
-}
-
-function boundOf(
-  { maxCalls }: DeclaredTools,
-  usual: number,
-): { readonly maxCalls: number; readonly note: readonly Warning[] } {
-  if (maxCalls === undefined) return { maxCalls: usual, note: [] }
-  if (maxCalls <= mostCalls) return { maxCalls, note: [] }
-  const message = `At most ${mostCalls} calls of tools are run for one request.`
-  return { maxCalls: mostCalls, note: [{ param: 'max_tool_calls', message }] }
 }
 
 /** What a call keeps open besides its providers, for as long as it runs. */

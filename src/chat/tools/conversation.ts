@@ -66,7 +66,10 @@ export class ToolConversation {
   }
 
   /** The call with the request of the next round; `maxOutputTokens` is what the earlier rounds left. */
-  round(call: IncomingCall, maxOutputTokens: number | undefined): IncomingCall {
+  round<Call extends Pick<IncomingCall, 'request' | 'bodyBytes'>>(
+    call: Call,
+    maxOutputTokens: number | undefined,
+  ): Call {
     const request: ChatRequest = {
       ...this.#asked,
       messages: [...this.#asked.messages, ...this.#said],

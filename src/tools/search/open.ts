@@ -88,7 +88,7 @@ function sourceOf(tools: Awaited<ReturnType<ToolSource['open']>>['tools']): Tool
 function backendOf(settings: SearchSettings): SearchBackend | undefined {
   const { backend, baseUrl, apiKey, pricePerSearch, timeoutMs, rim = {} } = settings
   if (backend === 'none') return undefined
-  if (backend === 'sim') return simBackend(settings.now)
+  if (backend === 'sim') return simBackend(settings.now, pricePerSearch)
   const rows = { searxng, tavily, brave, exa: exa(settings.now) }
   return hostedBackend(rows[backend], { baseUrl, apiKey, price: pricePerSearch, timeoutMs, rim })
 }

@@ -289,3 +289,63 @@ describe('without a backend', () => {
     expect(served).toMatchObject({ output_text: 'Hello', warnings: [{ param: 'tools[0]' }] })
   })
 })
+
+describe('the estimate of a call with tools', () => {
+  interface Told {
+    readonly low: string
+    readonly expected: string
+    readonly maximum: string
+    readonly rounds?: { readonly expected: number; readonly maximum: number }
+  }
+
+  async function estimate(body: object): Promise<{ status: number; told: Told }> {
+    const response = await fetch(`${weir.baseUrl}/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim/tools', max_tokens: 200, ...body }),
+    })
+    return { status: response.status, told: (await response.json()) as Told }
+  }
+
+  const messages = [{ role: 'user' as const, content: question }]
+  const searching = { messages, tools: [{ type: 'web_search' }], max_tool_calls: 3 }
+
+  test('is over all rounds that it may take, with the price of their searches', async () => {
+    const { told: without } = await estimate({ messages })
+    const { told } = await estimate(searching)
+    expect(without.rounds).toBeUndefined()
+    expect(told.rounds).toEqual({ expected: 2, maximum: 5 })
+    expect(Number(told.low)).toBeLessThan(0.001)
+    expect(Number(told.expected)).toBeGreaterThan(Number(without.expected) + 0.005)
+    expect(Number(told.maximum)).toBeGreaterThan(Number(without.maximum) + 3 * 0.005)
+    const { usage } = await openai.chat.completions.create({
+      model: 'sim/tools',
+      max_tokens: 200,
+      ...searching,
+    } as never)
+    const { cost } = usage as unknown as { cost: number }
+    expect(cost).toBeGreaterThan(Number(told.low))
+    expect(cost).toBeLessThan(Number(told.maximum))
+  })
+
+  test.each([
+    ['a response', { input: question, tools: [{ type: 'web_search' }] }, { expected: 2, maximum: 12 }],
+    ['no call at all', { ...searching, max_tool_calls: 0 }, { expected: 1, maximum: 1 }],
+    [
+      'a server of tools, which is not asked',
+      {
+        messages,
+        tools: [{ type: 'mcp', server_label: 'nobody', server_url: 'https://nobody.example/mcp' }],
+      },
+      { expected: 2, maximum: 12 },
+    ],
+  ])('knows the rounds of %s', async (_, body, rounds) => {
+    expect((await estimate(body)).told.rounds).toEqual(rounds)
+  })
+
+  test('is capped by max_cost, and refused as the call would be', async () => {
+    expect((await estimate({ ...searching, max_cost: '0.02' })).told.maximum).toBe('0.02')
+    const other = await estimate({ messages, tools: [{ type: 'web_search', engine: 'brave' }] })
+    expect(other).toMatchObject({ status: 400, told: { error: { code: 'unsupported_parameter' } } })
+  })
+})

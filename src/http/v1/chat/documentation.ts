@@ -27,9 +27,19 @@ import { completionFields, requestFields } from './fields.ts'
 export const estimateSchema = z.object({
   model: z.string(),
   prompt_tokens: z.object({ expected: count, maximum: count }),
-  low: usd.describe('With one token of output.'),
-  expected: usd.describe('With an answer of usual length.'),
-  maximum: usd.describe('The most the request allows.'),
+  rounds: z
+    .object({ expected: count, maximum: count })
+    .optional()
+    .describe(
+      'How often the model is asked, where the request declares tools that the gateway runs: once, and again after each call of them, up to `max_tool_calls`.',
+    ),
+  low: usd.describe('With one token of output, and no call of a tool.'),
+  expected: usd.describe(
+    'With an answer of usual length; where a tool may be called, with one call of it and its price.',
+  ),
+  maximum: usd.describe(
+    'The most the request allows: with every call of a tool at its price, and results as long as they may be.',
+  ),
   affordable_output_tokens: count.describe('How long an answer the credit at hand pays for.'),
   pool: z.string().describe('The pool that pays first.'),
   refusal: z.string().optional().describe('The error code that the call would be refused with.'),

@@ -1,5 +1,6 @@
 // The offline index: a few dozen bundled pages, ranked the same way on every machine and every day.
 
+import type { Pico } from '../../../credits/money.ts'
 import { domainFilter } from '../domains.ts'
 import { dayMs, oldestDays, type SearchBackend, type SearchResult } from './backend.ts'
 import { aboutPage, type SimPage, simPages } from './sim-pages.ts'
@@ -15,12 +16,13 @@ const commonWords = new Set(
 /**
  * Pages by how rare the words are that they share with the question; equals in the order of the list. Gives the page
  * about the index where no page has any of the words, so that a search always has a result unless filters forbid it.
+ * `price` is that of a search, picodollars.
  */
-export function simBackend(clock: () => number): SearchBackend {
+export function simBackend(clock: () => number, price: Pico = 0n): SearchBackend {
   return {
     id: 'sim',
-    price: 0n,
-    mostPrice: 0n,
+    price,
+    mostPrice: price,
     search: (query) => {
       const allows = domainFilter(query.allowedDomains, query.blockedDomains)
       const oldest = query.recency === undefined ? Infinity : oldestDays[query.recency]
@@ -28,7 +30,7 @@ export function simBackend(clock: () => number): SearchBackend {
       const ranked = rankedBy(query.text, pages)
       const found = ranked.length > 0 ? ranked : pages.filter((page) => page === aboutPage)
       const results = found.slice(0, query.count).map((page) => resultOf(page, clock()))
-      return Promise.resolve({ results, cost: 0n })
+      return Promise.resolve({ results, cost: price })
     },
   }
 }

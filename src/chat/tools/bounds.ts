@@ -1,0 +1,18 @@
+// How often the tools of the gateway may be called for one request.
+
+import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
+import type { Warning } from '../../protocols/protocol.ts'
+
+/** The highest limit of gateway tool calls that a request may set. */
+const mostCalls = 30
+
+/** The most calls of a request, and what its client is told of them; `usual` where it names no bound. */
+export function mostCallsOf(
+  { maxCalls }: Pick<DeclaredTools, 'maxCalls'>,
+  usual: number,
+): { readonly maxCalls: number; readonly note: readonly Warning[] } {
+  if (maxCalls === undefined) return { maxCalls: usual, note: [] }
+  if (maxCalls <= mostCalls) return { maxCalls, note: [] }
+  const message = `At most ${mostCalls} calls of tools are run for one request.`
+  return { maxCalls: mostCalls, note: [{ param: 'max_tool_calls', message }] }
+}
