@@ -19,6 +19,7 @@ const withoutRowid = new Set([
   'credit_line',
   'payment_event',
   'payment_reversal',
+  'payment_refund',
   'identity',
   'welcome',
   'mcp_server',

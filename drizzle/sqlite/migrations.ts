@@ -571,4 +571,17 @@ CREATE INDEX \`webhook_account\` ON \`webhook\` (\`account\`);CREATE TABLE \`web
 CREATE UNIQUE INDEX \`webhook_delivery_source\` ON \`webhook_delivery\` (\`webhook\`,\`source\`);CREATE INDEX \`webhook_delivery_of\` ON \`webhook_delivery\` (\`webhook\`,\`at\`);CREATE INDEX \`webhook_delivery_due\` ON \`webhook_delivery\` (\`next_at\`) WHERE state = 'waiting';CREATE INDEX \`webhook_delivery_over\` ON \`webhook_delivery\` (\`at\`);
 `,
   },
+  {
+    name: "0017_refunds_by_id",
+    sql: `CREATE TABLE \`payment_refund\` (
+	\`top_up\` text NOT NULL,
+	\`id\` text NOT NULL,
+	\`amount\` integer NOT NULL,
+	\`asked_at\` integer NOT NULL,
+	\`made_at\` integer,
+	PRIMARY KEY(\`top_up\`, \`id\`),
+	CONSTRAINT "payment_refund_amount" CHECK(amount > 0)
+) STRICT, WITHOUT ROWID;
+`,
+  },
 ]

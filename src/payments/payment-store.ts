@@ -41,6 +41,16 @@ export interface Reversal {
   readonly at: number
 }
 
+/** A refund that an operator has asked for, under an id of the operator's. */
+export interface AskedRefund {
+  readonly topUp: string
+  readonly id: string
+  readonly amount: Minor
+  readonly askedAt: number
+  /** When the processor has said that it made it; null while nothing is known of it. */
+  readonly madeAt: number | null
+}
+
 export interface OpenedUnder {
   readonly key: string
   /** SHA-256 of what was asked for, hex. */
@@ -91,6 +101,14 @@ export interface PaymentStore {
       others: readonly Reversal[],
     ) => { readonly topUp: TopUp; readonly reversal: Reversal } | null,
   ): Awaitable<Reversal | undefined>
+  /**
+   * Notes a refund before the processor is asked for it, or gives what is known under its id. `exceeds` when the top-up
+   * has less left.
+   */
+  askRefund(refund: AskedRefund): Awaitable<AskedRefund | 'exceeds'>
+  refundMade(refund: AskedRefund, at: number): Awaitable<void>
+  /** Forgets one that its processor refused. */
+  refundRefused(refund: AskedRefund): Awaitable<void>
   reversalsOf(topUp: string): Awaitable<readonly Reversal[]>
   unbookedReversals(limit: number): Awaitable<readonly Reversal[]>
 }

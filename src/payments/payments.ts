@@ -8,6 +8,7 @@ import { exchanged, formatMinor, type Minor, type Rate } from './exchange.ts'
 import type { PaymentEvent, PaymentFact, ProcessorId } from './news.ts'
 import type { EventOutcome, EventRecord, PaymentStore } from './payment-store.ts'
 import type { PaymentProcessor, ReturnTo } from './processor.ts'
+import { type RefundResult, Refunds } from './refunds.ts'
 import { Reversals } from './reversals.ts'
 import { creditEnds, judge, mayBePaid, nextQuestion, type TopUp, type TopUpProblem } from './top-up.ts'
 
@@ -48,10 +49,13 @@ const atOnce = 8
 export class Payments {
   readonly #parts: PaymentParts
   readonly #reversals: Reversals
+  readonly #refunds: Refunds
 
   constructor(parts: PaymentParts) {
     this.#parts = parts
     this.#reversals = new Reversals(parts)
+    const processor = (id: ProcessorId) => this.#required(id)
+    this.#refunds = new Refunds({ ...parts, processor, reversals: this.#reversals })
   }
 
   get processors(): readonly PaymentProcessor[] {
@@ -355,21 +359,9 @@ export class Payments {
     return (await this.#parts.store.findTopUp(id)) ?? topUp
   }
 
-  /**
-   * Gives a part of a payment back by its processor, and takes its credit. `id` is the caller's idempotency key. Rejects
-   * with `invalid_request` for what was not paid or is more than is left, and with `payment_processor_error`.
-   */
-  async refund(id: string, amount: Minor, refundId: string): Promise<TopUp> {
-    const topUp = await this.#parts.store.findTopUp(id)
-    if (!topUp) throw new GatewayError('not_found', { message: 'There is no such top-up.' })
-    if (topUp.paymentId === null || topUp.creditedAt === null)
-      throw invalid('id', 'Only a top-up that was credited can be refunded.')
-    if (amount <= 0n || amount > topUp.amount - topUp.refunded)
-      throw invalid('amount', `At most ${formatMinor(topUp.amount - topUp.refunded)} INR can be refunded.`)
-    const news = await this.#required(topUp.processor).refund(topUp, amount, refundId)
-    // One that is still on its way comes as a message when it has arrived.
-    if (news !== undefined) await this.#reversals.take(topUp, news)
-    return (await this.#parts.store.findTopUp(id)) ?? topUp
+  /** Gives a part of a payment back: see Refunds. */
+  refund(id: string, amount: Minor, refundId: string): Promise<RefundResult> {
+    return this.#refunds.make(id, amount, refundId)
   }
 
   #required(id: ProcessorId): PaymentProcessor {

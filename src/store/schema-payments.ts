@@ -147,6 +147,20 @@ export function paymentTables(c: typeof columns) {
     ],
   )
 
+  /** What operators have given back, by their own ids: the same id never gives back twice. */
+  const paymentRefund = c.table(
+    'payment_refund',
+    {
+      topUp: c.string('top_up').notNull(),
+      id: c.string('id').notNull(),
+      amount: c.whole('amount').notNull(),
+      /** When the processor was first asked, and when it said that it has made it. */
+      askedAt: c.time('asked_at').notNull(),
+      madeAt: c.time('made_at'),
+    },
+    (t) => [c.primaryKey({ columns: [t.topUp, t.id] }), c.check('payment_refund_amount', sql`amount > 0`)],
+  )
+
   const voucher = c.table(
     'voucher',
     {
@@ -203,5 +217,5 @@ export function paymentTables(c: typeof columns) {
     ],
   )
 
-  return { topUp, paymentEvent, paymentReversal, voucher, subscription }
+  return { topUp, paymentEvent, paymentReversal, paymentRefund, voucher, subscription }
 }

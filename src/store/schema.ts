@@ -422,6 +422,6 @@ export const {
   signature,
   ticket,
 } = tables
-export const { paymentEvent, paymentReversal, subscription, topUp, voucher } = tables
+export const { paymentEvent, paymentRefund, paymentReversal, subscription, topUp, voucher } = tables
 export const { webhook, webhookDelivery } = tables
 export const { usageDay, wallet, welcome } = tables

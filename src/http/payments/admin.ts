@@ -100,18 +100,21 @@ const topUpRoutes: readonly AdminRoute[] = [
       path: 'top-ups/:id/refund',
       id: 'refundTopUp',
       summary: 'Give a part of a payment back, and take its credit',
-      description: 'With the same `id` the same refund is meant: it is made once.',
+      description:
+        'With the same `id` the same refund is meant: it is made once, and answered with the top-up as it is now.',
       elevated: true,
       body: refundBody,
-      errors: ['not_found', 'payment_processor_error'],
+      errors: ['not_found', 'payment_processor_error', 'idempotency_conflict'],
     },
     async (asked) => {
       const { parts, params, body } = asked
       const id = params['id'] ?? ''
       const before = await whole(parts, id)
-      const after = await parts.payments.refund(id, parseMinor(body.amount) ?? 0n, `${id}-${body.id}`)
+      const amount = parseMinor(body.amount) ?? 0n
+      const { topUp: after, repeated } = await parts.payments.refund(id, amount, `${id}-${body.id}`)
       const refunded = { refunded: formatMinor(after.refunded) }
-      await recordAct(asked, 'top_up.refund', id, { refunded: before.refunded }, { ...refunded, ...body })
+      if (!repeated)
+        await recordAct(asked, 'top_up.refund', id, { refunded: before.refunded }, { ...refunded, ...body })
       return { data: await whole(parts, id) }
     },
   ),

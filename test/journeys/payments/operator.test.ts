@@ -126,6 +126,22 @@ describe('a top-up', () => {
     ).toMatchObject({
       state: 'refunded',
     })
+    // Sent again when nothing is left, and by several at once.
+    const again = await Promise.all(
+      [first, { amount: '300', id: 'ticket-2' }, { amount: '300', id: 'ticket-2' }].map((body) =>
+        admin('POST', `top-ups/${id}/refund`, body),
+      ),
+    )
+    expect(again.map(({ status, data }) => [status, data['refunded']])).toEqual(
+      Array.from({ length: 3 }, () => [200, '500']),
+    )
+    expect(payment.refunded).toBe(50_000)
+    expect((await admin('POST', `top-ups/${id}/refund`, { amount: '1', id: 'ticket-1' })).code).toBe(
+      'idempotency_conflict',
+    )
+    const acts = (await admin('GET', 'acts')).json['data'] as Json[]
+    const refunds = acts.filter((act) => act['what'] === 'top_up.refund' && act['subject'] === id)
+    expect(refunds).toHaveLength(2)
     expect(await anna.purchased()).toBe('0')
     await sound(weir)
   })

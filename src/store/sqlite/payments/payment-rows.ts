@@ -1,7 +1,7 @@
 // Rows of payments as the rest of the gateway knows them.
 
 import type { PaymentNews, ProcessorId } from '../../../payments/news.ts'
-import type { EventOutcome, EventRecord, Reversal } from '../../../payments/payment-store.ts'
+import type { AskedRefund, EventOutcome, EventRecord, Reversal } from '../../../payments/payment-store.ts'
 import type { TopUp, TopUpProblem, TopUpState } from '../../../payments/top-up.ts'
 import { numberOrNull } from '../accounts/rows.ts'
 
@@ -57,6 +57,14 @@ export interface ReversalRow {
   readonly held: bigint
   readonly booked: bigint
   readonly at: bigint
+}
+
+export interface AskedRefundRow {
+  readonly top_up: string
+  readonly id: string
+  readonly amount: bigint
+  readonly asked_at: bigint
+  readonly made_at: bigint | null
 }
 
 export function topUpOf(row: TopUpRow): TopUp {
@@ -116,6 +124,11 @@ export function reversalOf(row: ReversalRow): Reversal {
     booked: row.booked === 1n,
     at: Number(row.at),
   }
+}
+
+export function askedRefundOf(row: AskedRefundRow): AskedRefund {
+  const { top_up: topUp, id, amount, asked_at: askedAt, made_at: madeAt } = row
+  return { topUp, id, amount, askedAt: Number(askedAt), madeAt: numberOrNull(madeAt) }
 }
 
 /** JSON has no integers of this size: amounts are text. */

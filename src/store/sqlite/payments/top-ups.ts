@@ -3,6 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type { ProcessorId } from '../../../payments/news.ts'
 import type {
+  AskedRefund,
   EventOutcome,
   EventRecord,
   OpenedUnder,
@@ -14,6 +15,8 @@ import { writing } from '../accounts/account-store.ts'
 import { reading } from '../database/outage.ts'
 import { Outbox, topUpCredited } from '../notify/outbox.ts'
 import {
+  askedRefundOf,
+  type AskedRefundRow,
   eventOf,
   type EventRow,
   newsText,
@@ -168,6 +171,26 @@ export class SqlitePayments implements PaymentStore {
     })
   }
 
+  askRefund(refund: AskedRefund): AskedRefund | 'exceeds' {
+    const { topUp: id, amount, askedAt } = refund
+    return this.#together(() => {
+      const known = this.#sql.refund.get(id, refund.id)
+      if (known) return askedRefundOf(known)
+      const topUp = this.#required(id)
+      if (amount > topUp.amount - topUp.refunded) return 'exceeds'
+      this.#sql.askRefund.run(id, refund.id, amount, askedAt)
+      return refund
+    })
+  }
+
+  refundMade({ topUp, id }: AskedRefund, at: number): void {
+    writing(() => this.#sql.refundMade.run(at, topUp, id))
+  }
+
+  refundRefused({ topUp, id }: AskedRefund): void {
+    writing(() => this.#sql.refundRefused.run(topUp, id))
+  }
+
   reversalsOf(topUp: string): readonly Reversal[] {
     return reading(() => this.#sql.reversals.all(topUp)).map(reversalOf)
   }
@@ -238,6 +261,12 @@ function statements(database: Database) {
     events: database.prepare<EventRow, [{ topUp: string | null; limit: number }]>(
       'SELECT * FROM payment_event WHERE $topUp IS NULL OR top_up = $topUp ORDER BY at DESC, id DESC LIMIT $limit',
     ),
+    refund: database.prepare<AskedRefundRow, [string, string]>(
+      'SELECT * FROM payment_refund WHERE top_up = ? AND id = ?',
+    ),
+    askRefund: write('INSERT INTO payment_refund (top_up, id, amount, asked_at) VALUES (?,?,?,?)'),
+    refundMade: write('UPDATE payment_refund SET made_at = ? WHERE top_up = ? AND id = ?'),
+    refundRefused: write('DELETE FROM payment_refund WHERE top_up = ? AND id = ? AND made_at IS NULL'),
     reversals: database.prepare<ReversalRow, [string]>(
       'SELECT * FROM payment_reversal WHERE top_up = ? ORDER BY at, id',
     ),
