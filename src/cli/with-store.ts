@@ -3,7 +3,7 @@
 import type { Account, AccountStore } from '../accounts/account.ts'
 import type { ActLog } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
-import type { LedgerBooks, StatementReader } from '../credits/ledger/statements.ts'
+import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import { GatewayError } from '../errors.ts'
 import type { RequestReader } from '../observe/request-log.ts'
@@ -24,7 +24,7 @@ export interface CommandStore {
 }
 
 export interface ReadableStore extends CommandStore {
-  readonly books: LedgerBooks
+  readonly reports: LedgerReports
   readonly statements: StatementReader
   readonly requests: RequestReader
   readonly usage: UsageReader
@@ -71,8 +71,8 @@ export async function withNewStore<Result>(
 }
 
 function noticeText(message: string, facts: Readonly<Record<string, unknown>>): string {
-  const told = Object.entries(facts).map(([name, value]) => `${name}: ${String(value)}`)
-  return told.length === 0 ? message : `${message} (${told.join(', ')})`
+  const shown = Object.entries(facts).map(([name, value]) => `${name}: ${String(value)}`)
+  return shown.length === 0 ? message : `${message} (${shown.join(', ')})`
 }
 
 /** The account of an id or e-mail address. Throws CommandFailure when there is none. */

@@ -20,7 +20,7 @@ export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownS
     settings().filter(isOfProvider),
     settings().filter((setting) => !isOfProvider(setting)),
   ]
-  const told = Object.keys(loaded.config.providers).flatMap((id) =>
+  const providers = Object.keys(loaded.config.providers).flatMap((id) =>
     ofProviders
       .map((setting) =>
         shown(
@@ -31,7 +31,7 @@ export function shownSettings(loaded: LoadedConfig & { kind: 'loaded' }): ShownS
       )
       .filter(({ origin }) => origin !== 'default'),
   )
-  return [...general.map((setting) => shown(loaded, setting, setting.path)), ...told]
+  return [...general.map((setting) => shown(loaded, setting, setting.path)), ...providers]
 }
 
 function isOfProvider(setting: Setting): boolean {

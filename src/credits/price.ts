@@ -103,8 +103,9 @@ export function costOf(usage: Usage, price: Price): Cost {
 }
 
 function requestFee({ searchContext }: Usage, price: Price): Pico {
-  const told = searchContext === undefined ? undefined : named(price.perRequestBySearchContext, searchContext)
-  return told ?? price.perRequest
+  const bySearchContext =
+    searchContext === undefined ? undefined : named(price.perRequestBySearchContext, searchContext)
+  return bySearchContext ?? price.perRequest
 }
 
 /** The names come from providers, and some of those are properties of every object. */

@@ -19,7 +19,7 @@ import type { UsageReader } from '../observe/usage.ts'
 import type { ResponseLimits } from '../responses/keep.ts'
 import type { AppleSettings } from '../payments/apple.ts'
 import type { Thresholds } from '../notify/notices.ts'
-import type { Attempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
+import type { DeliveryAttempt, WebhookRow, Webhooks } from '../notify/webhook.ts'
 import type { PaymentStore } from '../payments/payment-store.ts'
 import type { Payments } from '../payments/payments.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
@@ -109,7 +109,7 @@ export interface RecordParts {
 export interface WebhookParts {
   readonly webhooks: Webhooks
   /** Sends a test message now. */
-  readonly testWebhook: (webhook: WebhookRow) => Promise<Attempt>
+  readonly testWebhook: (webhook: WebhookRow) => Promise<DeliveryAttempt>
   /** What is told of as low or expiring. */
   readonly thresholds: Thresholds
 }

@@ -1,7 +1,7 @@
 // Every route, in one place. Elysia routes; what an answer is, the handlers say.
 
 import { Elysia } from 'elysia'
-import { inApp, inAppOnly } from './app/app.ts'
+import { inApp, inAppOnly } from './app/in-app.ts'
 import { answered } from './intake/answer.ts'
 import { errorResponse, newRequestId, type Refuse } from './intake/error-response.ts'
 import { wrongTarget } from './intake/wrong-target.ts'

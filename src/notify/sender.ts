@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import { signatureHeaders } from '../payments/standard-webhook.ts'
-import type { Attempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
+import type { DeliveryAttempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
 
 /** Sends one request to an address that an account has chosen, without following redirects. */
 export type Post = (
@@ -66,7 +66,7 @@ export class WebhookSender {
   }
 
   /** Sends a message of the type `webhook.test` now, once, and says what came of it. */
-  async test(webhook: WebhookRow): Promise<Attempt> {
+  async test(webhook: WebhookRow): Promise<DeliveryAttempt> {
     const at = this.#parts.now()
     const id = `msg_${randomBytes(12).toString('hex')}`
     const data = { webhook: webhook.id }
@@ -94,10 +94,10 @@ export class WebhookSender {
     }
   }
 
-  async #attempt(webhook: WebhookRow, id: string, body: string): Promise<Attempt> {
+  async #attempt(webhook: WebhookRow, id: string, body: string): Promise<DeliveryAttempt> {
     const { webhooks, post, timeoutMs, now } = this.#parts
     const at = now()
-    const failed = (error: string): Attempt => ({ at, status: null, error, ms: now() - at })
+    const failed = (error: string): DeliveryAttempt => ({ at, status: null, error, ms: now() - at })
     const secret = webhooks.secretOf(webhook)
     if (secret === undefined)
       return failed('its secret cannot be read: the master key has changed, add the webhook again')
@@ -124,6 +124,6 @@ export class WebhookSender {
   }
 }
 
-function isTaken({ error }: Attempt): boolean {
+function isTaken({ error }: DeliveryAttempt): boolean {
   return error === null
 }

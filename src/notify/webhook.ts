@@ -25,7 +25,7 @@ export interface WebhookRow {
   readonly createdAt: number
 }
 
-export interface Attempt {
+export interface DeliveryAttempt {
   readonly at: number
   /** The status of the answer; null where none came. */
   readonly status: number | null
@@ -44,7 +44,7 @@ export interface Delivery {
   readonly state: 'waiting' | 'delivered' | 'given_up'
   /** When it is tried next; null when it is not tried any more. */
   readonly nextAt: number | null
-  readonly attempts: readonly Attempt[]
+  readonly attempts: readonly DeliveryAttempt[]
 }
 
 /** Something that happened to an account. */

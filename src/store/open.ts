@@ -9,7 +9,7 @@ import { type RetentionTimes, type Store, StoreOpenError } from './store.ts'
 import { upgrade } from './upgrade.ts'
 import { SqliteAccounts } from './sqlite/accounts/account-store.ts'
 import { SqliteActs } from './sqlite/accounts/act-log.ts'
-import { SqliteBooks } from './sqlite/audit/books.ts'
+import { SqliteReports } from './sqlite/audit/reports.ts'
 import { SqliteConversations } from './sqlite/calls/conversation-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/connection.ts'
 import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
@@ -154,7 +154,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     managementKeys: new SqliteManagementKeys(database),
     mcpServers: new SqliteMcpServers(database),
     acts: new SqliteActs(database),
-    books: new SqliteBooks(path),
+    reports: new SqliteReports(path),
     statements: new SqliteStatements(database),
     payments: new SqlitePayments(database),
     vouchers: new SqliteVouchers(database),

@@ -5,7 +5,7 @@ import type { AccountStore } from '../accounts/account.ts'
 import type { ActLog, IdentityStore } from '../accounts/identity/identity-store.ts'
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServerStore } from '../accounts/mcp-server.ts'
-import type { LedgerBooks, StatementReader } from '../credits/ledger/statements.ts'
+import type { LedgerReports, StatementReader } from '../credits/ledger/statements.ts'
 import type { IdempotencyStore } from '../credits/ledger/idempotency.ts'
 import type { LedgerStore, LedgerUpkeep } from '../credits/ledger/ledger.ts'
 import type { WelcomeRegister } from '../credits/welcome.ts'
@@ -25,7 +25,7 @@ export interface Store {
   readonly managementKeys: ManagementKeyStore
   readonly mcpServers: McpServerStore
   readonly acts: ActLog
-  readonly books: LedgerBooks
+  readonly reports: LedgerReports
   readonly statements: StatementReader
   readonly payments: PaymentStore
   readonly vouchers: VoucherStore

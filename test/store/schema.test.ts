@@ -46,7 +46,7 @@ async function proven(dataDir: string): Promise<void> {
       state: 'settled',
       charged: 250_000_000_000n,
     })
-    expect((await store.books.history(id)).map(({ kind }) => kind)).toContain('refund')
+    expect((await store.reports.history(id)).map(({ kind }) => kind)).toContain('refund')
     expect((await store.ledger.audit()).checks.filter(({ ok }) => !ok)).toEqual([])
   } finally {
     await store.close()

@@ -5,7 +5,7 @@ import type { Account, AccountStore, Role } from '../account.ts'
 import { hashOfKey } from '../api-key.ts'
 import { mintSession, type Session } from '../session.ts'
 import { accountAddress, isAddress } from './address.ts'
-import type { Attempts } from './attempts.ts'
+import type { SignInLimits } from './sign-in-limits.ts'
 import type { IdentityStore } from './identity-store.ts'
 import { type Mail, type Mailer, mails } from './mail.ts'
 import { passwordFault, type Passwords } from './password.ts'
@@ -18,7 +18,7 @@ export interface IdentityParts {
   readonly accounts: AccountStore
   readonly identities: IdentityStore
   readonly passwords: Passwords
-  readonly attempts: Attempts
+  readonly attempts: SignInLimits
   /** undefined where no mail server is set. */
   readonly mailer: Mailer | undefined
   readonly signUp: 'closed' | 'invite' | 'open'

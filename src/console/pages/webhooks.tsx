@@ -18,7 +18,7 @@ interface Webhook {
   readonly created_at: string
 }
 
-interface Attempt {
+interface DeliveryAttempt {
   readonly at: string
   readonly status: number | null
   readonly error: string | null
@@ -31,7 +31,7 @@ interface Delivery {
   readonly at: string
   readonly state: 'waiting' | 'delivered' | 'given_up'
   readonly next_at: string | null
-  readonly attempts: readonly Attempt[]
+  readonly attempts: readonly DeliveryAttempt[]
 }
 
 const events: Readonly<Record<string, string>> = {
@@ -83,10 +83,10 @@ export function WebhooksPage() {
 function Hook({ webhook }: { webhook: Webhook }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
-  const [tried, setTried] = useState<(Attempt & { ok: boolean }) | null>(null)
+  const [tried, setTried] = useState<(DeliveryAttempt & { ok: boolean }) | null>(null)
   const path = `webhooks/${encodeURIComponent(webhook.id)}`
   const test = () =>
-    act(async () => setTried(await call<Attempt & { ok: boolean }>('POST', `${path}/test`, {})))
+    act(async () => setTried(await call<DeliveryAttempt & { ok: boolean }>('POST', `${path}/test`, {})))
   const remove = () =>
     act(async () => {
       await call('DELETE', path)

@@ -88,7 +88,7 @@ export interface Unpaid {
 }
 
 /** Reads one moment of the books; nothing here changes them. */
-export interface LedgerBooks {
+export interface LedgerReports {
   /** Every line of the account's journal, oldest first. */
   history(account: string): Awaitable<readonly HistoryEntry[]>
   /** The accounts that owe something, the largest debt first. */

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
 import { GatewayError } from '../../errors.ts'
-import { type Attempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
+import { type DeliveryAttempt, type Delivery, eventTypes, type WebhookRow } from '../../notify/webhook.ts'
 import { type Asked, type ConsoleRoute, iso, isoOrNull, ownRoute, type RouteSpec } from './route.ts'
 
 interface WebhookAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> {
@@ -93,6 +93,6 @@ function deliveryView({ id, type, at, state, nextAt, attempts }: Delivery) {
   return { id, type, at: iso(at), state, next_at: isoOrNull(nextAt), attempts: attempts.map(attemptView) }
 }
 
-function attemptView({ at, status, error, ms }: Attempt) {
+function attemptView({ at, status, error, ms }: DeliveryAttempt) {
   return { at: iso(at), status, error, ms }
 }

@@ -27,8 +27,8 @@ export async function openApiDocument(routes: readonly DocumentedRoute[]): Promi
   const described = await Promise.all(
     routes.map(async ({ method, path, operation }) => {
       if (operation === undefined) return []
-      const told = await operation()
-      return [{ method: method.toLowerCase(), path: told.path ?? path, operation: told }]
+      const documented = await operation()
+      return [{ method: method.toLowerCase(), path: documented.path ?? path, operation: documented }]
     }),
   )
   const operations = described.flat()

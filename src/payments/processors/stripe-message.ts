@@ -66,8 +66,8 @@ export function newsOf(verified: unknown): PaymentEvent {
   const read = eventSchema.safeParse(verified)
   if (!read.success) throw undocumented(read.error)
   const { id: eventId, type, created, data } = read.data
-  const told = toldBy(type, data.object, created === undefined ? null : created * 1000)
-  return { id: eventId, type, topUp: null, reference: null, ...told }
+  const news = objectNews(type, data.object, created === undefined ? null : created * 1000)
+  return { id: eventId, type, topUp: null, reference: null, ...news }
 }
 
 /** What has been given back of a payment in all, as its charge tells it. Throws `invalid_request`. */
@@ -83,9 +83,9 @@ export function refundedOf(charge: unknown, paymentId: string): RefundNews {
   }
 }
 
-type Told = Pick<PaymentEvent, 'news'> & Partial<Pick<PaymentEvent, 'topUp' | 'reference'>>
+type MessageNews = Pick<PaymentEvent, 'news'> & Partial<Pick<PaymentEvent, 'topUp' | 'reference'>>
 
-function toldBy(type: string, object: unknown, at: number | null): Told {
+function objectNews(type: string, object: unknown, at: number | null): MessageNews {
   switch (type) {
     case 'checkout.session.completed':
     case 'checkout.session.async_payment_succeeded':
@@ -107,7 +107,7 @@ function toldBy(type: string, object: unknown, at: number | null): Told {
   }
 }
 
-function aboutPage(type: string, session: Session, at: number | null): Told {
+function aboutPage(type: string, session: Session, at: number | null): MessageNews {
   const whose = {
     topUp: session.client_reference_id ?? session.metadata?.['top_up'] ?? null,
     reference: session.id,

@@ -9,10 +9,10 @@ import { isObject } from '../json.ts'
 export type Read<T> = (value: unknown) => T | undefined
 
 /** What a reader reads. */
-export type Told<R> = R extends Read<infer T> ? T : never
+export type ValueRead<R> = R extends Read<infer T> ? T : never
 
 type Fields = Readonly<Record<string, Read<unknown>>>
-type ReadObject<F extends Fields> = { readonly [Name in keyof F]?: Told<F[Name]> | undefined } & {
+type ReadObject<F extends Fields> = { readonly [Name in keyof F]?: ValueRead<F[Name]> | undefined } & {
   readonly [name: string]: unknown
 }
 

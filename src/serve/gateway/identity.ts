@@ -1,6 +1,6 @@
 // The parts of the gateway that know people, from configuration: who may sign in, from where, and what they are given.
 
-import { Attempts } from '../../accounts/identity/attempts.ts'
+import { SignInLimits } from '../../accounts/identity/sign-in-limits.ts'
 import { Identities } from '../../accounts/identity/identities.ts'
 import { SmtpMailer } from '../../accounts/identity/mail.ts'
 import { Oidc, type OidcParts } from '../../accounts/identity/oidc.ts'
@@ -38,7 +38,7 @@ export function identityParts({
     accounts: store.accounts,
     identities: store.identities,
     passwords: new Passwords(),
-    attempts: new Attempts(attemptLimits(config), clock),
+    attempts: new SignInLimits(attemptLimits(config), clock),
     mailer: url === undefined || from === undefined ? undefined : new SmtpMailer({ url, from, timeoutMs }),
     signUp,
     sessionIdleMs: config.accounts.session_idle_ms,

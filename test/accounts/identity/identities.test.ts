@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Account } from '../../../src/accounts/account.ts'
 import { personOf } from '../../../src/accounts/identity/address.ts'
-import { Attempts, WindowLimit } from '../../../src/accounts/identity/attempts.ts'
+import { SignInLimits, WindowLimit } from '../../../src/accounts/identity/sign-in-limits.ts'
 import { elevationMs, Identities, isElevated } from '../../../src/accounts/identity/identities.ts'
 import { isWithin, networkOf } from '../../../src/accounts/identity/network.ts'
 import { passwordFault, Passwords } from '../../../src/accounts/identity/password.ts'
@@ -29,7 +29,7 @@ beforeEach(async () => {
     accounts: store.accounts,
     identities: store.identities,
     passwords: new Passwords(),
-    attempts: new Attempts(
+    attempts: new SignInLimits(
       {
         signInFailures: 5,
         signInFailuresPerNetwork: 50,

@@ -11,23 +11,23 @@ import { type Case, cases, framesOf } from '../../support/recordings.ts'
 import { dialects, quirksOf, targetOf } from './dialects.ts'
 import { bill, context, readByOpenAI, usage } from './wire-contract.ts'
 
-interface Told {
+interface EchoedMessage {
   readonly tool_calls?: readonly { readonly id: string }[]
 }
 
 /** The messages of an answer as a client has them; none of one that broke off. */
-async function messagesOf(recorded: Case, quirks: OpenAIChatQuirks): Promise<Told[]> {
+async function messagesOf(recorded: Case, quirks: OpenAIChatQuirks): Promise<EchoedMessage[]> {
   if (recorded.streamed) {
     const repair = new FrameRepair(context, quirks)
     const frames = framesOf([recorded.stream()]).flatMap((frame) => repair.push(frame))
     if (!repair.finished) return []
     const answer = await readByOpenAI([...frames, ...repair.finish(usage, bill)])
-    return answer.choices.map(({ message }) => message as Told)
+    return answer.choices.map(({ message }) => message as EchoedMessage)
   }
   const body = recorded.response() as JsonObject
   if (!Array.isArray(body['choices'])) return []
   const answer = repairWhole(body, usage, bill, context, quirks) as { choices?: unknown }
-  return (answer.choices as { message: Told }[]).map(({ message }) => message)
+  return (answer.choices as { message: EchoedMessage }[]).map(({ message }) => message)
 }
 
 test.each(dialects.map((dialect) => [dialect.folder, dialect] as const))(

@@ -96,7 +96,7 @@ export async function expireCredit(context: Context): Promise<void> {
 export async function listDebts(context: Context): Promise<void> {
   const debts = await withStore(context, async (store) =>
     Promise.all(
-      (await store.books.debts()).map(async ({ account, debt }) => ({
+      (await store.reports.debts()).map(async ({ account, debt }) => ({
         account,
         email: (await store.accounts.findAccount(account))?.email ?? null,
         debt: formatUsd(debt),

@@ -64,7 +64,7 @@ export async function showCredit(context: Context, invocation: Invocation): Prom
   const shown = await withStore(context, async (store) => {
     const account = await accountOf(store, invocation.option('account') ?? '')
     const history =
-      invocation.flag('history') || csv ? historyView(await store.books.history(account.id)) : undefined
+      invocation.flag('history') || csv ? historyView(await store.reports.history(account.id)) : undefined
     return { account, history, balance: await balanceView(store.ledger, account.id, context.io.clock()) }
   })
   const { account, history, balance } = shown

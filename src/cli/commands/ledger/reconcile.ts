@@ -30,7 +30,7 @@ export async function reconcileLedger(context: Context, invocation: Invocation):
   const since = bound(invocation, 'since') ?? -Infinity
   const until = bound(invocation, 'until') ?? Infinity
   const usage = readExport(file, map)
-  const calls = await withStore(context, ({ books }) => books.callsOf(provider))
+  const calls = await withStore(context, ({ reports }) => reports.callsOf(provider))
   const found = reconcile(
     calls.filter(({ at }) => at >= since && at < until),
     usage.lines,

@@ -37,8 +37,8 @@ export async function grantSubscription(context: Context, invocation: Invocation
   const source = invocation.option('source') ?? 'manual'
   const period = await withStore(context, async (store) => {
     const account = (await accountOf(store, invocation.option('account') ?? '')).id
-    const told = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
-    const wanted = { subscription, source, account, product, period: told, state: 'active' }
+    const dates = { from: new Date(startsAt).toISOString(), to: new Date(endsAt).toISOString() }
+    const wanted = { subscription, source, account, product, period: dates, state: 'active' }
     const message = checked(wanted)
     const taken = await refusedAsFailure(subscriptionsIn(context, store).take(message))
     await recordAct(context, store, 'subscription.grant', account, null, message)

@@ -87,7 +87,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
       accounts: (await store.accounts.listAccounts()).length,
       path: store.path,
       kept: store.retention.facts(),
-      unpaid: await store.books.unpaid(since),
+      unpaid: await store.reports.unpaid(since),
     }))
     const state = writable ? 'ok' : 'bad'
     const detail = writable ? `${accounts} accounts, ${sizeOfFile(path)}` : 'cannot be written'
@@ -139,13 +139,13 @@ function megabytes(bytes: number): string {
 const unpaidDays = 30
 
 function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
-  const told = [
+  const amounts = [
     ...(absorbedCalls > 0
       ? [`${formatUsd(absorbed)} USD of ${absorbedCalls} calls are borne by the operator`]
       : []),
     ...(overLimitCalls > 0 ? [`${overLimitCalls} calls took their key beyond its limit`] : []),
   ]
-  const detail = `billed more than was held for it in the last ${unpaidDays} days: ${told.join('; ')}`
+  const detail = `billed more than was held for it in the last ${unpaidDays} days: ${amounts.join('; ')}`
   return { check: `provider ${provider}`, state: 'warn', detail }
 }
 

@@ -23,7 +23,7 @@ export async function withinLimits(
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = refuse(error, requestId, publicUrl())
   }
-  const told = limiter.headers(caller)
-  for (const name in told) response.headers.set(name, told[name]!)
+  const limits = limiter.headers(caller)
+  for (const name in limits) response.headers.set(name, limits[name]!)
   return response
 }

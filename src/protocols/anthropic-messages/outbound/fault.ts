@@ -61,13 +61,13 @@ function wordsKind(message: string): FaultKind | undefined {
   return kindOfWords.find(([pattern]) => pattern.test(message))?.[1]
 }
 
-interface Told {
+interface ErrorBody {
   readonly type: string | undefined
   readonly message: string
 }
 
 /** Anthropic's `{error:{type,message}}`, Google's `{error:{status,message}}` (Vertex), Amazon's `{message}`. */
-function envelopeOf(body: string): Told | undefined {
+function envelopeOf(body: string): ErrorBody | undefined {
   const parsed = parseJson(body)
   const outer: unknown = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isObject(outer)) return undefined

@@ -6,7 +6,7 @@ import { mintCallId } from '../call-id.ts'
 import type { Calls } from './finish.ts'
 import { addSources, noSources, type Sources } from './grounding.ts'
 import { argumentsOf } from './partial-args.ts'
-import type { Candidate, LogprobsResult, Part, PartialArg } from './schema.ts'
+import type { AnswerCandidate, LogprobsResult, Part, PartialArg } from './schema.ts'
 import { type Carried, carry, opaqueParts, signatureFormat, thoughtId } from '../signatures.ts'
 
 export interface CandidateState {
@@ -46,7 +46,7 @@ export function newCandidate(choice: number): CandidateState {
 type Step = readonly [CandidateState, readonly ChatEvent[]]
 
 /** What one chunk of a candidate adds. `answer` seeds the ids of calls that have none. */
-export function addCandidate(before: CandidateState, chunk: Candidate, answer: string): Step {
+export function addCandidate(before: CandidateState, chunk: AnswerCandidate, answer: string): Step {
   const sources = addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata)
   const native =
     chunk.finishReason === 'FINISH_REASON_UNSPECIFIED' ? before.native : (chunk.finishReason ?? before.native)

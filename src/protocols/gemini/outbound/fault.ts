@@ -3,10 +3,10 @@
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
 import { parseJson } from '../../json.ts'
-import type { Told } from '../lenient.ts'
+import type { ValueRead } from '../lenient.ts'
 import { readError } from './schema.ts'
 
-type GoogleError = Told<typeof readError>
+type GoogleError = ValueRead<typeof readError>
 
 /** What an answer with an error status means. The body may be the envelope, the envelope in an array, HTML or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {

@@ -1,7 +1,17 @@
 // What Gemini and Vertex answer, read leniently: a field that has the wrong type counts as absent, and fields
 // nobody here knows are let through. Google's JSON leaves out zeros, false and empty strings.
 
-import { anyObject, anything, flag, list, number, object, position, text, type Told } from '../lenient.ts'
+import {
+  anyObject,
+  anything,
+  flag,
+  list,
+  number,
+  object,
+  position,
+  text,
+  type ValueRead,
+} from '../lenient.ts'
 
 const partialArg = object({
   jsonPath: text,
@@ -102,12 +112,12 @@ export const readError = object({
   ),
 })
 
-export type Chunk = Told<typeof readChunk>
-export type Candidate = Told<typeof candidate>
-export type Part = Told<typeof part>
-export type PartialArg = Told<typeof partialArg>
-export type UsageMetadata = Told<typeof usageMetadata>
-export type TokenDetail = Told<typeof tokenDetail>
-export type GroundingMetadata = Told<typeof groundingMetadata>
-export type CitationMetadata = NonNullable<Candidate['citationMetadata']>
-export type LogprobsResult = NonNullable<Candidate['logprobsResult']>
+export type Chunk = ValueRead<typeof readChunk>
+export type AnswerCandidate = ValueRead<typeof candidate>
+export type Part = ValueRead<typeof part>
+export type PartialArg = ValueRead<typeof partialArg>
+export type UsageMetadata = ValueRead<typeof usageMetadata>
+export type TokenDetail = ValueRead<typeof tokenDetail>
+export type GroundingMetadata = ValueRead<typeof groundingMetadata>
+export type CitationMetadata = NonNullable<AnswerCandidate['citationMetadata']>
+export type LogprobsResult = NonNullable<AnswerCandidate['logprobsResult']>

@@ -18,7 +18,7 @@ import {
 import { cutOff, faultIn } from './fault.ts'
 import { brokenFinish, endsWell, finishOf } from './finish.ts'
 import { annotationsOf, searchItems } from './grounding.ts'
-import { type Candidate, type Chunk, readChunk, type UsageMetadata } from './schema.ts'
+import { type AnswerCandidate, type Chunk, readChunk, type UsageMetadata } from './schema.ts'
 import type { Traits } from './quirks.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
@@ -133,7 +133,7 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
   return [over, [...events, ...error]]
 }
 
-function isFailure({ finishReason }: Candidate): boolean {
+function isFailure({ finishReason }: AnswerCandidate): boolean {
   return finishReason !== undefined && !endsWell(finishReason)
 }
 

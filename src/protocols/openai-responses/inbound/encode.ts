@@ -17,7 +17,7 @@ import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
 import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
 import { NoteItem, notePrefix, RunItem, SearchItem } from './output-gateway.ts'
 import { readableText, ReasoningItem } from './output-reasoning.ts'
-import type { Place, Tell } from './output-item.ts'
+import type { Place, Emit } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
 
 /** What an answer is made from beside its events. */
@@ -78,8 +78,8 @@ export class ResponseEncoder implements StreamEncoder {
       output: [],
       stored: store ?? true,
     })
-    this.#tell('response.created', { response })
-    this.#tell('response.in_progress', { response })
+    this.#emit('response.created', { response })
+    this.#emit('response.in_progress', { response })
     return this.#sending()
   }
 
@@ -91,7 +91,7 @@ export class ResponseEncoder implements StreamEncoder {
 
   finish(usage: Usage, bill: Bill): readonly Frame[] {
     const response = this.conclude(usage, bill)
-    this.#tell(`response.${String(response['status'])}`, { response })
+    this.#emit(`response.${String(response['status'])}`, { response })
     return this.#written()
   }
 
@@ -124,7 +124,7 @@ export class ResponseEncoder implements StreamEncoder {
     const { code, message, param, type } = error
     // An end that was written for nothing, since its charge could not be booked, has never been.
     this.#sequence = this.#sent
-    this.#tell('error', { code, message, param, error: { type, code, message, param } })
+    this.#emit('error', { code, message, param, error: { type, code, message, param } })
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
     const { request, hooks } = this.#asked
     const wanted = request.store ?? true
@@ -133,7 +133,7 @@ export class ResponseEncoder implements StreamEncoder {
     // Its id is known since the beginning of the stream, so whoever comes back for it can see what became of it.
     const stored = wanted && hooks.keep(whole)
     const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
-    this.#tell('response.failed', { response: shown })
+    this.#emit('response.failed', { response: shown })
     return this.#written()
   }
 
@@ -153,7 +153,7 @@ export class ResponseEncoder implements StreamEncoder {
       case 'reasoning-delta':
         return this.#reasoning(event.detail)
       case 'tool-call-start': {
-        const item = this.#begin('fc', (place, tell) => new CallItem(place, tell, event))
+        const item = this.#begin('fc', (place, emit) => new CallItem(place, emit, event))
         this.#calls.set(event.call, item)
         return
       }
@@ -165,11 +165,11 @@ export class ResponseEncoder implements StreamEncoder {
       case 'logprobs':
         return this.#openMessage()?.logprobs(event.content)
       case 'image':
-        this.#begin('ig', (place, tell) => new ImageItem(place, tell, event)).close('completed')
+        this.#begin('ig', (place, emit) => new ImageItem(place, emit, event)).close('completed')
         return
       case 'gateway-call': {
         const { call } = event
-        const item = this.#begin(RunItem.idPrefix(call), (place, tell) => new RunItem(place, tell, call))
+        const item = this.#begin(RunItem.idPrefix(call), (place, emit) => new RunItem(place, emit, call))
         this.#runs.set(call.id, item)
         return
       }
@@ -183,7 +183,7 @@ export class ResponseEncoder implements StreamEncoder {
         if (item.type === 'web_search_call')
           (this.#searches.get(search ?? '') ?? this.#beginSearch()).end(item)
         else
-          this.#begin(notePrefix(item), (place, tell) => new NoteItem(place, tell, item)).close('completed')
+          this.#begin(notePrefix(item), (place, emit) => new NoteItem(place, emit, item)).close('completed')
         return
       }
       case 'choice-finish':
@@ -198,7 +198,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #beginSearch(query?: string): SearchItem {
-    return this.#begin('ws', (place, tell) => new SearchItem(place, tell, query))
+    return this.#begin('ws', (place, emit) => new SearchItem(place, emit, query))
   }
 
   #reasoning(delta: ReasoningDetail): void {
@@ -212,7 +212,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #beginReasoning(detail: ReasoningDetail, delta: ReasoningDetail): void {
-    this.#begin('rs', (place, tell) => this.#reasoningItem(place, tell, detail, delta))
+    this.#begin('rs', (place, emit) => this.#reasoningItem(place, emit, detail, delta))
   }
 
   #tellDeferred(): void {
@@ -223,13 +223,13 @@ export class ResponseEncoder implements StreamEncoder {
       const open = this.#items.at(-1)
       if (open instanceof ReasoningItem && open.open && open.continuedBy(detail))
         open.take(detail, withoutText)
-      else this.#place('rs', (place, tell) => this.#reasoningItem(place, tell, detail, withoutText))
+      else this.#place('rs', (place, emit) => this.#reasoningItem(place, emit, detail, withoutText))
     }
   }
 
-  #reasoningItem(place: Place, tell: Tell, known: ReasoningDetail, delta: ReasoningDetail): ReasoningItem {
+  #reasoningItem(place: Place, emit: Emit, known: ReasoningDetail, delta: ReasoningDetail): ReasoningItem {
     const summarised = asksForSummary(this.#asked.request)
-    return new ReasoningItem(place, tell, { known, delta, summarised })
+    return new ReasoningItem(place, emit, { known, delta, summarised })
   }
 
   #annotate(source: Annotation): boolean {
@@ -242,26 +242,26 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   #message(): MessageItem {
-    return this.#openMessage() ?? this.#begin('msg', (place, tell) => new MessageItem(place, tell))
+    return this.#openMessage() ?? this.#begin('msg', (place, emit) => new MessageItem(place, emit))
   }
 
   // ---- items ------------------------------------------------------------------------------------------------
 
   /** Begins an item after all others: what waited comes first. */
-  #begin<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
+  #begin<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     this.#tellDeferred()
     return this.#place(kind, make)
   }
 
   /** Begins an item. Those before it end, but for calls that are streamed side by side. */
-  #place<I extends Item>(kind: string, make: (place: Place, tell: Tell) => I): I {
+  #place<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     for (const item of this.#items) {
       const isRunning = item instanceof RunItem || item instanceof SearchItem
       const beside = isRunning || (item instanceof CallItem && !item.whole)
       if (item.open && !beside) item.close('completed')
     }
     const index = this.#items.length
-    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#tellOfItem)
+    const item = make({ id: outputItemId(kind, this.#context.id, index), index }, this.#emitForItem)
     this.#items.push(item)
     return item
   }
@@ -272,13 +272,13 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   /** How items write their events. */
-  readonly #tellOfItem: Tell = (type, fields) => {
+  readonly #emitForItem: Emit = (type, fields) => {
     const { item } = fields
     const shown = item === undefined ? fields : { ...fields, item: this.#shown(item as JsonObject) }
-    this.#tell(type, shown)
+    this.#emit(type, shown)
   }
 
-  #tell(type: string, fields: JsonObject): void {
+  #emit(type: string, fields: JsonObject): void {
     if (this.#whole) return
     const json = { type, sequence_number: this.#sequence++, ...fields }
     // The last events repeat a text four times: of megabytes, each of them takes a while to write.

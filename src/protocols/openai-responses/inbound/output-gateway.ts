@@ -3,15 +3,15 @@
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
-import { type ItemStatus, OutputItem, type Place, type Tell } from './output-item.ts'
+import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
 /** A call of a tool: open from its beginning until it has run, beside others. */
 export class RunItem extends OutputItem {
   readonly #call: GatewayCall
   #run: GatewayRun | undefined
 
-  constructor(place: Place, tell: Tell, call: GatewayCall) {
-    super(place, tell)
+  constructor(place: Place, emit: Emit, call: GatewayCall) {
+    super(place, emit)
     this.#call = call
     this.begin()
     this.about(`response.${this.#type}.in_progress`, {})
@@ -60,8 +60,8 @@ export class RunItem extends OutputItem {
 export class SearchItem extends OutputItem {
   #item: JsonObject
 
-  constructor(place: Place, tell: Tell, query = '') {
-    super(place, tell)
+  constructor(place: Place, emit: Emit, query = '') {
+    super(place, emit)
     this.#item = { type: 'web_search_call', action: { type: 'search', query } }
     this.begin()
     this.about('response.web_search_call.in_progress', {})
@@ -90,9 +90,9 @@ function searchStatus(status: ItemStatus): ItemStatus {
 export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
-  constructor(place: Place, tell: Tell, item: JsonObject) {
+  constructor(place: Place, emit: Emit, item: JsonObject) {
     // An answer to it names the id that it was given.
-    super(typeof item.id === 'string' ? { ...place, id: item.id } : place, tell)
+    super(typeof item.id === 'string' ? { ...place, id: item.id } : place, emit)
     this.#item = item
     this.begin()
   }

@@ -3,7 +3,7 @@
 import type { JsonObject } from '../../../conversation/request.ts'
 
 /** Writes one event. */
-export type Tell = (type: string, fields: JsonObject) => void
+export type Emit = (type: string, fields: JsonObject) => void
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
@@ -16,13 +16,13 @@ export interface Place {
 export abstract class OutputItem {
   readonly id: string
   readonly index: number
-  protected readonly tell: Tell
+  protected readonly emit: Emit
   #status: ItemStatus = 'in_progress'
 
-  constructor(place: Place, tell: Tell) {
+  constructor(place: Place, emit: Emit) {
     this.id = place.id
     this.index = place.index
-    this.tell = tell
+    this.emit = emit
   }
 
   get status(): ItemStatus {
@@ -37,7 +37,7 @@ export abstract class OutputItem {
   abstract json(status?: ItemStatus): JsonObject
 
   protected begin(): void {
-    this.tell('response.output_item.added', { output_index: this.index, item: this.json() })
+    this.emit('response.output_item.added', { output_index: this.index, item: this.json() })
   }
 
   /** Ends whatever of the item is open, and the item. */
@@ -45,13 +45,13 @@ export abstract class OutputItem {
     if (!this.open) return
     this.endParts()
     this.#status = status
-    this.tell('response.output_item.done', { output_index: this.index, item: this.json() })
+    this.emit('response.output_item.done', { output_index: this.index, item: this.json() })
   }
 
   protected endParts(): void {}
 
   /** An event about this item. */
   protected about(type: string, fields: JsonObject): void {
-    this.tell(type, { item_id: this.id, output_index: this.index, ...fields })
+    this.emit(type, { item_id: this.id, output_index: this.index, ...fields })
   }
 }

@@ -2,7 +2,7 @@
 
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { seal } from './reasoning.ts'
-import { type ItemStatus, OutputItem, type Place, type Tell } from './output-item.ts'
+import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
 interface ReasoningPart {
   readonly kind: 'summary' | 'text'
@@ -22,10 +22,10 @@ export class ReasoningItem extends OutputItem {
 
   constructor(
     place: Place,
-    tell: Tell,
+    emit: Emit,
     { known, delta, summarised }: { known: ReasoningDetail; delta: ReasoningDetail; summarised: boolean },
   ) {
-    super(place, tell)
+    super(place, emit)
     this.#summarised = summarised
     this.#last = known
     this.begin()

@@ -4,7 +4,7 @@ import type { Annotation } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isJson } from '../../json.ts'
 import { wireSignature } from '../../openai/message-fields.ts'
-import { type ItemStatus, OutputItem, type Place, type Tell } from './output-item.ts'
+import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 import type { NoteItem, RunItem, SearchItem } from './output-gateway.ts'
 import type { ReasoningItem } from './output-reasoning.ts'
 
@@ -23,8 +23,8 @@ type MessagePart =
 export class MessageItem extends OutputItem {
   readonly #parts: MessagePart[] = []
 
-  constructor(place: Place, tell: Tell) {
-    super(place, tell)
+  constructor(place: Place, emit: Emit) {
+    super(place, emit)
     this.begin()
   }
 
@@ -131,8 +131,8 @@ export class CallItem extends OutputItem {
   readonly #call: CallFacts
   #arguments = ''
 
-  constructor(place: Place, tell: Tell, call: CallFacts) {
-    super(place, tell)
+  constructor(place: Place, emit: Emit, call: CallFacts) {
+    super(place, emit)
     this.#call = call
     this.begin()
   }
@@ -173,8 +173,8 @@ export class CallItem extends OutputItem {
 export class ImageItem extends OutputItem {
   readonly #image: { readonly mediaType: string; readonly data: string }
 
-  constructor(place: Place, tell: Tell, image: { readonly mediaType: string; readonly data: string }) {
-    super(place, tell)
+  constructor(place: Place, emit: Emit, image: { readonly mediaType: string; readonly data: string }) {
+    super(place, emit)
     this.#image = image
     this.begin()
     this.about('response.image_generation_call.in_progress', {})

@@ -22,7 +22,7 @@ export class LedgerClock {
   #latest = 0
   #lastClock = 0
   #loaded = false
-  #told = false
+  #warned = false
 
   constructor(database: Database, parts: LedgerClockParts) {
     this.#parts = parts
@@ -48,11 +48,11 @@ export class LedgerClock {
     }
     const clock = (this.#lastClock = this.#parts.clock())
     if (clock >= this.#latest) {
-      this.#told = false
+      this.#warned = false
       return (this.#latest = clock)
     }
-    if (!this.#told && this.#latest - clock >= unnoticedMs) {
-      this.#told = true
+    if (!this.#warned && this.#latest - clock >= unnoticedMs) {
+      this.#warned = true
       this.#parts.stepped(this.#latest - clock)
     }
     return this.#latest

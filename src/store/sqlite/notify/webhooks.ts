@@ -3,7 +3,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import type {
   AccountEvent,
-  Attempt,
+  DeliveryAttempt,
   Delivery,
   EventType,
   WebhookRow,
@@ -151,6 +151,6 @@ function deliveryOf(row: DeliveryRow): Delivery {
     body: row.body,
     state: row.state as Delivery['state'],
     nextAt: numberOrNull(row.next_at),
-    attempts: JSON.parse(row.attempts) as Attempt[],
+    attempts: JSON.parse(row.attempts) as DeliveryAttempt[],
   }
 }

@@ -97,7 +97,7 @@ const minute = 60_000
 const challengesPerNetwork = 100
 
 /** All limits of signing in and up. Each throws `rate_limit_exceeded` with the time to wait. */
-export class Attempts {
+export class SignInLimits {
   readonly #failures: Failures
   readonly #perNetwork: WindowLimit
   readonly #signUpsPerNetwork: WindowLimit

@@ -4,7 +4,7 @@ import type { Database } from 'bun:sqlite'
 import type {
   Debt,
   HistoryEntry,
-  LedgerBooks,
+  LedgerReports,
   ProviderCall,
   Unpaid,
 } from '../../../credits/ledger/statements.ts'
@@ -33,7 +33,7 @@ interface UnpaidRow {
   readonly overLimitCalls: bigint
 }
 
-export class SqliteBooks implements LedgerBooks {
+export class SqliteReports implements LedgerReports {
   readonly #path: string
 
   constructor(path: string) {
