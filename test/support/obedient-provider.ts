@@ -59,7 +59,8 @@ function answerTo({ messages, tools = [] }: WireRequest) {
     return { content: `Given: ${results.join('\n')}` }
   }
   const calls = told.map(([tool, args], index) => {
-    const name = tools.map((each) => each.function.name).find((each) => each.endsWith(`__${tool}`))
+    const names = tools.map((each) => each.function.name)
+    const name = names.includes(tool) ? tool : names.find((each) => each.endsWith(`__${tool}`))
     return {
       index,
       id: `call_${messages.length}_${index}`,

@@ -35,17 +35,22 @@ export function invalidRequest(error: z.ZodError, within: Path = []): GatewayErr
 
 /**
  * A union fails with the failures of all its branches; the branch that got furthest is the one the client meant,
- * so a wrong part of a content list is named rather than the list.
+ * so a wrong part of a content list is named rather than the list. Of those that got as far, one that takes the type.
  */
 function deepest(issue: z.core.$ZodIssue, before: Path): { path: Path; message: string } {
   const path = [...before, ...issue.path]
   const own = { path, message: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
   if (issue.code !== 'invalid_union') return own
   const branches = issue.errors.flatMap((issues) => issues.slice(0, 1)).map((inner) => deepest(inner, path))
-  const furthest = branches.reduce((a, b) => (b.path.length > a.path.length ? b : a), own)
+  const furthest = branches.reduce((a, b) => (isFurther(b.path, a.path) ? b : a), own)
   if (furthest !== own) return furthest
   const reasons = [...new Set(branches.map((branch) => branch.message))]
   return reasons.length === 0 ? own : { path, message: reasons.join(', or ') }
+}
+
+function isFurther(path: Path, than: Path): boolean {
+  if (path.length !== than.length) return path.length > than.length
+  return than.at(-1) === 'type' && path.at(-1) !== 'type'
 }
 
 /** The same for a fault that no schema shows; `message` goes on after the name of the field. */

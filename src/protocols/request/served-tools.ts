@@ -27,7 +27,7 @@ const rules: Readonly<
   'openai-responses': [
     { type: /^function$/, fate: 'served' },
     { type: /^(openrouter:)?web_search|^mcp$/, fate: 'gateway' },
-    // Codex sends its helpers with every request.
+    // Its functions are served; Codex sends some with every request.
     { type: /^namespace$/, fate: 'left-out' },
   ],
   // Tools that Anthropic defines and the client runs, and its search among the client's own: they cost tokens alone.

@@ -10,7 +10,8 @@ import type { Warning } from '../../protocol.ts'
 import { safeParsed } from '../../request/safe-parse.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { type InputItem, isKnown, isRun, kindOf, responsesRequest, type ResponsesRequest } from './schema.ts'
-import { functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
+import { namespaced, unservedMembers } from './namespaces.ts'
+import { chosenName, functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
 
 /**
  * The body, checked against the schema and for what is not served at all. Throws GatewayError `invalid_request`,
@@ -68,7 +69,11 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   for (const [at, tool] of (request.tools ?? []).entries()) {
     const fate = fateOf('openai-responses', tool)
     if (fate === 'refused') throw toolRefused(tool.type, `tools[${at}].type`)
-    if (fate === 'left-out') drop(`tools[${at}]`, `A tool of type '${named(tool.type)}' was left out.`)
+    const others = unservedMembers(tool)
+    if (fate === 'left-out' && namespaced(tool).length + others.length === 0)
+      drop(`tools[${at}]`, `A tool of type '${named(tool.type)}' was left out.`)
+    for (const { type, at: member } of others)
+      drop(`tools[${at}].tools[${member}]`, `A tool of type '${named(type)}' was left out.`)
   }
   refuseUnservedChoice(request)
   for (const field of fieldsOfChat(request)) drop(field, 'This protocol has no such field; it was left out.')
@@ -178,8 +183,7 @@ export function refuseContradictions(
     throw invalidParam('tool_choice', "'required' needs tools to choose from.")
   if (choice != null && typeof choice === 'object' && choice.type === 'function') {
     const names = functionsOf(request).map((tool) => tool.name)
-    if (!names.includes(choice['name'] as string))
-      throw invalidParam('tool_choice.name', 'no tool has that name.')
+    if (!names.includes(chosenName(choice))) throw invalidParam('tool_choice.name', 'no tool has that name.')
   }
 }
 

@@ -14,7 +14,8 @@ import { isLong } from '../../../json/stringify.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../../protocol.ts'
 import { type Frame, LongFrame } from '../../framing/sse.ts'
 import { outputItemId, responseOf, type Standing, wireUsage } from './answer.ts'
-import { CallItem, ImageItem, type Item, MessageItem } from './output.ts'
+import { offeredFunctions } from './namespaces.ts'
+import { type CallFacts, CallItem, ImageItem, type Item, MessageItem } from './output.ts'
 import { NoteItem, notePrefix, RunItem, SearchItem } from './output-gateway.ts'
 import { readableText, ReasoningItem } from './output-reasoning.ts'
 import type { Place, Emit } from './output-item.ts'
@@ -51,6 +52,7 @@ export class ResponseEncoder implements StreamEncoder {
   #sent = 0
   readonly #items: Item[] = []
   readonly #calls = new Map<number, CallItem>()
+  #functions: ReturnType<typeof offeredFunctions> | undefined
   readonly #runs = new Map<string, RunItem>()
   readonly #searches = new Map<string, SearchItem>()
   /** All details so far, by their index. */
@@ -153,7 +155,7 @@ export class ResponseEncoder implements StreamEncoder {
       case 'reasoning-delta':
         return this.#reasoning(event.detail)
       case 'tool-call-start': {
-        const item = this.#begin('fc', (place, emit) => new CallItem(place, emit, event))
+        const item = this.#begin('fc', (place, emit) => new CallItem(place, emit, this.#clientCall(event)))
         this.#calls.set(event.call, item)
         return
       }
@@ -195,6 +197,13 @@ export class ResponseEncoder implements StreamEncoder {
       default:
         return event satisfies never
     }
+  }
+
+  /** A call, of the function as the client has declared it. */
+  #clientCall({ id, name, thoughtSignature }: Omit<CallFacts, 'namespace'>): CallFacts {
+    this.#functions ??= offeredFunctions(this.#asked.request)
+    const declared = this.#functions.get(name)
+    return { id, name: declared?.name ?? name, namespace: declared?.namespace, thoughtSignature }
   }
 
   #beginSearch(query?: string): SearchItem {

@@ -13,6 +13,7 @@ import { fileSource, mediaSource } from '../../openai/media.ts'
 import { Approvals, type PlacedItem } from '../../request/approvals.ts'
 import type { Placed } from '../../request/client-fields.ts'
 import { detailsOf, TurnReasoning } from './reasoning.ts'
+import { offeredName } from './namespaces.ts'
 import { type InputItem, type KnownItem, kindOf, type WirePart } from './schema.ts'
 
 interface Turn {
@@ -127,10 +128,10 @@ export function placedItems(items: readonly InputItem[], offset: number): readon
   }))
 }
 
-function readCall({ call_id, name, arguments: json, extra_content }: CallItem): ToolCall {
+function readCall({ call_id, name, namespace, arguments: json, extra_content }: CallItem): ToolCall {
   return {
     id: call_id,
-    name,
+    name: offeredName(name, namespace),
     arguments: json === '' ? '{}' : json,
     thoughtSignature: extra_content?.google?.thought_signature ?? undefined,
   }

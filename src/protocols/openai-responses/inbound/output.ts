@@ -124,6 +124,8 @@ function wirePart(part: MessagePart): JsonObject {
 export interface CallFacts {
   readonly id: string
   readonly name: string
+  /** Where the client has declared the function; undefined for one that stands by itself. */
+  readonly namespace: string | undefined
   readonly thoughtSignature: string | undefined
 }
 
@@ -149,13 +151,14 @@ export class CallItem extends OutputItem {
   }
 
   json(status: ItemStatus = this.status): JsonObject {
-    const { id, name, thoughtSignature } = this.#call
+    const { id, name, namespace, thoughtSignature } = this.#call
     return {
       id: this.id,
       type: 'function_call',
       status,
       call_id: id,
       name,
+      ...(namespace === undefined ? {} : { namespace }),
       arguments: this.#arguments,
       ...wireSignature(thoughtSignature),
     }

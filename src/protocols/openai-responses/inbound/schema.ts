@@ -64,6 +64,7 @@ const knownItem = z.discriminatedUnion('type', [
     ...itemId,
     call_id: text.min(1),
     name,
+    namespace: text.nullish(),
     arguments: text,
     extra_content: z
       .looseObject({ google: z.looseObject({ thought_signature: text.nullish() }).nullish() })
@@ -139,17 +140,27 @@ const functionTool = z.looseObject({
   strict: flag.nullish(),
 })
 
+/** Functions of a namespace are served as others are; what else it holds is left out, and named. */
+const namespaceTool = z.looseObject({
+  type: z.literal('namespace'),
+  name: text.max(512).nullish(),
+  tools: z
+    .array(z.union([functionTool, z.looseObject({ type: otherThan(['function'], 'is not a function') })]))
+    .max(1024)
+    .nullish(),
+})
+
 const ofOtherType = z.looseObject({
-  type: otherThan(['function'], 'is not a function'),
+  type: otherThan(['function', 'namespace'], 'is not a function'),
 })
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
-  z.looseObject({ type: z.literal('function'), name }),
+  z.looseObject({ type: z.literal('function'), name, namespace: text.nullish() }),
   z.looseObject({
     type: z.literal('allowed_tools'),
     mode: z.enum(['auto', 'required']),
-    tools: z.array(z.looseObject({ type: text, name: text.nullish() })).min(1),
+    tools: z.array(z.looseObject({ type: text, name: text.nullish(), namespace: text.nullish() })).min(1),
   }),
   z.looseObject({ type: otherThan(['function', 'allowed_tools'], 'is not a choice of this type') }),
 ])
@@ -184,7 +195,7 @@ export const responsesRequest = z.looseObject({
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   top_logprobs: countFrom(0).max(20).nullish(),
   tools: z
-    .array(z.union([functionTool, ofOtherType]))
+    .array(z.union([functionTool, namespaceTool, ofOtherType]))
     .max(1024)
     .nullish(),
   tool_choice: toolChoice.nullish(),

@@ -9,11 +9,17 @@ import {
   selectorOf,
   withoutOnline,
 } from '../../request/gateway-declarations.ts'
+import { offeredFunctions, offeredName } from './namespaces.ts'
 import type { PlacedItem } from '../../request/approvals.ts'
 import { type FunctionToolItem, type ResponsesRequest } from './schema.ts'
 
+/** All functions, under the names that models are offered. */
 export function functionsOf(request: ResponsesRequest): readonly FunctionToolItem[] {
-  return (request.tools ?? []).filter((tool): tool is FunctionToolItem => tool.type === 'function')
+  const plain = (request.tools ?? []).filter((tool): tool is FunctionToolItem => tool.type === 'function')
+  const inNamespaces = [...offeredFunctions(request).values()].filter(
+    ({ namespace }) => namespace !== undefined,
+  )
+  return [...plain, ...inNamespaces.map(({ tool }) => tool)]
 }
 
 export function readTool(tool: FunctionToolItem): FunctionTool {
@@ -67,10 +73,18 @@ export function readToolChoice(request: ResponsesRequest): ToolChoice | undefine
     return some ? { kind: choice } : undefined
   }
   if (typeof choice === 'string') return { kind: choice }
-  if (choice.type === 'function') return { kind: 'function', name: choice['name'] as string }
+  if (choice.type === 'function') return { kind: 'function', name: chosenName(choice) }
   if (choice.type !== 'allowed_tools') return undefined
-  const { mode, tools } = choice as { mode: 'auto' | 'required'; tools: { type: string; name?: string }[] }
-  const allowed = tools.flatMap(({ type, name }) => (type === 'function' && name ? [name] : []))
+  const { mode, tools } = choice as { mode: 'auto' | 'required'; tools: JsonObject[] }
+  const allowed = tools.flatMap((tool) =>
+    tool['type'] === 'function' && tool['name'] ? [chosenName(tool)] : [],
+  )
   const served = allowed.filter((name) => names.includes(name))
   return served.length === 0 ? undefined : { kind: 'allowed', mode, names: served }
+}
+
+/** The function that a choice names, under the name that models are offered. */
+export function chosenName(choice: object): string {
+  const { name, namespace } = choice as { name: string; namespace?: string | null }
+  return offeredName(name, namespace)
 }

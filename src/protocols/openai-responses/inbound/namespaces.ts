@@ -1,0 +1,71 @@
+// Functions in a namespace, which Codex makes of the tools of its MCP servers. Elsewhere functions have a name and
+// nothing else: models are offered `namespace__name`, and the client is told of a call as it declared it.
+
+import { createHash } from 'node:crypto'
+import type { FunctionToolItem, ResponsesRequest } from './schema.ts'
+
+/** A function as the client names it. */
+export interface ClientFunction {
+  readonly name: string
+  readonly namespace: string | undefined
+}
+
+/** What most providers allow for the name of a function. */
+const longestName = 64
+
+/** Every function of a request, by the name that models are offered: none is offered two functions of one name. */
+export function offeredFunctions(
+  request: Pick<ResponsesRequest, 'tools'>,
+): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
+  const tools = request.tools ?? []
+  const offered = new Map<string, ClientFunction & { readonly tool: FunctionToolItem }>()
+  const plain = tools.filter((tool): tool is FunctionToolItem => tool.type === 'function')
+  for (const tool of plain) offered.set(tool.name, { name: tool.name, namespace: undefined, tool })
+  for (const { namespace, tool } of tools.flatMap(namespaced)) {
+    const wanted = offeredName(tool.name, namespace)
+    let free = wanted
+    for (let count = 2; offered.has(free); count++) free = shortened(`${wanted}_${count}`)
+    offered.set(free, { name: tool.name, namespace, tool: { ...tool, name: free } })
+  }
+  return offered
+}
+
+/** The name that models are offered for a function of a namespace, unless another function has it. */
+export function offeredName(name: string, namespace: string | null | undefined): string {
+  if (namespace == null || namespace === '') return name
+  return shortened(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
+}
+
+/** The functions of a namespace; none of any other tool. */
+export function namespaced(tool: {
+  readonly type: string
+}): { readonly namespace: string; readonly tool: FunctionToolItem; readonly at: number }[] {
+  return membersOf(tool).flatMap(({ member, at }) =>
+    member.type === 'function' && namespaceOf(tool) !== ''
+      ? [{ namespace: namespaceOf(tool), tool: member as FunctionToolItem, at }]
+      : [],
+  )
+}
+
+/** Where in a namespace tools stand that are no functions. */
+export function unservedMembers(tool: {
+  readonly type: string
+}): { readonly type: string; readonly at: number }[] {
+  return membersOf(tool).flatMap(({ member: { type }, at }) => (type === 'function' ? [] : [{ type, at }]))
+}
+
+function membersOf(tool: { readonly type: string; readonly tools?: unknown }) {
+  const members = tool.type === 'namespace' && Array.isArray(tool.tools) ? tool.tools : []
+  return members.map((member: { readonly type: string }, at) => ({ member, at }))
+}
+
+function namespaceOf(tool: { readonly type: string; readonly name?: unknown }): string {
+  return typeof tool.name === 'string' ? tool.name : ''
+}
+
+/** Two long names that differ stay apart. */
+function shortened(name: string): string {
+  if (name.length <= longestName) return name
+  const mark = createHash('sha256').update(name).digest('hex').slice(0, 8)
+  return `${name.slice(0, longestName - mark.length - 1)}_${mark}`
+}
