@@ -1,9 +1,11 @@
-// The daily allowance is granted when a signed-in account first comes by on a UTC day, and not before.
+// Grants the daily allowance on the first request of a signed-in account each UTC day.
 
 import { allowanceGrant, startOfDay } from './calendar.ts'
 import type { LedgerCommands } from './ledger/ledger.ts'
 
-/** Accounts whose grant of the day is known here; beyond it the ledger is asked again, which grants nothing twice. */
+/**
+ * Accounts known to have had today's grant. Beyond this number the ledger is asked again, which grants nothing twice.
+ */
 const rememberedAccounts = 100_000
 
 export class Allowances {
@@ -18,7 +20,7 @@ export class Allowances {
   }
 
   /**
-   * Makes sure that the account has been granted today's allowance; resolves when that is durable. Many at once grant
+   * Grants today's allowance to the account unless it has it; resolves when that is durable. Concurrent calls grant it
    * once, and a clock that went back grants nothing. Rejects with `store_unavailable` or `overloaded`.
    */
   async ensure(account: string): Promise<void> {

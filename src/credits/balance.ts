@@ -1,5 +1,5 @@
-// What a balance can pay for. A debt comes first: purchased credit that it stands against pays for nothing else. Where an
-// account may owe, its purchased pool can pay for as much more as its credit line has left.
+// What a balance can pay for. Debt is deducted from purchased credit first. An account with a credit line can also pay
+// with what is left of the line.
 
 import type { LotBalance } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
@@ -23,7 +23,7 @@ export function remainingIn(credit: Credit, pool: Pool, now: number): Pico {
   )
 }
 
-/** What may still be held in these pools at `now`: left, unexpired, not pinned and not owed, in picodollars. */
+/** Credit in these pools at `now` that may be held: unexpired, not pinned and not owed, in picodollars. */
 export function freeIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
   let free = 0n
   for (const pool of funding) {
@@ -36,7 +36,7 @@ export function freeIn(credit: Credit, funding: readonly Pool[], now: number): P
   return free
 }
 
-/** What calls in flight have set aside of these pools, unexpired, in picodollars. */
+/** Unexpired credit in these pools that calls in flight hold, in picodollars. */
 export function pinnedIn(credit: Credit, funding: readonly Pool[], now: number): Pico {
   let pinned = 0n
   for (const pool of funding) pinned += sumIn(credit, pool, now, (lot) => lot.pinned)

@@ -10,17 +10,16 @@ export const dailyAllowance: Pico = usd('0.2')
 /** 0.50 USD, once for each new account. */
 export const welcomeCredit: Pico = usd('0.5')
 
-/** The UTC midnight at which the day of `now` began. */
 export function startOfDay(now: number): number {
   return Math.floor(now / dayMs) * dayMs
 }
 
-/** The same day and hour twelve months on; the last day of February after a 29th. */
+/** The same day and hour twelve months later; February 28 after a February 29. */
 export function twelveMonthsAfter(at: number): number {
   return monthsAfter(at, 12)
 }
 
-/** The same day and hour some months on; the last day of a month that has no such day. */
+/** The same day and hour some months later; the last day of the month if it has no such day. */
 export function monthsAfter(at: number, months: number): number {
   const date = new Date(at)
   const day = date.getUTCDate()
@@ -31,7 +30,7 @@ export function monthsAfter(at: number, months: number): number {
 
 const allowancePrefix = 'daily:'
 
-/** The grant of today's allowance: the same source all day, so asking twice grants once. */
+/** The grant of today's allowance. Its source is the same all day, so asking twice grants once. */
 export function allowanceGrant(account: string, now: number, amount: Pico = dailyAllowance): GrantCommand {
   const day = startOfDay(now)
   const date = new Date(day).toISOString().slice(0, 10)
@@ -45,14 +44,14 @@ export function allowanceGrant(account: string, now: number, amount: Pico = dail
   }
 }
 
-/** Whether a grant is a day's allowance rather than an operator's present to the daily pool. */
+/** Whether a grant is the daily allowance rather than an operator's grant to the daily pool. */
 export function isAllowance(grant: { readonly pool: string; readonly source: string }): boolean {
   return grant.pool === 'daily' && grant.source.startsWith(allowancePrefix)
 }
 
 const welcomePrefix = 'welcome:'
 
-/** The grant of the welcome credit: one source for each account, so it is granted once. */
+/** The grant of the welcome credit: one source per account, so it is granted once. */
 export function welcomeGrant(account: string, amount: Pico = welcomeCredit): GrantCommand {
   return {
     source: `${welcomePrefix}${account}`,
@@ -64,7 +63,7 @@ export function welcomeGrant(account: string, amount: Pico = welcomeCredit): Gra
   }
 }
 
-/** Whether a grant is an account's welcome rather than an operator's present to the welcome pool. */
+/** Whether a grant is the welcome credit rather than an operator's grant to the welcome pool. */
 export function isWelcome(grant: { readonly pool: string; readonly source: string }): boolean {
   return grant.pool === 'welcome' && grant.source.startsWith(welcomePrefix)
 }

@@ -1,8 +1,11 @@
-// How much an account may owe, as people write it.
+// Reads and writes the credit line of an account as text.
 
 import { formatUsd, largestBalance, largestLot, parseUsd, type Pico } from './money.ts'
 
-/** Reads `500`, `unlimited` or `none`; undefined for anything else. Unlimited is as much as the books can hold. */
+/**
+ * Reads `500`, `unlimited` or `none`; undefined for anything else. Unlimited is the largest amount the ledger can
+ * hold.
+ */
 export function parseCreditLine(text: string): Pico | undefined {
   if (text === 'unlimited') return largestBalance
   if (text === 'none') return 0n
@@ -10,7 +13,7 @@ export function parseCreditLine(text: string): Pico | undefined {
   return amount !== undefined && amount >= 0n && amount <= largestLot ? amount : undefined
 }
 
-/** `500`, `unlimited`, or null for an account that may owe nothing. */
+/** `500`, `unlimited`, or null for an account without a credit line. */
 export function formatCreditLine(most: Pico): string | null {
   if (most === 0n) return null
   return most === largestBalance ? 'unlimited' : formatUsd(most)

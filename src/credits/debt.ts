@@ -1,4 +1,4 @@
-// Free purchased credit repays what an account owes before anything else can be paid with it. Pure, like decide.ts.
+// Free purchased credit repays debt before it pays for anything else. Pure, like decide.ts.
 
 import { smaller, type Pico } from './money.ts'
 import {
@@ -13,8 +13,8 @@ import {
 } from './wallet.ts'
 
 /**
- * The change, and with it the repayment of the debt from the purchased credit that is free afterwards, the lot that is
- * consumed first in front. Credit of the other pools was never paid for and repays nothing.
+ * The change plus the repayment of debt from the purchased credit that it leaves free, in order of consumption. Credit
+ * of other pools was never paid for and repays nothing.
  */
 export function withRepayment(wallet: Wallet, change: Change, now: number): Change {
   let debt = wallet.debt + change.debt
@@ -51,7 +51,7 @@ function purchasedAfter(wallet: Wallet, change: Change): Lot[] {
     lots.push({ ...lot, remaining: lot.remaining + remaining, pinned: lot.pinned + pinned })
   }
   if (change.newLot?.pool === 'purchased') addLot(lots, change.newLot)
-  // What was lent goes back before anything that was bought.
+  // Loans are returned before purchased credit.
   return lots.toSorted((a, b) => Number(isLoan(b)) - Number(isLoan(a)))
 }
 

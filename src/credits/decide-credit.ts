@@ -1,4 +1,4 @@
-// The decisions that bring credit in or take it away: grants, expiry, refunds, corrections. Pure, like decide.ts.
+// Decides the commands that add or remove credit: grants, expiry, refunds, corrections. Pure, like decide.ts.
 
 import { GatewayError } from '../errors.ts'
 import { isAllowance, isWelcome, startOfDay, dayMs, twelveMonthsAfter } from './calendar.ts'
@@ -19,7 +19,7 @@ import {
 
 type CommandOf<Kind extends Command['kind']> = Extract<Command, { kind: Kind }>
 
-/** Adds a lot, once for each source. */
+/** Adds a lot, once per source. */
 export function decideGrant(
   wallet: Wallet,
   { grant, lot: id, prior }: CommandOf<'grant'>,
@@ -28,7 +28,7 @@ export function decideGrant(
   if (prior) return decideRepeated(wallet.account, grant, prior)
   const allowance = isAllowance(grant)
   const expiresAt = expiryOf(grant, now)
-  // Today's allowance was there before if a later one was: the clock has gone back.
+  // A later allowance exists, so the clock has gone back: today's was granted already.
   if (
     allowance &&
     wallet.lastAllowance &&
@@ -68,9 +68,9 @@ export function decideGrant(
   }
 }
 
-/** The same source again: the same grant is answered without effect, any other is a conflict. */
+/** The same source again: an identical grant is answered without effect, any other is a conflict. */
 function decideRepeated(account: string, grant: GrantCommand, prior: PriorGrant): Decision<GrantResult> {
-  // What a day or a welcome is worth may change with the program; each is granted once all the same.
+  // The amount of an allowance or welcome may change with the program; each is still granted only once.
   const sameAmount = prior.amount === grant.amount || isAllowance(grant) || isWelcome(grant)
   if (prior.account === account && prior.pool === grant.pool && sameAmount) return grantedBefore(prior.lot)
   const whom = prior.account === account ? 'this account' : `the account ${prior.account}`
@@ -83,7 +83,7 @@ function grantedBefore(lot: string): Decision<GrantResult> {
   return { result: { lot, granted: false }, change: null }
 }
 
-/** The life of a lot when the grant does not tell it: purchased 12 months, daily the UTC day, welcome for ever. */
+/** When a lot expires if the grant does not say: purchased after 12 months, daily at midnight UTC, welcome never. */
 function expiryOf(grant: GrantCommand, now: number): number | null {
   if (grant.expiresAt === 'never') return null
   if (grant.expiresAt !== null) return grant.expiresAt
@@ -107,7 +107,7 @@ function requireBounds(wallet: Wallet, amount: Pico): void {
     throw invalid(`A balance is at most ${formatUsd(largestBalance)} USD.`)
 }
 
-/** Books the free part of every lot whose time is over. What a call has pinned stays until the call ends. */
+/** Expires the free part of every lot that is past its end. Credit pinned by a call stays until the call ends. */
 export function decideExpiry(wallet: Wallet, _command: CommandOf<'expire'>, now: number): Decision<Pico> {
   const lots: LotChange[] = []
   const legs: Leg[] = []
@@ -124,7 +124,7 @@ export function decideExpiry(wallet: Wallet, _command: CommandOf<'expire'>, now:
   return { result: total, change: { ...noChange, lots, transaction: { kind: 'expire', legs } } }
 }
 
-/** Takes a payment back: the unspent rest of its lot first, the remainder becomes debt. */
+/** Refunds a payment: takes the unspent rest of its lot first, the remainder becomes debt. */
 export function decideRefund(
   wallet: Wallet,
   { refund, refunded }: CommandOf<'refund'>,
@@ -134,7 +134,7 @@ export function decideRefund(
   if (lot.pool !== 'purchased' || lot.id.startsWith(loanPrefix))
     throw invalid('Only purchased credit can be refunded.')
   if (refund.amount <= 0n) throw invalid('The amount must be positive.')
-  // Debt included: a payment that is taken back twice would leave its account owing what it never had.
+  // Includes what became debt: refunding a payment twice would leave the account owing money it never had.
   if (refunded + refund.amount > lot.granted) throw invalid('All refunds of a lot are at most what was paid.')
   const taken = smaller(refund.amount, lot.remaining - lot.pinned)
   const debt = refund.amount - taken
@@ -150,7 +150,7 @@ export function decideRefund(
   return { result: { taken, debt, refunded: true }, change }
 }
 
-/** An operator's correction: credit added as a lot of its own, or free credit of the pool taken away. */
+/** An operator's correction: adds credit as a lot of its own, or takes free credit from the pool. */
 export function decideAdjust(
   wallet: Wallet,
   { adjust, lot }: CommandOf<'adjust'>,

@@ -1,5 +1,5 @@
-// What a ledger command does to a wallet. Pure and synchronous: nothing is read, nothing is written, `now` is a parameter.
-// A store loads the wallet, asks here, and writes the change whole; the rules live in no other place.
+// What a ledger command does to a wallet. Pure and synchronous: reads nothing, writes nothing, `now` is a parameter. A
+// store loads the wallet, calls this, and writes the change as a whole; the rules are only here.
 
 import { GatewayError } from '../errors.ts'
 import { freeIn, pinnedIn, remainingIn } from './balance.ts'
@@ -23,8 +23,8 @@ import {
 } from './wallet.ts'
 
 /**
- * Decides one command. Refusals that callers expect are results; a command that breaks a bound (a lot or a balance
- * too large, a negative amount) throws GatewayError `invalid_request`.
+ * Decides one command. Expected refusals are results. A command out of bounds (a lot or balance that is too large, a
+ * negative amount) throws GatewayError `invalid_request`.
  */
 export function decide<Kind extends Command['kind']>(
   wallet: Wallet,
@@ -39,7 +39,7 @@ export function decide<Kind extends Command['kind']>(
   return { result, change: withRepayment(wallet, change, now) }
 }
 
-/** The commands that set credit aside; after any other, what has become free repays the debt first. */
+/** Commands that reserve credit. After any other, freed credit repays the debt first. */
 const takesCredit: Readonly<Partial<Record<Command['kind'], true>>> = {
   hold: true,
   extend: true,
@@ -64,7 +64,7 @@ const deciders: {
   adjust: decideAdjust,
 }
 
-/** Sets aside as much of `want` as is free, but not less than `least`. */
+/** Holds as much of `want` as is free, at least `least`. */
 function decideHold(
   wallet: Wallet,
   { hold, keySpend }: CommandOf<'hold'>,
@@ -104,13 +104,13 @@ function refused(
   return { result: { kind: 'refused', reason, available, held }, change: null }
 }
 
-/** All of `more` or nothing: from the call's own funding, within its key's limit. */
+/** Holds all of `more` or nothing, from the call's own funding and within its key's limit. */
 function decideExtend(wallet: Wallet, command: CommandOf<'extend'>, now: number): Decision<boolean> {
   const open = openCallOf(wallet, command.call, command.owner)
   if (!open) return { result: false, change: null }
   if (command.more < 0n) throw new GatewayError('internal_error', { message: 'a hold cannot shrink' })
   const overLimit = open.keyLimit !== null && command.keySpend + command.more > open.keyLimit.limit
-  // A lot that was over when the call began stays so for it, should the clock go back in the meantime.
+  // A lot that had expired when the call began stays expired for it, even if the clock went back since.
   const at = Math.max(now, open.openedAt)
   if (overLimit || creditFor(wallet, open.funding, at).free < command.more)
     return { result: false, change: null }
@@ -128,9 +128,9 @@ function decideCheckpoint(wallet: Wallet, { checkpoint }: CommandOf<'checkpoint'
 }
 
 /**
- * Charges the cost to the lots the call has pinned, in their order, and unpins the rest. A cost above the hold takes
- * free credit of the same funding, unless it is an estimate: that is charged up to the hold. What is left over, and
- * what goes beyond the caller's own bound, is absorbed by the operator.
+ * Charges the cost to the lots that the call has pinned, in order, and unpins the rest. A cost above the hold takes
+ * free credit of the same funding, but an estimate is charged up to the hold only. The rest, and anything above the
+ * caller's own limit, is absorbed by the operator.
  */
 function decideSettle(
   wallet: Wallet,
@@ -140,9 +140,9 @@ function decideSettle(
   const open = openCallOf(wallet, settle.call, settle.owner)
   if (!open) return { result: { kind: 'already-ended' }, change: null }
   if (settle.cost < 0n) throw new GatewayError('internal_error', { message: 'a cost cannot be negative' })
-  // A provider that reports 10^15 tokens must not overflow the books; nobody can pay more than one lot for a call.
+  // A provider that reports 10^15 tokens must not overflow the ledger; no call can cost more than one lot can hold.
   const cost = smaller(settle.cost, largestLot)
-  // As many as the call has pins, nearly always one: looking through them is cheaper than a map.
+  // One per pin of the call, usually a single one: an array is cheaper than a map.
   const lots: LotChange[] = []
   const payable = smaller(cost, settle.most ?? cost)
   let due = payable
@@ -208,7 +208,7 @@ function creditAccount(wallet: Wallet, lot: string): string {
   return `wallet:${wallet.account}:${pool}`
 }
 
-/** Returns the whole hold: nothing was served, nothing is charged. */
+/** Returns the whole hold: nothing was served. */
 function decideRelease(wallet: Wallet, { release }: CommandOf<'release'>): Decision<SettleResult> {
   const open = openCallOf(wallet, release.call, release.owner)
   if (!open) return { result: { kind: 'already-ended' }, change: null }
@@ -229,7 +229,7 @@ function decideRelease(wallet: Wallet, { release }: CommandOf<'release'>): Decis
   }
 }
 
-/** The call while it is open and the owner's own: whoever lost it to recovery finds it ended. */
+/** The call if it is open and belongs to `owner`; otherwise recovery has ended it. */
 function openCallOf(wallet: Wallet, call: string, owner: string): OpenCall | undefined {
   const open = wallet.calls.get(call)
   return open?.owner === owner ? open : undefined
@@ -237,11 +237,11 @@ function openCallOf(wallet: Wallet, call: string, owner: string): OpenCall | und
 
 /** What a set of pools could pay with. */
 interface Credit {
-  /** Now, after the debt: credit that it stands against pays for nothing else. */
+  /** Free now, after debt. */
   readonly free: Pico
-  /** What calls in flight have set aside of these pools. */
+  /** Held by calls in flight. */
   readonly held: Pico
-  /** What would be free if all of them returned their holds. */
+  /** Free if all of them returned their holds. */
   readonly freeLater: Pico
 }
 
@@ -252,8 +252,8 @@ function creditFor(wallet: Wallet, funding: readonly Pool[], now: number): Credi
 }
 
 /**
- * Sets `amount` aside for a call: free credit first, and what that lacks as a loan on the credit line. A loan is a lot of
- * its own with a debt of its size beside it, so that whatever the call leaves of it repays it.
+ * Reserves `amount` for a call: free credit first, the rest as a loan on the credit line. A loan is a lot of its own
+ * with a debt of its size, so whatever the call leaves of it repays it.
  */
 function taken(
   wallet: Wallet,
@@ -295,7 +295,7 @@ function taken(
 
 const emptyLot = { pool: 'purchased', expired: 0n, refunded: 0n, expiresAt: null } as const
 
-/** Picks `amount` of free credit, or all there is: pool by pool in the order of funding, soonest expiry first, then oldest. */
+/** Takes `amount` of free credit, or all there is: pool by pool in funding order, soonest expiry first, then oldest. */
 function take(wallet: Wallet, funding: readonly Pool[], amount: Pico, now: number): Pin[] {
   const pins: Pin[] = []
   let rest = amount
@@ -316,7 +316,7 @@ function pinning(pin: Pin): LotChange {
   return { lot: pin.lot, remaining: 0n, pinned: pin.amount, expired: 0n, refunded: 0n }
 }
 
-/** One pin for each lot; an extension of a lot that is already pinned adds to it. */
+/** One pin per lot; extending a pinned lot adds to its pin. */
 function merged(pins: readonly Pin[], added: readonly Pin[]): Pin[] {
   const all = pins.map((pin) => ({
     lot: pin.lot,

@@ -1,4 +1,4 @@
-// What a ledger command is to decide(), and what comes of it.
+// The input and output of decide().
 
 import type {
   AdjustCommand,
@@ -18,9 +18,9 @@ import type { Pico } from './money.ts'
 import type { Pool } from './pool.ts'
 import type { Change } from './wallet.ts'
 
-/** What a store hands to decide(): the caller's command and the facts that lie outside the wallet. */
+/** A caller's command with the facts from outside the wallet that decide() needs. */
 export type Command =
-  /** `keySpend` is what the key has spent and holds in the window of its limit. */
+  /** `keySpend`: what the key has spent and holds in the current window of its limit. */
   | { readonly kind: 'hold'; readonly hold: HoldCommand; readonly keySpend: Pico }
   | {
       readonly kind: 'extend'
@@ -30,10 +30,10 @@ export type Command =
       readonly keySpend: Pico
     }
   | { readonly kind: 'checkpoint'; readonly checkpoint: CheckpointCommand }
-  /** `keySpend` as for a hold: what this call holds is in it. */
+  /** `keySpend` as for a hold; it includes what this call holds. */
   | { readonly kind: 'settle'; readonly settle: Settlement; readonly keySpend: Pico }
   | { readonly kind: 'release'; readonly release: Pick<ReleaseCommand, 'call' | 'owner'> }
-  /** `lot` names the new lot; `prior` is the lot of a grant with the same source. */
+  /** `lot`: id of the new lot. `prior`: the lot of an earlier grant with the same source. */
   | {
       readonly kind: 'grant'
       readonly grant: GrantCommand
@@ -41,7 +41,7 @@ export type Command =
       readonly prior: PriorGrant | null
     }
   | { readonly kind: 'expire' }
-  /** The lot is in the wallet, even when nothing is left of it; `refunded` is what earlier refunds took of it. */
+  /** The lot is in the wallet even if nothing is left of it. `refunded`: the sum of its earlier refunds. */
   | { readonly kind: 'refund'; readonly refund: RefundCommand; readonly refunded: Pico }
   | { readonly kind: 'adjust'; readonly adjust: AdjustCommand; readonly lot: string }
 
@@ -56,7 +56,7 @@ export interface PriorGrant {
   readonly amount: Pico
 }
 
-/** What each command answers. */
+/** The result type of each command. */
 export interface Results {
   hold: HoldResult
   extend: boolean
@@ -69,7 +69,7 @@ export interface Results {
   adjust: AdjustResult
 }
 
-/** The answer to the caller, and what the store must write for it; null when nothing changes. */
+/** The result for the caller, and the change that the store must write; null if nothing changes. */
 export interface Decision<Result> {
   readonly result: Result
   readonly change: Change | null

@@ -7,8 +7,8 @@ export type Pool = (typeof pools)[number]
 export type Channel = 'api' | 'app'
 
 /**
- * The pools that may pay for a call, in the order they are spent. An API call spends purchased credit and nothing
- * else; an app call spends daily (flash-class chat models only), subscription, welcome, purchased.
+ * The pools that may pay for a call, in spending order. An API call spends purchased credit only; an app call spends
+ * daily (flash-class chat models only), subscription, welcome, purchased.
  */
 export function fundingOf(channel: Channel, flashClass: boolean): readonly Pool[] {
   if (channel === 'api') return ['purchased']

@@ -9,40 +9,40 @@ export type Rates = Readonly<Record<TokenBucket, Pico>>
 /** Rates for every length of the prompt. */
 export type TieredRates = Pick<Price, 'rates' | 'tiers'>
 
-/** The rates of a service tier, and what they are times those of the standard one, as a decimal string. */
+/** The rates of a service tier, and their factor against the standard tier as a decimal string. */
 export interface ServiceTier extends TieredRates {
   readonly factor: string
 }
 
 export interface Tier {
-  /** The tier applies to the whole call when its prompt has more than this many tokens. */
+  /** The tier applies to the whole call if its prompt has more than this many tokens. */
   readonly abovePromptTokens: number
   readonly rates: Rates
 }
 
 /** What one model costs at one provider. Immutable: another price is another version. */
 export interface Price {
-  /** Names this price for ever: receipts point to it. */
+  /** The permanent name of this price, which receipts refer to. */
   readonly version: string
   readonly rates: Rates
   /** In ascending order of `abovePromptTokens`. */
   readonly tiers: readonly Tier[]
   /** Picodollars per call of a provider's own tool, by name (`web_search`). */
   readonly perCall: Readonly<Record<string, Pico>>
-  /** Picodollars for the request itself, whatever its tokens. */
+  /** Picodollars per request, whatever its tokens. */
   readonly perRequest: Pico
-  /** What stands in for `perRequest` where the usage tells the search context; never more than `perRequest`. */
+  /** Replaces `perRequest` if the usage reports the search context; never more than `perRequest`. */
   readonly perRequestBySearchContext: Readonly<Record<string, Pico>>
   /** The rates of the service tiers other than the standard one, by name. */
   readonly serviceTiers: Readonly<Record<string, ServiceTier>>
   /**
-   * Buckets that cost something else than text where they are sold, and for which no rate is stated: the rate in
-   * `rates` is that of text, and too low. Requests that are known to use one are refused.
+   * Buckets without a stated rate that providers sell at another rate than text: `rates` has the text rate, which is
+   * too low. Requests known to use one are refused.
    */
   readonly unstated: readonly TokenBucket[]
 }
 
-/** The version of the price that test keys pay: nothing at all. */
+/** The version of the price of test keys, which is zero. */
 export const testPriceVersion = 'pv_test'
 
 /** One line of a receipt: `quantity × rate = amount`. */
@@ -51,7 +51,7 @@ export interface CostLine {
   readonly quantity: number
   readonly rate: Pico
   readonly amount: Pico
-  /** Which of a call's rounds it is of, from 1; absent in a call that has but one. */
+  /** The round it belongs to, from 1; absent if the call has only one. */
   readonly round?: number
 }
 
@@ -59,26 +59,26 @@ export interface Cost {
   readonly lines: readonly CostLine[]
   readonly total: Pico
   /**
-   * What was charged at the standard rate because its own is not known, so that the provider may bill another amount:
-   * `service_tier:priority`, or the name of a bucket. Empty for a cost that is exact.
+   * What was charged at the standard rate because its own is unknown, so that the provider's bill may differ:
+   * `service_tier:priority`, or the name of a bucket. Empty if the cost is exact.
    */
   readonly unpriced: readonly string[]
 }
 
-/** Whether no call can cost anything at this price, whatever its usage. */
+/** Whether every call is free at this price, whatever its usage. */
 export function isFree(price: Price): boolean {
   const rates = [price.rates, ...price.tiers.map((tier) => tier.rates)].flatMap((each) => Object.values(each))
   return [...rates, ...Object.values(price.perCall), price.perRequest].every((amount) => amount === 0n)
 }
 
-/** The rates that apply to a prompt of this many tokens: the highest tier it exceeds, for the whole call. */
+/** The rates for a prompt of this many tokens: those of the highest tier it exceeds, for the whole call. */
 export function ratesFor(price: TieredRates, prompt: number): Rates {
   return price.tiers.findLast((tier) => prompt > tier.abovePromptTokens)?.rates ?? price.rates
 }
 
 /**
- * The cost of a call, line by line; lines of nothing are left out, and the lines add up to the total exactly. An answer
- * that says at which service tier it was served is priced at that tier, whatever was asked for.
+ * The cost of a call as lines that add up to the total exactly; zero lines are left out. An answer that reports its
+ * service tier is priced at that tier, whatever was requested.
  */
 export function costOf(usage: Usage, price: Price): Cost {
   const { serviceTier } = usage
@@ -108,7 +108,7 @@ function requestFee({ searchContext }: Usage, price: Price): Pico {
   return bySearchContext ?? price.perRequest
 }
 
-/** The names come from providers, and some of those are properties of every object. */
+/** The names come from providers, and could be names of Object.prototype. */
 function named<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined
 }
@@ -119,12 +119,12 @@ interface HighestRates {
   readonly output: Pico
 }
 
-/** By price, and by how many of its tiers a prompt may reach: asked for several times a call, and always the same. */
+/** By price and number of reachable tiers: needed several times per call, always with the same result. */
 const highest = new WeakMap<Price, HighestRates[]>()
 
 /**
- * The most a prompt token and an output token can cost in a call of at most `prompt` tokens, whatever bucket they
- * fall in. The prompt may turn out shorter and land in a lower tier, which need not be the cheaper one.
+ * The highest rates per prompt and output token in a call of at most `prompt` tokens, over all buckets. A shorter
+ * prompt may fall into a lower tier, which need not be cheaper.
  */
 export function highestRates(price: Price, prompt: number): HighestRates {
   let known = highest.get(price)
@@ -151,15 +151,15 @@ function highestOf(all: readonly Rates[]): HighestRates {
   return { input: input.reduce(larger), output: output.reduce(larger) }
 }
 
-/** What a call must hold: a bound of its prompt, a bound of its output, and the fees of each request. */
+/** What a hold must cover: a bound of the prompt, a bound of the output, and the fees per request. */
 export interface Bound {
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Calls of billed provider tools that the request allows, by name. */
+  /** Billed provider tool calls that the request allows, by name. */
   readonly toolCalls: Readonly<Record<string, number>>
 }
 
-/** An upper bound of the cost of any usage within `bound`, in picodollars. */
+/** An upper bound of the cost of any usage within `bound`, picodollars. */
 export function ceilingOf(bound: Bound, price: Price): Pico {
   const rates = highestRates(price, bound.promptTokens)
   let ceiling =
@@ -169,7 +169,7 @@ export function ceilingOf(bound: Bound, price: Price): Pico {
   return ceiling
 }
 
-/** How many output tokens `credit` pays for after the prompt and the fees; negative when not even those. */
+/** How many output tokens `credit` pays for after prompt and fees; negative if it does not cover those. */
 export function affordableOutput(credit: Pico, bound: Bound, price: Price): number {
   const fixed = ceilingOf({ ...bound, outputTokens: 0 }, price)
   if (credit < fixed) return -1

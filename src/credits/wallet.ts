@@ -1,4 +1,4 @@
-// One account's credit as decide() sees it, and the one function that changes it. The same for every database.
+// An account's credit as decide() sees it, and the one function that changes it. The same for every database.
 
 import type { Usage } from '../conversation/usage.ts'
 import type { Balance, KeyLimit } from './ledger/ledger.ts'
@@ -11,19 +11,19 @@ export interface Lot {
   readonly pool: Pool
   readonly granted: Pico
   readonly remaining: Pico
-  /** The part of `remaining` that open calls have set aside. */
+  /** The part of `remaining` held by open calls. */
   readonly pinned: Pico
   readonly expired: Pico
-  /** Taken back: refunds, corrections, and the debt that the lot has repaid. */
+  /** Taken back by refunds and corrections, or used to repay debt. */
   readonly refunded: Pico
   readonly grantedAt: number
   readonly expiresAt: number | null
 }
 
-/** How the ids of lots begin that were lent on a credit line. */
+/** Prefix of the ids of lots that were lent on a credit line. */
 export const loanPrefix = 'line_'
 
-/** A part of a lot that a call has set aside. */
+/** The part of a lot that a call holds. */
 export interface Pin {
   readonly lot: string
   readonly amount: Pico
@@ -42,7 +42,7 @@ export interface OpenCall {
   readonly funding: readonly Pool[]
   /** The sum of the pins. */
   readonly hold: Pico
-  /** In the order in which they are consumed. */
+  /** In order of consumption. */
   readonly pins: readonly Pin[]
   readonly owner: string
   readonly leaseUntil: number
@@ -57,10 +57,10 @@ export interface Wallet {
   /** Lots with something left, soonest expiry first, then oldest. */
   readonly lots: Lot[]
   readonly debt: Pico
-  /** How much the account may owe; nothing but for those that an operator has given a line. */
+  /** How much the account may owe; zero without a credit line. */
   readonly creditLine: Pico
   readonly calls: Map<string, OpenCall>
-  /** The daily allowance that expires last, spent or not: a clock that goes back must not earn another. */
+  /** The daily allowance that expires last, spent or not: a clock that goes back must not grant another. */
   readonly lastAllowance: { readonly lot: string; readonly expiresAt: number } | null
 }
 
@@ -68,7 +68,7 @@ export function emptyWallet(account: string): Wallet {
   return { account, lots: [], debt: 0n, creditLine: 0n, calls: new Map(), lastAllowance: null }
 }
 
-/** What one decision does to one lot: amounts to add. */
+/** The amounts that a decision adds to one lot. */
 export interface LotChange {
   readonly lot: string
   readonly remaining: Pico
@@ -77,10 +77,10 @@ export interface LotChange {
   readonly refunded: Pico
 }
 
-/** One line of the journal. Positive is credit to the account that it names. */
+/** One line of the journal. Positive amounts are credit to the account named. */
 export interface Leg {
   readonly account: string
-  /** The lot, where the line is an account's credit; null for debt and for every other account. */
+  /** The lot if the line changes an account's credit; null for debt and for all other accounts. */
   readonly lot: string | null
   readonly amount: Pico
 }
@@ -100,15 +100,15 @@ export type CallChange =
       readonly absorbed: Pico
     }
 
-/** Everything that one accepted command changes. A store writes it whole or not at all. */
+/** Everything that one accepted command changes. A store writes all of it or nothing. */
 export interface Change {
   readonly lots: readonly LotChange[]
   readonly newLot: Lot | null
   readonly debt: Pico
   readonly call: CallChange | null
-  /** Its legs sum to zero; null when no credit changed hands. */
+  /** Its legs add up to zero; null if no credit moved. */
   readonly transaction: { readonly kind: TransactionKind; readonly legs: readonly Leg[] } | null
-  /** The legs of the transaction that follows it: debt, repaid from what has become free. */
+  /** The legs of the transaction that follows: debt repaid from freed credit. */
   readonly repayment: readonly Leg[] | null
   readonly lastAllowance: Wallet['lastAllowance']
 }
@@ -125,7 +125,7 @@ export const noChange: Change = {
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** Carries a change out on the wallet, in place, and returns the lots it touched with their new figures. */
+/** Applies a change to the wallet in place. Returns the lots it changed. */
 export function apply(wallet: Wallet, change: Change): readonly Lot[] {
   const target: Writable<Wallet> = wallet
   const touched: Lot[] = []
@@ -163,14 +163,14 @@ function changed(lot: Lot, delta: LotChange): Lot {
   }
 }
 
-/** Inserts a lot where the order of consumption wants it. */
+/** Inserts a lot at its place in the order of consumption. */
 export function addLot(lots: Lot[], lot: Lot): void {
   const at = lots.findIndex((other) => consumedBefore(lot, other) < 0)
   if (at < 0) lots.push(lot)
   else lots.splice(at, 0, lot)
 }
 
-/** Soonest expiry first, then oldest; the id settles what is left, so that the order is the same everywhere. */
+/** Soonest expiry first, then oldest, then by id, so that the order is the same everywhere. */
 export function consumedBefore(a: Lot, b: Lot): number {
   const expiry = (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity)
   if (a.expiresAt !== b.expiresAt && expiry !== 0) return expiry
@@ -182,12 +182,12 @@ export function isExpired(lot: Lot, now: number): boolean {
   return lot.expiresAt !== null && lot.expiresAt <= now
 }
 
-/** What of a lot a new hold may take at this moment. */
+/** How much of a lot a new hold may take at `now`. */
 export function freeOf(lot: Lot, now: number): Pico {
   return isExpired(lot, now) ? 0n : lot.remaining - lot.pinned
 }
 
-/** The wallet as its owner sees it: of an expired lot only what calls in flight still pin. */
+/** The wallet as its owner sees it: of an expired lot only what calls in flight hold. */
 export function balanceOf(wallet: Wallet, now: number): Balance {
   const lots = wallet.lots
     .map((lot) => ({

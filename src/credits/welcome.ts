@@ -1,33 +1,33 @@
-// The welcome credit reaches each person once: it is claimed by address, capped for each day, and then granted.
+// Grants the welcome credit once per person: claimed by address, capped per day.
 
 import { startOfDay, welcomeCredit, welcomeGrant } from './calendar.ts'
 import type { LedgerCommands } from './ledger/ledger.ts'
 import type { Pico } from './money.ts'
 
 export interface WelcomeClaim {
-  /** Stands for the person: a hash of the normalised address. */
+  /** Identifies the person: a hash of the normalised address. */
   readonly address: string
   readonly account: string
-  /** The UTC midnight at which the day began. */
+  /** The UTC midnight that begins the day. */
   readonly day: number
   readonly amount: Pico
-  /** The most that all claims of the day may come to. */
+  /** The limit for all claims of the day. */
   readonly cap: Pico
 }
 
 export interface WelcomeRegister {
   /**
-   * `claimed` when the address is this account's from now on, `repeated` when it was before; `taken` when another
-   * account has had the credit of this address; `capped` when the day has no more to give.
+   * `claimed`: the address is now this account's. `repeated`: it was before. `taken`: another account had the credit
+   * for this address. `capped`: the day's limit is reached.
    */
   claimWelcome(claim: WelcomeClaim): WelcomeAnswer | Promise<WelcomeAnswer>
-  /** The claim of an account that had its credit before there were claims: it takes nothing from its day. */
+  /** For an account that had its credit before claims existed: does not count towards its day. */
   returnWelcome(address: string): void | Promise<void>
 }
 
 export type WelcomeAnswer = 'claimed' | 'repeated' | 'taken' | 'capped'
 
-/** Accounts whose welcome is settled here; beyond it the register is asked again, which grants nothing twice. */
+/** Accounts known to be done. Beyond this number the register is asked again, which grants nothing twice. */
 const rememberedAccounts = 100_000
 
 export class Welcomes {
@@ -51,8 +51,8 @@ export class Welcomes {
   }
 
   /**
-   * Makes sure that the account has been welcomed, if it is the first of its address and the day's cap allows; resolves
-   * when the credit is durable. On another day it is tried again. Rejects with `store_unavailable` or `overloaded`.
+   * Grants the welcome credit if the account is the first with its address and the day's cap allows; resolves when the
+   * credit is durable. Tried again on another day. Rejects with `store_unavailable` or `overloaded`.
    */
   async ensure(account: string, address: string): Promise<void> {
     const day = startOfDay(this.#now())
@@ -64,7 +64,7 @@ export class Welcomes {
       return
     }
     if (answer !== 'taken') {
-      // The claim is durable first: a process that dies here grants it the next time.
+      // The claim is durable first: if the process dies here, the credit is granted next time.
       const { granted } = await this.#ledger.grant(welcomeGrant(account))
       if (!granted && answer === 'claimed') await this.#register.returnWelcome(address)
     }

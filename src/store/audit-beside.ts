@@ -1,12 +1,11 @@
-// The proof of the ledger beside a gateway that serves: in a thread of its own, for reading a long journal would hold up
-// every call.
+// Audits the ledger in a thread of its own while the gateway serves: reading a long journal would block every call.
 
 import { GatewayError } from '../errors.ts'
 import type { AuditReport, DayAudit } from '../credits/ledger/ledger.ts'
 
 export type AuditBeside = (day?: number) => Promise<AuditReport | DayAudit>
 
-/** What the thread is asked, and what it answers. */
+/** The thread's input and output. */
 export interface ToAudit {
   readonly path: string
   readonly day: number | undefined
@@ -16,8 +15,8 @@ export type Audited = { readonly report: AuditReport | DayAudit } | { readonly f
 const longestMs = 15 * 60_000
 
 /**
- * Audits the ledger in the database at `path`, or one UTC day of it. One audit runs at a time: who asks for the same
- * meanwhile gets its report, who asks for another is refused with `rate_limit_exceeded`.
+ * Audits the ledger in the database at `path`, or one UTC day of it. One audit runs at a time: the same request shares
+ * its report, another is refused with `rate_limit_exceeded`.
  */
 export function auditing(path: string): AuditBeside {
   let running: { readonly day: number | undefined; readonly report: ReturnType<AuditBeside> } | undefined
@@ -54,7 +53,7 @@ function audited(asked: ToAudit): Promise<AuditReport | DayAudit> {
 }
 
 function startWorker(): Worker {
-  // In the executable all code lies in one folder, and the worker where the build has put its file.
+  // The executable keeps all code in one folder, the worker where the build put its file.
   const inSource = import.meta.url.endsWith('.ts')
   return new Worker(new URL(inSource ? './audit-worker.ts' : './store/audit-worker.ts', import.meta.url))
 }

@@ -1,4 +1,4 @@
-// Audits a ledger for audit-beside.ts, in a thread of its own, by a connection of its own that only reads.
+// The thread of audit-beside.ts: audits a ledger on a read-only connection of its own.
 
 import { parentPort } from 'node:worker_threads'
 import type { Audited, ToAudit } from './audit-beside.ts'

@@ -1,4 +1,4 @@
-// Backup and restore of a data directory's database: whole, at one moment, and proven before it is trusted.
+// Backup and restore of a data directory's database. Copies are consistent snapshots and audited before use.
 
 import {
   chmodSync,
@@ -26,7 +26,7 @@ import { takeServeLock } from './sqlite/database/serve-lock.ts'
 import { asideName } from './set-aside.ts'
 import { synced } from './upgrade.ts'
 
-/** Why a backup or a restore was refused, in words for an operator. Nothing has been changed. */
+/** Why a backup or restore was refused, in words for an operator. Nothing has been changed. */
 export class BackupRefused extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause })
@@ -39,16 +39,16 @@ export interface BackupReport {
   readonly bytes: number
   readonly schema: number
   readonly journalEntries: number
-  /** The hash of the journal's last line: the same in the backup and in what is restored from it. */
+  /** The hash of the journal's last line: the same in the backup and in the database restored from it. */
   readonly headHash: string
-  /** What an audit of the copy found wrong first, if anything. */
+  /** The first thing an audit of the copy found wrong, if any. */
   readonly broken: string | null
 }
 
 /**
- * Copies the database of a data directory into a new file, beside a running server, as it is at one moment. The file
- * appears under its name when it is complete and on disk. Throws BackupRefused when the name is taken, or when there
- * is no database of ours.
+ * Copies the database of a data directory to a new file, as a consistent snapshot, beside a running server. The file
+ * gets its name when it is complete and on disk. Throws BackupRefused if the name is taken or there is no database of
+ * ours.
  */
 export function backUp(dataDir: string, file: string): BackupReport {
   const source = databasePath(dataDir)
@@ -70,7 +70,9 @@ export function backUp(dataDir: string, file: string): BackupReport {
   }
 }
 
-/** Gives the file its name without ever replacing another; where files have one name only, the check before must do. */
+/**
+ * Renames the file without replacing another. On file systems without hard links only the earlier check prevents that.
+ */
 function publish(copy: string, target: string, file: string): void {
   try {
     linkSync(copy, target)
@@ -119,8 +121,8 @@ export function restore(
 }
 
 /**
- * Accepts the history that a data directory has now, although an anchored one was cut short or replaced: for a copy that
- * was put back by hand. Gives what the anchors had found missing; null, and nothing is changed, when it was nothing.
+ * Accepts the current history of a data directory although an anchored one was cut short or replaced, for a copy that
+ * was put back by hand. Returns what the anchors found missing; null, without effect, if nothing was.
  */
 export function acceptHistory(dataDir: string, reason: string, now: number): string | null {
   const path = databasePath(dataDir)
@@ -130,7 +132,7 @@ export function acceptHistory(dataDir: string, reason: string, now: number): str
   return found
 }
 
-/** The history that a database has now is the one that goes on; what was anchored before may be missing. */
+/** Anchors the current history as the valid one; what was anchored before may be missing. */
 function anchorReplacement(path: string, now: number, kind: 'restored' | 'accepted', note: string): void {
   const head = readingFrom(path, headOf)
   appendAnchor(anchorsBeside(path), now, { ...head, kind, note })
@@ -145,7 +147,7 @@ function readingFrom<T>(path: string, read: (database: Database) => T): T {
   }
 }
 
-/** The lock that a server holds for as long as it lives; here so that none starts to write meanwhile. */
+/** Takes the server's lock, so that none starts to write meanwhile. */
 function lockOut(dataDir: string, now: number): { release(): void } {
   const lock = takeServeLock(dataDir, now)
   if (lock.kind === 'taken') return lock
@@ -153,7 +155,7 @@ function lockOut(dataDir: string, now: number): { release(): void } {
   throw new BackupRefused(`a server runs on ${dataDir}${name}: stop it first`)
 }
 
-/** The old database goes aside under a name of its own, the new one into its place. Gives the old one's new name. */
+/** Moves the old database aside and the new one into its place. Returns the old one's new name. */
 function swap(copy: string, target: string, now: number): string | null {
   if (!existsSync(target)) {
     renameSync(copy, target)
@@ -162,11 +164,11 @@ function swap(copy: string, target: string, now: number): string | null {
   const aside = asideName(target, 'before', now)
   const held = heldAlone(target)
   try {
-    // Ends of calls that the old server could not write belong to the old database.
+    // Call ends that the old server could not write belong to the old database.
     const spill = join(dirname(target), 'settles.spill')
     if (existsSync(spill)) renameSync(spill, `${aside}.spill`)
     renameSync(target, aside)
-    // Left behind by a database too damaged to be opened: its log must never be read into the new one.
+    // Left by a database too damaged to open: its log must never be read into the new one.
     if (existsSync(`${target}-wal`)) renameSync(`${target}-wal`, `${aside}-wal`)
     rmSync(`${target}-shm`, { force: true })
     renameSync(copy, target)
@@ -176,9 +178,9 @@ function swap(copy: string, target: string, now: number): string | null {
   return aside
 }
 
-/** The old database with nobody else in it, its log written back into it; undefined when it cannot be opened at all. */
+/** The old database opened exclusively, with its log written back; undefined if it cannot be opened at all. */
 function heldAlone(path: string): Database | undefined {
-  // SQLite would throw away the log of a file that it does not know.
+  // SQLite would discard the log of a file that it does not recognise.
   if (!readHead(path).startsWith('SQLite format 3')) return undefined
   let held: Database | undefined
   try {
@@ -206,7 +208,7 @@ function readHead(path: string): string {
   return head.toString('latin1')
 }
 
-/** Copies one moment of a database of ours, and gives its schema's version. */
+/** Copies a snapshot of one of our databases, and returns its schema version. */
 function copyDatabase(from: string, to: string): number {
   let database: Database | undefined
   try {
@@ -234,7 +236,7 @@ function schemaOf(database: Database, file: string): number {
   )
 }
 
-/** Brings the database of a folder to this program's schema, and all of it into its one file. */
+/** Migrates the database of a folder to this program's schema, and checkpoints it into its main file. */
 function migrated(folder: string, now: number): void {
   const database = openDatabase(folder, now)
   try {
@@ -244,7 +246,10 @@ function migrated(folder: string, now: number): void {
   }
 }
 
-/** What an audit says of the copy. One of an older schema is brought to ours elsewhere first: the audit knows only ours. */
+/**
+ * The audit of the copy. An older schema is migrated in a work folder first, because the audit knows only the current
+ * one.
+ */
 function proven(copy: string, file: string, schema: number, work: string): BackupReport {
   let audited = copy
   if (schema < schemaVersion) {
@@ -265,7 +270,7 @@ function proven(copy: string, file: string, schema: number, work: string): Backu
   }
 }
 
-/** A folder on the same file system as what it will become, so that a rename is enough. */
+/** A folder on the target's file system, so that a rename is enough. */
 function workFolder(parent: string, name: string): string {
   try {
     return mkdtempSync(join(parent, `.${name}-`))

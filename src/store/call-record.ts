@@ -1,4 +1,4 @@
-// A call as the database keeps it, and as receipts and recovery read it.
+// A call as stored in the database and read by receipts and recovery.
 
 import { noUsage, tokenBuckets, type Usage } from '../conversation/usage.ts'
 import type { Attempt, CallRecord, Ending, Served } from '../credits/ledger/ledger.ts'
@@ -6,7 +6,6 @@ import type { CostLine } from '../credits/price.ts'
 import { pools, type Pool } from '../credits/pool.ts'
 import type { OpenCall, Pin, Checkpoint } from '../credits/wallet.ts'
 
-/** A call from its hold to its end. */
 export interface OpenCallRow {
   readonly id: string
   readonly account: string
@@ -24,7 +23,6 @@ export interface OpenCallRow {
   readonly progress: string | null
 }
 
-/** A call that has ended. */
 export interface EndedCallRow {
   readonly seq: bigint
   readonly id: string
@@ -48,7 +46,7 @@ export interface EndedCallRow {
   readonly settle_tx: bigint | null
 }
 
-/** The parts of a receipt that are neither sums nor keys, in one JSON column. */
+/** The parts of a receipt that are neither sums nor keys, stored in one JSON column. */
 export interface ReceiptFacts {
   readonly usage: Usage
   readonly lines: readonly CostLine[]
@@ -56,9 +54,9 @@ export interface ReceiptFacts {
   readonly overLimit: boolean
 }
 
-/** Buckets of nothing are left out: most calls fill three of ten. */
+/** Empty buckets are left out: most calls use three of ten. */
 export function receiptText(facts: ReceiptFacts | null, attempts: readonly Attempt[]): string | null {
-  // What served nothing has nothing to tell but what was tried.
+  // A call that served nothing only has attempts.
   if (facts === null) return attempts.length === 0 ? null : JSON.stringify({ attempts })
   const { usage, lines, served, overLimit } = facts
   return JSON.stringify({
@@ -94,7 +92,7 @@ function usageOf(facts: Partial<Usage>): Usage {
   return { ...noUsage, ...facts }
 }
 
-/** `lot amount`, comma-separated, as a JSON array so that an audit can add the pins up in SQL. */
+/** A JSON array of `lot amount` pairs, so that an audit can sum the pins in SQL. */
 export function pinsText(pins: readonly Pin[]): string {
   let text = ''
   for (const pin of pins) text += `${text === '' ? '' : ','}["${pin.lot}",${pin.amount}]`
@@ -186,7 +184,7 @@ export function endedRecordOf(row: EndedCallRow, drawn: CallRecord['drawn']): Ca
   }
 }
 
-/** Calls of earlier versions have attempts without a status and a reason. */
+/** Calls of earlier versions have attempts without status and reason. */
 function attemptsOf(stored: StoredReceipt | StoredAttempts | null): readonly Attempt[] {
   const attempts =
     stored === null ? [] : 'usage' in stored ? (stored.served?.attempts ?? []) : stored.attempts

@@ -1,4 +1,4 @@
-// The kinds of columns the schema is written in, as SQLite has them. PostgreSQL gets a file with the same names.
+// The column types of the schema for SQLite. PostgreSQL gets a file with the same names.
 
 import { blob, integer, text } from 'drizzle-orm/sqlite-core'
 

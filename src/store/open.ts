@@ -1,4 +1,4 @@
-// Opens a data directory: the one door to everything that is kept. Nothing else knows that it is SQLite.
+// Opens a data directory. Nothing outside this folder knows that it is SQLite.
 
 import { existsSync, mkdirSync } from 'node:fs'
 import { formatUsd } from '../credits/money.ts'
@@ -34,7 +34,7 @@ import { SqliteUsage, UsageDays } from './sqlite/calls/usage-days.ts'
 
 export { type Store, StoreOpenError } from './store.ts'
 
-/** A lock that another process holds must not stop the event loop for longer than this; the ledger retries by itself. */
+/** Another process's lock must not block the event loop longer than this; the ledger retries by itself. */
 const serverBusyTimeoutMs = 50
 const cutMessage =
   'the history of the ledger was cut short or replaced: restore the database, or say why with weir ledger accept'
@@ -46,30 +46,30 @@ export interface StoreOptions {
   /** Milliseconds since 1970. */
   readonly clock: () => number
   /**
-   * Given by a process that runs calls: its name in holds (`owner`), different for every process and start. It gets
-   * the lock of the data directory, the spill file, and the calls of its dead predecessors. The command line leaves it
-   * out.
+   * The name in holds (`owner`) of a process that serves calls; different for every process and start. Such a process
+   * takes the lock of the data directory, the spill file, and the calls of its dead predecessors. The command line
+   * leaves it out.
    */
   readonly serveAs?: string
-  /** Called with what an operator should know, and the names of files that were set aside. */
+  /** Called with messages for the operator, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
-  /** Called with each head of the chain that is written beside the database, for the log. */
+  /** Called with each anchored head of the hash chain, for the log. */
   readonly anchored?: (head: { readonly transaction: number; readonly hash: string }) => void
-  /** How far the clock may be behind the ledger's time before nothing more is admitted, and no server starts. */
+  /** How far the clock may be behind the ledger's time; beyond that nothing is admitted and no server starts. */
   readonly clockBackMs?: number
   readonly retention?: RetentionTimes
 }
 
-/** Whether a data directory has a database; one that has none gets it when it is opened. */
+/** Whether a data directory has a database. Opening it creates one. */
 export function hasStore(dataDir: string): boolean {
   return existsSync(databasePath(dataDir))
 }
 
 /**
- * Opens or creates the store of a data directory. Rejects with StoreOpenError with a reason that an operator can act on:
- * a file of a newer version, of another program or damaged, a directory that cannot be written or that another process
- * serves, a SQLite that loses commits.
+ * Opens or creates the store of a data directory. Rejects with StoreOpenError and a reason that the operator can act
+ * on: a file of a newer version or another program, a damaged file, a directory that cannot be written or is served by
+ * another process, an SQLite build that loses commits.
  */
 export async function openStore(dataDir: string, options: StoreOptions): Promise<Store> {
   const lock = options.serveAs === undefined ? undefined : lockFor(dataDir, options)
@@ -82,7 +82,7 @@ export async function openStore(dataDir: string, options: StoreOptions): Promise
   }
 }
 
-/** The right to serve the data directory, or StoreOpenError with the process that has it. */
+/** Takes the lock of the data directory, or throws StoreOpenError with the process that holds it. */
 function lockFor(dataDir: string, { clock, notice }: StoreOptions): ServeLock & { kind: 'taken' } {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
@@ -105,14 +105,14 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   if (lock) requireWhole(dataDir)
   const database = openDatabase(dataDir, clock())
   const path = databasePath(dataDir)
-  // With the lock every process that has served before is dead; without it none is known to be.
+  // With the lock, every earlier server is known to be dead; without it none is.
   const isDead = (owner: string) => lock !== undefined && owner !== serveAs
   const anchors = new Anchors(anchorsBeside(path), clock, (head) =>
     options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
   )
   const times = options.retention ?? defaultRetention
   const signatures = new SqliteSignatures(database, clock, times.signaturesMs)
-  // An empty transaction is enough: it takes the buffered rows along.
+  // An empty transaction is enough: it writes the buffered rows too.
   const usage = new UsageDays(database, ({ cost, charged, ...added }, error) =>
     notice?.(usageMessage, { ...added, cost: formatUsd(cost), charged: formatUsd(charged), error }),
   )
@@ -193,7 +193,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   }
 }
 
-/** A server whose clock is far behind would refuse all calls, or all the credit of its day: it does not start. */
+/** A server whose clock is far behind would refuse all calls, or all credit of the day, so it does not start. */
 function requireClock(behindMs: number, backMs: number): void {
   if (behindMs <= backMs) return
   throw new StoreOpenError(
@@ -203,7 +203,7 @@ function requireClock(behindMs: number, backMs: number): void {
   )
 }
 
-/** Takes over from servers that are gone: the ends of calls they could not write are written now. */
+/** Takes over from dead servers: writes the call ends that they could not. */
 function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: StoreOptions): SpillFile {
   const spill = new SpillFile(dataDir, clock())
   const records = spill.read() as SpillRecord[]
@@ -213,7 +213,7 @@ function succeed(dataDir: string, ledger: SqliteLedger, { clock, notice }: Store
     })
   }
   ledger.group.spillTo(spill)
-  // When the disk is still full the records stay in the file, and wait in memory ahead of any recovery.
+  // While the disk is full the records stay in the file, and wait in memory ahead of any recovery.
   if (records.length > 0 && ledger.replay(records)) spill.clear()
   return spill
 }

@@ -1,4 +1,4 @@
-// The tables of accounts: who they are, how they sign in, and with which keys they call.
+// The tables of accounts, their sign-in, and their keys.
 
 import { sql } from 'drizzle-orm'
 import type * as columns from './columns.ts'
@@ -14,10 +14,10 @@ export function accountTables(c: typeof columns) {
       suspended: c.flag('suspended').notNull(),
       /** `user` or `operator`. */
       role: c.string('role').notNull().default('user'),
-      /** The hash of the password, with its parameters; null for an account that signs in another way. */
+      /** The hash of the password with its parameters; null without a password. */
       password: c.string('password'),
       passwordChangedAt: c.time('password_changed_at'),
-      /** When the address was proven, or vouched for by an operator; null until then. */
+      /** When the address was proven or vouched for by an operator; null until then. */
       emailVerifiedAt: c.time('email_verified_at'),
       deletedAt: c.time('deleted_at'),
     },
@@ -42,13 +42,15 @@ export function accountTables(c: typeof columns) {
       spendLimit: c.money('spend_limit'),
       limitWindow: c.string('limit_window').notNull(),
       allowedModels: c.json('allowed_models'),
-      /** The first key of a chain of rotations: all of them share its spending limit. Null for a key that replaced none. */
+      /**
+       * The first key of a chain of rotations, which all share its spending limit. Null for a key that replaced none.
+       */
       lineage: c.string('lineage'),
       requestsPerMinute: c.whole('requests_per_minute'),
       tokensPerMinute: c.whole('tokens_per_minute'),
-      /** Address ranges the key may be used from, as a JSON list of CIDR texts; null for any. */
+      /** Address ranges (CIDR) that the key may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
-      /** When the latest call made with it ended. */
+      /** When the last call with it ended. */
       usedAt: c.time('used_at'),
     },
     (t) => [
@@ -61,12 +63,12 @@ export function accountTables(c: typeof columns) {
     ],
   )
 
-  /** Keys of the admin API. They make no calls, and API keys administer nothing. */
+  /** Keys of the admin API. They cannot make calls, and API keys cannot administer. */
   const managementKey = c.table(
     'management_key',
     {
       id: c.string('id').primaryKey(),
-      /** The operator it acts for. */
+      /** The operator that it acts for. */
       account: c
         .string('account')
         .notNull()
@@ -77,7 +79,7 @@ export function accountTables(c: typeof columns) {
       createdAt: c.time('created_at').notNull(),
       expiresAt: c.time('expires_at'),
       revokedAt: c.time('revoked_at'),
-      /** Address ranges it may be used from, as a JSON list of CIDR texts; null for any. */
+      /** Address ranges (CIDR) that it may be used from, as a JSON list; null for any. */
       networks: c.json('networks'),
     },
     (t) => [c.index('management_key_account').on(t.account)],
@@ -93,7 +95,7 @@ export function accountTables(c: typeof columns) {
         .references(() => account.id),
       name: c.string('name').notNull(),
       url: c.string('url').notNull(),
-      /** Headers and tokens, encrypted with the operator's master key; null where there are none. */
+      /** Headers and tokens, encrypted with the operator's master key; null if there are none. */
       sealed: c.bytes('sealed'),
       createdAt: c.time('created_at').notNull(),
       changedAt: c.time('changed_at').notNull(),
@@ -115,11 +117,11 @@ export function accountTables(c: typeof columns) {
       expiresAt: c.time('expires_at').notNull(),
       revokedAt: c.time('revoked_at'),
       userAgent: c.string('user_agent'),
-      /** When it was last used, to the hour. */
+      /** Last use, to the hour. */
       seenAt: c.time('seen_at'),
-      /** How long it lasts without being used, milliseconds; null for one that ends at `expires_at` whatever happens. */
+      /** How long it may be idle, milliseconds; null if it ends at `expires_at` in any case. */
       idleMs: c.whole('idle_ms'),
-      /** Until when a fresh proof of identity counts. */
+      /** Until when a recent proof of identity is valid. */
       elevatedUntil: c.time('elevated_until'),
     },
     (t) => [c.index('session_account').on(t.account)],
@@ -129,7 +131,7 @@ export function accountTables(c: typeof columns) {
 }
 
 function signInTables(c: typeof columns) {
-  /** Every secret that is used once: links, invitations, resets, verifications, WebAuthn challenges, OIDC states. */
+  /** Single-use secrets: links, invitations, resets, verifications, WebAuthn challenges, OIDC states. */
   const ticket = c.table(
     'ticket',
     {
@@ -151,7 +153,7 @@ function signInTables(c: typeof columns) {
     ],
   )
 
-  /** An account as an OIDC issuer knows it. */
+  /** An account's identity at an OIDC issuer. */
   const identity = c.table(
     'identity',
     {

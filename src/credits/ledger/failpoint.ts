@@ -1,9 +1,9 @@
-// The moments of a call between which its money may be when the process dies, by name. Trials of recovery have the
-// process killed at one of them; a gateway at work never is.
+// Named moments in the life of a call at which a crash could lose or double money. Recovery tests kill the process at
+// one of them; a gateway in production never does.
 
 import { writeSync } from 'node:fs'
 
-/** Each point of a call, and what is so when it is passed: in the order of a call's life. */
+/** Each point and the state of the call when it is reached, in order. */
 export const callFailpoints = {
   'hold-queued': 'the hold waits for its commit',
   'hold-written': 'the hold is in a transaction that has not been committed',
@@ -28,7 +28,7 @@ export const callFailpoints = {
   'recovery-committed': 'the calls of the process before have been ended, and nothing is served yet',
 } as const
 
-/** The same of a top-up: between the proof of a payment and the answer to whoever brought it. */
+/** The points of a top-up, between the proof of payment and the answer to its sender. */
 export const paymentFailpoints = {
   'payment-noted': "a processor's message is on disk, and nothing was done about it",
   'payment-proven': 'the payment is on disk, and no credit was granted',
@@ -42,13 +42,13 @@ export const failpoints = { ...callFailpoints, ...paymentFailpoints } as const
 
 export type Failpoint = keyof typeof failpoints
 
-/** A point, and which passing of it is the last, from 1. */
+/** A point, and which pass of it kills the process, from 1. */
 export interface ArmedFailpoint {
   readonly point: Failpoint
   readonly passing: number
 }
 
-/** Reads `hold-durable:17`; undefined when that names no point or no passing. */
+/** Reads `hold-durable:17`; undefined if that is not a point or not a count. */
 export function parseFailpoint(text: string): ArmedFailpoint | undefined {
   const [, point, passing] = /^([a-z-]+):([1-9]\d{0,8})$/.exec(text) ?? []
   if (point === undefined || !Object.hasOwn(failpoints, point)) return undefined
@@ -58,18 +58,16 @@ export function parseFailpoint(text: string): ArmedFailpoint | undefined {
 let armed: ArmedFailpoint | undefined
 let passed = 0
 
-/** From now on this process kills itself, as `kill -9` does, at that passing of the point. */
+/** Makes this process kill itself, like `kill -9`, at that pass of the point. */
 export function armFailpoint(failpoint: ArmedFailpoint): void {
   armed = failpoint
   passed = 0
 }
 
-/** A call passes a point. */
 export function pass(point: Failpoint, call: string): void {
   if (armed !== undefined) count(armed, point, call)
 }
 
-/** Several calls pass a point together. */
 export function passAll(point: Failpoint, calls: { keys(): Iterable<string> }): void {
   if (armed === undefined) return
   for (const call of calls.keys()) count(armed, point, call)
@@ -77,7 +75,7 @@ export function passAll(point: Failpoint, calls: { keys(): Iterable<string> }): 
 
 function count(failpoint: ArmedFailpoint, point: Failpoint, call: string): void {
   if (point !== failpoint.point || ++passed !== failpoint.passing) return
-  // Whoever runs the trial learns which call it was. Past the log: its buffers die with the process.
+  // Tells the test which call it was. Bypasses the log, whose buffers die with the process.
   writeSync(2, `failpoint ${point} ${call}\n`)
   process.kill(process.pid, 'SIGKILL')
 }

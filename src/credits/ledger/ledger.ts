@@ -1,6 +1,6 @@
-// The ledger's words and its one door. Every figure is in picodollars, every time in milliseconds since 1970.
+// The types and interface of the ledger. Amounts are in picodollars, times in milliseconds since 1970.
 //
-// decide() (below the types) is pure and synchronous; a store loads, decides and appends in its own way.
+// decide() is pure and synchronous; a store loads, decides and appends in its own way.
 
 import type { Awaitable } from '../../awaitable.ts'
 import type { Usage } from '../../conversation/usage.ts'
@@ -12,35 +12,35 @@ export interface LotBalance {
   readonly id: string
   readonly pool: Pool
   readonly granted: Pico
-  /** What is left of it, holds included. */
+  /** What is left, holds included. */
   readonly remaining: Pico
-  /** The part of `remaining` that calls in flight have set aside. */
+  /** The part of `remaining` held by calls in flight. */
   readonly pinned: Pico
   readonly grantedAt: number
-  /** null for credit that does not expire. */
+  /** null if it does not expire. */
   readonly expiresAt: number | null
 }
 
-/** An account's credit at one moment. Expired lots are not in it, unless a hold still pins a part of them. */
+/** An account's credit now. Expired lots are left out unless a hold still pins a part of them. */
 export interface Balance {
   readonly account: string
   readonly lots: readonly LotBalance[]
   /**
-   * What a refund took beyond the credit there was, and what calls have been lent on the credit line, those in flight
-   * included; whatever becomes free repays it before anything else.
+   * Refunds beyond the remaining credit, plus loans on the credit line, including those of calls in flight. Freed
+   * credit repays it before anything else.
    */
   readonly debt: Pico
-  /** How much the account may owe; zero for those without a credit line. */
+  /** How much the account may owe; zero without a credit line. */
   readonly creditLine: Pico
 }
 
-/** Over the whole life of an account: what it has bought, and what its calls have used of all pools. */
+/** Over the life of an account: what it bought, and what its calls used of all pools. */
 export interface Totals {
   readonly purchased: Pico
   readonly used: Pico
 }
 
-/** Set credit aside for a call. Nothing may be sent to a provider before this is durable. */
+/** Reserves credit for a call. Nothing may be sent to a provider before this is durable. */
 export interface HoldCommand {
   readonly call: string
   readonly account: string
@@ -48,7 +48,7 @@ export interface HoldCommand {
   readonly key: string | null
   /** Pools that may pay, in order of spending. */
   readonly funding: readonly Pool[]
-  /** What the call may cost at the most, and the least that lets it start at all. */
+  /** The most the call can cost, and the minimum to start it. */
   readonly want: Pico
   readonly least: Pico
   readonly keyLimit: KeyLimit | null
@@ -59,7 +59,7 @@ export interface HoldCommand {
   readonly leaseUntil: number
 }
 
-/** A key's spend limit in the window that is open now. */
+/** A key's spending limit in the current window. */
 export interface KeyLimit {
   readonly limit: Pico
   readonly windowStart: number
@@ -70,40 +70,40 @@ export type HoldResult =
   | { readonly kind: 'refused'; readonly reason: HoldRefusal; readonly available: Pico; readonly held: Pico }
 
 export type HoldRefusal =
-  /** The credit that may pay is below `least`, even without any hold. */
+  /** The credit that may pay is below `least`, even without any holds. */
   | 'insufficient'
-  /** Only holds of calls in flight stand in the way. */
+  /** Only the holds of calls in flight prevent it. */
   | 'reserved'
   | 'key-limit'
 
-/** Post what a call really cost and return the rest of its hold. */
+/** Charges what a call cost and returns the rest of its hold. */
 export interface SettleCommand {
   readonly call: string
   readonly owner: string
   readonly cost: Pico
-  /** The most that the caller may be charged, by its own word; the rest of the cost is absorbed. null: no such word. */
+  /** The caller's own limit; costs above it are absorbed. null for no limit. */
   readonly most: Pico | null
   readonly usage: Usage
   readonly lines: readonly CostLine[]
-  /** The usage was not reported by the provider but counted here from what was delivered. */
+  /** The usage was counted here, not reported by the provider. */
   readonly estimated: boolean
   readonly ending: Ending
   readonly served: Served
 }
 
-/** How a call ended, for ever. */
+/** How a call ended. */
 export type Ending =
   | 'finished'
-  /** The client left; the answer was cut off or drained. */
+  /** The client disconnected; the answer was cut off or drained. */
   | 'client-gone'
-  /** The provider broke off after it had delivered something. */
+  /** The provider broke off after delivering something. */
   | 'provider-cut'
-  /** The gateway stopped it: a deadline, max_cost, a shutdown. */
+  /** The gateway stopped it: deadline, max_cost or shutdown. */
   | 'stopped'
-  /** The process died; recovery settled it at the last checkpoint. */
+  /** The process died; recovery settled at the last checkpoint. */
   | 'recovered'
 
-/** Who served the call and how long it took: the receipt's facts. */
+/** Who served the call and how long it took, for the receipt. */
 export interface Served {
   readonly provider: string
   readonly upstreamModel: string
@@ -115,7 +115,10 @@ export interface Served {
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly finishReason: string | null
-  /** What was charged at the standard rate for want of its own (`Cost.unpriced`); missing in calls of older versions. */
+  /**
+   * What was charged at the standard rate because it has no rate of its own (`Cost.unpriced`); missing in calls of
+   * older versions.
+   */
   readonly unpriced?: readonly string[]
 }
 
@@ -126,16 +129,16 @@ export interface Attempt {
   readonly code: string | null
   readonly upstreamId: string | null
   readonly ms: number
-  /** The provider's HTTP status, where it failed with one. */
+  /** The provider's HTTP status, if it sent one. */
   readonly status: number | null
-  /** Why it failed, in words that the account may read. */
+  /** Why it failed, in a text that the account may read. */
   readonly reason: string | null
 }
 
 export type SettleResult =
   /**
-   * `charged` is what the account paid, `absorbed` what it did not: beyond the hold and the free credit, or beyond
-   * `most`. `overLimit`: the charge has taken the key beyond its limit, because the provider billed more than was held.
+   * `charged`: what the account paid. `absorbed`: what it did not, beyond the hold and free credit or beyond `most`.
+   * `overLimit`: the charge exceeded the key's limit because the provider billed more than was held.
    */
   | {
       readonly kind: 'settled'
@@ -143,10 +146,10 @@ export type SettleResult =
       readonly absorbed: Pico
       readonly overLimit: boolean
     }
-  /** The call had ended before, or belongs to another owner: nothing is charged now. */
+  /** The call has ended already or belongs to another owner: nothing is charged. */
   | { readonly kind: 'already-ended' }
 
-/** Return the whole hold: nothing was served. */
+/** Returns the whole hold: nothing was served. */
 export interface ReleaseCommand {
   readonly call: string
   readonly owner: string
@@ -154,7 +157,7 @@ export interface ReleaseCommand {
   readonly attempts: readonly Attempt[]
 }
 
-/** What has been delivered so far, durable every 2 s or 1,000 tokens: recovery charges this much. */
+/** What has been delivered so far; recovery charges this much. Durable every 2 s or 1,000 tokens. */
 export interface CheckpointCommand {
   readonly call: string
   readonly owner: string
@@ -164,31 +167,31 @@ export interface CheckpointCommand {
 }
 
 export interface GrantCommand {
-  /** The caller's idempotency key: one source is one grant in the whole ledger. */
+  /** The caller's idempotency key: each source grants once in the whole ledger. */
   readonly source: string
   readonly account: string
   readonly pool: Pool
   readonly amount: Pico
-  /** null for the life its pool gives it: purchased 12 months, daily the UTC day, welcome no end. */
+  /** null for the default of the pool: purchased 12 months, daily the UTC day, welcome without end. */
   readonly expiresAt: number | 'never' | null
   /** The journal account that the credit comes from: `grant`, `cash:<processor>`. */
   readonly from: string
-  /** What was paid beyond the amount and lost to the rounding of an exchange, booked to `fx_rounding`; none when left out. */
+  /** What was paid beyond the amount and lost to rounding of the exchange rate, booked to `fx_rounding`. */
   readonly rounding?: Pico
 }
 
 export interface GrantResult {
   readonly lot: string
-  /** False when this source had granted before and nothing was added. */
+  /** False if this source had granted before and nothing was added. */
   readonly granted: boolean
 }
 
 /**
- * Takes a payment back. The unspent rest of its lot goes first; what is spent, or held, becomes debt, which free
- * credit of other payments repays at once.
+ * Refunds a payment. The unspent rest of its lot is taken first; what is spent or held becomes debt, which free credit
+ * of other payments repays at once.
  */
 export interface RefundCommand {
-  /** The caller's idempotency key: one id is one refund in the whole ledger. */
+  /** The caller's idempotency key: each id refunds once in the whole ledger. */
   readonly id: string
   readonly account: string
   readonly lot: string
@@ -198,13 +201,13 @@ export interface RefundCommand {
 export interface RefundResult {
   readonly taken: Pico
   readonly debt: Pico
-  /** False when this id had refunded before and nothing changed. */
+  /** False if this id had refunded before and nothing changed. */
   readonly refunded: boolean
 }
 
-/** An operator's correction of one pool; negative takes free credit away. */
+/** An operator's correction of one pool; a negative amount takes free credit away. */
 export interface AdjustCommand {
-  /** The caller's idempotency key: one id is one correction in the whole ledger. */
+  /** The caller's idempotency key: each id corrects once in the whole ledger. */
   readonly id: string
   readonly account: string
   readonly pool: Pool
@@ -212,11 +215,11 @@ export interface AdjustCommand {
 }
 
 export interface AdjustResult {
-  /** False when this id had adjusted before and nothing changed. */
+  /** False if this id had corrected before and nothing changed. */
   readonly adjusted: boolean
 }
 
-/** One call with everything a receipt tells. */
+/** One call with everything for its receipt. */
 export interface CallRecord {
   readonly call: string
   readonly account: string
@@ -237,11 +240,10 @@ export interface CallRecord {
   /** Why a call that served nothing was released: an error code, or `recovered`. */
   readonly released: string | null
   readonly served: Served | null
-  /** What its provider billed has taken its key beyond the limit. */
+  /** The provider's bill took the key beyond its limit. */
   readonly overLimit: boolean
-  /** Every attempt, also of a call that served nothing. */
+  /** Every attempt, including those of a call that served nothing. */
   readonly attempts: readonly Attempt[]
-  /** What each lot paid. */
   readonly drawn: readonly { readonly lot: string; readonly pool: Pool; readonly amount: Pico }[]
 }
 
@@ -249,90 +251,90 @@ export interface AuditReport {
   readonly ok: boolean
   readonly journalEntries: number
   readonly headHash: string
-  /** Each invariant with the first thing that breaks it, if any. */
+  /** Each invariant with the first thing that breaks it, if any does. */
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string | null }[]
-  /** Where the history was replaced on purpose, by a restore or by hand, oldest first. */
+  /** Deliberate breaks of the history, by a restore or by hand, oldest first. */
   readonly replaced: readonly Replacement[]
 }
 
-/** A history that ends, and another that goes on from transaction `tx` of the journal. */
+/** A history ends, and another continues from transaction `tx` of the journal. */
 export interface Replacement {
   readonly at: string
   readonly kind: 'restored' | 'accepted'
   readonly tx: number
-  /** The file that was restored, or the reason that was given. */
+  /** The restored file, or the reason given. */
   readonly note: string
 }
 
-/** What an audit of one UTC day has found. It takes as long as the day was busy, whatever the journal has grown to. */
+/** The audit of one UTC day. Its duration depends on that day alone, not on the length of the journal. */
 export interface DayAudit extends Pick<AuditReport, 'ok' | 'journalEntries' | 'checks'> {
-  /** Calls that ended that day. */
   readonly calls: number
-  /** What was read of the journal; null when nothing was booked that day. */
+  /** The journal entries read; null if nothing was booked that day. */
   readonly journal: {
     readonly firstTransaction: number
     readonly lastTransaction: number
-    /** The hash of the entry before the first: taken as given. */
+    /** The hash of the entry before the first, which is not verified. */
     readonly givenHash: string
     readonly headHash: string
   } | null
-  /** What only an audit of the whole journal can tell. */
+  /** What only an audit of the whole journal can check. */
   readonly notChecked: readonly string[]
 }
 
 /**
- * What changes the ledger. Promises resolve when the change is durable. They reject with GatewayError
- * `store_unavailable` when the database cannot be written, and what may be refused also while the clock is too far behind
- * the ledger's time; a settle that was accepted is never dropped.
+ * Everything that changes the ledger. Promises resolve when the change is durable. They reject with GatewayError
+ * `store_unavailable` if the database cannot be written, or while the clock is too far behind the ledger's time if the
+ * command may be refused. An accepted settle is never dropped.
  */
 export interface LedgerCommands {
-  /** The ledger's time: the clock's, but never earlier than anything that is booked. Milliseconds since 1970. */
+  /** The ledger's time: the clock, but never before the last booking. Milliseconds since 1970. */
   now(): number
   hold(command: HoldCommand): Promise<HoldResult>
-  /** Enlarges an open hold by `more`; false (and nothing changes) when the credit is not there. */
+  /** Enlarges an open hold by `more`; false, without effect, if the credit is not there. */
   extend(call: string, owner: string, more: Pico): Promise<boolean>
   checkpoint(command: CheckpointCommand): Promise<void>
   settle(command: SettleCommand): Promise<SettleResult>
   release(command: ReleaseCommand): Promise<SettleResult>
-  /** Rejects with `idempotency_conflict` when the source has granted another amount, pool or account before. */
+  /** Rejects with `idempotency_conflict` if the source granted another amount, pool or account before. */
   grant(command: GrantCommand): Promise<GrantResult>
-  /** From now on the account may owe so much; zero takes the line away, and leaves what is owed. */
+  /** Sets how much the account may owe. Zero removes the line; existing debt stays. */
   setCreditLine(account: string, most: Pico): Promise<void>
-  /** Makes the price a permanent, dated record, once per version. */
+  /** Records the price permanently, once per version. */
   recordPrice(version: string, model: string, price: string): void
-  /** Ends the calls whose owner died: void without progress, else settle at the checkpoint. Returns how many. */
+  /**
+   * Ends calls whose owner died: released if nothing was delivered, otherwise settled at the checkpoint. Returns their
+   * number.
+   */
   recover(now: number): Promise<number>
-  /** Whether the store can be written at this moment. */
+  /** Whether the store can be written now. */
   writable(): boolean
   close(): Promise<void>
 }
 
-/** What is read of the ledger: everything that is durable, and nothing else. */
+/** Reads of the ledger: only what is durable. */
 export interface LedgerReader {
-  /** The balance now, read from what is durable. */
   balance(account: string): Awaitable<Balance>
-  /** Sum of what the key has spent or holds since `windowStart`. */
+  /** What the key has spent and holds since `windowStart`. */
   keySpend(key: string, windowStart: number): Awaitable<Pico>
   totals(account: string): Awaitable<Totals>
-  /** By our call id or by the id the provider gave its answer; undefined for another account's. */
+  /** By our call id or the provider's id of the answer; undefined if it belongs to another account. */
   call(account: string, id: string): Awaitable<CallRecord | undefined>
 }
 
-/** What proves that the ledger holds. */
+/** Verification of the ledger. */
 export interface LedgerProof {
   audit(): Awaitable<AuditReport>
-  /** Checks what was booked on the UTC day that begins at `day`. */
+  /** Checks the bookings of the UTC day that begins at `day`. */
   auditDay(day: number): Awaitable<DayAudit>
 }
 
-/** The one door to the money. */
 export interface LedgerStore extends LedgerCommands, LedgerReader, LedgerProof {}
 
-/** What operators, payments and the sweep do to the ledger; calls need none of it. */
+/** Commands of operators, payments and the sweep; calls need none of them. */
 export interface LedgerUpkeep {
-  /** Both reject with `idempotency_conflict` when their id stands for another refund or correction. */
+  /** Both reject with `idempotency_conflict` if their id was used for another refund or correction. */
   refund(command: RefundCommand): Promise<RefundResult>
   adjust(command: AdjustCommand): Promise<AdjustResult>
-  /** Books the expiry of every lot whose time is over. Returns how many accounts lost credit. */
+  /** Expires all lots past their end. Returns how many accounts lost credit. */
   expire(now: number): Promise<number>
 }

@@ -1,4 +1,4 @@
-// The statement of a month: what an account had, what came and went by day and kind, and what it has and owes since.
+// The monthly statement of an account: opening balance, changes by day and kind, closing balance and debt.
 
 import type { Pico } from '../money.ts'
 import type { Pool } from '../pool.ts'
@@ -13,7 +13,7 @@ export interface Month {
   readonly to: number
 }
 
-/** The UTC month of this name, such as `2026-11`; undefined when it is none. */
+/** The UTC month with this name, such as `2026-11`; undefined if it is not one. */
 export function monthNamed(name: string): Month | undefined {
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) return undefined
   const from = Date.parse(`${name}-01`)
@@ -21,7 +21,7 @@ export function monthNamed(name: string): Month | undefined {
   return { name, from, to: Date.UTC(begins.getUTCFullYear(), begins.getUTCMonth() + 1) }
 }
 
-/** What some entries have changed: credit that came or went, and debt that was made or repaid. */
+/** The sum of some entries: credit added or removed, debt made or repaid. */
 export interface Movement extends Standing {
   readonly entries: number
 }
@@ -30,7 +30,6 @@ export interface MovementOfKind extends Movement {
   readonly kind: TransactionKind
 }
 
-/** The entries of one kind and pool on one day. */
 export interface MovementOfDay extends MovementOfKind {
   /** As `2026-11-30`, UTC. */
   readonly day: string
@@ -43,17 +42,17 @@ export function plus(a: Standing, b: Standing): Standing {
   return { credit: a.credit + b.credit, owed: a.owed + b.owed }
 }
 
-/** What an entry changes: one without a lot is of debt, which grows as the entry is negative. */
+/** The change of an entry. One without a lot is debt, which grows when the entry is negative. */
 export function changeOf({ lot, amount }: Pick<StatementEntry, 'lot' | 'amount'>): Standing {
   return lot === null ? { credit: 0n, owed: -amount } : { credit: amount, owed: 0n }
 }
 
-/** What an account has, less what it owes. */
+/** Credit minus debt. */
 export function netOf({ credit, owed }: Standing): Pico {
   return credit - owed
 }
 
-/** Adds entries up, in any order. */
+/** Sums entries in any order. */
 export class MonthlySums {
   readonly #days = new Map<string, MovementOfDay>()
 
@@ -66,7 +65,7 @@ export class MonthlySums {
     this.#days.set(key, { day, kind, pool, ...sum, entries: (before?.entries ?? 0) + 1 })
   }
 
-  /** By day, kind and pool, the first day first. */
+  /** By day, kind and pool, in order of time. */
   get days(): readonly MovementOfDay[] {
     return [...this.#days].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, movement]) => movement)
   }

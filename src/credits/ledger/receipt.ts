@@ -1,4 +1,4 @@
-// A receipt: what a call cost, in a form that can be added up again by hand. Every amount is a decimal string of USD.
+// A receipt: what a call cost, in lines that can be re-added by hand. Amounts are decimal strings in USD.
 
 import { completionTokens, promptTokens, tokenBuckets } from '../../conversation/usage.ts'
 import type { CallRecord } from './ledger.ts'
@@ -9,11 +9,11 @@ import { testPriceVersion } from '../price.ts'
 export interface ReceiptLine {
   readonly item: string
   readonly quantity: number
-  /** USD for one. */
+  /** USD per unit. */
   readonly rate: string
   /** quantity × rate, exactly. */
   readonly amount: string
-  /** In a call that asked its provider several times, the round; tools stand with the round that called them. */
+  /** The round, in a call with several; tools belong to the round that called them. */
   readonly round?: number
 }
 
@@ -21,12 +21,12 @@ export interface Receipt {
   readonly id: string
   readonly object: 'generation'
   readonly model: string
-  /** `test` for a call made with a test key: answered by the simulator, free of charge. */
+  /** `test`: made with a test key, answered by the simulator for free. */
   readonly mode: 'live' | 'test'
   readonly state: CallRecord['state']
-  /** How the call ended; null while it runs, and for a call that was released. */
+  /** How the call ended; null while it runs and if it was released. */
   readonly ending: CallRecord['ending']
-  /** The error code of a call that served nothing; null for every other. */
+  /** The error code of a call that served nothing, otherwise null. */
   readonly error: string | null
   /** ISO 8601. */
   readonly created_at: string
@@ -35,28 +35,28 @@ export interface Receipt {
     readonly prompt_tokens: number
     readonly completion_tokens: number
     readonly estimated: boolean
-    /** The same tokens in disjoint buckets, as they are priced. */
+    /** The tokens in disjoint buckets, as priced. */
     readonly tokens: Readonly<Record<string, number>>
   } | null
   readonly lines: readonly ReceiptLine[]
   /** The sum of the lines. */
   readonly total: string
-  /** What the account paid; `absorbed` is what the operator bears. charged + absorbed = total. */
+  /** What the account paid; `absorbed` is paid by the operator. charged + absorbed = total. */
   readonly charged: string
   readonly absorbed: string
-  /** What the provider billed has taken the key beyond its limit. */
+  /** The provider's bill took the key beyond its limit. */
   readonly over_limit: boolean
-  /** Set aside while the call runs. */
+  /** Held while the call runs. */
   readonly held: string
   readonly price_version: string
-  /** The service tier that the provider says it served at; null for the standard one. */
+  /** The service tier reported by the provider; null for the standard tier. */
   readonly service_tier: string | null
   /**
-   * What was charged at the standard rate because the catalog has no rate for it, so that the provider may bill another
-   * amount: `service_tier:priority`, `input_audio`. Empty for an exact charge.
+   * What was charged at the standard rate because the catalog has no rate for it, so that the provider's bill may
+   * differ: `service_tier:priority`, `input_audio`. Empty if the charge is exact.
    */
   readonly unpriced: readonly string[]
-  /** Of what was charged, what the account owes: it was paid on its credit line. */
+  /** The part of `charged` that was paid on the credit line and is now owed. */
   readonly on_credit: string
   readonly drawn: readonly { readonly pool: string; readonly lot: string; readonly amount: string }[]
   readonly provider: string | null
@@ -78,7 +78,6 @@ export interface Receipt {
   readonly total_ms: number | null
 }
 
-/** The receipt of a call, from its record alone. */
 export function receiptOf(record: CallRecord): Receipt {
   const { served, usage } = record
   return {

@@ -1,42 +1,42 @@
-// What a provider bills against what the ledger says, call by call and to the last picodollar. Pure.
+// Compares a provider's bill with the ledger, call by call and to the picodollar. Pure.
 
 import type { ProviderCall } from './statements.ts'
 import type { Pico } from '../money.ts'
 
 /** One line of a provider's usage export. */
 export interface BilledLine {
-  /** The provider's id of its answer; empty where the line has none, as for a monthly fee. */
+  /** The provider's id of its answer; empty if the line has none, such as a monthly fee. */
   readonly upstreamId: string
   readonly cost: Pico
 }
 
-/** A matched id on which the two sides differ. */
+/** An id that both sides have with different amounts. */
 export interface Drift {
   readonly upstreamId: string
   readonly calls: readonly string[]
-  /** Charged and absorbed together: what the ledger says the provider is owed. */
+  /** Charged plus absorbed: what the ledger expects the provider to bill. */
   readonly booked: Pico
   readonly billed: Pico
   readonly estimated: boolean
 }
 
 export interface Reconciliation {
-  /** Ids on both sides. Those of failed attempts are counted apart: the ledger expects nothing for them. */
+  /** Ids on both sides. Failed attempts are counted separately, because the ledger expects no bill for them. */
   readonly matched: {
     readonly ids: number
     readonly charged: Pico
     readonly absorbed: Pico
     readonly billed: Pico
   }
-  /** Attempts that failed here and were charged to nobody, but are billed all the same. */
+  /** Attempts that failed here and charged nobody, but were billed. */
   readonly failed: { readonly ids: number; readonly billed: Pico }
-  /** Billed, and unknown to the ledger. */
+  /** Billed, but unknown to the ledger. */
   readonly billedOnly: {
     readonly ids: number
     readonly billed: Pico
     readonly lines: readonly BilledLine[]
   }
-  /** Booked here, and not on the bill. */
+  /** In the ledger, but not on the bill. */
   readonly bookedOnly: {
     readonly ids: number
     readonly charged: Pico
@@ -44,13 +44,13 @@ export interface Reconciliation {
     readonly calls: readonly ProviderCall[]
   }
   readonly drifts: readonly Drift[]
-  /** All that is billed, all that is booked, and the difference: positive when the provider bills more. */
+  /** Totals of both sides, and the difference: positive if the provider bills more. */
   readonly billed: Pico
   readonly booked: Pico
   readonly drift: Pico
 }
 
-/** Matches by the provider's id. Lines that share an id are added up, and so are calls. */
+/** Matches by the provider's id. Lines with the same id are added up, and so are calls. */
 export function reconcile(calls: readonly ProviderCall[], lines: readonly BilledLine[]): Reconciliation {
   const bill = Map.groupBy(lines, ({ upstreamId }) => upstreamId)
   const books = Map.groupBy(calls, ({ upstreamId }) => upstreamId)

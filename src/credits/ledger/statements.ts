@@ -1,4 +1,4 @@
-// The ledger as a reader sees it: statements of an account, debts, and the calls that a provider will bill.
+// Reads of the ledger: account statements, debts, and the calls that a provider will bill.
 
 import type { Awaitable } from '../../awaitable.ts'
 import type { Pico } from '../money.ts'
@@ -12,46 +12,46 @@ export interface HistoryEntry {
   readonly at: number
   readonly kind: TransactionKind
   readonly pool: Pool
-  /** null for debt that was made or repaid. */
+  /** null if debt was made or repaid. */
   readonly lot: string | null
   readonly amount: Pico
-  /** What the account has after this line, all pools, less its debt. */
+  /** The account's credit after this line, all pools minus debt. */
   readonly balance: Pico
-  /** Of a charge: the call and its model. */
+  /** The call and its model, if this is a charge. */
   readonly call: string | null
   readonly model: string | null
-  /** Of a grant: the id under which it was made. */
+  /** The idempotency key of a grant. */
   readonly source: string | null
 }
 
 export type StatementEntry = Omit<HistoryEntry, 'balance'>
 
 export interface StatementPage {
-  /** Newest first; fewer than asked for, or none, also where more may follow. */
+  /** Newest first. May be shorter than requested, even empty, although more follow. */
   readonly entries: readonly StatementEntry[]
-  /** Go on with what is before this transaction; null at the beginning of the journal. */
+  /** The `before` of the next page; null at the beginning of the journal. */
   readonly next: number | null
 }
 
-/** What an account has in lots of all pools, and what it owes. */
+/** An account's credit in all pools, and its debt. */
 export interface Standing {
   readonly credit: Pico
   readonly owed: Pico
 }
 
-/** What an account had before a span of time, and had after it. */
+/** The balance before and after a time span. */
 export interface Span {
   readonly opening: Standing
   readonly closing: Standing
 }
 
-/** Reads statements beside calls that are served: no page takes the event loop for long. */
+/** Reads statements while calls are served: no page blocks the event loop for long. */
 export interface StatementReader {
-  /** Of what is before transaction `before` and not before the moment `since`, where they are given. */
+  /** Entries before transaction `before` and not earlier than `since`, if given. */
   page(account: string, limit: number, before?: number, since?: number): Promise<StatementPage>
-  /** The first transaction at this moment or later; one after the last where there is none. */
+  /** The first transaction at or after this time; one past the last if there is none. */
   firstSince(at: number): Awaitable<number>
-  /** Gives every entry from `from` until before `to` to `each`, the newest first. All of it is of one moment. */
+  /** Calls `each` with every entry from `from` until before `to`, newest first, all from one consistent snapshot. */
   span(
     account: string,
     between: { readonly from: number; readonly to: number },
@@ -64,37 +64,37 @@ export interface Debt {
   readonly debt: Pico
 }
 
-/** What was sent to a provider under an id of the provider's own. */
+/** A request to a provider that has an id there. */
 export interface ProviderCall {
   readonly call: string
   readonly upstreamId: string
   readonly model: string
   readonly at: number
-  /** `served` is what the account was charged for; a `failed` attempt was charged to nobody. */
+  /** `served`: charged to the account. `failed`: an attempt that charged nobody. */
   readonly outcome: 'served' | 'failed'
   readonly charged: Pico
   readonly absorbed: Pico
   readonly estimated: boolean
 }
 
-/** What a provider billed since some moment that was not charged as the hold of its call said. */
+/** What a provider billed since some time beyond what was held for it. */
 export interface Unpaid {
   readonly provider: string
-  /** Calls of which a part was absorbed, and that part. */
+  /** Calls with an absorbed part, and the sum of these parts. */
   readonly absorbedCalls: number
   readonly absorbed: Pico
   /** Calls that took their key beyond its limit. */
   readonly overLimitCalls: number
 }
 
-/** Reads one moment of the books; nothing here changes them. */
+/** Reports from one consistent snapshot of the ledger; read-only. */
 export interface LedgerReports {
-  /** Every line of the account's journal, oldest first. */
+  /** Every journal line of the account, oldest first. */
   history(account: string): Awaitable<readonly HistoryEntry[]>
-  /** The accounts that owe something, the largest debt first. */
+  /** Accounts with debt, largest first. */
   debts(): Awaitable<readonly Debt[]>
-  /** The calls that went to this provider and have an id there, oldest first. */
+  /** Calls that this provider has an id for, oldest first. */
   callsOf(provider: string): Awaitable<readonly ProviderCall[]>
-  /** By provider, the largest amount first; providers of which there is nothing to tell are left out. */
+  /** By provider, largest amount first; providers without any are left out. */
   unpaid(since: number): Awaitable<readonly Unpaid[]>
 }

@@ -1,9 +1,9 @@
-// The sweep: ends the calls whose process died, books the credit whose time is over and forgets what is kept for a time
-// only, a few times a minute.
+// The sweep, a few times a minute: ends calls whose process died, expires credit, and deletes records past their
+// retention.
 
 import type { LedgerCommands, LedgerUpkeep } from './ledger.ts'
 
-/** How many calls were ended, accounts lost credit, and records were forgotten. */
+/** How many calls were ended, accounts lost credit, and records were deleted. */
 export interface Swept {
   readonly recovered: number
   readonly expired: number
@@ -11,20 +11,20 @@ export interface Swept {
 }
 
 export interface Sweep {
-  /** Does one round now. Rejects when the store cannot be written; the next round tries again. */
+  /** Runs one round. Rejects if the store cannot be written; the next round tries again. */
   run(): Promise<Swept>
   stop(): void
 }
 
 /**
- * Starts sweeping every `everyMs`. Rounds never overlap; one that fails is reported to `failed` and does not stop the
- * next. Nothing runs before the first interval is over: start-up recovers by itself.
+ * Starts a sweep every `everyMs`. Rounds never overlap; a failed one is reported to `failed` and the next still runs.
+ * The first runs after one interval: start-up does its own recovery.
  */
 export function startSweep(parts: {
   readonly ledger: Pick<LedgerCommands, 'recover'> & Pick<LedgerUpkeep, 'expire'>
-  /** What forgets its own, and says how much of it: idempotency keys, stored responses. */
+  /** Stores that delete their own expired records and return how many. */
   readonly forgetful: readonly { sweep(now: number): Promise<number> }[]
-  /** Writes the head of the ledger's hash chain beside the database. */
+  /** Writes the head of the ledger's hash chain next to the database. */
   readonly anchor: () => void
   readonly clock: () => number
   readonly everyMs: number
