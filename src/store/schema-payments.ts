@@ -1,4 +1,4 @@
-// The tables of payments: top-ups, what processors said of them, vouchers, and subscriptions sold elsewhere.
+// The tables of payments: top-ups, messages of processors, vouchers, and subscriptions sold elsewhere.
 
 import { sql } from 'drizzle-orm'
 import type * as columns from './columns.ts'
@@ -11,15 +11,15 @@ export function paymentTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
       processor: c.string('processor').notNull(),
-      /** 1 for one of a processor's test mode, which never reaches the ledger. */
+      /** 1 for a payment in a processor's test mode, which never reaches the ledger. */
       test: c.flag('test').notNull(),
-      /** The processor's id of the page that it is paid on, and where that is. */
+      /** The processor's id of the payment page, and its address. */
       reference: c.string('reference'),
       url: c.string('url'),
       /** In the currency's smallest unit. */
       amount: c.whole('amount').notNull(),
       currency: c.string('currency').notNull(),
-      /** Units of the currency for a US dollar, in millionths, as of which day, from where. */
+      /** Units of the currency per US dollar, in millionths; the day of the rate and its source. */
       rate: c.whole('rate').notNull(),
       rateAsOf: c.string('rate_as_of').notNull(),
       rateSource: c.string('rate_source').notNull(),
@@ -28,7 +28,7 @@ export function paymentTables(c: typeof columns) {
       paymentId: c.string('payment_id'),
       method: c.string('method'),
       lot: c.string('lot'),
-      /** Of the amount, what was taken back. */
+      /** The refunded part of the amount. */
       refunded: c.whole('refunded').notNull(),
       problem: c.string('problem'),
       receiptYear: c.whole('receipt_year'),
@@ -37,10 +37,10 @@ export function paymentTables(c: typeof columns) {
       expiresAt: c.time('expires_at').notNull(),
       paidAt: c.time('paid_at'),
       creditedAt: c.time('credited_at'),
-      /** When its processor was last asked, and when the sweep asks next; null when it does not ask any more. */
+      /** When the processor was last asked, and when the sweep asks next; null if it does not ask again. */
       checkedAt: c.time('checked_at'),
       askAt: c.time('ask_at'),
-      /** The Idempotency-Key it was opened under, and the SHA-256 of what was asked for. */
+      /** The Idempotency-Key of the request, and the SHA-256 of its content. */
       idempotencyKey: c.string('idempotency_key'),
       idempotencyHash: c.string('idempotency_hash'),
     },
@@ -84,7 +84,7 @@ export function paymentTables(c: typeof columns) {
     ],
   )
 
-  /** Every message of a processor whose signature was good. */
+  /** Every message of a processor with a valid signature. */
   const paymentEvent = c.table(
     'payment_event',
     {
@@ -98,7 +98,7 @@ export function paymentTables(c: typeof columns) {
       topUp: c.string('top_up'),
       reference: c.string('reference'),
       paymentId: c.string('payment_id'),
-      /** Its ids and amounts. */
+      /** The ids and amounts in it. */
       news: c.json('news').notNull(),
     },
     (t) => [
@@ -129,9 +129,9 @@ export function paymentTables(c: typeof columns) {
       kind: c.string('kind').notNull(),
       amount: c.whole('amount').notNull(),
       credit: c.money('credit').notNull(),
-      /** What was set aside for an open dispute. */
+      /** The amount withheld for an open dispute. */
       held: c.money('held').notNull(),
-      /** 1 when the ledger has all of it. */
+      /** 1 if the ledger has all of it. */
       booked: c.flag('booked').notNull(),
       at: c.time('at').notNull(),
     },

@@ -1,4 +1,4 @@
-// The tables of webhooks: where accounts are told of what happens, and what waits to be told.
+// The tables of webhooks and their pending deliveries.
 
 import { sql } from 'drizzle-orm'
 import type * as columns from './columns.ts'
@@ -11,7 +11,7 @@ export function webhookTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
       url: c.string('url').notNull(),
-      /** The types of events it wants, as a JSON array. */
+      /** The event types it subscribes to, as a JSON array. */
       events: c.json('events').notNull(),
       /** Its secret, encrypted with the operator's master key. */
       sealed: c.bytes('sealed').notNull(),
@@ -26,12 +26,12 @@ export function webhookTables(c: typeof columns) {
       id: c.string('id').primaryKey(),
       webhook: c.string('webhook').notNull(),
       type: c.string('type').notNull(),
-      /** What it is about; told once to each webhook. */
+      /** The subject of the event; delivered once to each webhook. */
       source: c.string('source').notNull(),
       at: c.time('at').notNull(),
       body: c.string('body').notNull(),
       state: c.string('state').notNull(),
-      /** When it is tried next. */
+      /** When the next attempt is due. */
       nextAt: c.time('next_at'),
       attempts: c.json('attempts').notNull(),
     },

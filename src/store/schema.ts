@@ -1,6 +1,7 @@
-// Every table, in the column kinds of columns.ts. drizzle-kit makes the migrations from it; the statements of the hot
-// path are prepared by hand (drizzle's own cost three times as much, and its import alone 15 ms of every start).
-// The generator adds what drizzle cannot say: STRICT, WITHOUT ROWID, and the triggers that make the journal insert-only.
+// All tables, in the column types of columns.ts. drizzle-kit generates the migrations from them. Statements on the hot
+// path are prepared by hand: drizzle's own cost three times as much, and its import alone 15 ms of every start. The
+// generator adds what drizzle cannot express: STRICT, WITHOUT ROWID, and the triggers that make the journal
+// insert-only.
 
 import { sql } from 'drizzle-orm'
 import * as columns from './columns.ts'
@@ -10,7 +11,7 @@ import { webhookTables } from './schema-webhooks.ts'
 
 const pools = sql.raw(`'purchased','welcome','daily','subscription'`)
 
-/** Takes the column kinds of one database and returns its tables. */
+/** Takes the column types of one database and returns its tables. */
 export function defineTables(c: typeof columns) {
   return {
     ...ledgerTables(c),
@@ -25,7 +26,7 @@ function ledgerTables(c: typeof columns) {
   const journal = c.table(
     'journal',
     {
-      /** Transactions count up without gaps; (tx, leg) is the order of the hash chain. */
+      /** Transactions are numbered without gaps; (tx, leg) is the order of the hash chain. */
       tx: c.whole('tx').notNull(),
       leg: c.whole('leg').notNull(),
       kind: c.string('kind').notNull(),
@@ -73,7 +74,7 @@ function ledgerTables(c: typeof columns) {
       grantedAt: c.time('granted_at').notNull(),
       expiresAt: c.time('expires_at'),
       source: c.string('source').notNull(),
-      /** 1 while something remains. The indexes go by it, so that charging a lot does not touch them. */
+      /** 1 while something remains. Indexed, so that charging a lot does not change the index. */
       live: c.flag('live').notNull(),
     },
     (t) => [
@@ -87,7 +88,7 @@ function ledgerTables(c: typeof columns) {
         .on(t.expiresAt)
         .where(sql`live = 1`),
       c.index('lot_account').on(t.account, t.pool, t.expiresAt),
-      // Loans are a lot for each call: what adds up all other lots must not read them.
+      // Every borrowing call has a loan lot: sums over other lots must not read those.
       c
         .index('lot_owned')
         .on(t.account)
@@ -100,7 +101,7 @@ function ledgerTables(c: typeof columns) {
     ],
   )
 
-  /** Calls in flight. Small, so that a hold and its end touch few pages; what has ended is in `call`. */
+  /** Calls in flight. Small, so that a hold and its end touch few pages; ended calls are in `call`. */
   const openCall = c.table(
     'open_call',
     {
@@ -108,9 +109,9 @@ function ledgerTables(c: typeof columns) {
       account: c.string('account').notNull(),
       key: c.string('key'),
       hold: c.money('hold').notNull(),
-      /** `[["<lot>", <amount>], …]` in the order of consumption. */
+      /** `[["<lot>", <amount>], …]` in order of consumption. */
       pins: c.json('pins').notNull(),
-      /** Pools, comma-separated, in the order of spending. */
+      /** Pools in spending order, comma-separated. */
       funding: c.string('funding').notNull(),
       model: c.string('model').notNull(),
       priceVersion: c.string('price_version').notNull(),
@@ -119,13 +120,13 @@ function ledgerTables(c: typeof columns) {
       owner: c.string('owner').notNull(),
       leaseUntil: c.time('lease_until').notNull(),
       openedAt: c.time('opened_at').notNull(),
-      /** The last checkpoint: what recovery charges. */
+      /** The last checkpoint, which recovery charges. */
       progress: c.json('progress'),
     },
     () => [c.check('open_call_hold', sql`hold >= 0`)],
   )
 
-  /** Calls that have ended: each row is written once, with everything its receipt tells. */
+  /** Ended calls: each row is written once, with everything for its receipt. */
   const call = c.table(
     'call',
     {
@@ -147,7 +148,7 @@ function ledgerTables(c: typeof columns) {
       absorbed: c.money('absorbed').notNull(),
       estimated: c.flag('estimated').notNull(),
       upstreamId: c.string('upstream_id'),
-      /** Usage, cost lines and who served: the receipt. */
+      /** Usage, cost lines and who served it, for the receipt. */
       receipt: c.json('receipt'),
       settleTx: c.whole('settle_tx'),
     },
@@ -157,8 +158,8 @@ function ledgerTables(c: typeof columns) {
         .uniqueIndex('call_settle_tx')
         .on(t.settleTx)
         .where(sql`settle_tx is not null`),
-      // Providers' ids come in no order. In blocks of 512 calls, seven pages, the ids of a group share pages that are at
-      // hand; over all calls each would change a page of its own, which cost more than all the rest of a settle.
+      // Providers' ids are in no order. In blocks of 512 calls (seven pages) the ids of a commit share recently used
+      // pages; over all calls each would change a page of its own, which cost more than the rest of a settle.
       c
         .index('call_upstream')
         .on(sql`seq >> 9`, t.upstreamId)
@@ -170,7 +171,7 @@ function ledgerTables(c: typeof columns) {
     ],
   )
 
-  /** Attempts that were not the answer: failed, hedged, or unreconciled since their process died. */
+  /** Attempts without an answer: failed, hedged, or unreconciled because their process died. */
   const attempt = c.table(
     'attempt',
     {
@@ -195,31 +196,31 @@ function ledgerTables(c: typeof columns) {
     (t) => [c.primaryKey({ columns: [t.key, t.day] }), c.check('key_spend_spent', sql`spent >= 0`)],
   )
 
-  /** Refunds and corrections by their idempotency key, with the answer that was given. */
+  /** Refunds and corrections by idempotency key, with the result returned. */
   const correction = c.table(
     'correction',
     {
       id: c.string('id').primaryKey(),
       account: c.string('account').notNull(),
       kind: c.string('kind').notNull(),
-      /** Of a refund what was left of its lot, of an adjustment what it took: negative where it added. */
+      /** Of a refund, the rest of its lot; of an adjustment, the amount taken, negative if it added. */
       taken: c.money('taken').notNull(),
       debt: c.money('debt').notNull(),
       at: c.time('at').notNull(),
-      /** The lot of a refund. Null for an adjustment, and for what was refunded before lots were noted. */
+      /** The lot of a refund. Null for an adjustment, and for refunds made before this column existed. */
       lot: c.string('lot'),
     },
     (t) => [c.index('correction_lot').on(t.lot)],
   )
 
-  /** How much an account may owe; those that may owe nothing have no row, or a zero. */
+  /** How much an account may owe; no row, or zero, without a credit line. */
   const creditLine = c.table(
     'credit_line',
     {
       account: c.string('account').primaryKey(),
       most: c.money('most').notNull(),
       at: c.time('at').notNull(),
-      /** What calls have spent of loans, over the whole life of the account. */
+      /** What calls have spent of loans over the life of the account. */
       spent: c
         .money('spent')
         .notNull()
@@ -235,7 +236,7 @@ function ledgerTables(c: typeof columns) {
     recordedAt: c.time('recorded_at').notNull(),
   })
 
-  /** The processes that have served this data directory: recovery ends the calls of those that are gone. */
+  /** Processes that have served this data directory: recovery ends the calls of the dead ones. */
   const server = c.table('server', {
     owner: c.string('owner').primaryKey(),
     startedAt: c.time('started_at').notNull(),
@@ -277,16 +278,16 @@ function recordTables(c: typeof columns) {
       attempts: c.whole('attempts').notNull(),
       firstByteMs: c.whole('first_byte_ms'),
       totalMs: c.whole('total_ms').notNull(),
-      /** What the error said beside its code. */
+      /** Details of the error besides its code. */
       detail: c.json('detail'),
-      /** The words of request and answer, where the operator keeps them. */
+      /** Prompt and answer, if the operator keeps them. */
       contents: c.json('contents'),
     },
     (t) => [
       c.index('request_log_account').on(t.account, t.at),
       c.index('request_log_at').on(t.at),
       c.index('request_log_request').on(t.requestId),
-      // Failures are few: without this a look for one code would read the whole log.
+      // Failures are rare: without this index, filtering by one code would read the whole log.
       c
         .index('request_log_code')
         .on(t.account, t.code, t.at)
@@ -313,7 +314,7 @@ function recordTables(c: typeof columns) {
       call: c.string('call').notNull(),
       /** The process that runs the call. */
       owner: c.string('owner').notNull().default(''),
-      /** Of the answer; null while the call runs. The body is null where it was too large to keep. */
+      /** Of the answer; null while the call runs. The body is null if it was too large to keep. */
       status: c.whole('status'),
       headers: c.json('headers'),
       answer: c.bytes('answer'),
@@ -326,7 +327,7 @@ function recordTables(c: typeof columns) {
     ],
   )
 
-  /** Answers that clients may come back for. What is asked of every row stands before the contents. */
+  /** Stored answers. Columns needed for every row come before the contents. */
   const response = c.table(
     'response',
     {
@@ -337,24 +338,24 @@ function recordTables(c: typeof columns) {
       expiresAt: c.time('expires_at').notNull(),
       /** Until when a later response may continue it. */
       keptUntil: c.time('kept_until').notNull(),
-      /** Of the contents. */
+      /** Size of the contents. */
       size: c.whole('size').notNull(),
-      /** Empty where the contents lie in parts. */
+      /** Empty if the contents are in parts. */
       input: c.json('input').notNull(),
       answer: c.json('answer').notNull(),
-      /** How many parts the two texts lie in, one behind the other; null where they lie here. */
+      /** The number of parts of each of the two texts; null if they are in this row. */
       parts: c.whole('parts'),
     },
-    // An account's bytes are added up without a look at what they are of.
+    // Lets the bytes of an account be summed without reading the rows.
     (t) => [c.index('response_expiry').on(t.keptUntil), c.index('response_account').on(t.account, t.size)],
   )
 
-  /** The texts of large responses, written in several commits: one of ten megabytes would hold up all other calls. */
+  /** The texts of large responses, written in several commits: one of ten megabytes would block all other calls. */
   const responsePart = c.table(
     'response_part',
     {
       response: c.string('response').notNull(),
-      /** Parts of the input, and behind them those of the answer. */
+      /** Parts of the input, followed by those of the answer. */
       part: c.whole('part').notNull(),
       of: c.string('of').notNull(),
       text: c.string('text').notNull(),
@@ -362,7 +363,7 @@ function recordTables(c: typeof columns) {
     (t) => [c.uniqueIndex('response_part_of').on(t.response, t.part)],
   )
 
-  /** What the chat lists: a title, and the response that a conversation stands at. */
+  /** The chat's list: a title, and the response that the conversation has reached. */
   const conversation = c.table(
     'conversation',
     {
@@ -377,24 +378,27 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
   )
 
-  /** What each UTC day came to, written with the calls themselves: a chart from the log would stall every stream. */
+  /**
+   * Totals per UTC day, written in the transaction of each call: computing a chart from the log would stall every
+   * stream.
+   */
   const usageDay = c.table(
     'usage_day',
     {
       account: c.string('account').notNull(),
-      /** The UTC midnight at which it began. */
+      /** The UTC midnight that begins it. */
       day: c.time('day').notNull(),
       /** Empty for the app. */
       key: c.string('key').notNull(),
-      /** Empty for refusals of models that there are not. */
+      /** Empty for refusals of unknown models. */
       model: c.string('model').notNull(),
       calls: c.whole('calls').notNull(),
-      /** Of the calls: refused, without an answer, or broken off by the provider. */
+      /** Calls that were refused, got no answer, or were broken off by the provider. */
       errors: c.whole('errors').notNull(),
       inputTokens: c.whole('input_tokens').notNull(),
       outputTokens: c.whole('output_tokens').notNull(),
       cost: c.money('cost').notNull(),
-      /** What of the cost the account has paid. */
+      /** The part of the cost that the account paid. */
       charged: c.money('charged').notNull(),
     },
     (t) => [

@@ -1,8 +1,8 @@
-// Files that are in the way are renamed, never deleted.
+// Renames files that are in the way instead of deleting them.
 
 import { existsSync, renameSync } from 'node:fs'
 
-/** A name for `path` under which nothing is yet: `<path>.<why>-<UTC time>`. */
+/** An unused name for `path`: `<path>.<why>-<UTC time>`. */
 export function asideName(path: string, why: string, now: number): string {
   const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')
   const wanted = `${path}.${why}-${stamp}`
@@ -11,7 +11,7 @@ export function asideName(path: string, why: string, now: number): string {
   return name
 }
 
-/** Renames what cannot be read, and gives its new name. */
+/** Renames an unreadable file and returns its new name. */
 export function setAside(path: string, now: number): string {
   const name = asideName(path, 'damaged', now)
   renameSync(path, name)

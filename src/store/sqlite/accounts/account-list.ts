@@ -1,4 +1,4 @@
-// The list of accounts on SQLite, read in short steps: a long one must not hold up the calls.
+// Lists accounts on SQLite in short steps, so that a long list does not block calls.
 
 import type { Database } from 'bun:sqlite'
 import type { AccountCount, AccountPage, AccountQuery } from '../../../accounts/account.ts'
@@ -27,7 +27,7 @@ export class AccountList {
     this.#sql = statements(database)
   }
 
-  /** As `AccountStore.pageAccounts`. */
+  /** See `AccountStore.pageAccounts`. */
   async page({ limit, after, q }: AccountQuery): Promise<AccountPage> {
     let from = this.#placeOf(after)
     const found: ReturnType<typeof accountOf>[] = []
@@ -71,7 +71,7 @@ function holds({ id, email }: AccountRow, q: string | undefined): boolean {
   return q === undefined || email.includes(q) || id.includes(q)
 }
 
-/** Rows of this table are numbered in the order in which they were added. */
+/** Rowids follow the order of insertion. */
 function statements(database: Database) {
   return {
     placeOf: database.prepare<{ place: bigint }, [string]>('SELECT rowid AS place FROM account WHERE id = ?'),

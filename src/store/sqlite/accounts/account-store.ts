@@ -1,4 +1,4 @@
-// Accounts and API keys on SQLite. Lookups are cached, and the cache is dropped when another process has written.
+// Accounts and API keys on SQLite. Lookups are cached; the cache is dropped when another process has written.
 
 import { randomBytes } from 'node:crypto'
 import type { Database, Statement } from 'bun:sqlite'
@@ -29,10 +29,10 @@ import {
 } from './rows.ts'
 
 const cachedRows = 10_000
-/** How old an answer from memory may be, at most, before the file is asked whether another process has written. */
+/** The maximum age of a cached answer before the file is checked for writes of another process, milliseconds. */
 const trustMs = 250
 
-/** A row, or the knowledge that there is none: strangers' ids must not cost a query each time. */
+/** A row, or the knowledge that there is none: unknown ids must not cost a query each time. */
 interface Found<T> {
   readonly row: T | undefined
 }
@@ -50,7 +50,7 @@ export class SqliteAccounts implements AccountStore {
   #dataVersion: unknown
   #checkedAt = -Infinity
 
-  /** `rotated` is called when a key has got a successor. */
+  /** `rotated` is called when a key was replaced. */
   constructor(database: Database, clock: () => number, rotated: () => void) {
     this.#clock = clock
     this.#rotated = rotated
@@ -234,7 +234,7 @@ export class SqliteAccounts implements AccountStore {
     })
   }
 
-  // When the file cannot be asked, the error goes up: an unreadable database is a 503, never a 401.
+  // If the file cannot be checked, the error is passed on: an unreadable database is a 503, never a 401.
   #validate(): void {
     const now = performance.now()
     if (now - this.#checkedAt < trustMs) return
@@ -245,7 +245,7 @@ export class SqliteAccounts implements AccountStore {
     this.forget()
   }
 
-  /** What is remembered may have changed: the next answers come from the file. */
+  /** Cached rows may have changed: read them again. */
   forget(): void {
     this.#accounts.clear()
     this.#keys.clear()
@@ -253,7 +253,7 @@ export class SqliteAccounts implements AccountStore {
   }
 }
 
-/** Runs a write; throws `store_unavailable` when the database cannot be written. */
+/** Runs a write; throws `store_unavailable` if the database cannot be written. */
 export function writing<T>(write: () => T): T {
   try {
     return write()
@@ -276,7 +276,7 @@ function statements(database: Database) {
     insertKey: database.prepare(
       `INSERT INTO api_key (${keyColumns}) VALUES (${keyColumns.replace(/\w+/g, '?')})`,
     ) as Statement,
-    // A key has one successor. Those of its line that are younger are its own, or a successor's.
+    // A key has at most one successor: any younger key of its line was issued by it or by a successor.
     insertSuccessor: database.prepare(
       `INSERT INTO api_key (${keyColumns}, lineage)
        SELECT ${keyColumns.replace(/\w+/g, '?')}, coalesce(old.lineage, old.id) FROM api_key AS old
@@ -292,7 +292,7 @@ function statements(database: Database) {
     ),
     keyById: database.prepare<KeyRow, [string]>(`${readKeys} WHERE id = ?`),
     keysOf: database.prepare<KeyRow, [string]>(`${readKeys} WHERE account = ? ORDER BY created_at, id`),
-    // A key stays revoked at the moment it was first revoked.
+    // A key keeps the time of its first revocation.
     revokeKey: database.prepare(
       'UPDATE api_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     ) as Statement,
@@ -321,7 +321,7 @@ const keyColumns =
   'id, account, name, mode, hash, last_four, created_at, expires_at, revoked_at, spend_limit, limit_window, ' +
   'allowed_models, requests_per_minute, tokens_per_minute, networks'
 
-/** A key with the one that came next in its line. */
+/** A key with the next key of its line. */
 const readKeys = `SELECT *, (SELECT id FROM api_key AS younger
   WHERE younger.lineage = coalesce(old.lineage, old.id) AND younger.rowid > old.rowid
   ORDER BY younger.rowid LIMIT 1) AS replaced_by FROM api_key AS old`
@@ -347,7 +347,7 @@ function keyValues(key: ApiKey) {
   ]
 }
 
-/** Addresses that differ in nothing but case and blanks are the same address. */
+/** Addresses that differ only in case and blanks are the same. */
 function normalized(email: string): string {
   return email.trim().toLowerCase()
 }

@@ -1,4 +1,4 @@
-// What operators did, on SQLite. The table refuses updates and deletes.
+// The log of operators' acts on SQLite. The table refuses updates and deletes.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Act, ActLog, LoggedAct } from '../../../accounts/identity/identity-store.ts'

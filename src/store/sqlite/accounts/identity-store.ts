@@ -1,4 +1,4 @@
-// How people sign in, on SQLite: passwords, sessions, tickets, passkeys, identities, and who was welcomed.
+// Sign-in data on SQLite: passwords, sessions, tickets, passkeys, identities, and welcome claims.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Account, Role } from '../../../accounts/account.ts'
@@ -32,7 +32,7 @@ interface PasskeyRow {
   readonly last_used_at: bigint | null
 }
 
-/** Tickets deleted at one time, so that no statement holds the loop for long. */
+/** Tickets deleted per statement, so that none blocks the loop for long. */
 const ticketsPerSweep = 1_000
 
 export class SqliteIdentities implements IdentityStore, WelcomeRegister {
@@ -40,7 +40,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
   readonly #changed: () => void
   readonly #sql: ReturnType<typeof statements>
 
-  /** `changed` is called after a write to rows that `SqliteAccounts` remembers. */
+  /** `changed` is called after writes to rows that `SqliteAccounts` caches. */
   constructor(database: Database, changed: () => void) {
     this.#database = database
     this.#changed = changed
@@ -179,7 +179,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     writing(() => this.#sql.returnWelcome.run(address))
   }
 
-  /** Deletes tickets whose time is over. Returns how many. */
+  /** Deletes expired tickets. Returns their number. */
   async sweep(now: number): Promise<number> {
     return Number(writing(() => this.#sql.sweepTickets.run(now, ticketsPerSweep)).changes)
   }
@@ -198,7 +198,7 @@ export class SqliteIdentities implements IdentityStore, WelcomeRegister {
     this.#changed()
   }
 
-  /** False when a row with its key is there already. */
+  /** False if a row with this key exists. */
   #inserted(insert: () => unknown): boolean {
     try {
       writing(insert)
@@ -220,7 +220,7 @@ function statements(database: Database) {
     clearPassword: write('UPDATE account SET password = NULL WHERE id = ?'),
     verifyEmail: write('UPDATE account SET email_verified_at = coalesce(email_verified_at, ?) WHERE id = ?'),
     setRole: write('UPDATE account SET role = ? WHERE id = ?'),
-    // The address moves out of the way, so that somebody may open an account with it again.
+    // Renames the address, so that a new account can be opened with it.
     deleteAccount: write(
       `UPDATE account SET deleted_at = coalesce(deleted_at, ?), email = id || '@deleted.invalid', suspended = 1
        WHERE id = ?`,

@@ -1,4 +1,4 @@
-// Keys of the admin API on SQLite. They are few and used seldom: nothing is cached, so a revocation holds at once.
+// Keys of the admin API on SQLite. They are few and rarely used, so nothing is cached and a revocation holds at once.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { ManagementKey, ManagementKeyStore } from '../../../accounts/management-key.ts'
@@ -33,7 +33,7 @@ export class SqliteManagementKeys implements ManagementKeyStore {
     this.#list = database.prepare(
       'SELECT * FROM management_key WHERE ?1 IS NULL OR account = ?1 ORDER BY created_at, id',
     )
-    // A key stays revoked at the moment it was first revoked.
+    // A key keeps the time of its first revocation.
     this.#revoke = database.prepare(
       'UPDATE management_key SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?',
     )

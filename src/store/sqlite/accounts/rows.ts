@@ -1,4 +1,4 @@
-// Rows of accounts, keys and sessions as SQLite gives them, and what they are to the rest of the gateway.
+// Maps rows of accounts, keys and sessions to domain objects.
 
 import type { Account, Role } from '../../../accounts/account.ts'
 import type { ApiKey, KeyMode, LimitWindow } from '../../../accounts/api-key.ts'

@@ -1,5 +1,5 @@
-// Heads of the hash chain, kept beside the database. A chain alone cannot show that its end is missing: a log that was
-// thrown away, or an older copy put in the place of the file, verifies to its last line. What was anchored must be there.
+// Stores heads of the hash chain beside the database. The chain alone cannot show that its end is missing: a truncated
+// log, or an older copy of the file, verifies to its last line. An anchored head must be in the journal.
 
 import { appendFileSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -15,7 +15,7 @@ export interface Head {
 
 const anchorSchema = z.object({
   at: z.string(),
-  /** `restored` and `accepted` begin a history of their own: what was anchored before them may be missing. */
+  /** `restored` and `accepted` begin a new history: what was anchored before may be missing. */
   kind: z.enum(['head', 'restored', 'accepted']),
   tx: z.int().min(0),
   hash: z.string(),
@@ -23,19 +23,19 @@ const anchorSchema = z.object({
 })
 export type Anchor = z.infer<typeof anchorSchema>
 
-/** At most one anchor for so many commits, and one a second; the sweep adds one for what comes after. */
+/** One anchor per this many commits and at most one a second; the sweep adds the last. */
 const everyCommits = 256
 const everyMs = 1_000
-/** A file that has grown beyond this keeps its newest lines only. */
+/** A larger file is cut to its newest lines. */
 const mostBytes = 4 * 1024 * 1024
 const keptLines = 1_000
 
-/** The file of anchors that belongs to a database file. */
+/** The anchor file of a database file. */
 export function anchorsBeside(databasePath: string): string {
   return join(dirname(databasePath), 'ledger.anchors')
 }
 
-/** Every anchor of the file, oldest first; none where there is no file. Lines that are no anchors are left out. */
+/** All anchors of the file, oldest first; empty if there is no file. Invalid lines are skipped. */
 export function readAnchors(path: string): Anchor[] {
   let text: string
   try {
@@ -47,7 +47,7 @@ export function readAnchors(path: string): Anchor[] {
   return text.split('\n').flatMap((line) => anchorOf(line) ?? [])
 }
 
-/** A line that was cut off when its process died is no anchor. */
+/** A line cut off by a crash is not an anchor. */
 function anchorOf(line: string): Anchor | undefined {
   try {
     return anchorSchema.safeParse(JSON.parse(line)).data
@@ -70,8 +70,8 @@ export function appendAnchor(path: string, now: number, anchor: Head & Pick<Anch
 }
 
 /**
- * The first anchor that the journal does not bear out, in words; null when all do. `anchors` must have been read
- * before the database's moment began, or the newest could be of a later one.
+ * The first anchor that the journal contradicts, as text; null if there is none. Read `anchors` before opening the
+ * database snapshot, otherwise the newest could be later than the snapshot.
  */
 export function missingAnchor(database: Database, anchors: readonly Anchor[]): string | null {
   const start = anchors.findLastIndex(({ kind }) => kind !== 'head')
@@ -134,7 +134,7 @@ export class Anchors {
     if (performance.now() - this.#writtenAt >= everyMs) this.write(head)
   }
 
-  /** Anchors a durable head, unless it is the last one that was. */
+  /** Anchors a durable head unless it was the last one anchored. */
   write(head: Head): void {
     if (head.tx === this.#last || head.tx === 0) return
     this.#last = head.tx
@@ -144,7 +144,7 @@ export class Anchors {
       appendAnchor(this.#path, this.#clock(), { kind: 'head', ...head })
       if (this.#mayThin && statSync(this.#path).size > mostBytes) this.#thin()
     } catch {
-      // The log has it, and the next one is tried again.
+      // The error has been logged, and the next anchor is tried again.
     }
     this.#anchored(head)
   }

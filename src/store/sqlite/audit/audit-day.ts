@@ -1,5 +1,5 @@
-// Proves one UTC day of the ledger without reading the rest: the checks of audit.ts, over that day's rows alone. Reads
-// one moment of the file in a transaction of its own connection, so it works beside a running server.
+// Audits one UTC day of the ledger without reading the rest: the checks of audit.ts over that day's rows only. Reads a
+// snapshot on a connection of its own, so it works beside a running server.
 
 import type { Database } from 'bun:sqlite'
 import { dayMs } from '../../../credits/calendar.ts'
@@ -18,8 +18,8 @@ const notChecked: readonly string[] = [
 ]
 
 /**
- * Checks what was booked on the UTC day that begins at `day`: every transaction from the day's first to its last, and
- * every call that ended then or was charged in one of them. Throws only when the file cannot be read at all.
+ * Audits the UTC day that begins at `day`: all transactions from its first to its last, and all calls that ended that
+ * day or were charged in one of them. Throws only if the file cannot be read.
  */
 export function auditDay(path: string, day: number): DayAudit {
   const database = openReader(path)
@@ -45,7 +45,7 @@ export function auditDay(path: string, day: number): DayAudit {
   }
 }
 
-/** The day's first and last transaction. Those between are covered as well, whatever a clock has stamped on them. */
+/** The day's first and last transaction. Everything between is included, whatever its timestamp. */
 function transactionsOf(database: Database, day: number): Window | null {
   const near = windowOf(timelineOf(database, 'journal', 'tx', 'at'), day, day + dayMs)
   if (!near) return null
@@ -57,8 +57,8 @@ function transactionsOf(database: Database, day: number): Window | null {
 }
 
 /**
- * Lays views of the day over the tables, under the same names: the checks are written once, and SQLite turns each
- * view's bounds into a search. Views of the connection are no part of the file.
+ * Creates views limited to the day over the tables, under the same names: the checks are written once, and SQLite
+ * turns the bounds of each view into an index search. The views are temporary.
  */
 function narrow(database: Database, day: number, span: Window | null): void {
   const next = day + dayMs
@@ -72,7 +72,7 @@ function narrow(database: Database, day: number, span: Window | null): void {
     `SELECT * FROM main.call WHERE seq BETWEEN ${calls.first} AND ${calls.last}
        AND ((ended_at >= ${day} AND ended_at < ${next}) OR settle_tx ${charged})`,
   )
-  // By key: the table is in the order of keys, and has a row for each key and day.
+  // By key: the table has a row per key and day, in the order of keys.
   lay(
     'key_spend',
     `SELECT spend.* FROM (SELECT id FROM api_key UNION SELECT key FROM call WHERE key IS NOT NULL) AS known
@@ -80,7 +80,7 @@ function narrow(database: Database, day: number, span: Window | null): void {
   )
 }
 
-/** The range of calls, in the order in which they ended, that has all of the day's. */
+/** A range of calls, by the order in which they ended, that contains all of the day's. */
 function callsNear(database: Database, day: number, span: Window | null): Window {
   const ended = windowOf(timelineOf(database, 'call', 'seq', 'ended_at'), day, day + dayMs)
   const charged =
@@ -119,7 +119,7 @@ function timelineOf(database: Database, table: string, key: string, at: string):
   }
 }
 
-/** The chain from the entry before the day, whose hash is taken as given, to the one after it, which must follow. */
+/** The chain from the entry before the day, whose hash is trusted, to the entry after it, which must follow from it. */
 function chainOfDay(
   database: Database,
   span: Window | null,

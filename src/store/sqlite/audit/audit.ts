@@ -1,5 +1,5 @@
-// Proves the ledger from its file alone: every invariant as a query, every hash again. Reads one moment of the file
-// in a transaction of its own connection, so it works beside a running server. audit-day.ts does it for one day.
+// Audits the ledger from its file alone: checks every invariant with a query and recomputes every hash. Reads a
+// snapshot on a connection of its own, so it works beside a running server. audit-day.ts audits one day.
 
 import type { Database } from 'bun:sqlite'
 import type { AuditReport } from '../../../credits/ledger/ledger.ts'
@@ -7,22 +7,22 @@ import { anchorsBeside, missingAnchor, readAnchors, replacements } from './ancho
 import { openReader } from '../database/connection.ts'
 import { genesis, hashOf, type JournalRow } from '../ledger/journal.ts'
 
-/** A query that finds what breaks a promise: its first row names it in the column `broken`. */
+/** A query for violations: the first row names one in the column `broken`. */
 interface Check {
   readonly name: string
   readonly sql: string
   /**
-   * The query for one day, where `journal`, `call` and `key_spend` are that day's rows alone and `main.journal` is the
-   * whole; `same` where nothing else is different. Null where only the whole journal can answer.
+   * The query for one day, where `journal`, `call` and `key_spend` contain that day's rows and `main.journal`
+   * everything; `same` if it needs no change, null if only the whole journal can answer.
    */
   readonly ofDay: 'same' | string | null
 }
 
-/** Sums in two halves: SQLite's SUM throws when it passes 2^63, which a forged file could make it do. */
+/** Sums the two halves separately: SQLite's SUM throws beyond 2^63, which a forged file could cause. */
 const halves = (column: string) => `sum(${column} >> 32) AS hi, sum(${column} & 4294967295) AS lo`
 const whole = (hi: string, lo: string) => `(${hi} + (${lo} >> 32)) AS hi, (${lo} & 4294967295) AS lo`
 
-/** The next four are asked of the whole journal and of one day, in different words. `before`: the transaction before. */
+/** The next four checks differ between the whole journal and one day. `before`: the preceding transaction. */
 const numbering = (before: string) => `SELECT 'transaction ' || tx || ' leg ' || leg AS broken FROM
             (SELECT tx, leg, lag(tx, 1, ${before}) OVER win AS before, lag(leg, 1, -1) OVER win AS leg_before
              FROM journal WINDOW win AS (ORDER BY tx, leg))
@@ -51,10 +51,10 @@ const misgranted = `(source GLOB 'daily:*' AND (pool <> 'daily' OR expires_at % 
               OR source <> 'daily:' || account || ':' || strftime('%Y-%m-%d', expires_at / 1000 - 1, 'unixepoch')))
             OR (source GLOB 'welcome:*' AND source <> 'welcome:' || account)`
 
-/** The lots that the transactions of the day have made. */
+/** Lots created by the day's transactions. */
 const grantedLots = `SELECT lot FROM journal WHERE lot IS NOT NULL AND amount > 0`
 
-/** A top-up and the lot of its credit belong to each other, and no payment has any other. */
+/** A top-up and the lot of its credit match, and no payment has a second lot. */
 const misPaid = `lot.account <> top_up.account OR lot.granted <> top_up.credit OR lot.pool <> 'purchased'
             OR lot.source <> 'payment:' || top_up.processor || ':' || top_up.payment_id`
 const payments = (lots: string) => `SELECT 'top-up ' || top_up.id AS broken FROM ${lots} AS lot
@@ -104,7 +104,7 @@ export const checks: readonly Check[] = [
   {
     name: 'what lots have pinned is what open calls hold',
     sql: pins('lot WHERE pinned <> 0'),
-    // Lots that are spent stay for ever; those with something left have an index.
+    // Spent lots are kept for ever; only those with a remainder are indexed.
     ofDay: pins('lot WHERE live = 1 AND pinned <> 0'),
   },
   {
@@ -186,7 +186,7 @@ export const checks: readonly Check[] = [
 
 export const anchoredHistory = 'the history is the one that was anchored outside the database'
 
-/** Checks every invariant of the ledger in one file, and the anchors beside it. Throws only when the file cannot be read at all. */
+/** Audits the ledger in one file and the anchors beside it. Throws only if the file cannot be read. */
 export function auditFile(path: string): AuditReport {
   const anchors = readAnchors(anchorsBeside(path))
   const database = openReader(path)
@@ -213,22 +213,24 @@ export function auditFile(path: string): AuditReport {
   }
 }
 
-/** A check's answer, for the report. */
+/** A check's result for the report. */
 export function result(name: string, detail: string | null): AuditReport['checks'][number] {
   return { name, ok: detail === null, detail }
 }
 
-/** What breaks the promise first, or null. */
+/** The first violation, or null. */
 export function firstBroken(database: Database, sql: string): string | null {
   try {
     return database.prepare<{ broken: string }, []>(`${sql} LIMIT 1`).get()?.broken ?? null
   } catch (error) {
-    // A forged figure can overflow a sum; that is an answer too.
+    // A forged figure can overflow a sum, which is a finding too.
     return `the check could not be computed: ${error instanceof Error ? error.message : String(error)}`
   }
 }
 
-/** Hashes every line of `journal` again, from the hash before its first, up to the first that does not verify. */
+/**
+ * Recomputes the hash of every line of `journal`, starting from the hash before its first, until one does not match.
+ */
 export function chainOf(
   database: Database,
   before: Uint8Array,

@@ -1,23 +1,23 @@
-// Finds the rows of a span of time in a table that is in the order of time, but for what a clock has stepped back.
-// By a search over the primary key: an index on the time would cost every call, and this costs an audit milliseconds.
+// Finds the rows of a time span in a table ordered by time except where a clock was set back. Searches the primary
+// key: an index on time would cost every call, while this costs an audit milliseconds.
 
-/** Rows by a key that counts up, perhaps with gaps. */
+/** Rows by an increasing key, perhaps with gaps. */
 export interface Timeline {
-  /** The least and the greatest key; null when there is no row. */
+  /** The smallest and largest key; null if there are no rows. */
   readonly ends: Window | null
-  /** The first row whose key is `key` or greater. */
+  /** The first row whose key is at least `key`. */
   rowFrom(key: bigint): { readonly key: bigint; readonly at: number } | undefined
 }
 
-/** From the key `first` to the key `last`, both included. */
+/** The keys from `first` to `last`, both included. */
 export interface Window {
   readonly first: bigint
   readonly last: bigint
 }
 
-/** A clock may have been set back by this much without any row being missed. */
+/** A clock may be set back by this much without missing a row. */
 const clockToleranceMs = 3_600_000
-/** Every row this near to a boundary is looked at, and then one in each tenth of the way to the end of the table. */
+/** All rows this close to a boundary are checked, then one per tenth of the distance to the end of the table. */
 const nearRows = 64n
 
 /**
@@ -33,7 +33,7 @@ export function windowOf(timeline: Timeline, from: number, until: number): Windo
   return first <= last ? { first, last } : null
 }
 
-/** The key from which on rows are at `moment` or later, and before which no probe finds one. */
+/** The first key whose row is at `moment` or later, as far as the probes show. */
 function firstTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   let turn = turnWithin(timeline, moment, ends.first, ends.last + 1n)
   for (;;) {
@@ -45,7 +45,7 @@ function firstTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   }
 }
 
-/** The key before which rows are earlier than `moment`, and from which on no probe finds one. */
+/** The last key whose row is earlier than `moment`, as far as the probes show. */
 function lastTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   let turn = turnWithin(timeline, moment, ends.first, ends.last + 1n)
   for (;;) {
@@ -57,7 +57,7 @@ function lastTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   }
 }
 
-/** A key in [low, high] whose row is at `moment` or later (or it is `high`), while the row before it is not. */
+/** A key in [low, high] whose row is at `moment` or later (or is `high`), while the row before it is not. */
 function turnWithin(timeline: Timeline, moment: number, low: bigint, high: bigint): bigint {
   while (low < high) {
     const middle = (low + high) / 2n
@@ -68,7 +68,7 @@ function turnWithin(timeline: Timeline, moment: number, low: bigint, high: bigin
   return low
 }
 
-/** Up to `furthest`, the furthest first, so that one step back passes everything that strays. */
+/** Distances up to `furthest`, largest first, so that one step back passes all stray rows. */
 function distances(furthest: bigint): bigint[] {
   const all: bigint[] = []
   for (let distance = 1n; distance <= furthest; distance += distance < nearRows ? 1n : distance / 10n) {

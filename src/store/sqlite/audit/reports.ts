@@ -1,4 +1,4 @@
-// Statements, debts and providers' calls, read from the file by a connection of their own, one moment at a time.
+// Reports, read from a snapshot of the file on a connection of their own.
 
 import type { Database } from 'bun:sqlite'
 import type {
@@ -27,7 +27,7 @@ interface CallRow extends Omit<ProviderCall, 'at' | 'estimated'> {
 interface UnpaidRow {
   readonly provider: string
   readonly absorbedCalls: bigint
-  /** The sum in two parts: as one it may exceed what SQLite's integers hold. */
+  /** The sum in two parts: in one it may exceed SQLite's integers. */
   readonly high: bigint
   readonly low: bigint
   readonly overLimitCalls: bigint

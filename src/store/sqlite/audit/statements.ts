@@ -1,5 +1,5 @@
-// An account's statement in pages, the newest first. The journal is in the order of its transactions and no other, so a
-// page reads it backwards in short steps, and ends where it has read enough, found or not.
+// Pages of an account's statement, newest first. The journal is ordered by transaction only, so a page reads it
+// backwards in short steps and ends when it has read enough, even if it found nothing.
 
 import type { Database, Statement } from 'bun:sqlite'
 import { changeOf, nothing, plus } from '../../../credits/ledger/monthly.ts'
@@ -14,7 +14,7 @@ import { pools, type Pool } from '../../../credits/pool.ts'
 import type { TransactionKind } from '../../../credits/wallet.ts'
 import { reading } from '../database/outage.ts'
 
-/** About 3,000 entries, 3 ms: others have their turn between steps. */
+/** About 3,000 entries or 3 ms: other work runs between steps. */
 const transactionsPerStep = 1_000
 const stepsPerPage = 40
 
@@ -39,7 +39,7 @@ export class SqliteStatements implements StatementReader {
 
   constructor(database: Database) {
     this.#head = database.prepare('SELECT max(tx) AS tx FROM journal')
-    // One statement reads one moment, whatever another process writes.
+    // A statement is one snapshot, whatever other processes write.
     this.#standing = database.prepare(
       'SELECT (SELECT max(tx) FROM journal) AS tx, posted, debt FROM wallet WHERE account = ?',
     )
@@ -69,7 +69,7 @@ export class SqliteStatements implements StatementReader {
     return cut(entries, limit)
   }
 
-  /** Time in the journal never runs backwards, and its transactions are numbered without gaps: it is searched by halves. */
+  /** Times in the journal never decrease and its transactions have no gaps, so a binary search works. */
   firstSince(at: number): number {
     let [low, high] = [1, this.#last() + 1]
     while (low < high) {
@@ -128,7 +128,7 @@ function less(a: Standing, b: Standing): Standing {
   return { credit: a.credit - b.credit, owed: a.owed - b.owed }
 }
 
-/** A page ends between two transactions, whatever its limit: one may have several lines. */
+/** A page ends between two transactions whatever its limit, since one may have several lines. */
 function cut(entries: readonly StatementEntry[], limit: number): StatementPage {
   const last = entries[limit - 1]!.tx
   const rest = entries.findIndex(({ tx }) => tx < last)

@@ -1,4 +1,4 @@
-// Idempotency keys on SQLite. Claims share the ledger's commits, so two requests with one key meet in one order.
+// Idempotency keys on SQLite. Claims share the ledger's commits, which puts two requests with one key in order.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type {
@@ -11,7 +11,7 @@ import type {
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 
 const sweptAtOnce = 500
-/** How long after the settle another server may take to keep the answer. */
+/** How long after the settle another server may take to store the answer, milliseconds. */
 const answerArrivesMs = 30_000
 
 interface Row {
@@ -28,7 +28,7 @@ export interface IdempotencyParts {
   readonly database: Database
   readonly group: Pick<SqliteLedger, 'admit'>
   readonly clock: () => number
-  /** This process, as holds name it. */
+  /** This process's name in holds. */
   readonly owner: string
   readonly isDead: (owner: string) => boolean
 }
@@ -36,7 +36,7 @@ export interface IdempotencyParts {
 export class SqliteIdempotency implements IdempotencyStore {
   readonly #parts: IdempotencyParts
   readonly #sql: ReturnType<typeof statements>
-  /** The claimed calls of this process that have not been finished. */
+  /** Claimed calls of this process that are not finished. */
   readonly #running = new Set<string>()
 
   constructor(parts: IdempotencyParts) {
@@ -73,14 +73,14 @@ export class SqliteIdempotency implements IdempotencyStore {
     const now = this.#parts.clock()
     const mine = row.owner === this.#parts.owner
     if (mine && this.#running.has(row.call)) return 'running'
-    // A claim that its process has given up, or that has outlived its process, is as its call is.
+    // A claim that its process gave up, or that outlived it, has the state of its call.
     const abandoned = mine || this.#parts.isDead(row.owner)
     const call = this.#sql.call.get(row.call)
     if (!call) return abandoned ? 'free' : 'running'
     if (call.state === 'voided') return 'free'
-    // An open call waits for its settle, or for recovery.
+    // An open call waits for its settle or for recovery.
     if (call.state === 'open') return 'running'
-    // What its process had kept for a settle that never came is not what recovery has charged.
+    // The answer was kept for a settle that never happened; recovery charged something else.
     if (call.ending === 'recovered') return 'recovered'
     if (row.status !== null) return Number(row.expires_at) <= now ? 'free' : 'settled'
     return !abandoned && now < Number(call.ended_at) + answerArrivesMs ? 'running' : 'settled'

@@ -1,4 +1,4 @@
-// The request log's rows: buffered, written with the next commit of the ledger or a quarter of a second later.
+// Rows of the request log: buffered, and written with the next ledger commit or after a quarter of a second.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
@@ -9,7 +9,7 @@ import type { UsageDays } from './usage-days.ts'
 const bufferedRows = 10_000
 const rowsPerCommit = 256
 const latestMs = 250
-/** How far behind the time may be that a key was last used at. */
+/** How precisely the last use of a key is stored, milliseconds. */
 const usedEveryMs = 1_000
 const keysRemembered = 10_000
 
@@ -17,20 +17,20 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   readonly #insert: Statement
   readonly #used: Statement
   readonly #usage: UsageDays
-  /** The model that a refusal counts for. Refusals are in no book but this. */
+  /** The model that a refusal counts for, which is stored nowhere else. */
   readonly #refusals = new WeakMap<RequestLogRow, string>()
   readonly #flush: () => void
-  /** When a key was last written to have been used. */
+  /** When the last use of each key was last written. */
   readonly #usedAt = new Map<string, number>()
-  /** The same, in the transaction under way. */
+  /** The same within the current transaction. */
   #using = new Map<string, number>()
   #rows: RequestLogRow[] = []
   #writing = 0
   #timer: ReturnType<typeof setTimeout> | undefined
-  /** Rows that found the buffer full or that the database refused. */
+  /** Rows lost because the buffer was full or the database refused them. */
   dropped = 0
 
-  /** `flush` commits the buffered rows when no call does it for 250 ms. */
+  /** `flush` commits buffered rows if no call does so for 250 ms. */
   constructor(database: Database, usage: UsageDays, flush: () => void) {
     this.#flush = flush
     this.#usage = usage
@@ -53,8 +53,8 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 
   /**
-   * As `append`, for a call that was refused before the ledger knew of it: counted for its day here, and for `model`,
-   * which is empty for one that there is not.
+   * Like `append`, for a call refused before it reached the ledger: adds it to the day's usage of `model`, which is
+   * empty for an unknown model.
    */
   appendRefused(row: RequestLogRow, model: string): void {
     this.#refusals.set(row, model)
@@ -76,7 +76,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     this.#writing = Math.min(this.#rows.length, rowsPerCommit)
     const rows = this.#rows.slice(0, this.#writing)
     for (const row of rows) this.#write(row)
-    // Once for each key and second, however many calls were made with it.
+    // Once per key and second, however many calls it made.
     this.#using = new Map()
     for (const { key, at } of rows) {
       if (key === null || at - (this.#using.get(key) ?? this.#usedAt.get(key) ?? 0) < usedEveryMs) continue
@@ -94,7 +94,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
     if (this.#rows.length > 0) this.#wake()
   }
 
-  // A row that the database refuses must not undo the money it travels with.
+  // A row that the database refuses must not undo the charge in the same transaction.
   #write(row: RequestLogRow): void {
     try {
       this.#insert.run(
@@ -137,7 +137,7 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 }
 
-/** Timings come with fractions; the column is a whole number. */
+/** Timings have fractions; the column is an integer. */
 function whole(value: number): number {
   return Number.isFinite(value) ? Math.round(value) : 0
 }

@@ -1,4 +1,4 @@
-// The request log, read in pages: none looks at more than a bounded number of rows, whatever it filters by.
+// Pages of the request log: each looks at a bounded number of rows whatever its filters.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type {
@@ -11,8 +11,8 @@ import type {
 import { reading } from '../database/outage.ts'
 
 /**
- * The rows that one page looks at. SQLite reads on the loop that serves everybody: 2,000 rows are about 5 ms. A filter
- * that finds fewer than a page among them gives a short page, and where to go on.
+ * Rows that one page looks at. SQLite reads on the event loop: 2,000 rows take about 5 ms. A filter that matches fewer
+ * than a page of them returns a short page and where to continue.
  */
 const rowsPerPage = 2_000
 
@@ -52,7 +52,7 @@ export class SqliteRequestReader implements RequestReader {
 
   page(query: RequestQuery): RequestPage {
     const inner = new Conditions()
-    // What an index can go by is looked for; the rest is looked at.
+    // Conditions with an index are searched, the others are filtered.
     inner.equal('account', query.account)
     if (query.account !== undefined) inner.equal('code', query.code)
     inner.add('at >= ?', query.from)
@@ -80,7 +80,7 @@ export class SqliteRequestReader implements RequestReader {
     return row ? rowOf(row) : undefined
   }
 
-  /** Behind the last row of a full page, else behind the last row that was looked at; null when that was the end. */
+  /** After the last row of a full page, otherwise after the last row looked at; null at the end. */
   #next(
     found: readonly LoggedRequest[],
     limit: number,
@@ -102,7 +102,7 @@ export class SqliteRequestReader implements RequestReader {
   }
 }
 
-/** The conditions of a query, with their values in order. */
+/** The conditions of a query, with their parameters in order. */
 class Conditions {
   readonly #parts: string[] = []
   readonly values: Value[] = []

@@ -1,4 +1,4 @@
-// Stored responses on SQLite: written in order with the ends of their calls, read on their own.
+// Stored responses on SQLite: written in order with the ends of their calls, read independently.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -12,21 +12,21 @@ import type {
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { reading } from '../database/outage.ts'
 
-/** Responses that are forgotten in one commit: their rows may be large. */
+/** Responses deleted per commit; their rows may be large. */
 const sweptAtOnce = 20
 const sweptInOneRound = 5_000
 /**
- * How much longer than promised a response may be continued. Each later response puts the end off; with this to spare
- * the rows of a conversation are written anew once in a while, and not with every turn.
+ * How much longer than promised a response is kept. Each later response extends the end; with this to spare the rows
+ * of a conversation are rewritten once in a while, not every turn.
  */
 const sparedMs = 86_400_000
-/** More responses than any conversation has: what a model reads ends long before. */
+/** More responses than any conversation has: the model's context ends long before. */
 const longestConversation = 10_000
-/** Characters of a text in one row: what is longer is written in parts, each in a commit of its own if need be. */
+/** Characters of text per row: longer texts are written in parts, if necessary each in its own commit. */
 const partCharacters = 262_144
-/** Parts of expired responses that are forgotten in one commit. */
+/** Parts of expired responses deleted per commit. */
 const partsSweptAtOnce = 40
-/** Accounts whose bytes are known without adding them up. */
+/** Accounts whose total bytes are cached. */
 const accountsRemembered = 10_000
 
 interface Row {
@@ -53,7 +53,7 @@ export class SqliteResponses implements ResponseStore {
   readonly #sql: ReturnType<typeof statements>
   readonly #group: Pick<SqliteLedger, 'admit' | 'persist'>
   readonly #clock: () => number
-  /** By account, since they were last added up. */
+  /** By account, since they were last summed. */
   readonly #bytes = new Map<string, number>()
 
   constructor(database: Database, group: Pick<SqliteLedger, 'admit' | 'persist'>, clock: () => number) {
@@ -71,13 +71,13 @@ export class SqliteResponses implements ResponseStore {
     const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
     const texts = isLong ? (['', ''] as const) : ([input, answer] as const)
     const row = this.#group.persist(() => {
-      // A response whose charge could not be booked at its end has failed instead: it comes a second time.
+      // A response whose charge failed at its end is stored a second time, as failed.
       this.#sql.removeParts.run(id, parts.length)
       const count = isLong ? parts.length : null
       this.#sql.put.run(id, account, call, previous, expiresAt, keptUntil, size, ...texts, count)
       if (previous !== null) this.#sql.extend.run(account, previous, expiresAt, keptUntil)
     })
-    // The queue keeps their order: all of them are there before the settle that comes behind them.
+    // The queue keeps the order: all parts are stored before the settle that follows them.
     const written = parts.map(({ of, text }, part) =>
       this.#group.persist(() => void this.#sql.putPart.run(id, part, of, text, id)),
     )
@@ -117,7 +117,7 @@ export class SqliteResponses implements ResponseStore {
   async delete(account: string, id: string): Promise<boolean> {
     const gone = await this.#group.admit(() => {
       const call = this.#sql.remove.get(account, id, this.#clock())?.call
-      // Nor does it come back to a request that is sent again with its Idempotency-Key.
+      // A deleted response is not replayed for its Idempotency-Key either.
       if (call === undefined) return false
       this.#sql.forgetAnswer.run(call)
       this.#sql.removeParts.run(id, 0)
@@ -173,17 +173,17 @@ function* partsOf(of: Part['of'], text: string): Generator<Part> {
   for (let from = 0; from < text.length;) {
     let to = from + partCharacters
     const last = text.charCodeAt(to - 1)
-    // The two halves of a character stay together: alone neither can be written.
+    // Surrogate pairs stay together: a single half cannot be written.
     if (last >= 0xd800 && last <= 0xdbff) to--
     yield { of, text: text.slice(from, to) }
     from = to
   }
 }
 
-/** A response is there when its call has been settled by the process that made it. */
+/** A response exists once its call has been settled by the process that produced it. */
 const charged = `EXISTS (SELECT 1 FROM call WHERE call.id = response.call
   AND call.state = 'settled' AND call.ending <> 'recovered')`
-/** And when all of its parts are: a disk may have had room for some of them only. */
+/** All of its parts must exist: the disk may have had room for some only. */
 const whole = `(response.parts IS NULL OR response.parts =
   (SELECT count(*) FROM response_part WHERE response_part.response = response.id))`
 
@@ -197,7 +197,7 @@ function statements(database: Database) {
       `INSERT OR REPLACE INTO response_part (response, part, of, text)
        SELECT ?,?,?,? WHERE EXISTS (SELECT 1 FROM response WHERE id = ?)`,
     ) as Statement,
-    /** Those from a number on. */
+    /** Parts from this number on. */
     removeParts: database.prepare('DELETE FROM response_part WHERE response = ? AND part >= ?') as Statement,
     parts: database.prepare<Part, [string]>(
       'SELECT of, text FROM response_part WHERE response = ? ORDER BY part',
@@ -216,7 +216,7 @@ function statements(database: Database) {
     there: database.prepare<{ size: bigint }, [string, string, number]>(
       `SELECT size FROM response WHERE account = ? AND id = ? AND expires_at > ? AND ${charged} AND ${whole}`,
     ),
-    /** From the last response to the first that is there. */
+    /** From the last response back to the first that exists. */
     chain: database.prepare<Link, [string, string]>(
       `WITH RECURSIVE chain (id, previous, size, depth) AS (
          SELECT id, previous, size, 0 FROM response WHERE account = ?1 AND id = ?2

@@ -1,5 +1,5 @@
-// What is kept for a time only and belongs to nobody's money, deleted when its time is over: the request log and the
-// thought signatures. In bites, since every statement holds the loop that serves everybody.
+// Deletes expired records that no money depends on: the request log and thought signatures. In small batches, because
+// every statement blocks the event loop.
 
 import { existsSync, statSync } from 'node:fs'
 import type { Database, Statement } from 'bun:sqlite'
@@ -10,20 +10,18 @@ import { isBusy, reading } from '../database/outage.ts'
 const day = 86_400_000
 export const defaultRetention: RetentionTimes = { requestsMs: 90 * day, signaturesMs: day }
 
-/** The rows of the first bite; the next are larger or smaller, as it took. */
+/** Rows of the first batch; later ones are larger or smaller depending on how long it took. */
 const firstBite = 32
 const smallestBite = 4
 const largestBite = 512
-/** No bite is to take 5 ms: one that took longer than this is followed by a smaller one. */
+/** A batch must stay below 5 ms: one longer than this is followed by a smaller one. */
 const longestBiteMs = 2
 const shortestBiteMs = 0.8
-/** Between two bites others have their turn. */
+/** The pause between two batches. */
 const pauseMs = 10
-/** A round ends after so many bites; the next comes with the next sweep. */
+/** Batches per round; the next round runs with the next sweep. */
 const bitesPerRound = 100
-/**
- * The ledger's commits write the log back into the file. Where none come, nobody is kept waiting when a round does it.
- */
+/** Ledger commits checkpoint the write-ahead log. If there are none, a round may do it without making anyone wait. */
 const longWalBytes = 16 * 1024 * 1024
 
 export class Retention {
@@ -50,7 +48,7 @@ export class Retention {
     )
   }
 
-  /** Deletes what is over. Returns how many rows; rejects when the database cannot be written. */
+  /** Deletes expired rows. Returns their number; rejects if the database cannot be written. */
   async sweep(now: number): Promise<number> {
     const requests = await this.#inBites(this.#requests, now - this.#requestsMs)
     return requests + (await this.#inBites(this.#signatures, now))
@@ -63,7 +61,7 @@ export class Retention {
     return { requests: { since: Number(bounds.since), about } }
   }
 
-  /** A round that runs ends after its bite. */
+  /** A running round ends after its current batch. */
   close(): void {
     this.#closed = true
   }
@@ -83,7 +81,10 @@ export class Retention {
     return deleted
   }
 
-  /** A power cut may bring the rows back: they go with the next round. So a bite waits neither for the disk nor for a lock. */
+  /**
+   * A power cut may bring the rows back, to be deleted by the next round. So a batch waits neither for the disk nor
+   * for a lock.
+   */
   #bite(statement: Statement, before: number, size: number): { gone: number; ms: number } {
     const began = performance.now()
     try {

@@ -1,4 +1,5 @@
-// Thought signatures by tool-call id, for clients that drop them. In memory at once, in the file soon after, for a time.
+// Thought signatures by tool-call id, for clients that drop them. Kept in memory at once, in the file soon after, for
+// a limited time.
 
 import type { Database, Statement } from 'bun:sqlite'
 import { LRUCache } from 'lru-cache'
@@ -32,7 +33,7 @@ export class SqliteSignatures implements BufferedRows {
     this.#select = database.prepare('SELECT signature FROM signature WHERE tool_call = ? AND expires_at > ?')
   }
 
-  /** Keeps the signature of a tool call. One that is absurdly long is not kept. */
+  /** Stores the signature of a tool call. Absurdly long ones are not stored. */
   remember(toolCallId: string, signature: string): void {
     if (signature.length > largestSignature) return
     this.#cache.set(toolCallId, signature)
@@ -41,7 +42,7 @@ export class SqliteSignatures implements BufferedRows {
     }
   }
 
-  /** undefined when it is not known, or no longer. Never throws: the call can go on without. */
+  /** undefined if unknown or expired. Never throws: the call can continue without it. */
   recall(toolCallId: string): string | undefined {
     const cached = this.#cache.get(toolCallId)
     if (cached !== undefined) return cached
@@ -63,7 +64,7 @@ export class SqliteSignatures implements BufferedRows {
       try {
         this.#insert.run(id, signature, expiresAt)
       } catch (error) {
-        // A row that the database refuses must not undo the money it travels with.
+        // A row that the database refuses must not undo the charge in the same transaction.
         if (isOutage(error)) throw error
       }
     }

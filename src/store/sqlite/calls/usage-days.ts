@@ -1,11 +1,11 @@
-// Usage by day. A call's figures are written in the very transaction that ends it: they are the ledger's, whatever dies.
+// Usage per day. A call's figures are written in the transaction that ends it, so they always agree with the ledger.
 
 import type { Database, Statement } from 'bun:sqlite'
 import { dayMs, startOfDay } from '../../../credits/calendar.ts'
 import type { UsageGroup, UsageQuery, UsageReader, UsageSum } from '../../../observe/usage.ts'
 import { isOutage, reading } from '../database/outage.ts'
 
-/** What one call, or several of one key and model, add to a day. */
+/** What one call, or several of one key and model, adds to a day. */
 export interface UsageAdded {
   readonly account: string
   /** Milliseconds since 1970. */
@@ -13,7 +13,7 @@ export interface UsageAdded {
   readonly key: string | null
   readonly model: string
   readonly calls: number
-  /** Of the calls: refused, without an answer, or broken off by the provider. */
+  /** Calls that were refused, got no answer, or were broken off by the provider. */
   readonly errors: number
   readonly inputTokens: number
   readonly outputTokens: number
@@ -21,14 +21,14 @@ export interface UsageAdded {
   readonly charged: bigint
 }
 
-/** So many additions that the database refused are tried again; of more there is the log alone. */
+/** How many refused additions are kept for another try; the rest are only logged. */
 const mostKept = 1_000
-/** How long until it is tried again, milliseconds. */
+/** How long until the next try, milliseconds. */
 const patienceMs = 60_000
 
 /**
- * Adds to the days, inside a transaction of somebody else. What the database refuses must not undo the money that it
- * travels with: it is handed to `refused`, for the log, and tried again with a later commit.
+ * Adds usage within a transaction of the caller. What the database refuses must not undo the charge in the same
+ * transaction: it is passed to `refused` for the log, and tried again with a later commit.
  */
 export class UsageDays {
   readonly #upsert: Statement
