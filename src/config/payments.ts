@@ -50,6 +50,13 @@ export const paymentSettings = z
       .prefault({}),
     min_inr: note(rupees('100'), 'The smallest top-up, rupees'),
     max_inr: note(rupees('50000'), 'The largest top-up, rupees'),
+    refused_hooks_per_network: whole(
+      'Messages at /hooks without a valid signature from one network in a minute, before more are refused with 429; ' +
+        'behind a proxy, server.trusted_proxies says where they come from',
+      600,
+      1,
+      1_000_000,
+    ),
     seller: z
       .strictObject({
         name: note(z.string().min(1).max(200).optional(), 'Who takes the money, as payment receipts name it'),

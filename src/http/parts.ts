@@ -30,6 +30,7 @@ import type { FreeCredit } from './app/free-credit.ts'
 import type { Limiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, BodyParts } from './intake/read-body.ts'
+import type { HookLimit } from './payments/hook-limit.ts'
 import type { Site } from './intake/site.ts'
 
 /** Where the prices come from. */
@@ -131,6 +132,7 @@ export interface PaymentParts {
   readonly subscriptions: Subscriptions
   /** Those that sign the messages of subscriptions now; empty where none is set. */
   readonly subscriptionSecrets: readonly string[]
+  readonly hookLimit: HookLimit
   /** Who takes the money, for receipts. */
   readonly seller: Seller
   /** undefined where no app is set. */

@@ -33,6 +33,12 @@ export class WindowLimit {
     return 0
   }
 
+  /** How long until one more may be counted, milliseconds; counts nothing. */
+  waitMs(name: string): number {
+    const open = this.#counts.get(name)
+    return open && open.count >= this.#most ? Math.max(0, open.since + this.#ms - this.#clock()) : 0
+  }
+
   /** One that was counted is not to count. */
   giveBack(name: string): void {
     const open = this.#counts.get(name)

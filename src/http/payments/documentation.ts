@@ -138,6 +138,7 @@ function hookOperation(
     errors: [
       ...ofAnyRequest,
       'bad_signature',
+      'rate_limit_exceeded',
       'not_found',
       'payload_too_large',
       'store_unavailable',

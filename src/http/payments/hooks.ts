@@ -10,19 +10,20 @@ import { readRaw } from '../intake/read-body.ts'
 import type { Route } from '../route.ts'
 import { returnTo } from './top-ups.ts'
 
-const mostBytes = 1024 * 1024
-
 /** Answers 200 when the message is kept, known ones too; 404 without a secret; 503 so that it is sent again. */
 function hookOf(id: 'razorpay' | 'stripe'): Route {
   return {
     method: 'POST',
     path: `/hooks/${id}`,
     operation: async () => (await import('./documentation.ts')).hookOperations[id],
-    handle: async ({ payments }, { request }) => {
+    handle: async ({ payments, hookLimit, site }, { request }) => {
       const verify = payments.processor(id)?.verify
       if (verify === undefined) throw notConfigured()
-      const raw = await readRaw(request, mostBytes)
-      const outcome = await payments.take(id, await verify(raw, request.headers), raw)
+      const { event, raw } = await hookLimit.checked(site.addressOf(request), 'short', async (most) => {
+        const raw = await readRaw(request, most)
+        return { event: await verify(raw, request.headers), raw }
+      })
+      const outcome = await payments.take(id, event, raw)
       return Response.json({ received: true, outcome })
     },
   }
@@ -32,25 +33,30 @@ export const subscriptionHook: Route = {
   method: 'POST',
   path: '/hooks/subscriptions',
   operation: async () => (await import('./documentation.ts')).hookOperations.subscriptions,
-  handle: async ({ subscriptions, subscriptionSecrets, now }, { request }) => {
+  handle: async ({ subscriptions, subscriptionSecrets, hookLimit, site, now }, { request }) => {
     if (subscriptionSecrets.length === 0) throw notConfigured()
-    const raw = await readRaw(request, mostBytes)
-    requireSigned(raw, request.headers, subscriptionSecrets, now())
+    const raw = await hookLimit.checked(site.addressOf(request), 'short', async (most) => {
+      const body = await readRaw(request, most)
+      requireSigned(body, request.headers, subscriptionSecrets, now())
+      return body
+    })
     const period = await subscriptions.take(parsed(subscriptionMessage, signedJson(raw)))
     return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
   },
 }
 
-const applePayload = z.strictObject({ signedPayload: z.string().max(mostBytes) })
+const applePayload = z.strictObject({ signedPayload: z.string() })
 
 export const appleHook: Route = {
   method: 'POST',
   path: '/hooks/subscriptions/apple',
   operation: async () => (await import('./documentation.ts')).hookOperations.apple,
-  handle: async ({ subscriptions, apple, now }, { request }) => {
+  handle: async ({ subscriptions, apple, hookLimit, site, now }, { request }) => {
     if (apple === undefined) throw notConfigured()
-    const { signedPayload } = parsed(applePayload, signedJson(await readRaw(request, mostBytes)))
-    const message = readNotification(signedPayload, apple, now())
+    const message = await hookLimit.checked(site.addressOf(request), 'unread', async (most) => {
+      const { signedPayload } = parsed(applePayload, signedJson(await readRaw(request, most)))
+      return readNotification(signedPayload, apple, now())
+    })
     const period = message === undefined ? undefined : await subscriptions.take(message)
     return Response.json({ received: true, outcome: period === undefined ? 'ignored' : 'applied' })
   },
@@ -60,7 +66,11 @@ export const razorpayCallback: Route = {
   method: 'GET',
   path: '/hooks/razorpay/callback',
   handle: async (parts, { request }) => {
-    const id = parts.payments.processor('razorpay')?.returned?.(new URL(request.url).searchParams)
+    const razorpay = parts.payments.processor('razorpay')
+    if (razorpay?.returned === undefined) throw notConfigured()
+    const { searchParams } = new URL(request.url)
+    const address = parts.site.addressOf(request)
+    const id = await parts.hookLimit.checked(address, 'short', async () => razorpay.returned?.(searchParams))
     if (id === undefined) throw notConfigured()
     // The browser says that something was paid; what, and how much, only the processor knows.
     await parts.payments.settleTopUp(id).catch((error: unknown) => {

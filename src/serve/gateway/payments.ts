@@ -4,6 +4,7 @@ import type { Config } from '../../config.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
 import type { AppleSettings } from '../../payments/apple.ts'
 import type { PaymentParts } from '../../http/parts.ts'
+import { HookLimit } from '../../http/payments/hook-limit.ts'
 import { usd } from '../../credits/money.ts'
 import type { Store } from '../../store/store.ts'
 import { type Product, Subscriptions } from '../../payments/subscriptions.ts'
@@ -32,6 +33,7 @@ export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log
     subscriptionStore: store.subscriptions,
     vouchers: new Vouchers(store.vouchers, store.ledger, clock),
     subscriptions: subscriptionsOf(parts),
+    hookLimit: new HookLimit(config.payments.refused_hooks_per_network, clock),
     subscriptionSecrets: secretsIn({ webhook_secret: secret, webhook_secret_before: before }),
     apple: appleIn(config),
   }
