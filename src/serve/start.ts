@@ -43,6 +43,10 @@ export async function startGateway(
     clockBackMs: config.ledger.clock_back_ms,
     notice: (message, facts) => log.warn(message, facts),
     anchored: (head) => log.info('head of the ledger', head),
+    lost: (error) => {
+      log.error('the disk has failed to keep what was committed; the gateway ends', { error })
+      process.exit(1)
+    },
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)

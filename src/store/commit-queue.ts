@@ -1,8 +1,20 @@
 // Many commands, one commit: what arrives in one turn of the event loop shares one transaction and one sync to disk.
-// Promises resolve after COMMIT. Admissions are refused while the disk cannot be written; ends of calls never are.
+// Promises resolve when the commit is durable. Admissions are refused while the disk cannot be written; ends of calls
+// never are.
 
 import { type Awaitable, whenDone } from '../awaitable.ts'
 import { GatewayError } from '../errors.ts'
+import { Durability } from './durability.ts'
+import {
+  type Decided,
+  deliver,
+  type Entry,
+  type Need,
+  outcomeOf,
+  type SpillTarget,
+  type Transactions,
+  unavailable,
+} from './group.ts'
 
 export interface GroupLimits {
   /** The most commands in one transaction. */
@@ -25,62 +37,23 @@ const endPatienceMs = 5000
 const mostPutOff = 64
 
 /**
- * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
- * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
+ * The commit path. A group is committed at once to the log of the database, which a sync on another thread then takes to
+ * the disk (see Durability); the next group gathers meanwhile. Groups reach the disk in the order of their commits, so a
+ * power cut leaves all of them up to one, and none after it.
+ *
+ * What a power cut can take is what no sync had covered: at most the groups since the beginning of the sync under way.
+ * Nobody has had an answer to any of it, except that a hold was *decided* (`decide`): its provider may have been asked,
+ * and nothing has been passed on to its client. So it costs the operator what the provider bills for a question whose
+ * answer nobody has seen, and never a charge for an answer that was delivered.
  */
-export interface Need {
-  readonly account?: string
-  /** The id of a call: open, ended or new. */
-  readonly call?: string
-  /** The source of a grant. */
-  readonly source?: string
-  /** The id of a refund or an adjustment. */
-  readonly correction?: string
-  readonly lot?: string
-}
-
-/** One transaction of the database, as the queue needs it. */
-export interface Transactions {
-  /**
-   * Commits what `run` does, and gives what it gives: at once, or later where the database is across a network. When it
-   * throws or rejects, nothing was done. The queue never begins a second one before the first has ended.
-   */
-  commit<T>(needs: readonly Need[], run: () => T): Awaitable<T>
-  /** Writes a little, to see whether the database can be written. */
-  touch(): void
-  /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */
-  faultOf(error: unknown): 'busy' | 'outage' | 'bug'
-  /** Nothing in memory may be trusted. */
-  forget(): void
-  close(): void
-}
-
-/** Where commands are kept when the disk is full. */
-export interface SpillTarget {
-  append(record: unknown): void
-  /** Makes what was appended durable. */
-  sync(): void
-  clear(): void
-}
-
-interface Entry {
-  readonly need: Need
-  readonly run: () => unknown
-  resolve: (value: never) => void
-  reject: (error: unknown) => void
-  /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
-  readonly record: unknown
-  readonly queuedAt: number
-  /** Whether the spill file has it. */
-  kept: boolean
-  outcome: { readonly value: unknown } | { readonly error: unknown } | null
-}
-
 export class CommitQueue {
   readonly #transactions: Transactions
   readonly #limits: GroupLimits
+  readonly #durability: Durability
   #spill: SpillTarget | null = null
   #spilled = false
+  /** Commands that the spill file has, committed and not durable yet. */
+  #keptUndurable = 0
   #queue: Entry[] = []
   /** Of those that are kept in memory alone: what found no room. */
   #later: Entry[] = []
@@ -93,13 +66,25 @@ export class CommitQueue {
   #retry: ReturnType<typeof setTimeout> | undefined
   #closed = false
 
-  constructor(transactions: Transactions, limits: GroupLimits) {
+  /** `lost` is called when a sync has failed: nothing is answered from then on, and the process has to end. */
+  constructor(transactions: Transactions, limits: GroupLimits, lost: (error: unknown) => void = throwIt) {
     this.#transactions = transactions
     this.#limits = limits
+    const sync = transactions.sync && (() => transactions.sync!())
+    const synced = () => {
+      this.#clearSpill()
+      this.#goOn()
+    }
+    this.#durability = new Durability(sync, synced, lost)
   }
 
   get writable(): boolean {
-    return !this.#down && !this.#closed && this.#queue.length < this.#limits.queue
+    return !this.#down && !this.#closed && !this.#durability.lost && this.#queue.length < this.#limits.queue
+  }
+
+  /** Resolves when everything that is committed now is durable; undefined when it is. */
+  get durable(): Promise<void> | undefined {
+    return this.#durability.settled
   }
 
   get waiting(): number {
@@ -112,14 +97,21 @@ export class CommitQueue {
 
   /**
    * A command that may be refused when the store is in trouble: `overloaded` when too many wait, `store_unavailable`
-   * when the disk cannot be written.
+   * when the disk cannot be written. It is answered when it is durable.
    */
   admit<T>(need: Need, run: () => T): Promise<T> {
-    if (this.#down || this.#closed) return Promise.reject(unavailable(undefined))
-    if (this.#queue.length >= this.#limits.queue) {
-      return Promise.reject(new GatewayError('overloaded', { retryAfterMs: 1000 }))
-    }
-    return this.#enqueue(need, run, undefined)
+    return this.#refusal() ?? this.#enqueue<T>(need, run, undefined)
+  }
+
+  /** The same, answered when it is decided. A refusal is final: nothing of it has to become durable. */
+  decide<T>(need: Need, run: () => T): Promise<Decided<T>> {
+    return this.#refusal() ?? this.#enqueue<Decided<T>>(need, run, undefined, true)
+  }
+
+  #refusal(): Promise<never> | undefined {
+    if (this.#down || this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
+    if (this.#queue.length < this.#limits.queue) return undefined
+    return Promise.reject(new GatewayError('overloaded', { retryAfterMs: 1000 }))
   }
 
   /**
@@ -129,8 +121,8 @@ export class CommitQueue {
    * for what may die with the process: the space of the file is for the money.
    */
   conclude<T>(need: Need, run: () => T, record: unknown): Promise<T> {
-    if (this.#closed) return Promise.reject(unavailable(undefined))
-    const done = this.#enqueue(need, run, record)
+    if (this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
+    const done = this.#enqueue<T>(need, run, record)
     if (this.#down) this.#keepQueue()
     return done
   }
@@ -147,13 +139,14 @@ export class CommitQueue {
     if (this.#down) await this.#retryQueue()
     clearTimeout(this.#retry)
     await this.#committing
+    while (this.#durability.settled && !this.#durability.lost) await this.#durability.settled
     this.#closed = true
     clearTimeout(this.#laterTimer)
     for (const entry of this.#later.splice(0)) entry.reject(unavailable(undefined))
     const lost = this.#queue.splice(0)
     for (const entry of lost) entry.reject(unavailable(undefined))
     this.#transactions.close()
-    if (lost.length > 0) throw unavailable(undefined)
+    if (lost.length > 0 || this.#durability.lost) throw unavailable(undefined)
   }
 
   /** Makes sure that the disk can be written, by writing. Never throws or rejects; a commit under way shows as much. */
@@ -170,7 +163,7 @@ export class CommitQueue {
     )
   }
 
-  #enqueue<T>(need: Need, run: () => T, record: unknown): Promise<T> {
+  #enqueue<T>(need: Need, run: () => unknown, record: unknown, early = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
         need,
@@ -179,11 +172,20 @@ export class CommitQueue {
         reject,
         record,
         queuedAt: performance.now(),
+        early,
         kept: false,
         outcome: null,
       })
-      if (!this.#down && this.#busySince === null && !this.#committing) this.#schedule()
+      if (!this.#down && this.#busySince === null && !this.#committing && this.#mayGo(early)) this.#schedule()
     })
+  }
+
+  /**
+   * While a sync is under way nothing becomes durable any sooner for being committed now, and larger groups cost less.
+   * What is answered when it is decided need not wait for all of that: one group is committed meanwhile.
+   */
+  #mayGo(early: boolean): boolean {
+    return !this.#durability.syncing || (early && !this.#durability.waiting)
   }
 
   // setImmediate runs when every callback of this turn has run: a lone command does not wait, and what has arrived
@@ -246,7 +248,21 @@ export class CommitQueue {
     const commit = () => this.#transactions.commit(needs, work)
     return whenDone(commit, () => {
       if (taken < group.length) this.#queue.unshift(...group.slice(taken))
-      for (const entry of group.slice(0, taken)) deliver(entry)
+      this.#answer(group.slice(0, taken))
+    })
+  }
+
+  /** To the commands of a group that was committed. */
+  #answer(done: readonly Entry[]): void {
+    let kept = 0
+    for (const entry of done) {
+      if (entry.early) deliver(entry, this.#durability.afterCommit())
+      if (entry.kept) kept++
+    }
+    this.#keptUndurable += kept
+    this.#durability.answerAfter(() => {
+      this.#keptUndurable -= kept
+      for (const entry of done) if (!entry.early) deliver(entry)
     })
   }
 
@@ -397,30 +413,21 @@ export class CommitQueue {
       this.#outage()
       return
     }
-    if (this.#spilled && this.#queue.length === 0) {
-      this.#spill?.clear()
-      this.#spilled = false
-    }
+    this.#clearSpill()
+  }
+
+  /** The spill file goes when nothing of it is anywhere but on the disk. */
+  #clearSpill(): void {
+    if (!this.#spilled || this.#down || this.#keptUndurable > 0) return
+    if (this.#queue.some(({ kept }) => kept)) return
+    this.#spill?.clear()
+    this.#spilled = false
   }
 }
 
-/** The answer to a caller: never a refusal of credit, whatever broke. */
-export function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
-}
-
-/** A refusal is an answer: it leaves the group alone. Anything else undoes the group. */
-function outcomeOf(run: () => unknown): Entry['outcome'] {
-  try {
-    return { value: run() }
-  } catch (error) {
-    if (error instanceof GatewayError) return { error }
+/** Where nobody catches it, which ends the process. */
+function throwIt(error: unknown): void {
+  queueMicrotask(() => {
     throw error
-  }
-}
-
-function deliver(entry: Entry): void {
-  if (!entry.outcome) throw new Error('a command was committed without an outcome')
-  if ('error' in entry.outcome) entry.reject(entry.outcome.error)
-  else entry.resolve(entry.outcome.value as never)
+  })
 }

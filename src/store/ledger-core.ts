@@ -19,6 +19,7 @@ import type {
   ReleaseCommand,
   SettleCommand,
   SettleResult,
+  StartedHold,
 } from '../credits/ledger/ledger.ts'
 import { largestBalance, type Pico } from '../credits/money.ts'
 import {
@@ -32,7 +33,7 @@ import {
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors.ts'
 import type { ReceiptFacts } from './call-record.ts'
-import type { Need } from './commit-queue.ts'
+import type { Decided, Need } from './group.ts'
 
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
 export interface WalletSet<Entry> {
@@ -103,6 +104,7 @@ export interface GroupWrites {
 /** What a command runs in: see CommitQueue. */
 export interface Commands {
   admit<T>(need: Need, run: () => T): Promise<T>
+  decide<T>(need: Need, run: () => T): Promise<Decided<T>>
   conclude<T>(need: Need, run: () => T, record: unknown): Promise<T>
 }
 
@@ -144,16 +146,23 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
   }
 
   hold(command: HoldCommand): Promise<HoldResult> {
-    return this.#parts.commands.admit({ account: command.account, call: command.call }, () => {
-      const now = this.#parts.time.admitting()
-      const entry = this.#wallets.of(command.account)
-      const { key } = command
-      if (key !== null) this.#wallets.loadKey(key)
-      const keySpend = this.#wallets.spendOf(command)
-      const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
-      if (change) this.#open(entry, change)
-      return result
-    })
+    return this.#parts.commands.admit(needOf(command), () => this.#hold(command))
+  }
+
+  async startHold(command: HoldCommand): Promise<StartedHold> {
+    const { value, durable } = await this.#parts.commands.decide(needOf(command), () => this.#hold(command))
+    return { result: value, durable }
+  }
+
+  #hold(command: HoldCommand): HoldResult {
+    const now = this.#parts.time.admitting()
+    const entry = this.#wallets.of(command.account)
+    const { key } = command
+    if (key !== null) this.#wallets.loadKey(key)
+    const keySpend = this.#wallets.spendOf(command)
+    const { result, change } = decide<'hold'>(entry.wallet, { kind: 'hold', hold: command, keySpend }, now)
+    if (change) this.#open(entry, change)
+    return result
   }
 
   extend(call: string, owner: string, more: Pico): Promise<boolean> {
@@ -389,6 +398,10 @@ export class LedgerCore<Entry extends { readonly wallet: Wallet }> implements Le
     if (change) this.#end(entry, change, at, 'recovered', receipt, [lostAttempt])
     return change !== null
   }
+}
+
+function needOf({ account, call }: HoldCommand): Need {
+  return { account, call }
 }
 
 /** What is known of the attempts of a call whose process died: that there may have been one. */

@@ -12,6 +12,7 @@ import { SqliteActs } from './sqlite/accounts/act-log.ts'
 import { SqliteReports } from './sqlite/audit/reports.ts'
 import { SqliteConversations } from './sqlite/calls/conversation-store.ts'
 import { databasePath, openDatabase, requireWhole, unusable } from './sqlite/database/connection.ts'
+import { LogSync } from './sqlite/database/log-sync.ts'
 import { SqliteIdempotency } from './sqlite/calls/idempotency.ts'
 import { SqliteIdentities } from './sqlite/accounts/identity-store.ts'
 import { SqliteLedger } from './sqlite/ledger/ledger-store.ts'
@@ -59,6 +60,12 @@ export interface StoreOptions {
   /** How far the clock may be behind the ledger's time; beyond that nothing is admitted and no server starts. */
   readonly clockBackMs?: number
   readonly retention?: RetentionTimes
+  /**
+   * Called when the disk has failed to keep what was committed. Nothing is answered from then on, and the process has
+   * to end: only one that reads the disk anew knows what is there. Left out, the error is thrown where nobody
+   * catches it.
+   */
+  readonly lost?: (error: unknown) => void
 }
 
 /** Whether a data directory has a database. Opening it creates one. */
@@ -117,6 +124,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     notice?.(usageMessage, { ...added, cost: formatUsd(cost), charged: formatUsd(charged), error }),
   )
   const requestLog = new SqliteRequestLog(database, usage, () => void ledger.group.probe(() => undefined))
+  // A command of the command line waits for its own sync. So does a server where this was not proven.
+  const log = serveAs !== undefined && process.platform === 'linux' ? new LogSync(path) : undefined
   const ledger: SqliteLedger = new SqliteLedger({
     database,
     path,
@@ -126,6 +135,8 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     bufferedRows: [requestLog, signatures],
     isDead,
     committed: (head) => anchors.committed(head),
+    log,
+    lost: options.lost,
   })
 
   const retention = new Retention(database, times)
@@ -186,6 +197,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
       } finally {
         requestLog.close()
         spill?.close()
+        log?.close()
         database.close()
         lock?.release()
       }

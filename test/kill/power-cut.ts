@@ -12,31 +12,49 @@ import { noon } from '../credits/support.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { tempDir } from '../support/tmp.ts'
 
+/** How commits become durable in a trial. All but the first two must lose something. */
+export type CommitOrder =
+  'synced by each commit' | 'answered after the sync' | 'answered before the sync' | 'never synced'
+
+/** What a client, or the file of anchors, has been told. */
+export interface Acknowledged {
+  readonly kind: 'acknowledged'
+  readonly what: 'held' | 'settled' | 'anchored' | 'written'
+  readonly id: string
+}
+
 type Event =
   | { readonly kind: 'write'; readonly file: string; readonly at: number; readonly bytes: Buffer }
   | { readonly kind: 'truncate'; readonly file: string; readonly size: number }
-  | { readonly kind: 'sync'; readonly file: string }
-  /** The client has been told that this call is charged. */
-  | { readonly kind: 'acknowledged'; readonly call: string }
+  /** A sync that has ended: it covers the events before `began`. */
+  | { readonly kind: 'sync'; readonly file: string; readonly began: number; readonly thread: string }
+  | Acknowledged
 
 export interface PowerCutReport {
   readonly images: number
+  /** Calls that were charged and answered. */
   readonly acknowledged: number
   /** Images of which SQLite or the audit says that they are damaged. */
   readonly damaged: number
-  /** Acknowledged calls that are not there, over all images. */
+  /** What was acknowledged and is not there, over all images. */
   readonly lost: number
+}
+
+/** The syncs of the log, by the thread that waited for them. */
+export interface SyncCounts {
+  readonly byLoop: number
+  readonly byPool: number
 }
 
 const sector = 512
 
 /** Records a ledger at work, and cuts its power at so many moments. */
 export async function cutPower(
-  synchronous: 'FULL' | 'NORMAL',
+  order: CommitOrder,
   { images, calls, seed }: { readonly images: number; readonly calls: number; readonly seed: number },
-): Promise<PowerCutReport> {
+): Promise<PowerCutReport & { readonly logSyncs: SyncCounts }> {
   using dir = tempDir('weir-power-')
-  const events = await recorded(dir.path, synchronous, calls)
+  const { events, loop } = await recorded(dir.path, order, calls)
   const first = events.findIndex(({ kind }) => kind === 'acknowledged')
   if (first < 0) throw new Error('nothing was recorded')
   const random = seeded(seed)
@@ -47,17 +65,30 @@ export async function cutPower(
     const path = dir.join(`image-${image}`)
     const past = events.slice(0, until)
     build(path, past, random)
-    const acknowledged = past.flatMap((event) => (event.kind === 'acknowledged' ? [event.call] : []))
-    const missing = missingIn(path, acknowledged)
+    const missing = missingIn(path, past.filter(isAcknowledged))
     if (missing === undefined) damaged++
     else lost += missing
     rmSync(path, { recursive: true })
   }
-  const acknowledged = events.filter(({ kind }) => kind === 'acknowledged').length
-  return { images, acknowledged, damaged, lost }
+  const acknowledged = events.filter((event) => isAcknowledged(event) && event.what === 'settled').length
+  const syncs = events.filter((event) => event.kind === 'sync' && event.file === logName)
+  const byLoop = syncs.filter((event) => event.kind === 'sync' && event.thread === loop).length
+  return { images, acknowledged, damaged, lost, logSyncs: { byLoop, byPool: syncs.length - byLoop } }
 }
 
-async function recorded(dir: string, synchronous: string, calls: number): Promise<Event[]> {
+const logName = 'weir.db-wal'
+
+function isAcknowledged(event: Event): event is Acknowledged {
+  return event.kind === 'acknowledged'
+}
+
+interface Recording {
+  readonly events: readonly Event[]
+  /** The thread that writes. */
+  readonly loop: string
+}
+
+async function recorded(dir: string, order: CommitOrder, calls: number): Promise<Recording> {
   const trace = join(dir, 'trace')
   const child = join(import.meta.dir, 'power-cut-child.ts')
   const strace = [
@@ -70,28 +101,57 @@ async function recorded(dir: string, synchronous: string, calls: number): Promis
     '-e',
     'trace=pwrite64,write,fdatasync,fsync,ftruncate',
   ]
-  const work = [process.execPath, child, join(dir, 'data'), synchronous, String(calls)]
+  const work = [process.execPath, child, join(dir, 'data'), order, String(calls)]
   await Bun.spawn([...strace, '-o', trace, ...work], { stdout: 'ignore', stderr: 'ignore' }).exited
-  return readFileSync(trace, 'latin1').split('\n').flatMap(eventOf)
+  return recordingOf(readFileSync(trace, 'latin1').split('\n'))
 }
 
 const patterns = {
-  write: /^\d+ +pwrite64\(\d+<([^>]*)>, "([^"]*)", \d+, (\d+)/,
+  unfinished: /^(\d+) +(.*) <unfinished \.\.\.>$/,
+  resumed: /^(\d+) +<\.\.\. \w+ resumed>(.*)$/,
+  write: /^\d+ +pwrite64\(\d+<([^>]*)>, "([^"]*)", \d+, (\d+)\) += \d/,
   said: /^\d+ +write\(1<[^>]*>, "([^"]*)"/,
-  sync: /^\d+ +f(?:data)?sync\(\d+<([^>]*)>\) += 0/,
-  truncate: /^\d+ +ftruncate\(\d+<([^>]*)>, (\d+)/,
+  sync: /^(\d+) +f(?:data)?sync\(\d+<([^>]*)>\) += 0/,
+  truncate: /^\d+ +ftruncate\(\d+<([^>]*)>, (\d+)\) += 0/,
 }
 
-function eventOf(line: string): Event[] {
+/**
+ * A call that others were recorded within has two lines. What it wrote counts from the second; what a sync covers is
+ * what was written before the first.
+ */
+function recordingOf(lines: readonly string[]): Recording {
+  const events: Event[] = []
+  const open = new Map<string, { readonly line: string; readonly began: number }>()
+  let loop = ''
+  for (const line of lines) {
+    const begun = patterns.unfinished.exec(line)
+    if (begun) {
+      open.set(begun[1]!, { line: `${begun[1]} ${begun[2]}`, began: events.length })
+      continue
+    }
+    const resumed = patterns.resumed.exec(line)
+    const first = resumed && open.get(resumed[1]!)
+    const event = first ? eventOf(first.line + resumed[2]!, first.began) : eventOf(line, events.length)
+    if (!event) continue
+    events.push(event)
+    if (event.kind === 'acknowledged') loop = /^\d+/.exec(line)![0]
+  }
+  return { events, loop }
+}
+
+function eventOf(line: string, began: number): Event | undefined {
   const write = patterns.write.exec(line)
   if (write)
-    return [{ kind: 'write', file: nameOf(write[1]!), at: Number(write[3]), bytes: decoded(write[2]!) }]
+    return { kind: 'write', file: nameOf(write[1]!), at: Number(write[3]), bytes: decoded(write[2]!) }
   const said = patterns.said.exec(line)
-  if (said) return [{ kind: 'acknowledged', call: decoded(said[1]!).toString().trim() }]
+  if (said) {
+    const [what, id] = decoded(said[1]!).toString().trim().split(' ') as [Acknowledged['what'], string]
+    return { kind: 'acknowledged', what, id }
+  }
   const sync = patterns.sync.exec(line)
-  if (sync) return [{ kind: 'sync', file: nameOf(sync[1]!) }]
+  if (sync) return { kind: 'sync', file: nameOf(sync[2]!), began, thread: sync[1]! }
   const truncate = patterns.truncate.exec(line)
-  return truncate ? [{ kind: 'truncate', file: nameOf(truncate[1]!), size: Number(truncate[2]) }] : []
+  return truncate ? { kind: 'truncate', file: nameOf(truncate[1]!), size: Number(truncate[2]) } : undefined
 }
 
 function decoded(hex: string): Buffer {
@@ -105,12 +165,13 @@ function nameOf(hexPath: string): string {
 /** The files as the disk has them. The log's index is shared memory, which a power cut takes away. */
 function build(path: string, events: readonly Event[], random: Random): void {
   mkdirSync(path)
-  for (const file of ['weir.db', 'weir.db-wal']) {
-    const own = events.filter((event) => event.kind !== 'acknowledged' && event.file === file)
-    const synced = own.findLastIndex(({ kind }) => kind === 'sync')
+  for (const file of ['weir.db', logName]) {
+    const own = (event: Event) => event.kind !== 'acknowledged' && event.file === file
+    const sync = events.findLast((event) => event.kind === 'sync' && event.file === file)
+    const covered = sync?.kind === 'sync' ? sync.began : 0
     const disk = new Disk()
-    for (const event of own.slice(0, synced + 1)) disk.carryOut(event)
-    for (const event of shuffled(own.slice(synced + 1), random)) {
+    for (const event of events.slice(0, covered).filter(own)) disk.carryOut(event)
+    for (const event of shuffled(events.slice(covered).filter(own), random)) {
       if (random.oneIn(2)) continue
       if (event.kind === 'write' && random.oneIn(2)) disk.tear(event, random)
       else disk.carryOut(event)
@@ -164,18 +225,17 @@ function shuffled<T>(items: readonly T[], random: Random): T[] {
   return all
 }
 
-/** How many acknowledged calls are not charged in this image; undefined when the file is damaged. */
-function missingIn(path: string, acknowledged: readonly string[]): number | undefined {
+/** How much of what was acknowledged is not in this image; undefined when the file is damaged. */
+function missingIn(path: string, acknowledged: readonly Acknowledged[]): number | undefined {
   let database: Database | undefined
   try {
     database = openDatabase(path, noon)
     const check = database.query<{ integrity_check: string }, []>('PRAGMA integrity_check').get()
     if (check?.integrity_check !== 'ok' || !auditFile(join(path, 'weir.db')).ok) return undefined
-    const rows = database
-      .query<{ id: string }, []>("SELECT id FROM call WHERE state = 'settled' AND charged = 700")
-      .all()
-    const settled = new Set(rows.map(({ id }) => id))
-    return acknowledged.filter((call) => !settled.has(call)).length
+    const there = new Set<string>()
+    for (const [what, sql] of Object.entries(proofs))
+      for (const { id } of database.query<{ id: string }, []>(sql).all()) there.add(`${what} ${id}`)
+    return acknowledged.filter(({ what, id }) => !there.has(`${what} ${id}`)).length
   } catch {
     return undefined
   } finally {
@@ -183,13 +243,28 @@ function missingIn(path: string, acknowledged: readonly string[]): number | unde
   }
 }
 
+/** What must be in the file for what was acknowledged. */
+const proofs: Record<Acknowledged['what'], string> = {
+  held: 'SELECT id FROM open_call UNION ALL SELECT id FROM call',
+  settled: "SELECT id FROM call WHERE state = 'settled' AND charged = 700",
+  anchored: "SELECT tx || ':' || lower(hex(hash)) AS id FROM journal",
+  written: 'SELECT owner AS id FROM server',
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
     options: { images: { type: 'string', default: '500' }, calls: { type: 'string', default: '300' } },
   })
   const size = { images: Number(values.images), calls: Number(values.calls), seed: 1 }
-  const full = await cutPower('FULL', size)
-  const control = await cutPower('NORMAL', size)
-  process.stdout.write(`FULL ${JSON.stringify(full)}\nNORMAL ${JSON.stringify(control)}\n`)
-  process.exitCode = full.damaged === 0 && full.lost === 0 && control.lost > 0 ? 0 : 1
+  const orders: readonly (readonly [CommitOrder, 'keeps' | 'loses'])[] = [
+    ['synced by each commit', 'keeps'],
+    ['answered after the sync', 'keeps'],
+    ['answered before the sync', 'loses'],
+    ['never synced', 'loses'],
+  ]
+  for (const [order, expected] of orders) {
+    const report = await cutPower(order, size)
+    process.stdout.write(`${order}: ${JSON.stringify(report)}\n`)
+    if (report.damaged > 0 || report.lost > 0 !== (expected === 'loses')) process.exitCode = 1
+  }
 }

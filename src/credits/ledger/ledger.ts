@@ -40,7 +40,10 @@ export interface Totals {
   readonly used: Pico
 }
 
-/** Reserves credit for a call. Nothing may be sent to a provider before this is durable. */
+/**
+ * Reserves credit for a call. Nothing may be sent to a provider before this is decided, and nothing to the client before
+ * it is durable.
+ */
 export interface HoldCommand {
   readonly call: string
   readonly account: string
@@ -68,6 +71,16 @@ export interface KeyLimit {
 export type HoldResult =
   | { readonly kind: 'held'; readonly amount: Pico }
   | { readonly kind: 'refused'; readonly reason: HoldRefusal; readonly available: Pico; readonly held: Pico }
+
+/** A hold that is decided: the end of this process does not undo it, a power cut may until it is durable. */
+export interface StartedHold {
+  readonly result: HoldResult
+  /**
+   * Resolves when a power cut would not undo it either. To be awaited before the first byte of an answer goes to the
+   * client, whatever the answer is. Never rejects: where the disk has failed it never resolves, and the process ends.
+   */
+  readonly durable: Promise<void>
+}
 
 export type HoldRefusal =
   /** The credit that may pay is below `least`, even without any holds. */
@@ -290,6 +303,8 @@ export interface LedgerCommands {
   /** The ledger's time: the clock, but never before the last booking. Milliseconds since 1970. */
   now(): number
   hold(command: HoldCommand): Promise<HoldResult>
+  /** The same, as soon as it is decided: the provider may be called while the hold is on its way to the disk. */
+  startHold(command: HoldCommand): Promise<StartedHold>
   /** Enlarges an open hold by `more`; false, without effect, if the credit is not there. */
   extend(call: string, owner: string, more: Pico): Promise<boolean>
   checkpoint(command: CheckpointCommand): Promise<void>
@@ -311,8 +326,13 @@ export interface LedgerCommands {
   close(): Promise<void>
 }
 
-/** Reads of the ledger: only what is durable. */
+/**
+ * What is read of the ledger: everything that is committed. What is not durable yet, a few milliseconds' worth, may be in
+ * sums: a power cut takes it back, and nobody can have used what they show, since the calls and grants behind them have
+ * not been answered. A single call is shown when it is durable.
+ */
 export interface LedgerReader {
+  /** The balance now. */
   balance(account: string): Awaitable<Balance>
   /** What the key has spent and holds since `windowStart`. */
   keySpend(key: string, windowStart: number): Awaitable<Pico>

@@ -3,12 +3,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/errors.ts'
-import {
-  CommitQueue,
-  defaultGroupLimits,
-  type Need,
-  type Transactions,
-} from '../../../src/store/commit-queue.ts'
+import { CommitQueue, defaultGroupLimits } from '../../../src/store/commit-queue.ts'
+import type { Need, Transactions } from '../../../src/store/group.ts'
 
 class Outage extends Error {}
 class Busy extends Error {}

@@ -1,6 +1,7 @@
 // Stored responses on SQLite: written in order with the ends of their calls, read independently.
 
 import type { Database, Statement } from 'bun:sqlite'
+import type { Awaitable } from '../../../awaitable.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type {
   Conversation,
@@ -49,14 +50,16 @@ interface Link {
   readonly size: bigint
 }
 
+type Group = Pick<SqliteLedger, 'admit' | 'persist' | 'whenDurable'>
+
 export class SqliteResponses implements ResponseStore {
   readonly #sql: ReturnType<typeof statements>
-  readonly #group: Pick<SqliteLedger, 'admit' | 'persist'>
+  readonly #group: Group
   readonly #clock: () => number
   /** By account, since they were last summed. */
   readonly #bytes = new Map<string, number>()
 
-  constructor(database: Database, group: Pick<SqliteLedger, 'admit' | 'persist'>, clock: () => number) {
+  constructor(database: Database, group: Group, clock: () => number) {
     this.#sql = statements(database)
     this.#group = group
     this.#clock = clock
@@ -97,9 +100,10 @@ export class SqliteResponses implements ResponseStore {
     return stored
   }
 
-  find(account: string, id: string): StoredResponse | undefined {
+  /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
+  find(account: string, id: string): Awaitable<StoredResponse | undefined> {
     const row = reading(() => this.#sql.find.get(account, id, this.#clock()))
-    return row ? this.#responseOf(row) : undefined
+    return row ? this.#group.whenDurable(this.#responseOf(row)) : undefined
   }
 
   conversation(account: string, id: string, maxBytes: number): Conversation {

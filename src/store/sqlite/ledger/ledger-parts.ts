@@ -4,6 +4,7 @@ import type { Database } from 'bun:sqlite'
 import type { GroupLimits } from '../../commit-queue.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
 import type { Head } from '../audit/anchors.ts'
+import type { LogSync } from '../database/log-sync.ts'
 import type { LedgerClockParts } from './ledger-clock.ts'
 
 /** Rows that are written with the next group: in its transaction, forgotten only after its commit. */
@@ -23,6 +24,10 @@ export interface LedgerParts {
   readonly bufferedRows: readonly BufferedRows[]
   /** Whether a process is dead for certain, whatever its leases say. */
   readonly isDead: (owner: string) => boolean
-  /** Called after every commit with the head of the journal. */
+  /** Called with the head of the journal when a commit is durable. */
   readonly committed: (head: Head) => void
+  /** What takes the log to the disk on another thread; where it is left out every commit waits for its own sync. */
+  readonly log?: Pick<LogSync, 'sync'> | undefined
+  /** Called when that has failed: the process has to end. Left out, the error is thrown where nobody catches it. */
+  readonly lost?: ((error: unknown) => void) | undefined
 }

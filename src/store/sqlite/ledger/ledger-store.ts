@@ -1,6 +1,7 @@
 // The ledger on SQLite: the commands of ledger-core.ts in transactions that many share, and reads of the same wallets.
 
 import type { Database, Statement } from 'bun:sqlite'
+import type { Awaitable } from '../../../awaitable.ts'
 import type { PriorGrant } from '../../../credits/decision.ts'
 import type {
   AuditReport,
@@ -21,13 +22,13 @@ import { auditDay } from '../audit/audit-day.ts'
 import { CallTable } from './call-table.ts'
 import { Corrections } from './corrections.ts'
 import { CreditLines } from './credit-lines.ts'
-import { Journal } from './journal.ts'
+import { genesis, Journal } from './journal.ts'
 import { LedgerClock } from './ledger-clock.ts'
 import type { LedgerParts } from './ledger-parts.ts'
 import { isOutage, reading } from '../database/outage.ts'
 import { PriceRecords } from './price-records.ts'
 import { recoverable } from './recovery.ts'
-import { SqliteTransactions } from './transactions.ts'
+import { type GroupHooks, SqliteTransactions } from './transactions.ts'
 import { Wallets, type CachedWallet } from './wallets.ts'
 
 /** Every table that a group writes, and the queue that makes its groups. */
@@ -41,6 +42,8 @@ interface Tables {
   readonly sql: ReturnType<typeof statements>
   readonly transactions: SqliteTransactions
   readonly group: CommitQueue
+  /** The last head that is certain to be on the disk. */
+  readonly durableHead: { at: Head | null }
 }
 
 export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStore, LedgerUpkeep {
@@ -81,8 +84,9 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     return this.group.conclude({}, run, null)
   }
 
-  /** The end of the journal as the file has it. */
+  /** The end of the journal as the file has it; while a sync is under way, as the last one has left it. */
   head(): Head {
+    if (this.group.durable) return this.#tables.durableHead.at ?? { tx: 0, hash: genesis }
     return reading(() => {
       validate(this.#tables)
       return this.#tables.journal.readHead()
@@ -113,7 +117,15 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
 
   /** Runs something now, in a transaction of its own: for start-up, before anything is queued. Throws what it threw. */
   transaction<T>(run: () => T): T {
-    return this.#tables.transactions.commit([], run)
+    return this.#tables.transactions.commitDurably(run)
+  }
+
+  /**
+   * The value, when everything is durable that has been committed by now: for what may be shown of the end of a call
+   * only when its charge is certain.
+   */
+  whenDurable<T>(value: T): Awaitable<T> {
+    return this.group.durable?.then(() => value) ?? value
   }
 
   balance(account: string): Balance {
@@ -147,8 +159,8 @@ export class SqliteLedger extends LedgerCore<CachedWallet> implements LedgerStor
     return { purchased, used }
   }
 
-  call(account: string, id: string): CallRecord | undefined {
-    return reading(() => this.#tables.calls.record(account, id))
+  call(account: string, id: string): Awaitable<CallRecord | undefined> {
+    return this.whenDurable(reading(() => this.#tables.calls.record(account, id)))
   }
 
   recordPrice(version: string, model: string, price: string): void {
@@ -189,9 +201,10 @@ function tablesOf(parts: LedgerParts): Tables {
     calls: new CallTable(database, parts.usage),
     prices: new PriceRecords(database, parts.time.clock),
     sql: statements(database),
+    durableHead: { at: null as Head | null },
   }
   const { time, wallets, journal, calls, prices } = tables
-  const transactions = new SqliteTransactions(database, {
+  const hooks: GroupHooks = {
     begin: () => validate(tables),
     finish: () => {
       write(tables)
@@ -204,7 +217,15 @@ function tablesOf(parts: LedgerParts): Tables {
       parts.usage.committed()
       prices.committed()
       for (const rows of parts.bufferedRows) rows.committed()
-      if (journal.head) parts.committed(journal.head)
+    },
+    // The journal goes on while the sync runs.
+    durable: () => {
+      const head = journal.head && { ...journal.head }
+      return () => {
+        if (!head) return
+        tables.durableHead.at = head
+        parts.committed(head)
+      }
     },
     abandon: () => {
       wallets.forget()
@@ -212,8 +233,9 @@ function tablesOf(parts: LedgerParts): Tables {
       calls.forget()
       time.forget()
     },
-  })
-  return { ...tables, transactions, group: new CommitQueue(transactions, parts.limits) }
+  }
+  const transactions = new SqliteTransactions(database, hooks, parts.log)
+  return { ...tables, transactions, group: new CommitQueue(transactions, parts.limits, parts.lost) }
 }
 
 /** Drops what was read of the file when another process has written since. */

@@ -1,7 +1,9 @@
-// A group's transaction on SQLite: begun with the lock to write, committed with one sync to disk.
+// A group's transaction on SQLite: begun with the lock to write, committed with one sync to disk or, where the log is
+// synced on another thread, with none.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Need, Transactions } from '../../commit-queue.ts'
+import type { Need, Transactions } from '../../group.ts'
+import type { LogSync } from '../database/log-sync.ts'
 import { isBusy, isOutage } from '../database/outage.ts'
 
 /** What a group needs from the ledger, around its commands. All of it is synchronous. */
@@ -12,6 +14,8 @@ export interface GroupHooks {
   finish(): void
   /** After COMMIT. */
   committed(): void
+  /** After COMMIT; to be called when that commit and all before it are durable. */
+  durable(): () => void
   /** After a rollback: nothing in memory may be trusted. */
   abandon(): void
 }
@@ -22,10 +26,13 @@ export class SqliteTransactions implements Transactions {
   readonly #begin: Statement
   readonly #commit: Statement
   readonly #rollback: Statement
+  readonly sync: (() => Promise<void>) | undefined
 
-  constructor(database: Database, hooks: GroupHooks) {
+  /** With a `log` commits of groups leave the sync to it. */
+  constructor(database: Database, hooks: GroupHooks, log: Pick<LogSync, 'sync'> | undefined) {
     this.#database = database
     this.#hooks = hooks
+    this.sync = log && (() => this.#synced(log))
     this.#begin = database.prepare('BEGIN IMMEDIATE')
     this.#commit = database.prepare('COMMIT')
     this.#rollback = database.prepare('ROLLBACK')
@@ -33,6 +40,30 @@ export class SqliteTransactions implements Transactions {
 
   /** Commands load what they need when they ask for it. */
   commit<T>(_needs: readonly Need[], run: () => T): T {
+    if (!this.sync) return this.commitDurably(run)
+    // Set for this transaction alone: whoever else writes through this connection does not wait for our sync.
+    this.#database.run('PRAGMA synchronous = NORMAL')
+    try {
+      return this.#transaction(run)
+    } finally {
+      this.#database.run('PRAGMA synchronous = FULL')
+    }
+  }
+
+  /** Commits what `run` does, with a sync: it is durable when this returns, and so is all that was committed before. */
+  commitDurably<T>(run: () => T): T {
+    const value = this.#transaction(run)
+    this.#hooks.durable()()
+    return value
+  }
+
+  async #synced(log: Pick<LogSync, 'sync'>): Promise<void> {
+    const durable = this.#hooks.durable()
+    await log.sync()
+    durable()
+  }
+
+  #transaction<T>(run: () => T): T {
     this.#begin.run()
     try {
       this.#hooks.begin()

@@ -1,0 +1,97 @@
+// When what was committed is safe from a power cut. A commit leaves its pages with the operating system, where they
+// survive this process; a sync on another thread takes them to the disk, and only then are answers given. What is
+// committed while a sync is under way shares the next one.
+
+/** Makes durable what has been committed when it is called. Rejects when that cannot be known. */
+export type Sync = () => Promise<void>
+
+interface Batch {
+  readonly answers: (() => void)[]
+  durable: PromiseWithResolvers<void> | undefined
+}
+
+const already = Promise.resolve()
+
+/**
+ * Runs the syncs, one at a time, and the answers that wait for them, in the order of their commits.
+ *
+ * A sync that fails is never repeated: the kernel has reported the pages as lost and would call the next sync a success.
+ * Then nothing more is answered, and `failed` has to end the process; the next one reads what the disk has.
+ */
+export class Durability {
+  readonly #sync: Sync | undefined
+  readonly #ended: () => void
+  readonly #failed: (error: unknown) => void
+  /** Committed, and not covered by the sync under way. */
+  #next: Batch | undefined
+  #syncing: Promise<void> | undefined
+  #lost = false
+
+  /** Without a `sync` commits are durable by themselves. `ended` is called after each sync, when its answers are given. */
+  constructor(sync: Sync | undefined, ended: () => void, failed: (error: unknown) => void) {
+    this.#sync = sync
+    this.#ended = ended
+    this.#failed = failed
+  }
+
+  /** Whether a sync has failed: what this process says from now on may not be true. */
+  get lost(): boolean {
+    return this.#lost
+  }
+
+  get syncing(): boolean {
+    return this.#syncing !== undefined
+  }
+
+  /** Whether commits wait for the sync after the one that is under way. */
+  get waiting(): boolean {
+    return this.#next !== undefined
+  }
+
+  /** Runs `answer` when everything that is committed by now is durable: at once where commits are. */
+  answerAfter(answer: () => void): void {
+    if (!this.#sync) answer()
+    else this.#join().answers.push(answer)
+  }
+
+  /** Resolves when everything that is committed by now is durable. Never rejects: see `lost`. */
+  afterCommit(): Promise<void> {
+    if (!this.#sync) return already
+    return (this.#join().durable ??= Promise.withResolvers()).promise
+  }
+
+  /** The same for what others have committed before; undefined when nothing waits for a sync. */
+  get settled(): Promise<void> | undefined {
+    if (this.#next) return (this.#next.durable ??= Promise.withResolvers()).promise
+    return this.#syncing
+  }
+
+  #join(): Batch {
+    this.#next ??= { answers: [], durable: undefined }
+    if (!this.#syncing && !this.#lost) this.#start()
+    return this.#next
+  }
+
+  /** The sync begins in a microtask: what has been committed by then is covered by it. */
+  #start(): void {
+    this.#syncing = this.#run()
+  }
+
+  async #run(): Promise<void> {
+    await already
+    const { answers, durable } = this.#next!
+    this.#next = undefined
+    try {
+      await this.#sync!()
+    } catch (error) {
+      this.#lost = true
+      this.#failed(error)
+      return new Promise(() => undefined)
+    }
+    this.#syncing = undefined
+    for (const answer of answers) answer()
+    durable?.resolve()
+    if (this.#next) this.#start()
+    this.#ended()
+  }
+}

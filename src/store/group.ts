@@ -1,0 +1,94 @@
+// What a group of commands is made of, and the transaction it runs in.
+
+import type { Awaitable } from '../awaitable.ts'
+import { GatewayError } from '../errors.ts'
+
+/**
+ * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
+ * across the network loads it for a whole group beforehand. A key's figures come with its account's wallet.
+ */
+export interface Need {
+  readonly account?: string
+  /** The id of a call: open, ended or new. */
+  readonly call?: string
+  /** The source of a grant. */
+  readonly source?: string
+  /** The id of a refund or an adjustment. */
+  readonly correction?: string
+  readonly lot?: string
+}
+
+/** One transaction of the database, as the queue needs it. */
+export interface Transactions {
+  /**
+   * Commits what `run` does, and gives what it gives: at once, or later where the database is across a network. When it
+   * throws or rejects, nothing was done. The queue never begins a second one before the first has ended.
+   */
+  commit<T>(needs: readonly Need[], run: () => T): Awaitable<T>
+  /**
+   * Makes what has been committed durable, on another thread. Left out where a commit is durable when it ends. A
+   * commit that is not survives this process all the same; a power cut takes it with all that came after it.
+   */
+  readonly sync?: (() => Promise<void>) | undefined
+  /** Writes a little, to see whether the database can be written. */
+  touch(): void
+  /** What an error of a commit says: another process is writing, or the disk cannot be written; else a bug. */
+  faultOf(error: unknown): 'busy' | 'outage' | 'bug'
+  /** Nothing in memory may be trusted. */
+  forget(): void
+  close(): void
+}
+
+/** Where commands are kept when the disk is full. */
+export interface SpillTarget {
+  append(record: unknown): void
+  /** Makes what was appended durable. */
+  sync(): void
+  clear(): void
+}
+
+/** What was decided, and committed: the end of this process does not undo it. */
+export interface Decided<T> {
+  readonly value: T
+  /** Resolves when a power cut would not undo it either. Never rejects. */
+  readonly durable: Promise<void>
+}
+
+/** A command that waits, or was committed and waits for its answer. */
+export interface Entry {
+  readonly need: Need
+  readonly run: () => unknown
+  resolve: (value: never) => void
+  reject: (error: unknown) => void
+  /** What the spill file keeps; null for what is kept in memory alone, undefined for an admission, which is refused. */
+  readonly record: unknown
+  readonly queuedAt: number
+  /** Answered when it is decided, with a promise of its durability. */
+  readonly early: boolean
+  /** Whether the spill file has it. */
+  kept: boolean
+  outcome: { readonly value: unknown } | { readonly error: unknown } | null
+}
+
+/** The answer to a caller: never a refusal of credit, whatever broke. */
+export function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('store_unavailable', { retryAfterMs: 1000, cause })
+}
+
+/** A refusal is an answer: it leaves the group alone. Anything else undoes the group. */
+export function outcomeOf(run: () => unknown): Entry['outcome'] {
+  try {
+    return { value: run() }
+  } catch (error) {
+    if (error instanceof GatewayError) return { error }
+    throw error
+  }
+}
+
+/** Answers a command that was committed: with what it gave, and a promise of its durability where it was decided early. */
+export function deliver(entry: Entry, durable?: Promise<void>): void {
+  const { outcome } = entry
+  if (!outcome) throw new Error('a command was committed without an outcome')
+  if ('error' in outcome) entry.reject(outcome.error)
+  else entry.resolve((durable ? { value: outcome.value, durable } : outcome.value) as never)
+}

@@ -1,0 +1,47 @@
+// Takes the write-ahead log to the disk on a thread of the pool, for commits that have left that to somebody else.
+
+import { close, closeSync, fdatasync, fstatSync, fsyncSync, openSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
+
+const syncFile = promisify(fdatasync)
+
+/**
+ * The log of a database, through a descriptor of its own. SQLite takes no locks on that file, so closing the descriptor
+ * drops none. While a connection is open SQLite neither removes the log nor makes another one; a restart of the log
+ * and `journal_size_limit` write and truncate the same file. Where it is another file all the same, that one is synced.
+ *
+ * SQLite sees to the rest with `synchronous = NORMAL`: a checkpoint syncs the log before it writes to the database, and
+ * the database before the log may be written from its beginning again; a log that begins again has its header synced.
+ */
+export class LogSync {
+  readonly #path: string
+  #file: { readonly descriptor: number; readonly inode: bigint } | undefined
+
+  constructor(databasePath: string) {
+    this.#path = `${databasePath}-wal`
+  }
+
+  /** Resolves when what has been written to the log so far is on the disk. Rejects when that is not certain. */
+  async sync(): Promise<void> {
+    await syncFile(this.#descriptor())
+  }
+
+  #descriptor(): number {
+    const { ino } = statSync(this.#path, { bigint: true })
+    if (this.#file?.inode === ino) return this.#file.descriptor
+    this.close()
+    const descriptor = openSync(this.#path, 'r+')
+    this.#file = { descriptor, inode: fstatSync(descriptor, { bigint: true }).ino }
+    // The name of a new file is durable with its directory.
+    const directory = openSync(dirname(this.#path), 'r')
+    fsyncSync(directory)
+    closeSync(directory)
+    return descriptor
+  }
+
+  close(): void {
+    if (this.#file) close(this.#file.descriptor, () => undefined)
+    this.#file = undefined
+  }
+}

@@ -1,0 +1,292 @@
+// When answers are given where commits are synced on another thread: never before the sync that covers them.
+
+import {
+  existsSync,
+  readFileSync,
+  readlinkSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'bun:test'
+import type { Database } from 'bun:sqlite'
+import { usd } from '../../../src/credits/money.ts'
+import { defaultGroupLimits } from '../../../src/store/commit-queue.ts'
+import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
+import { LogSync } from '../../../src/store/sqlite/database/log-sync.ts'
+import { one } from '../../../src/store/sqlite/database/one.ts'
+import { SqliteLedger } from '../../../src/store/sqlite/ledger/ledger-store.ts'
+import { SpillFile } from '../../../src/store/sqlite/ledger/spill.ts'
+import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
+import { grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { tempDir, type TempDir } from '../../support/tmp.ts'
+
+/** A disk that has synced the log when the test says so. */
+class SlowDisk {
+  syncs = 0
+  #waiting: PromiseWithResolvers<void>[] = []
+
+  sync(): Promise<void> {
+    this.syncs++
+    const done = Promise.withResolvers<void>()
+    this.#waiting.push(done)
+    return done.promise
+  }
+
+  /** Ends the sync under way, and lets its answers be given. */
+  async end(): Promise<void> {
+    while (this.#waiting.length === 0) await turn()
+    this.#waiting.shift()!.resolve()
+    await turn()
+  }
+
+  async fail(error: Error): Promise<void> {
+    while (this.#waiting.length === 0) await turn()
+    this.#waiting.shift()!.reject(error)
+    await turn()
+  }
+}
+
+/** Lets everything happen that waits for nothing. */
+async function turn(): Promise<void> {
+  for (let n = 0; n < 3; n++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+const dirs: TempDir[] = []
+const databases: Database[] = []
+
+afterEach(() => {
+  for (const database of databases.splice(0)) database.close()
+  for (const dir of dirs.splice(0)) dir.remove()
+})
+
+interface Bench {
+  readonly disk: SlowDisk
+  readonly ledger: SqliteLedger
+  readonly database: Database
+  readonly dataDir: string
+  /** Transactions that were anchored. */
+  readonly anchored: number[]
+  readonly lost: unknown[]
+}
+
+/** A ledger with ten dollars for anna, all of it durable. */
+async function bench(): Promise<Bench> {
+  const dir = tempDir('weir-durability-')
+  dirs.push(dir)
+  const database = openDatabase(dir.path, noon)
+  databases.push(database)
+  const disk = new SlowDisk()
+  const anchored: number[] = []
+  const lost: unknown[] = []
+  const ledger = new SqliteLedger({
+    database,
+    path: dir.join('weir.db'),
+    time: { clock: () => noon, backMs: 0, stepped: () => undefined },
+    limits: defaultGroupLimits,
+    usage: new UsageDays(database),
+    bufferedRows: [],
+    isDead: () => false,
+    committed: ({ tx }) => anchored.push(tx),
+    log: disk,
+    lost: (error) => lost.push(error),
+  })
+  const granted = ledger.grant(grantOf('g', usd(10)))
+  await disk.end()
+  await granted
+  return { disk, ledger, database, dataDir: dir.path, anchored, lost }
+}
+
+/** What a promise has come to. */
+function seen<T>(promise: Promise<T>): { value: T | undefined } {
+  const box = { value: undefined as T | undefined }
+  void promise.then((value) => (box.value = value))
+  return box
+}
+
+describe('where the log is synced on another thread', () => {
+  test('a hold is decided at once, durable after its sync, and its settle is answered after a sync of its own', async () => {
+    const { disk, ledger } = await bench()
+    const { result, durable } = await ledger.startHold(holdOf('a'))
+    expect(result).toEqual({ kind: 'held', amount: usd(1) })
+    const held = seen(durable.then(() => 'durable'))
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    await turn()
+    expect({ held: held.value, settled: settled.value, syncs: disk.syncs }).toEqual({
+      held: undefined,
+      settled: undefined,
+      syncs: 2,
+    })
+    await disk.end()
+    expect({ held: held.value, settled: settled.value }).toEqual({ held: 'durable', settled: undefined })
+    await disk.end()
+    expect(settled.value).toMatchObject({ kind: 'settled', charged: usd(1) })
+  })
+
+  test('while a sync runs one group of holds is decided; what else comes is gathered for the next', async () => {
+    const { disk, ledger } = await bench()
+    await ledger.startHold(holdOf('a'))
+    await ledger.startHold(holdOf('b'))
+    const third = seen(ledger.startHold(holdOf('c')))
+    const whole = seen(ledger.hold(holdOf('d')))
+    await turn()
+    expect(third.value).toBeUndefined()
+    await disk.end()
+    expect(third.value?.result).toMatchObject({ kind: 'held' })
+    expect(whole.value).toBeUndefined()
+    // b shares the sync of c and d, if that began after them, or has one of its own.
+    await disk.end()
+    await disk.end()
+    expect(whole.value).toMatchObject({ kind: 'held' })
+  })
+
+  test('a refusal is given at once', async () => {
+    const { disk, ledger } = await bench()
+    const { result } = await ledger.startHold(holdOf('a', { want: usd(20), least: usd(20) }))
+    expect(result).toMatchObject({ kind: 'refused', reason: 'insufficient' })
+    await disk.end()
+    await ledger.close()
+  })
+
+  test('a call is shown, and the head of the journal anchored, when they are durable', async () => {
+    const { disk, ledger, anchored } = await bench()
+    const { durable } = await ledger.startHold(holdOf('a'))
+    await disk.end()
+    await durable
+    const before = { anchored: [...anchored], head: ledger.head().tx }
+    const settled = ledger.settle(settleOf('a', usd(1)))
+    await turn()
+    const call = ledger.call('anna', 'a')
+    expect(call).toBeInstanceOf(Promise)
+    const shown = seen(Promise.resolve(call))
+    await turn()
+    expect(shown.value).toBeUndefined()
+    expect({ anchored, head: ledger.head().tx }).toEqual(before)
+    await disk.end()
+    await settled
+    expect(shown.value).toMatchObject({ state: 'settled', charged: usd(1) })
+    expect(ledger.head().tx).toBe(before.head + 1)
+    expect(anchored.at(-1)).toBe(before.head + 1)
+  })
+
+  test('what others write through the same connection waits for its own sync', async () => {
+    const { disk, ledger, database } = await bench()
+    const held = ledger.hold(holdOf('a'))
+    await turn()
+    expect(one(database, 'PRAGMA synchronous')).toBe(2n)
+    await disk.end()
+    await held
+  })
+
+  test('closing waits for the sync', async () => {
+    const { disk, ledger } = await bench()
+    const settled = ledger.hold(holdOf('a')).then(() => ledger.settle(settleOf('a', usd(1))))
+    await disk.end()
+    await turn()
+    const closed = seen(ledger.close().then(() => 'closed'))
+    await turn()
+    expect(closed.value).toBeUndefined()
+    await disk.end()
+    expect(await settled).toMatchObject({ charged: usd(1) })
+    expect(closed.value).toBe('closed')
+  })
+
+  test('the spill file keeps an end until its commit is durable', async () => {
+    const { disk, ledger, database, dataDir } = await bench()
+    const spill = new SpillFile(dataDir, noon)
+    ledger.group.spillTo(spill)
+    const held = ledger.hold(holdOf('a'))
+    await disk.end()
+    await held
+    database.run('PRAGMA query_only = ON')
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    while (ledger.writable()) await turn()
+    const spilled = () => new SpillFile(dataDir, noon).read().length
+    expect(spilled()).toBe(1)
+    database.run('PRAGMA query_only = OFF')
+    const syncs = disk.syncs
+    while (disk.syncs === syncs) await turn()
+    expect({ settled: settled.value, spilled: spilled() }).toEqual({ settled: undefined, spilled: 1 })
+    await disk.end()
+    expect(settled.value).toMatchObject({ charged: usd(1) })
+    expect(spilled()).toBe(0)
+    await ledger.close()
+    spill.close()
+  })
+})
+
+describe('a sync that fails', () => {
+  test('ends the process: it is never repeated, and nothing is answered from then on', async () => {
+    const { disk, ledger, lost } = await bench()
+    const { durable } = await ledger.startHold(holdOf('a'))
+    const held = seen(durable.then(() => 'durable'))
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    const broken = new Error('EIO')
+    await disk.fail(broken)
+    expect(lost).toEqual([broken])
+    expect({ held: held.value, settled: settled.value, syncs: disk.syncs }).toEqual({
+      held: undefined,
+      settled: undefined,
+      syncs: 2,
+    })
+    expect(ledger.writable()).toBe(false)
+    const refused = { code: 'store_unavailable', status: 503 }
+    await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject(refused)
+    await expect(ledger.startHold(holdOf('b'))).rejects.toMatchObject(refused)
+    await expect(
+      ledger.release({ call: 'a', owner: 'here', reason: 'x', attempts: [] }),
+    ).rejects.toMatchObject(refused)
+    await expect(ledger.close()).rejects.toMatchObject(refused)
+  })
+})
+
+describe.skipIf(!existsSync('/proc/self/fd'))('the descriptor of the log', () => {
+  const openFiles = (path: string) =>
+    readdirSync('/proc/self/fd').flatMap((name) => {
+      try {
+        const target = readlinkSync(join('/proc/self/fd', name))
+        return target.startsWith(path) ? [target] : []
+      } catch {
+        return []
+      }
+    })
+
+  test('follows a log that is another file now, and fails where there is none', async () => {
+    using dir = tempDir('weir-log-')
+    const path = dir.join('weir.db')
+    writeFileSync(`${path}-wal`, 'one')
+    const log = new LogSync(path)
+    await log.sync()
+    await log.sync()
+    expect(openFiles(path)).toEqual([`${path}-wal`])
+    writeFileSync(dir.join('other'), 'two')
+    renameSync(dir.join('other'), `${path}-wal`)
+    await log.sync()
+    await turn()
+    expect(openFiles(path)).toEqual([`${path}-wal`])
+    rmSync(`${path}-wal`)
+    await expect(log.sync()).rejects.toMatchObject({ code: 'ENOENT' })
+    log.close()
+    await turn()
+    expect(openFiles(path)).toEqual([])
+  })
+
+  test('a checkpoint that empties the log is no other file', async () => {
+    using dir = tempDir('weir-log-')
+    const database = openDatabase(dir.path, noon)
+    const path = dir.join('weir.db')
+    const log = new LogSync(path)
+    database.run("INSERT INTO server (owner, started_at) VALUES ('a', 0)")
+    await log.sync()
+    const before = openFiles(`${path}-wal`)
+    database.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    expect(readFileSync(`${path}-wal`)).toHaveLength(0)
+    database.run("INSERT INTO server (owner, started_at) VALUES ('b', 0)")
+    await log.sync()
+    expect(openFiles(`${path}-wal`)).toEqual(before)
+    log.close()
+    database.close()
+  })
+})
