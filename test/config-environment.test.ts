@@ -24,7 +24,7 @@ function sample({ path, kind, fallback }: Setting): [string, unknown] {
     'providers.*.quirks': ['{"n":1}', { n: 1 }],
     'providers.*.ignores': ['seed, top_k', ['seed', 'top_k']],
     'providers.*.price': ['free', 'free'],
-    'test.failpoint': ['hold-durable:17', 'hold-durable:17'],
+    'test.failpoint': ['hold-decided:17', 'hold-decided:17'],
     'egress.allow_hosts': ['a:1, b:2', ['a:1', 'b:2']],
     'server.public_url': ['https://weir.example', 'https://weir.example'],
     'server.trusted_proxies': ['10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],

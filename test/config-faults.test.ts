@@ -116,20 +116,20 @@ search: { backend: tavily }
       'egress.allow_hosts[0]: must be host or host:port, not "http://a"',
     ],
     [
-      'test: { failpoint: "hold-durible:17" }',
-      'test.failpoint: must be a known point and a count, such as hold-durable:17, not "hold-durible:17"',
+      'test: { failpoint: "hold-decidid:17" }',
+      'test.failpoint: must be a known point and a count, such as hold-decided:17, not "hold-decidid:17"',
     ],
     [
-      'test: { failpoint: "hold-durable" }',
-      'test.failpoint: must be a known point and a count, such as hold-durable:17, not "hold-durable"',
+      'test: { failpoint: "hold-decided" }',
+      'test.failpoint: must be a known point and a count, such as hold-decided:17, not "hold-decided"',
     ],
     [
-      'test: { failpoint: "hold-durable:0" }',
-      'test.failpoint: must be a known point and a count, such as hold-durable:17, not "hold-durable:0"',
+      'test: { failpoint: "hold-decided:0" }',
+      'test.failpoint: must be a known point and a count, such as hold-decided:17, not "hold-decided:0"',
     ],
     [
       'test: { failpoint: "constructor:1" }',
-      'test.failpoint: must be a known point and a count, such as hold-durable:17, not "constructor:1"',
+      'test.failpoint: must be a known point and a count, such as hold-decided:17, not "constructor:1"',
     ],
     ['[1, 2]', 'weir.yaml: must be a mapping of settings'],
     ['server: { port: 1 }\nserver: { port: 2 }', 'weir.yaml: is not YAML: Map keys must be unique'],

@@ -20,7 +20,8 @@ export interface Payable {
 
 /**
  * Holds credit for a call and serves it. `serve` returns the client's response and settles the hold; if it rejects,
- * the hold is released unless it has already ended. Rejects with GatewayError.
+ * the hold is released unless it has already ended. Nothing goes to the client before the hold is durable. Rejects with
+ * GatewayError.
  */
 export async function paidCall(
   parts: ChatParts,
@@ -30,7 +31,10 @@ export async function paidCall(
 ): Promise<Response> {
   const hold = await Hold.open(parts, call, candidates, balance, funding)
   try {
-    return await serve(hold)
+    const response = await serve(hold)
+    // A provider may be asked before, and mostly the hold is durable long before it answers.
+    await hold.durable
+    return response
   } catch (error) {
     const failed = error instanceof DispatchFailed ? error : new DispatchFailed(asGatewayError(error), [])
     await hold.release(failed.error, failed.attempts)

@@ -431,7 +431,7 @@ export const configSchema = z.strictObject({
         z
           .string()
           .refine((text) => parseFailpoint(text) !== undefined, {
-            error: 'must be a known point and a count, such as hold-durable:17',
+            error: 'must be a known point and a count, such as hold-decided:17',
           })
           .optional(),
         `For trials of recovery: kills the process, as -9 does, when calls pass a point for the nth time (point:n). Points: ${Object.keys(failpoints).join(', ')}`,

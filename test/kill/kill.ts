@@ -130,7 +130,7 @@ function plansOf({ kills, lanes, pauseMs }: KillOptions, random: Random): DeathP
     const failpoint = `${cause}:${passingOf(cause, (most) => random.below(most), lanes)}`
     if (!trials[cause].atStart) return { ...unarmed, cause, serving: failpoint }
     // Its successor must have calls to recover: every lane has one open.
-    return { ...unarmed, cause, serving: `hold-durable:${lanes}`, starting: failpoint }
+    return { ...unarmed, cause, serving: `hold-decided:${lanes}`, starting: failpoint }
   })
 }
 

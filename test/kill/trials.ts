@@ -36,7 +36,7 @@ const starting = (fate: Fate, most: number): Trial => ({ fate, most, atStart: tr
 export const trials: Readonly<Record<CallFailpoint, Trial>> = {
   'hold-queued': serving('unknown', 150),
   'hold-written': serving('unknown', 150),
-  'hold-durable': serving('voided', 150),
+  'hold-decided': serving('voided', 150),
   // Of a first round nothing is charged, of a later one what the rounds before have used.
   'request-sent': serving('recovered', 150),
   'answer-begun': serving('recovered', 100),

@@ -67,6 +67,8 @@ export class Hold {
   /** The call with the request of the current round, and what that round needs. */
   #round: PaidCall
   #need: Need
+  /** Resolves when a power cut would not undo the hold: no byte goes to the client before. */
+  readonly durable: Promise<void>
   #amount: Pico
   #free: Pico
   #candidate: Candidate
@@ -79,7 +81,7 @@ export class Hold {
     parts: BillingParts,
     call: PaidCall,
     need: Need,
-    amount: Pico,
+    { amount, durable }: { readonly amount: Pico; readonly durable: Promise<void> },
     free: Pico,
     first: Candidate,
   ) {
@@ -92,6 +94,7 @@ export class Hold {
       const { usage, cost } = this.sum(noCharge)
       return { usage, cost: cost.total }
     })
+    this.durable = durable
     this.#amount = amount
     this.#free = free
     this.#candidate = first
@@ -100,7 +103,7 @@ export class Hold {
   /**
    * Reserves credit from the pools of `funding`; the ledger decides whether it is there. Rejects with
    * `insufficient_credits`, `credits_reserved`, `key_limit_exceeded` or `store_unavailable`. Resolves when the hold is
-   * durable, so that a provider may be called.
+   * decided, so that a provider may be called; nothing may go to the client before `durable`.
    */
   static async open(
     parts: BillingParts,
@@ -120,7 +123,7 @@ export class Hold {
     const now = parts.now()
     parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
     pass('hold-queued', call.requestId)
-    const result = await parts.ledger.hold({
+    const { result, durable } = await parts.ledger.startHold({
       call: call.requestId,
       account: caller.account.id,
       key: caller.key?.id ?? null,
@@ -134,7 +137,7 @@ export class Hold {
       leaseUntil: leaseUntil(parts.limits, now),
     })
     if (result.kind === 'refused') throw refusedHold(result, need, call, now)
-    pass('hold-durable', call.requestId)
+    pass('hold-decided', call.requestId)
     parts.inFlight.enter(call.requestId, caller.account.id)
     parts.inFlight.note(call.requestId, {
       phase: 'waiting',
@@ -143,7 +146,14 @@ export class Hold {
       channel: caller.channel,
       hold: result.amount,
     })
-    return new Hold(parts, call, need, result.amount, free - result.amount, candidates[0]!)
+    return new Hold(
+      parts,
+      call,
+      need,
+      { amount: result.amount, durable },
+      free - result.amount,
+      candidates[0]!,
+    )
   }
 
   /** Picodollars held now. */

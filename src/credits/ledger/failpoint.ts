@@ -7,7 +7,7 @@ import { writeSync } from 'node:fs'
 export const callFailpoints = {
   'hold-queued': 'the hold waits for its commit',
   'hold-written': 'the hold is in a transaction that has not been committed',
-  'hold-durable': 'the hold is on disk, and nothing has been sent',
+  'hold-decided': 'the hold is committed, and nothing has been sent',
   'request-sent': 'the request is on its way to the provider',
   'answer-begun': "a stream's first content has been read, and nothing delivered",
   'answer-read': 'a whole answer has been read, and nothing booked',
@@ -48,7 +48,7 @@ export interface ArmedFailpoint {
   readonly passing: number
 }
 
-/** Reads `hold-durable:17`; undefined if that is not a point or not a count. */
+/** Reads `hold-decided:17`; undefined if that is not a point or not a count. */
 export function parseFailpoint(text: string): ArmedFailpoint | undefined {
   const [, point, passing] = /^([a-z-]+):([1-9]\d{0,8})$/.exec(text) ?? []
   if (point === undefined || !Object.hasOwn(failpoints, point)) return undefined
