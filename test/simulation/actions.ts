@@ -2,7 +2,7 @@
 
 import { noUsage } from '../../src/conversation/usage.ts'
 import { allowanceGrant, welcomeGrant } from '../../src/credits/calendar.ts'
-import type { LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
+import type { HoldCommand, LedgerStore, LedgerUpkeep } from '../../src/credits/ledger/ledger.ts'
 import { pools } from '../../src/credits/pool.ts'
 import { day, grantOf, holdOf, minute, settleOf } from '../credits/support.ts'
 import { holdOf as heldBy, type Carried } from './oracle.ts'
@@ -39,6 +39,7 @@ const happenings = {
   doom: 14,
   lock: 8,
   full: 5,
+  powerCut: 1,
 } as const
 
 type CommandName =
@@ -91,6 +92,8 @@ export class Actions {
         return this.#rotate()
       case 'crash':
         return this.#world.crash(this.#world.living())
+      case 'powerCut':
+        return this.#world.cutPower()
       case 'doom':
         return this.#doom(this.#world.living())
       case 'lock':
@@ -134,12 +137,16 @@ export class Actions {
   #send(carried: Carried): void {
     const process = this.#world.living()
     if (process.dead) return
-    this.#world.ask(
-      process,
-      issueOf(carried),
-      () => show(carried),
-      () => sent(process.ledger, carried),
-    )
+    const issue = issueOf(carried)
+    const { ledger } = process
+    const early = carried.kind === 'hold' && this.#world.random.oneIn(2)
+    const send = async () => {
+      const { result, durable } = await ledger.startHold(carried.command as HoldCommand)
+      this.#world.decided(issue, process, result)
+      if (result.kind === 'held') await durable
+      return result
+    }
+    this.#world.ask(process, issue, () => show(carried), early ? send : () => sent(ledger, carried))
   }
 
   #make(what: CommandName): Carried | null {
@@ -282,13 +289,12 @@ export class Actions {
 
   /** An operator's command mints a successor of one of an account's keys. */
   #rotate(): void {
-    const { random, stage, oracle } = this.#world
+    const { random } = this.#world
     const account = random.pick(accounts)
     const keys = this.#keys.get(account)!
     const key = random.pick(keys)
     const successor = `key-${account}-${this.#id()}`
-    stage.rotate(account, key, successor)
-    oracle.rotated(key, successor)
+    this.#world.rotate(account, key, successor)
     keys.push(successor)
   }
 

@@ -40,7 +40,8 @@ function compiled(database: Database, sql: string): Statement {
 
 export interface TransactionWatch {
   began(): void
-  committed(): void
+  /** `durably`: the commit has waited for its sync, which covers all commits before it. */
+  committed(durably: boolean): void
   rolledBack(): void
 }
 
@@ -53,8 +54,10 @@ export class FaultyDatabase {
   readonly #real: Database
   readonly #watch: TransactionWatch
   #dead = false
+  #syncs = true
 
   constructor(real: Database, watch: TransactionWatch) {
+    real.run('PRAGMA synchronous = FULL')
     this.#real = real
     this.#watch = watch
   }
@@ -80,6 +83,11 @@ export class FaultyDatabase {
   }
 
   run(sql: string): unknown {
+    if (/^pragma synchronous/i.test(sql)) {
+      if (this.#dead) throw new ProcessDied()
+      this.#syncs = sql.endsWith('FULL')
+      return this.#real.run(sql)
+    }
     return this.#guarded(sql, () => this.#real.run(sql))
   }
 
@@ -128,7 +136,7 @@ export class FaultyDatabase {
   }
 
   #committed(): void {
-    this.#watch.committed()
+    this.#watch.committed(this.#syncs)
     if (!this.faults.dieAfterCommit) return
     this.die()
     throw new ProcessDied()

@@ -21,6 +21,7 @@ const journal = 'src/store/sqlite/ledger/journal.ts'
 const core = 'src/store/ledger-core.ts'
 const queue = 'src/store/commit-queue.ts'
 const transactions = 'src/store/sqlite/ledger/transactions.ts'
+const durability = 'src/store/durability.ts'
 const clock = 'src/store/sqlite/ledger/ledger-clock.ts'
 const statements = 'src/store/sqlite/audit/statements.ts'
 const monthly = 'src/credits/ledger/monthly.ts'
@@ -246,12 +247,34 @@ export const mutants: readonly Mutant[] = [
     patches: [[clock, 'SELECT ended_at FROM call', 'SELECT 0 FROM call']],
   },
   {
-    name: 'the end of the journal is anchored before it is committed',
+    name: 'the end of the journal is anchored before it is durable',
+    patches: [[transactions, 'await log.sync()\n    durable()', 'durable()\n    await log.sync()']],
+  },
+  {
+    name: 'an answer is given before its sync',
+    patches: [[durability, 'else this.#join().answers.push(answer)', 'else { this.#join(); answer() }']],
+  },
+  {
+    name: 'a sync answers what was committed while it ran',
     patches: [
       [
-        transactions,
-        'this.#commit.run()\n      this.#hooks.committed()',
-        'this.#hooks.committed()\n      this.#commit.run()',
+        durability,
+        'for (const answer of answers) answer()',
+        'for (const answer of [...answers, ...(this.#next?.answers.splice(0) ?? [])]) answer()',
+      ],
+    ],
+  },
+  {
+    name: 'a hold is durable when it is decided',
+    patches: [[durability, 'if (!this.#sync) return already', 'if (this.#sync) return already']],
+  },
+  {
+    name: 'a sync that has failed is taken for a success',
+    patches: [
+      [
+        durability,
+        'this.#lost = true\n      this.#failed(error)\n      return new Promise(() => undefined)',
+        'this.#failed',
       ],
     ],
   },

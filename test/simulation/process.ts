@@ -2,7 +2,8 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
-import type { GroupLimits, SpillTarget } from '../../src/store/commit-queue.ts'
+import type { GroupLimits } from '../../src/store/commit-queue.ts'
+import type { SpillTarget } from '../../src/store/group.ts'
 import type { SpillRecord } from '../../src/store/ledger-core.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 import type { Answer, Carried } from './oracle.ts'
@@ -15,11 +16,13 @@ export interface Issue {
   /** The command that was carried out when this was the answer; nothing for a sweep that found no work. */
   carried(value: unknown): Carried | null
   /** The answer that a committed transaction has made true. */
+  committed: Answer | null
+  /** The same, when a power cut could not undo it any more. */
   durable: Answer | null
 }
 
 export function issueOf(command: Carried): Issue {
-  return { carried: () => command, durable: null }
+  return { carried: () => command, committed: null, durable: null }
 }
 
 export interface Entry {
@@ -40,7 +43,11 @@ export interface World {
   isDead(owner: string, asker: SimulatedProcess): boolean
   /** What a process says is the end of the journal, after a commit. */
   anchored(head: Head): void
-  committed(process: SimulatedProcess, entries: readonly Entry[]): void
+  committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void
+  /** Resolves when the log of the file is on the disk. */
+  sync(): Promise<void>
+  /** A process cannot know what the disk has. */
+  lost(process: SimulatedProcess): void
 }
 
 // Groups are as large as they become: the real limit is one of real time.
@@ -71,7 +78,7 @@ export class SimulatedProcess {
         this.#transaction = []
         this.#time = Math.max(this.#time, world.bookedTime)
       },
-      committed: () => world.committed(this, this.#transaction.splice(0)),
+      committed: (durably) => world.committed(this, this.#transaction.splice(0), durably),
       rolledBack: () => void (this.#transaction = []),
     })
     this.ledger = new system.SqliteLedger({
@@ -83,6 +90,8 @@ export class SimulatedProcess {
       bufferedRows: [],
       isDead: (owner) => world.isDead(owner, this),
       committed: (head) => world.anchored(head),
+      log: { sync: () => world.sync() },
+      lost: () => world.lost(this),
     })
     const database = this.database.asDatabase
     this.#sql = {
@@ -111,8 +120,9 @@ export class SimulatedProcess {
   /** Every command runs through here, inside its transaction: it is booked with the answer it gave. */
   #listen(): void {
     const { group } = this.ledger
-    const [admit, conclude, transaction] = [
+    const [admit, decide, conclude, transaction] = [
       group.admit.bind(group),
+      group.decide.bind(group),
       group.conclude.bind(group),
       this.ledger.transaction.bind(this.ledger),
     ]
@@ -123,6 +133,10 @@ export class SimulatedProcess {
     group.admit = (need, run) => {
       const issue = asked()
       return admit(need, () => this.#booked(issue, run))
+    }
+    group.decide = (need, run) => {
+      const issue = asked()
+      return decide(need, () => this.#booked(issue, run))
     }
     group.conclude = (need, run, record) => {
       const issue = this.asking

@@ -6,6 +6,7 @@ import { minute, noon } from '../credits/support.ts'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
+import { History } from './history.ts'
 import { Oracle, type Answer } from './oracle.ts'
 import { replayed, SimulatedProcess, Spill, type Entry, type Issue, type World } from './process.ts'
 import { seeded, type Random } from './random.ts'
@@ -34,12 +35,13 @@ class Broken extends Error {}
 export class Simulation implements World {
   readonly stage: Stage
   readonly random: Random
-  readonly oracle = new Oracle()
+  oracle = new Oracle()
   readonly scheduler = new Scheduler()
   readonly processes: (SimulatedProcess | null)[] = [null, null, null]
   readonly #seed: number
   readonly #tell: ((line: string) => void) | undefined
   readonly #spill = new Spill()
+  readonly #history = new History()
   bookedTime = 0
   /** Less than two of the hours that the clock may jump back by. */
   readonly clockBackMs = 90 * minute
@@ -182,6 +184,54 @@ export class Simulation implements World {
     this.#bury()
   }
 
+  sync(): Promise<void> {
+    const covered = this.#history.length
+    const image = this.stage.logBytes()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // Its process may die meanwhile; then nobody has seen the end of it.
+    const fails = this.random.oneIn(200)
+    setTimeout(() => {
+      if (fails) return reject(new Error('EIO'))
+      this.#synced(covered, image)
+      resolve()
+    }, this.random.below(4))
+    return promise
+  }
+
+  /** The disk has the log up to there, and so much of what was committed. */
+  #synced(covered: number, logBytes: number): void {
+    this.stage.synced(logBytes)
+    this.#history.synced(covered)
+  }
+
+  lost(process: SimulatedProcess): void {
+    this.tell(() => `${process.owner} has lost its disk`)
+    process.database.die()
+  }
+
+  /** Every process dies, and the file is as the last sync has left it. */
+  cutPower(): void {
+    this.tell(() => 'the power is cut')
+    for (const process of this.processes) process?.database.die()
+    this.#bury()
+    this.stage.cutPower()
+    this.oracle = this.#history.cut()
+    this.stage.picture.compareAll(this.oracle, (why) => this.fail(`after a power cut ${why}`))
+  }
+
+  /** What the command line does, in a process of its own, when it replaces a key. */
+  rotate(account: string, key: string, successor: string): void {
+    this.stage.rotate(account, key, successor)
+    this.#book(null, (oracle) => oracle.rotated(key, successor))
+    this.#synced(this.#history.length, this.stage.logBytes())
+  }
+
+  /** Happens to the oracle now, and to every later one that the disk has it for. */
+  #book<T>(entry: Entry | null, happen: (oracle: Oracle) => T): T {
+    this.#history.add({ entry, happenTo: (oracle) => void happen(oracle) })
+    return happen(this.oracle)
+  }
+
   /** Takes the dead out of the world: their tasks, their lock, and what they had not synced. */
   #bury(): void {
     for (const [at, process] of this.processes.entries()) {
@@ -223,8 +273,10 @@ export class Simulation implements World {
 
   #acknowledged(issue: Issue, answer: Answer, what: () => string): void {
     if (issue.carried(undefined) === null) return
-    if (issue.durable === null) this.fail(`${what()} was acknowledged before it was durable`)
-    else if (!Bun.deepEquals(issue.durable, answer)) this.fail(`${what()} was answered ${show(answer)}`)
+    // A hold that is refused leaves nothing to be durable.
+    const made = isRefusal(answer) ? issue.committed : issue.durable
+    if (made === null) this.fail(`${what()} was acknowledged before it was durable`)
+    else if (!Bun.deepEquals(made, answer)) this.fail(`${what()} was answered ${show(answer)}`)
   }
 
   #refused(issue: Issue, error: unknown, what: () => string): void {
@@ -233,12 +285,12 @@ export class Simulation implements World {
     if (code === 'store_unavailable' || code === 'overloaded') {
       const command = issue.carried(undefined)
       const kept = command && ['settle', 'release', 'checkpoint'].includes(command.kind)
-      const booked = issue.durable && !('error' in issue.durable)
+      const booked = issue.committed && !('error' in issue.committed)
       if (!kept && booked) this.fail(`${what()} was refused as ${code}, and carried out`)
       return
     }
     if (code === 'internal_error') this.fail(`${what()}: ${String((error as Error).cause ?? error)}`)
-    else if (!Bun.deepEquals(issue.durable, { error: code })) this.fail(`${what()} was refused as ${code}`)
+    else if (!Bun.deepEquals(issue.committed, { error: code })) this.fail(`${what()} was refused as ${code}`)
   }
 
   /** A sweep finds its own work; what it did is read from the file, within its transaction. */
@@ -247,6 +299,7 @@ export class Simulation implements World {
     this.scheduler.as(process.owner, () => this.#claim(process))
     if (process.dead) return
     const issue: Issue = {
+      committed: null,
       durable: null,
       carried: (value) => {
         // It died on a write whose failure the ledger passes over: what it does now reaches no file.
@@ -274,14 +327,16 @@ export class Simulation implements World {
     )
   }
 
-  committed(process: SimulatedProcess, entries: readonly Entry[]): void {
+  committed(process: SimulatedProcess, entries: readonly Entry[], durably: boolean): void {
     this.#commits++
     const touched = new Set<string>()
-    for (const { issue, carried, answer, now, clock } of entries) {
-      issue.durable = answer
+    for (const entry of entries) {
+      const { issue, carried, answer, now, clock } = entry
+      issue.committed = answer
       this.tell(() => `${process.owner} commits ${show(carried)} → ${show(answer)}`)
       const tooFarBehind = now - clock > this.clockBackMs
-      const expected = this.oracle.carryOut(carried, { now, tooFarBehind }, this.#newLot(carried, answer))
+      const lot = this.#newLot(carried, answer)
+      const expected = this.#book(entry, (oracle) => oracle.carryOut(carried, { now, tooFarBehind }, lot))
       if (leavesTime(carried, expected) || this.oracle.lent) this.bookedTime = Math.max(this.bookedTime, now)
       if (answer !== replayed && !Bun.deepEquals(answer, expected)) {
         this.fail(`${show(carried)} gave ${show(answer)}, not ${show(expected)}`)
@@ -291,6 +346,13 @@ export class Simulation implements World {
       else touched.add(this.oracle.calls.get(command.call)?.account ?? '')
     }
     for (const account of touched) this.stage.picture.compare(this.oracle, account, (why) => this.fail(why))
+    if (durably) this.#synced(this.#history.length, this.stage.logBytes())
+  }
+
+  /** A hold is decided, and on its way to the disk: a provider is asked from now on. */
+  decided(issue: Issue, process: SimulatedProcess, value: unknown): void {
+    if (process.dead || Bun.deepEquals(issue.committed, { value })) return
+    this.fail('a hold was decided that was not committed')
   }
 
   /** The id the ledger gave to the lot it made: the one thing the oracle cannot know. */
@@ -314,6 +376,10 @@ function leavesTime({ kind }: Entry['carried'], answer: Answer): boolean {
   if (typeof value !== 'object') return Boolean(value)
   if ('kind' in value) return value['kind'] !== 'refused' && value['kind'] !== 'already-ended'
   return (value['granted'] ?? value['refunded'] ?? value['adjusted']) === true
+}
+
+function isRefusal(answer: Answer): boolean {
+  return 'value' in answer && (answer.value as { readonly kind?: string } | undefined)?.kind === 'refused'
 }
 
 function hasEnded({ carried, answer }: Entry): boolean {

@@ -1,7 +1,7 @@
 // Where histories are played: one database file and its connections, emptied before each of them.
 
 import { Database } from 'bun:sqlite'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noon } from '../credits/support.ts'
@@ -13,22 +13,14 @@ const processes = 3
 
 export class Stage {
   readonly system: System
-  readonly path: string
-  /** One for each process. */
-  readonly connections: readonly Database[]
-  readonly picture: Picture
-  readonly statements: StatementCheck
-  readonly #dir: string
-  readonly #reader: Database
+  #open: Open
   readonly #tables: readonly string[]
+  /** How much of the log is on the disk. */
+  #synced = 0
 
   constructor(system: System) {
     this.system = system
-    // Memory where there is a file system of it: what a disk does is not the question here.
-    this.#dir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'weir-simulation-'))
-    this.path = join(this.#dir, 'weir.db')
-    this.connections = Array.from({ length: processes }, () => system.openDatabase(this.#dir, noon))
-    this.#reader = new Database(this.path, { safeIntegers: true, strict: true })
+    this.#open = this.#openIn(newDir())
     // The journal's own guard, which has its own test, would keep the stage from being cleared.
     this.#reader.run('DROP TRIGGER journal_no_delete')
     this.#tables = this.#reader
@@ -37,14 +29,65 @@ export class Stage {
       )
       .all()
       .map(({ name }) => name)
-    this.picture = new Picture(this.#reader)
-    this.statements = new StatementCheck(this.#reader, system)
+  }
+
+  #openIn(dir: string): Open {
+    const path = join(dir, 'weir.db')
+    const connections = Array.from({ length: processes }, () => this.system.openDatabase(dir, noon))
+    const reader = new Database(path, { safeIntegers: true, strict: true })
+    // The log only grows, so that its length says what a sync has covered.
+    for (const connection of [...connections, reader]) connection.run('PRAGMA wal_autocheckpoint = 0')
+    const picture = new Picture(reader)
+    return { dir, path, connections, reader, picture, statements: new StatementCheck(reader, this.system) }
+  }
+
+  get path(): string {
+    return this.#open.path
+  }
+
+  /** One for each process. */
+  get connections(): readonly Database[] {
+    return this.#open.connections
+  }
+
+  get picture(): Picture {
+    return this.#open.picture
+  }
+
+  get statements(): StatementCheck {
+    return this.#open.statements
+  }
+
+  get #reader(): Database {
+    return this.#open.reader
   }
 
   clear(): void {
     this.#reader.run('BEGIN IMMEDIATE')
     for (const table of this.#tables) this.#reader.query(`DELETE FROM "${table}"`).run()
     this.#reader.run('COMMIT')
+    this.#reader.query('PRAGMA wal_checkpoint(TRUNCATE)').get()
+    this.#synced = 0
+  }
+
+  /** The length of the log. */
+  logBytes(): number {
+    return statSync(`${this.path}-wal`).size
+  }
+
+  /** The disk has so much of the log; a sync that ends late has less to say than one before it. */
+  synced(logBytes: number): void {
+    this.#synced = Math.max(this.#synced, logBytes)
+  }
+
+  /** Leaves what the disk has: the file, and its log as far as it was synced. No process may be alive. */
+  cutPower(): void {
+    const before = this.#open
+    const dir = newDir()
+    copyFileSync(before.path, join(dir, 'weir.db'))
+    writeFileSync(join(dir, 'weir.db-wal'), readFileSync(`${before.path}-wal`).subarray(0, this.#synced))
+    this.#open = this.#openIn(dir)
+    close(before)
   }
 
   /** What the command line does, in a process of its own, when it replaces a key. */
@@ -60,7 +103,26 @@ export class Stage {
   }
 
   close(): void {
-    for (const connection of [...this.connections, this.#reader]) connection.close()
-    rmSync(this.#dir, { recursive: true, force: true })
+    close(this.#open)
   }
+}
+
+/** A file, and the connections to it. */
+interface Open {
+  readonly dir: string
+  readonly path: string
+  readonly connections: readonly Database[]
+  readonly reader: Database
+  readonly picture: Picture
+  readonly statements: StatementCheck
+}
+
+function close({ dir, connections, reader }: Open): void {
+  for (const connection of [...connections, reader]) connection.close()
+  rmSync(dir, { recursive: true, force: true })
+}
+
+/** In memory, where there is a file system of it: what a disk does is not the question here. */
+function newDir(): string {
+  return mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'weir-simulation-'))
 }
