@@ -1,6 +1,8 @@
 // Bun reads the number of requests that fetch may have under way when the process starts, and never again: 256, the
-// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment.
+// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment, and with
+// what else is read only then.
 
+import { availableParallelism } from 'node:os'
 import type { Environment } from '../config/read/environment.ts'
 
 const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
@@ -10,6 +12,14 @@ const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
  * decides, and the answer has the contract's shape.
  */
 const runtimeOptions = '--max-http-header-size=1048576'
+
+const poolName = 'UV_THREADPOOL_SIZE'
+
+/**
+ * Threads for what must not hold the loop up. Two hash passwords at a time, which takes them 70 ms: the syncs of the
+ * ledger are not to wait for that.
+ */
+const leastThreads = 4
 
 /** The most Bun takes. How many requests are really sent is bounded by `limits.max_connections_upstream`. */
 const mostRequests = '65336'
@@ -27,6 +37,7 @@ export function raiseFetchLimit(env: Environment): void {
   process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {
     ...Object.fromEntries(given),
     [limitName]: mostRequests,
+    [poolName]: env[poolName] ?? `${Math.max(leastThreads, availableParallelism())}`,
     BUN_OPTIONS: [env['BUN_OPTIONS'], runtimeOptions].filter(Boolean).join(' '),
   })
 }
