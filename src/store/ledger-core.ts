@@ -33,7 +33,7 @@ import {
 } from '../credits/wallet.ts'
 import { GatewayError } from '../errors.ts'
 import type { ReceiptFacts } from './call-record.ts'
-import type { Decided, Need } from './group.ts'
+import type { Decided, Need } from './commits/group.ts'
 
 /** The wallets that the commands of a group need, each exactly as the database has it. `Entry` is one of them. */
 export interface WalletSet<Entry> {

@@ -14,7 +14,7 @@ import type {
 import type { ApiKey } from '../../../accounts/api-key.ts'
 import type { Session } from '../../../accounts/session.ts'
 import { GatewayError } from '../../../errors.ts'
-import { unavailable } from '../../group.ts'
+import { unavailable } from '../../commits/group.ts'
 import { isOutage, reading, sqliteCode } from '../database/outage.ts'
 import { keyCreated, Outbox } from '../notify/outbox.ts'
 import { AccountList } from './account-list.ts'

@@ -1,6 +1,6 @@
 // Tells a fault of disk or database from a fault of ours: the first is a 503 and is retried, the second is a bug.
 
-import { unavailable } from '../../group.ts'
+import { unavailable } from '../../commits/group.ts'
 
 const outages = [
   'SQLITE_FULL',

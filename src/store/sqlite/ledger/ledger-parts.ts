@@ -1,7 +1,7 @@
 // What the ledger on SQLite is made of.
 
 import type { Database } from 'bun:sqlite'
-import type { GroupLimits } from '../../commit-queue.ts'
+import type { GroupLimits } from '../../commits/commit-queue.ts'
 import type { UsageDays } from '../calls/usage-days.ts'
 import type { Head } from '../audit/anchors.ts'
 import type { LogSync } from '../database/log-sync.ts'

@@ -14,7 +14,7 @@ import type {
 } from '../../../credits/ledger/ledger.ts'
 import type { Pico } from '../../../credits/money.ts'
 import { balanceOf } from '../../../credits/wallet.ts'
-import { CommitQueue } from '../../commit-queue.ts'
+import { CommitQueue } from '../../commits/commit-queue.ts'
 import { LedgerCore, type SpillRecord } from '../../ledger-core.ts'
 import type { Head } from '../audit/anchors.ts'
 import { auditFile } from '../audit/audit.ts'

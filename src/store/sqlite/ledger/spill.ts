@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { asideName, setAside } from '../../set-aside.ts'
-import type { SpillTarget } from '../../group.ts'
+import type { SpillTarget } from '../../commits/group.ts'
 
 const defaultBytes = 4 * 1024 * 1024
 

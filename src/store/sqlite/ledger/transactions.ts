@@ -2,7 +2,7 @@
 // synced on another thread, with none.
 
 import type { Database, Statement } from 'bun:sqlite'
-import type { Need, Transactions } from '../../group.ts'
+import type { Need, Transactions } from '../../commits/group.ts'
 import type { LogSync } from '../database/log-sync.ts'
 import { isBusy, isOutage } from '../database/outage.ts'
 

@@ -2,8 +2,8 @@
 // Promises resolve when the commit is durable. Admissions are refused while the disk cannot be written; ends of calls
 // never are.
 
-import { type Awaitable, whenDone } from '../awaitable.ts'
-import { GatewayError } from '../errors.ts'
+import { type Awaitable, whenDone } from '../../awaitable.ts'
+import { GatewayError } from '../../errors.ts'
 import { Durability } from './durability.ts'
 import {
   type Decided,

@@ -1,7 +1,7 @@
 // What a group of commands is made of, and the transaction it runs in.
 
-import type { Awaitable } from '../awaitable.ts'
-import { GatewayError } from '../errors.ts'
+import type { Awaitable } from '../../awaitable.ts'
+import { GatewayError } from '../../errors.ts'
 
 /**
  * What a command will look for, said before it runs. A database in this process loads it when the command asks; one
