@@ -1,4 +1,4 @@
-// What the routes are given.
+// What the routes depend on.
 
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
@@ -36,7 +36,7 @@ import type { Site } from './intake/site.ts'
 /** Where the prices come from. */
 export interface CatalogFileState {
   readonly sources: readonly { readonly name: string; readonly version: string; readonly date: string }[]
-  /** What an imported file has changed of the bundled catalog; null where the bundled one is in use. */
+  /** What an imported file changed of the bundled catalog; null if the bundled one is in use. */
   readonly changes: FileChanges | null
   /** The entries under `models` in the configuration. */
   readonly overrides: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[]
@@ -55,67 +55,67 @@ export interface SettingsView {
   }[]
 }
 
-/** What every route may need: who calls, how a body is read, and where the gateway is found. */
+/** What any route may need: authentication, reading bodies, and the gateway's address. */
 export interface IntakeParts extends BodyParts {
   readonly accounts: AccountStore
   readonly body: BodyLimits
   readonly log: Log
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** The address of the gateway as its clients know it, without a slash at its end. */
+  /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
-  /** False while the gateway drains: it finishes what it has and takes nothing new. */
+  /** False while the gateway drains: it finishes running requests and accepts no new ones. */
   readonly ready: () => boolean
 }
 
-/** What is served for money: chats, embeddings, estimates. */
+/** For routes that cost money: chats, embeddings, estimates. */
 export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly chat: ChatParts
   readonly ledger: LedgerStore
   readonly limiter: Limiter
   readonly calls: CallLog
-  /** Private `host` or `host:port` entries that users' requests may name. */
+  /** Private `host` or `host:port` entries that users' requests may reach. */
   readonly reachableHosts: readonly string[]
-  /** Lifts the idle timeout of a request whose answer may take its time; the call's own deadlines hold instead. */
+  /** Lifts the idle timeout of a request with a slow answer; the call's own deadlines apply instead. */
   readonly keepOpen: (request: Request) => void
 }
 
-/** Who people are, and how they prove it. */
+/** Accounts and how they sign in. */
 export interface IdentityParts {
   readonly site: Site
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
-  /** undefined where no issuer is set. */
+  /** undefined without a configured issuer. */
   readonly oidc: Oidc | undefined
   readonly freeCredit: Pick<FreeCredit, 'ensure'>
   readonly acts: ActLog
 }
 
-/** What is kept of answers. */
+/** Stored answers. */
 export interface ResponseParts {
   readonly responses: ResponseStore
   readonly conversations: ConversationStore
   readonly responseLimits: ResponseLimits
 }
 
-/** What is read of calls and their charges. */
+/** Records of calls and charges. */
 export interface RecordParts {
   readonly requests: RequestReader
   readonly usage: UsageReader
   readonly statements: StatementReader
 }
 
-/** Where accounts are told of what happens. */
+/** Webhooks. */
 export interface WebhookParts {
   readonly webhooks: Webhooks
   /** Sends a test message now. */
   readonly testWebhook: (webhook: WebhookRow) => Promise<DeliveryAttempt>
-  /** What is told of as low or expiring. */
+  /** When to report credit as low or expiring. */
   readonly thresholds: Thresholds
 }
 
-/** As the operator has written it; null for what was left out. */
+/** As configured by the operator; null for missing fields. */
 export interface Seller {
   readonly name: string | null
   readonly address: string | null
@@ -130,20 +130,20 @@ export interface PaymentParts {
   readonly voucherStore: VoucherStore
   readonly subscriptionStore: SubscriptionStore
   readonly subscriptions: Subscriptions
-  /** Those that sign the messages of subscriptions now; empty where none is set. */
+  /** Current secrets for messages of subscriptions; empty if none is set. */
   readonly subscriptionSecrets: readonly string[]
   readonly hookLimit: HookLimit
   /** Who takes the money, for receipts. */
   readonly seller: Seller
-  /** undefined where no app is set. */
+  /** undefined without a configured app. */
   readonly apple: AppleSettings | undefined
 }
 
-/** All that the routes are given; a handler names the part it needs. */
+/** Everything routes depend on; each handler names the part it needs. */
 export interface HttpParts
   extends PaidParts, IdentityParts, ResponseParts, RecordParts, PaymentParts, WebhookParts {
   readonly managementKeys: ManagementKeyStore
-  /** How the installation's catalog differs from the bundled one. Rejects where the imported file is damaged. */
+  /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
   readonly mcpServers: McpServers
@@ -164,7 +164,7 @@ export interface HttpParts
       readonly name: string
       readonly session: string
       readonly redirectUrl: string
-      /** Where the gateway describes itself as a client; undefined where nobody could read it. */
+      /** Where the gateway describes itself as a client; undefined if nobody could read it. */
       readonly clientMetadataUrl: string | undefined
     }): Promise<string>
     /** How the gateway describes itself to authorisation servers. */

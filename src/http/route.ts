@@ -1,36 +1,35 @@
-// What a route is: where it is found, who may call it, what it does, and where its documentation is.
+// A route: its address, who may call it, its handler, and its documentation.
 
 import type { Caller } from '../accounts/caller.ts'
 import type { Operation } from './docs/operation.ts'
 import type { Refuse } from './intake/error-response.ts'
 import type { HttpParts } from './parts.ts'
 
-/** A request on its way through a route. */
 export interface Call {
   readonly request: Request
   readonly requestId: string
-  /** The parts of the path that the route leaves open: `id` for `:id`, `*` for the rest. */
+  /** The path parameters: `id` for `:id`, `*` for the rest. */
   readonly params: Readonly<Record<string, string>>
-  /** Who calls, by the route's `identify`. Throws or rejects with GatewayError where nobody is identified. */
+  /** The caller, by the route's `identify`. Throws or rejects with GatewayError if nobody is identified. */
   readonly caller: () => Caller | Promise<Caller>
 }
 
 export type Identify = (parts: HttpParts, request: Request) => Caller | Promise<Caller>
 
-/** `Parts` is what the handler needs of the service. */
+/** `Parts` is what the handler depends on. */
 export interface Route<Parts = HttpParts> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'ALL'
   /** `:name` stands for one segment, `*` for the rest. */
   readonly path: string
   /** Throws or rejects with GatewayError before the first byte. */
   readonly handle: (parts: Parts, call: Call) => Response | Promise<Response>
-  /** By API key unless it says otherwise. */
+  /** By API key by default. */
   readonly identify?: Identify
-  /** The shape of errors that the clients of this route know; the contract's own unless it says otherwise. */
+  /** The shape of errors for the clients of this route; the contract's own by default. */
   readonly errors?: (request: Request) => Refuse
-  /** Load balancers ask by HTTP/1.0, without a Host. */
+  /** Load balancers probe by HTTP/1.0, without a Host. */
   readonly takesNoHost?: true
-  /** Answered at once, however many requests wait: a probe that waits with them would have a busy process restarted. */
+  /** Answered at once, however many requests wait; otherwise a busy process would fail its probe and be restarted. */
   readonly takesNoTurn?: true
   /** Loaded with the first reader of the documentation; absent for pages. */
   readonly operation?: () => Promise<Operation>

@@ -1,4 +1,4 @@
-// Every route, in one place. Elysia routes; what an answer is, the handlers say.
+// All routes. Elysia finds the route; the handlers build the answer.
 
 import { Elysia } from 'elysia'
 import { inApp, inAppOnly } from './app/in-app.ts'
@@ -26,7 +26,7 @@ import { countMessageTokens, createMessage, refuseMessages } from './v1/messages
 import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
 import { createResponse, deleteResponse, getResponse, listInputItems } from './v1/responses/routes.ts'
 
-/** The API: every route that the documentation describes. */
+/** The documented API. */
 export const api: readonly Route[] = [
   createChatCompletion,
   createCompletion,
@@ -88,12 +88,12 @@ const documentation: Route['handle'] = async (_, { request }) => {
   return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
 }
 
-/** What people open in a browser. */
+/** Pages for browsers. */
 const pages: readonly Route[] = [
   { method: 'GET', path: '/', handle: toConsole },
   { method: 'GET', path: '/console', handle: consolePage },
   { method: 'GET', path: '/console/*', handle: consolePage },
-  // It has routes of its own. The page's GET would go before what takes every method.
+  // Otherwise the page's GET would take precedence over the API's catch-all.
   { method: 'GET', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/console/api/*', handle: consoleApi },
   { method: 'ALL', path: '/admin/v1/*', handle: adminApi },
@@ -106,7 +106,7 @@ const pages: readonly Route[] = [
 
 export const routes: readonly Route[] = [...api, ...pages]
 
-/** Whatever no route takes. */
+/** Everything without a route. */
 const nowhere: Route = {
   method: 'ALL',
   path: '/*',
@@ -116,9 +116,9 @@ const nowhere: Route = {
   errors: errorsAt,
 }
 
-/** The application: takes requests, gives responses, listens nowhere. No failure leaves it as an exception. */
+/** The application: turns requests into responses without listening. Never throws. */
 export function createRoutes(parts: HttpParts) {
-  // Elysia looks for the path behind the eleventh character of the URL unless told that hosts may be short.
+  // By default Elysia looks for the path after the eleventh character of the URL, which assumes long hosts.
   const app = new Elysia({ aot: true, handler: { standardHostname: false } })
   for (const route of [...routes, nowhere]) {
     app.route(
@@ -132,7 +132,7 @@ export function createRoutes(parts: HttpParts) {
   return app.onError(({ error }) => errorResponse(error, newRequestId(), parts.publicUrl()))
 }
 
-/** The shape of errors that the client knows, though what it asks for is not served. */
+/** The error shape for clients of an address that is not served. */
 function errorsAt(request: Request): Refuse {
   const path = URL.parse(request.url)?.pathname ?? ''
   if (/^\/v1\/messages(\/|$)/.test(path)) return refuseMessages

@@ -1,4 +1,4 @@
-// The accounts of an installation, for operators: looked up, opened, given credit, suspended, signed in to by a link.
+// Accounts for operators: search, create, grant credit, suspend, make sign-in links.
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
@@ -30,7 +30,7 @@ const listParameters = z.strictObject({
 })
 
 const creditLineBody = z.strictObject({
-  /** US dollars, `unlimited`, or null for nothing. */
+  /** US dollars, `unlimited`, or null for no credit line. */
   credit_line: z.string().max(32).nullable(),
 })
 
@@ -39,7 +39,7 @@ const grantBody = z.strictObject({
   usd: z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'must be US dollars such as "5" or "0.50"'),
   /** The same id never grants twice. */
   id: z.string().min(1).max(128).optional(),
-  /** A time, or `never`; without one its pool gives it its life. */
+  /** A time, or `never`; the pool's default without it. */
   expires_at: z.union([z.literal('never'), z.iso.datetime({ offset: true })]).optional(),
   note: z.string().max(500).optional(),
 })

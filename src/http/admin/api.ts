@@ -12,7 +12,7 @@ import { adminRoutes } from './routes.ts'
 
 const prefix = '/admin/v1/'
 
-/** Answers a request below `/admin/v1/`. Throws every refusal as a GatewayError. */
+/** Answers a request below `/admin/v1/`. Throws GatewayError for every refusal. */
 export async function adminApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
   // The key is checked first: without one, a client learns nothing about the routes.
   const operator = await operatorOf(parts, request)
@@ -26,8 +26,9 @@ export async function adminApi(parts: HttpParts, request: Request, requestId: st
 }
 
 /**
- * The operator behind the management key of `Authorization: Bearer`. Throws as `authenticate` does;
- * `network_not_allowed` for a key used from elsewhere, and `operator_required` when its account is none any more.
+ * The operator who owns the management key in `Authorization: Bearer`. Throws like `authenticate`,
+ * `network_not_allowed` for a key used from another network, and `operator_required` if its account is no longer an
+ * operator.
  */
 async function operatorOf(parts: HttpParts, request: Request): Promise<Account> {
   const { managementKeys, accounts, site, now } = parts

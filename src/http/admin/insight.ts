@@ -1,4 +1,4 @@
-// What operators look at: calls and usage of everybody, providers, the catalog, what operators did, the proof of the books.
+// Reports for operators: everybody's calls and usage, providers, the catalog, operators' acts, the ledger audit.
 
 import { z } from 'zod'
 import type { AuditReport, DayAudit } from '../../credits/ledger/ledger.ts'

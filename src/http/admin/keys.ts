@@ -1,4 +1,4 @@
-// The keys of any account, for operators: what its owner may do in the console, and each change is an act.
+// Any account's keys for operators, with the functions of the console; each change is recorded as an act.
 
 import { keyActs } from '../console/keys.ts'
 import { accountNamed } from './accounts.ts'

@@ -1,5 +1,5 @@
-// The keys of the admin API: listed and revoked by operators. One is made by an operator who has just proven who they
-// are, in the console or at the command line: a stolen key makes no other.
+// Management keys for the admin API. Operators can list and revoke them. Creating one requires a recent proof of
+// identity in the console, or the command line, so that a stolen key cannot create another.
 
 import { z } from 'zod'
 import { keyState } from '../../accounts/api-key.ts'
@@ -52,7 +52,7 @@ export const managementKeyRoutes: readonly AdminRoute[] = [
   ),
 ]
 
-/** In the console alone. */
+/** In the console only. */
 export const newManagementKeyRoute: ConsoleRoute = operatorRoute(
   {
     method: 'POST',

@@ -1,4 +1,4 @@
-// The MCP servers of any account, for operators: what its owner may do in the console, and each change is an act.
+// Any account's MCP servers for operators, with the functions of the console; each change is recorded as an act.
 
 import { mcpServerActs } from '../console/mcp-servers.ts'
 import { accountNamed } from './accounts.ts'
@@ -11,7 +11,7 @@ const ids: Readonly<Record<string, string>> = {
   'DELETE mcp-servers/:name': 'removeAccountMcpServer',
 }
 
-/** What is recorded of those that change something. */
+/** The recorded name of each act. */
 const verbs: Readonly<Record<string, string>> = {
   'POST mcp-servers': 'put',
   'DELETE mcp-servers/:name': 'remove',
@@ -27,7 +27,7 @@ export const mcpServerRoutes: readonly AdminRoute[] = mcpServerActs
         const account = await accountNamed(asked)
         const answer = await handle({ parts: asked.parts, account, params: asked.params, body: asked.body })
         const verb = verbs[name]
-        // Of what was given only the name and the address are no secrets; the answer holds no more.
+        // Only the name and the address in the request are not secret; the answer contains nothing else.
         if (verb !== undefined) await recordAct(asked, `mcp_server.${verb}`, account.id, null, answer)
         return answer
       },

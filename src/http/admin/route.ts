@@ -1,4 +1,4 @@
-// A route for operators: the console has it under /console/api/admin, programs under /admin/v1 with a management key.
+// A route for operators, served in the console under /console/api/admin and for programs under /admin/v1.
 
 import type { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
@@ -11,15 +11,14 @@ export interface AdminAsked<Body> {
   readonly requestId: string
   readonly params: Readonly<Record<string, string>>
   readonly body: Body
-  /** Who acts. */
   readonly operator: Account
 }
 
 interface AdminSpec<Body> extends RouteSpec<Body> {
-  /** The name of the operation in the documentation. */
+  /** The operation's id in the documentation. */
   readonly id: string
   readonly description?: string
-  /** The parameters of the address, for the documentation; the handler reads them. */
+  /** The query parameters, for the documentation; the handler reads them. */
   readonly query?: z.ZodObject
 }
 
@@ -34,7 +33,6 @@ export function adminRoute<Body = undefined>(
   return { ...spec, handle: (asked) => handle(asked as AdminAsked<Body>) }
 }
 
-/** Records what an operator did. */
 export async function recordAct(
   { parts, operator }: Pick<AdminAsked<unknown>, 'parts' | 'operator'>,
   what: string,

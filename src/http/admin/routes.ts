@@ -1,4 +1,4 @@
-// Every route of the admin API, and the same in the console of an operator.
+// All routes of the admin API, which are also served in the console of an operator.
 
 import { type ConsoleRoute, operatorRoute } from '../console/route.ts'
 import { accountRoutes } from './accounts.ts'

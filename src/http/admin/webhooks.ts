@@ -1,4 +1,4 @@
-// The webhooks of any account, for operators: what its owner may do in the console, and each change is an act.
+// Any account's webhooks for operators, with the functions of the console; each change is recorded as an act.
 
 import { webhookActs } from '../console/webhooks.ts'
 import { accountNamed } from './accounts.ts'
@@ -12,7 +12,7 @@ const ids: Readonly<Record<string, string>> = {
   'GET webhooks/:id/deliveries': 'listAccountWebhookDeliveries',
 }
 
-/** What is recorded of those that change something. */
+/** The recorded name of each act. */
 const verbs: Readonly<Record<string, string>> = {
   'POST webhooks': 'add',
   'DELETE webhooks/:id': 'remove',
@@ -27,7 +27,7 @@ export const webhookRoutes: readonly AdminRoute[] = webhookActs.map(({ handle, .
       const account = await accountNamed(asked)
       const answer = await handle({ parts, account, params, body })
       const verb = verbs[name]
-      // The answer to an addition holds the secret; what was asked for does not.
+      // The answer to adding one contains the secret, the request does not.
       const subject = body ?? { id: params['id'] }
       if (verb !== undefined) await recordAct(asked, `webhook.${verb}`, account.id, null, subject)
       return answer

@@ -1,4 +1,4 @@
-// The credit that is given away, to the accounts that may have it: the welcome once, the allowance each day.
+// Grants free credit: the welcome credit once, the allowance each day.
 
 import type { Account } from '../../accounts/account.ts'
 import { personOf } from '../../accounts/identity/address.ts'
@@ -10,7 +10,7 @@ export class FreeCredit {
   readonly #welcomes: Pick<Welcomes, 'ensure'>
   readonly #unverified: boolean
 
-  /** `unverified` says whether accounts whose address nobody has proven get it, too. */
+  /** `unverified`: whether accounts without a verified address get it too. */
   constructor(
     allowances: Pick<Allowances, 'ensure'>,
     welcomes: Pick<Welcomes, 'ensure'>,
@@ -22,7 +22,7 @@ export class FreeCredit {
   }
 
   /**
-   * Makes sure that the account has what it is given; resolves when that is durable. Nothing for a suspended account.
+   * Grants the account's free credit if it is due; resolves when that is durable. Nothing for a suspended account.
    * Rejects with `store_unavailable` or `overloaded`.
    */
   async ensure(account: Account): Promise<void> {

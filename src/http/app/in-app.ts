@@ -1,10 +1,10 @@
-// What a signed-in account's app calls: the same wire contract under /app/v1, paid by every pool the account has.
+// Routes for the app of a signed-in account: the wire contract of /v1 under /app/v1, paid from all of its pools.
 
 import type { Operation } from '../docs/operation.ts'
 import type { Route } from '../route.ts'
 import { signedIn } from './signed-in.ts'
 
-/** A route under /v1 for the app: the same handler and contract, for the account of a session. */
+/** The route under /app/v1: the same handler and contract, identified by a session. */
 export function inApp<Parts>(route: Route<Parts>): Route<Parts> {
   const { operation } = route
   return {
@@ -15,7 +15,7 @@ export function inApp<Parts>(route: Route<Parts>): Route<Parts> {
   }
 }
 
-/** The same where the route under /v1 is open to everybody: the app shows it to signed-in accounts only. */
+/** The same for a route that is public under /v1: in the app it requires a session. */
 export function inAppOnly<Parts>(route: Route<Parts>): Route<Parts> {
   return inApp({
     ...route,

@@ -1,4 +1,4 @@
-// What a signed-in account's app calls: the same wire contract under /app/v1, paid by every pool the account has.
+// Identifies the caller of an app request.
 
 import type { Caller } from '../../accounts/caller.ts'
 import type { Session } from '../../accounts/session.ts'
@@ -7,9 +7,9 @@ import type { HttpParts } from '../parts.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 
 /**
- * The caller of an app request, with today's allowance granted: it is there from the first request of the day on,
- * whether that is a call or a look at the credits. A suspended account is granted nothing. The session comes as a
- * bearer token, or as the console's cookie with a request of one of its pages; where there are both, the token counts.
+ * The caller of an app request. Grants today's allowance, so that it is there from the day's first request on, unless
+ * the account is suspended. The session token comes as a bearer token, or as the console's cookie with a request of
+ * its own pages; the bearer token takes precedence.
  */
 export async function signedIn(parts: HttpParts, request: Request): Promise<Caller> {
   const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, parts.site)
@@ -20,10 +20,10 @@ export async function signedIn(parts: HttpParts, request: Request): Promise<Call
   return caller
 }
 
-/** How exactly a session's last use is known: each note of it is a write. */
+/** The last use of a session is stored with this precision, milliseconds, because each update is a write. */
 const seenEveryMs = 3_600_000
 
-/** A session that lasts while it is used is used: its end moves on, at most once an hour. */
+/** Extends a session that ends when idle, at most once an hour. */
 export async function stillUsed(
   { identityStore, now }: Pick<HttpParts, 'identityStore' | 'now'>,
   { id, idleMs, seenAt }: Session,

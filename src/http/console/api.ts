@@ -1,4 +1,4 @@
-// The console's API: finds the route, lets in who may enter, checks the body, and answers. Loaded with its first request.
+// The console's API: finds the route, checks access and body, and answers. Loaded with its first request.
 
 import { matches } from '../../accounts/api-key.ts'
 import { isElevated } from '../../accounts/identity/identities.ts'
@@ -14,7 +14,7 @@ import { bodyOf, routeIn } from './table.ts'
 
 const prefix = '/console/api/'
 
-/** Answers a request below `/console/api/`. Throws every refusal as a GatewayError. */
+/** Answers a request below `/console/api/`. Throws GatewayError for every refusal. */
 export async function consoleApi(parts: HttpParts, request: Request, requestId: string): Promise<Response> {
   const { route, params } = routeIn(routes, prefix, request, parts)
   requireOwnOrigin(request, parts.site)
@@ -28,12 +28,12 @@ export async function consoleApi(parts: HttpParts, request: Request, requestId: 
   const answer = await route.handle({ parts, request, requestId, params, body, visitor, signedIn })
   const response =
     answer instanceof Response ? answer : Response.json(answer, { status: route.status ?? 200 })
-  // Whatever is answered here is about one account, and some of it is shown once.
+  // Every answer is about one account, and some of it is shown once.
   if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store')
   return response
 }
 
-/** Whose cookie came along; undefined for none, and for one of a session that is over. */
+/** The account of the session cookie; undefined without a cookie or if the session has ended. */
 async function signedInOf(parts: HttpParts, request: Request): Promise<SignedInAccount | undefined> {
   const { accounts, now, site } = parts
   const text = sessionCookie(request, site)

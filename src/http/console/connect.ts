@@ -1,4 +1,4 @@
-// How clients are pointed at this gateway.
+// How to point clients at this gateway.
 
 import { connectedClients } from '../../connect/clients.ts'
 import { type ConsoleRoute, ownRoute } from './route.ts'

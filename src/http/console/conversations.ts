@@ -1,4 +1,4 @@
-// The conversations of the chat: a list, and each with its turns, which are the stored responses that it is made of.
+// The chat's conversations: a list, and the turns of each, which are its stored responses.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -10,7 +10,7 @@ import type { HttpParts } from '../parts.ts'
 import { outputOf } from '../../responses/recall.ts'
 import { type ConsoleRoute, iso, ownRoute } from './route.ts'
 
-/** The latest of an account; older ones than the list has are forgotten. */
+/** Kept per account; older ones are deleted. */
 const mostConversations = 500
 
 const title = z.string().trim().min(1).max(200)
@@ -101,14 +101,14 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
       if (!conversation) throw noSuchConversation()
       const responses = await chainOf(parts, account.id, conversation.lastResponse)
       await parts.conversations.remove(account.id, conversation.id)
-      // The latest first: whatever stops this leaves a chain that still has its beginning.
+      // Latest first: if this is interrupted, the rest is still a chain from its beginning.
       for (const { id } of responses.toReversed()) await parts.responses.delete(account.id, id)
       return { id: conversation.id, deleted: true }
     },
   ),
 ]
 
-/** The responses of a conversation, oldest first; none where its answers have expired. */
+/** The responses of a conversation, oldest first; empty if they have expired. */
 async function chainOf(
   { responses, body }: Pick<HttpParts, 'responses' | 'body'>,
   account: string,

@@ -1,4 +1,4 @@
-// The credit of an account in the console: what there is, what it can pay for now, and how it came and went.
+// The credit of an account in the console: the balance, what it can pay for now, and its history.
 
 import { z } from 'zod'
 import type { StatementEntry } from '../../credits/ledger/statements.ts'
@@ -55,7 +55,7 @@ const pageParameters = z.strictObject({
   limit: whole(200).default(50),
 })
 
-/** The credit of an account now. Amounts are decimal strings of US dollars. */
+/** The current credit. Amounts are decimal strings of US dollars. */
 export async function creditView(
   { ledger, now, thresholds }: Pick<HttpParts, 'ledger' | 'now' | 'thresholds'>,
   account: string,
@@ -124,10 +124,10 @@ function entryView(entry: StatementEntry) {
 }
 
 const columns = ['at', 'kind', 'pool', 'amount', 'lot', 'call', 'model', 'note'] as const
-/** Lines read and sent at one time, as fast as their reader takes them. */
+/** Lines per read. */
 const linesAtOnce = 200
 
-/** Every entry of the account, the newest first; of a span of time where one is given. */
+/** All entries of the account, newest first, optionally of a time span. */
 export function historyCsv(
   { statements }: Pick<HttpParts, 'statements'>,
   account: string,
@@ -141,7 +141,7 @@ export function historyCsv(
       if (within !== undefined) before = await statements.firstSince(within.to)
     },
     async pull(controller) {
-      // A page may be empty before the last.
+      // Pages before the last may be empty.
       while (text === '' && before !== null) {
         const page = await statements.page(account, linesAtOnce, before, within?.from)
         text = csvLines(columns, page.entries.map(entryView))

@@ -1,4 +1,4 @@
-// The keys of an account in the console: made and shown once, changed, replaced, revoked.
+// The keys of an account in the console: create, change, rotate, revoke.
 
 import type { Account } from '../../accounts/account.ts'
 import { type ApiKey, keyState } from '../../accounts/api-key.ts'
@@ -19,7 +19,7 @@ interface KeyAsked<Body> extends Pick<Asked<Body>, 'parts' | 'params' | 'body'> 
   readonly account: Account
 }
 
-/** What can be done with the keys of an account: by its owner in the console, and by operators. */
+/** An action on an account's keys, by its owner in the console or by an operator. */
 interface KeyAct extends RouteSpec<unknown> {
   readonly handle: (asked: KeyAsked<unknown>) => object | Promise<object>
 }
@@ -97,7 +97,7 @@ export const keyActs: readonly KeyAct[] = [
       const overlapMs = lengthOf(body.overlap ?? '0')
       const issued = await issueSuccessor(accounts, old, now())
       if (!issued) throw new GatewayError('key_replaced')
-      // A key that would have ended sooner by itself keeps its end.
+      // A key that would expire sooner keeps its expiry.
       const ends = Math.min(now() + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
       if (overlapMs === 0) await accounts.revokeKey(old.id, now())
       else await accounts.expireKey(old.id, ends)
@@ -108,7 +108,7 @@ export const keyActs: readonly KeyAct[] = [
 
 export const keyRoutes: readonly ConsoleRoute[] = keyActs.map(({ handle, ...spec }) => ownRoute(spec, handle))
 
-/** Keys that work at one time; what is revoked or expired does not count. */
+/** Limit of active keys; revoked and expired ones do not count. */
 const mostKeys = 500
 
 const unlimited = {
@@ -123,7 +123,7 @@ const unlimited = {
 
 type WantedLimits = Omit<typeof changeKeyBody._output, 'name'>
 
-/** The limits that a body names, and no other. Throws `invalid_request`. */
+/** The limits named in a body, and no others. Throws `invalid_request`. */
 function limitsOf(body: WantedLimits, now: number): Partial<ApiKey> {
   const { expires_at, limit_usd, limit_window, models, requests_per_minute, tokens_per_minute, networks } =
     body
@@ -202,7 +202,7 @@ async function shownOnce(
   return { ...(await keyView(parts, key)), key: text, ...more }
 }
 
-/** What API calls of the account could spend now. */
+/** What API calls of the account could spend now, picodollars. */
 async function freeCredit({ ledger, now }: HttpParts, account: string): Promise<Pico> {
   return freeIn(await ledger.balance(account), fundingOf('api', true), now())
 }

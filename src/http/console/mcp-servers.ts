@@ -1,4 +1,4 @@
-// The MCP servers of an account: registered, tried, and removed. What they are sent is never shown again.
+// The MCP servers of an account: register, test, remove. Headers and tokens are never shown again.
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'
@@ -27,7 +27,7 @@ const putBody = z.strictObject({
   url: z.string(),
   token: z.string().min(1).max(8_192).optional(),
   headers: z.record(z.string(), z.string()).optional(),
-  /** A client that the account has registered at the authorisation server itself. */
+  /** A client that the account has registered with the authorisation server itself. */
   oauth: z
     .strictObject({
       client_id: z.string().min(1).max(2_048),
@@ -117,7 +117,7 @@ export const mcpServerRoutes: readonly ConsoleRoute[] = [
         await authorized(asked)
         return toServersPage('authorized')
       } catch (error) {
-        // Somebody sits before it, whom an error in JSON would tell nothing.
+        // A person is looking at this in a browser: JSON would not help them.
         if (!(asked.request.headers.get('accept') ?? '').includes('text/html')) throw error
         return toServersPage('refused')
       }
@@ -129,7 +129,7 @@ async function authorized({ parts, account, session, request }: AskedBy<undefine
   const query = new URL(request.url).searchParams
   const [state, code, iss] = [query.get('state'), query.get('code'), query.get('iss')]
   if (state === null || code === null) {
-    // The server's own message is not trusted; the code of the error is enough.
+    // The server's own message is not trusted; its error code is enough.
     const error = /^\w{1,64}$/.exec(query.get('error') ?? '')?.[0] ?? 'no code came back'
     throw new GatewayError('invalid_request', {
       message: `The MCP server could not be authorised: ${error}.`,
@@ -154,7 +154,7 @@ function serverView({ name, url, secrets, createdAt, changedAt }: McpServerRecor
   return {
     name,
     url,
-    /** Names alone: what they hold is shown to nobody. */
+    /** Names only, never the values. */
     headers: Object.keys(secrets.headers),
     authorized,
     needs_authorization: needsAuthorization,

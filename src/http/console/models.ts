@@ -1,4 +1,4 @@
-// The models in the console: the columns it lists, and whether the account can call each of them now, or why not.
+// The list of models in the console, with whether the account can call each of them now, or why not.
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'

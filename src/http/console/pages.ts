@@ -1,5 +1,5 @@
-// The console's files: compiled and compressed at build time, part of the executable, sent as they are stored. From
-// source they are read from dist/console. Loaded with the first visitor.
+// Serves the console's files, which are compiled and compressed at build time and part of the executable. When run
+// from source they are read from dist/console. Loaded with the first visitor.
 
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -24,7 +24,7 @@ const types: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-/** Scripts and styles come from here alone, and text becomes markup only through the policy of the sanitizer. */
+/** Scripts and styles come only from here, and text becomes markup only through the sanitizer's policy. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -52,9 +52,9 @@ const builtFolder = resolve(import.meta.dir, '../../../dist/console')
 const read = new Map<string, Promise<PageFile | undefined>>()
 
 /**
- * Answers `/console` and what lies under it: a compiled file at `/console/assets/…`, the page itself at every other
- * path, for the page reads the rest of its address. Throws `not_found` for an asset that is not there, and for an
- * address of the API that does not exist. `publicUrl` is the gateway's address as clients know it.
+ * Answers `/console` and everything below: a compiled file at `/console/assets/…`, the page itself at every other
+ * path, which its own router handles. Throws `not_found` for an unknown asset or API address. `publicUrl` is the
+ * gateway's address as clients know it.
  */
 export async function consolePage(request: Request, publicUrl: string): Promise<Response> {
   const url = new URL(request.url)
@@ -83,7 +83,7 @@ async function answer(request: Request, name: string, cache: string): Promise<Re
   return new Response(new Uint8Array(await decompress(file.stored)), { headers })
 }
 
-/** Browsers offer brotli on HTTPS and on localhost; a plain client, or a page by a plain address, gets it unpacked. */
+/** Browsers accept brotli on HTTPS and localhost; other clients get the file uncompressed. */
 function takesBrotli(headers: Headers): boolean {
   return /\bbr\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(headers.get('accept-encoding') ?? '')
 }
@@ -91,9 +91,9 @@ function takesBrotli(headers: Headers): boolean {
 const loopback = new Set(['127.0.0.1', '[::1]'])
 
 /**
- * Passkeys belong to a name, so a page at a loopback address moves to the same port of `localhost`, unless that address
- * is what clients are given, or a proxy is in between, whose own address it would be. The browser takes the fragment,
- * where a sign-in link has its secret, along by itself.
+ * Passkeys belong to a host name, so a page at a loopback address is redirected to `localhost` with the same port,
+ * unless clients are given that address, or a proxy is in between. The browser keeps the fragment, which holds the
+ * secret of a sign-in link.
  */
 function namedHost({ headers }: Request, url: URL, publicUrl: string): string | undefined {
   if (!loopback.has(url.hostname) || headers.has('x-forwarded-for') || headers.has('forwarded'))
@@ -109,7 +109,7 @@ function fileOf(name: string): Promise<PageFile | undefined> {
   const known = read.get(name)
   if (known) return known
   const file = load(name)
-  // Only what is there is remembered: anybody can ask for names that are not.
+  // Only existing files are cached: anybody can ask for other names.
   file.then((found) => found && read.set(name, file)).catch(() => undefined)
   return file
 }
@@ -122,7 +122,7 @@ async function load(name: string): Promise<PageFile | undefined> {
   return { stored, etag: `"${digest}"` }
 }
 
-/** The file inside the executable; from source there are none. */
+/** The file inside the executable; undefined when run from source. */
 function embedded(name: string): Blob | undefined {
   const stored = `${name}.br`
   return Bun.embeddedFiles.find((blob) => 'name' in blob && blob.name === stored)

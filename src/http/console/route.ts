@@ -1,4 +1,4 @@
-// A route of the console's API: what it takes, who may call it, and what it answers.
+// A route of the console's API: its input, its access rule and its handler.
 
 import type { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
@@ -9,7 +9,6 @@ import type { HttpParts } from '../parts.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** What every handler is given. */
 export interface Asked<Body> {
   readonly parts: HttpParts
   readonly request: Request
@@ -18,7 +17,7 @@ export interface Asked<Body> {
   readonly params: Readonly<Record<string, string>>
   readonly body: Body
   readonly visitor: Visitor
-  /** Who is signed in, if anybody is. */
+  /** Who is signed in, if anybody. */
   readonly signedIn: SignedInAccount | undefined
 }
 
@@ -29,33 +28,32 @@ export interface SignedInAccount {
 
 export type AskedBy<Body> = Asked<Body> & SignedInAccount
 
-/** A plain object is a JSON answer with the route's status. */
+/** A plain object becomes a JSON answer with the route's status. */
 export type Answer = Response | object
 
-/** What a route has beside its handler. */
+/** Everything a route has besides its handler. */
 export interface RouteSpec<Body> {
   readonly method: Method
   /** Below `/console/api/`, such as `keys/:id`. */
   readonly path: string
   /** One line for the documentation. */
   readonly summary: string
-  /** Of its answer where all is well; 200 when left out. */
+  /** The status of a successful answer; 200 by default. */
   readonly status?: 200 | 201 | 202 | 302
-  /** What it may be refused with beside what any route of its kind may be. */
+  /** Its errors, besides those of every route of its kind. */
   readonly errors?: readonly ErrorCode[]
-  /** Whether the proof of identity must be fresh. */
+  /** Whether it requires a recent proof of identity. */
   readonly elevated?: true
-  /** The body it takes; without one it takes none. */
+  /** The schema of its body; without one it takes no body. */
   readonly body?: z.ZodType<Body>
 }
 
 export interface ConsoleRoute extends RouteSpec<unknown> {
   readonly access: 'anyone' | 'session' | 'operator'
-  /** `asked` has its body checked; where `access` is not `anyone`, somebody is signed in. */
+  /** The body in `asked` has been checked; unless `access` is `anyone`, somebody is signed in. */
   readonly handle: (asked: Asked<unknown>) => Answer | Promise<Answer>
 }
 
-/** A route for everybody. */
 export function publicRoute<Body = undefined>(
   spec: RouteSpec<Body>,
   handle: (asked: Asked<Body>) => Answer | Promise<Answer>,
@@ -63,7 +61,7 @@ export function publicRoute<Body = undefined>(
   return { ...spec, access: 'anyone', handle: (asked) => handle(asked as Asked<Body>) }
 }
 
-/** A route for whoever is signed in, about what is its own. */
+/** A route for signed-in accounts, about their own data. */
 export function ownRoute<Body = undefined>(
   spec: RouteSpec<Body>,
   handle: (asked: AskedBy<Body>) => Answer | Promise<Answer>,
@@ -71,7 +69,6 @@ export function ownRoute<Body = undefined>(
   return { ...spec, access: 'session', handle: (asked) => handle(withAccount(asked as Asked<Body>)) }
 }
 
-/** A route for operators. */
 export function operatorRoute<Body = undefined>(
   spec: RouteSpec<Body>,
   handle: (asked: AskedBy<Body>) => Answer | Promise<Answer>,
@@ -84,7 +81,6 @@ function withAccount<Body>(asked: Asked<Body>): AskedBy<Body> {
   return { ...asked, ...asked.signedIn }
 }
 
-/** A moment as ISO text. */
 export function iso(at: number): string {
   return new Date(at).toISOString()
 }

@@ -1,4 +1,4 @@
-// Finds the route of a table, and reads the body that it takes.
+// Finds the route in a table, and reads the body that it takes.
 
 import type { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
@@ -8,7 +8,7 @@ import { wrongTarget } from '../intake/wrong-target.ts'
 import type { HttpParts } from '../parts.ts'
 import { emptyBody } from './wire.ts'
 
-/** No body of these tables is long. */
+/** These tables have no long bodies. */
 const maxBodyBytes = 65_536
 
 interface TableRoute {
@@ -18,7 +18,7 @@ interface TableRoute {
   readonly body?: z.ZodType
 }
 
-/** The route for a request below `prefix`, and the open segments of its path. Throws as any unknown address does. */
+/** The route for a request below `prefix`, and its path parameters. Throws like any unknown address. */
 export function routeIn<Route extends TableRoute>(
   table: readonly Route[],
   prefix: string,
@@ -50,7 +50,7 @@ function paramsIn(pattern: string, path: string): Record<string, string> | undef
   return params
 }
 
-/** The body of a request, checked by the route's schema, which is closed. Throws `invalid_request` by the field's name. */
+/** The body, checked by the route's closed schema. Throws `invalid_request` with the field's name. */
 export async function bodyOf(
   parts: Pick<HttpParts, 'body' | 'turns'>,
   request: Request,
@@ -63,7 +63,7 @@ export async function bodyOf(
   if (!route.body && isEmpty) return undefined
   const small = { ...limits, maxBodyBytes: Math.min(limits.maxBodyBytes, maxBodyBytes) }
   refuseByHeaders(headers, small)
-  // A form of another page can send text/plain without asking; JSON it cannot.
+  // Forms of other pages can send text/plain without a preflight, but not JSON.
   if (!/^application\/json\s*(;|$)/i.test(headers.get('content-type') ?? ''))
     throw new GatewayError('unsupported_media_type')
   const { json } = await readJson(request, { body: small, turns })

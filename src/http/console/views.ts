@@ -1,5 +1,5 @@
-// What /console/api answers, for the gateway that writes it and the console that reads it. Imports nothing: the console
-// takes its types from here.
+// The answers of /console/api, for both the gateway and the console. Imports nothing: the console takes its types from
+// here.
 
 export interface SessionView {
   readonly account: {
@@ -11,18 +11,18 @@ export interface SessionView {
     readonly passkeys: number
   } | null
   readonly role: 'user' | 'operator' | null
-  /** Until when the proof of identity is fresh. */
+  /** Until when a recent proof of identity is valid. */
   readonly elevated_until: string | null
   /** `password`, `passkey`, `oidc:<label>`. */
   readonly methods: readonly string[]
   readonly sign_up: 'closed' | 'invite' | 'open'
-  /** Whether this gateway sends mail: without it an operator hands out links. */
+  /** Whether this gateway sends mail; otherwise an operator hands out links. */
   readonly mail: boolean
 }
 
 export interface OpenSessionView {
   readonly id: string
-  /** Whether it is the one that asks. */
+  /** Whether it is the session of this request. */
   readonly current: boolean
   readonly created_at: string
   readonly seen_at: string | null
@@ -35,7 +35,7 @@ export interface PasskeyView {
   readonly name: string
   readonly created_at: string
   readonly last_used_at: string | null
-  /** Whether it is kept in more places than one device. */
+  /** Whether it is synchronised beyond one device. */
   readonly backed_up: boolean
 }
 
@@ -51,27 +51,30 @@ export interface KeyView {
   readonly last_used_at: string | null
   readonly limit_usd: string | null
   readonly limit_window: 'day' | 'week' | 'month' | 'total'
-  /** In the window that is open now. */
+  /** In the current window. */
   readonly spent_usd: string
-  /** What it can spend now: the lesser of its limit's rest and the account's free purchased credit; null in test mode. */
+  /**
+   * What it can spend now: the lower of its remaining limit and the account's free purchased credit; null in test
+   * mode.
+   */
   readonly spendable_usd: string | null
   readonly models: readonly string[] | null
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly networks: readonly string[] | null
-  /** The id of the key that has replaced it. */
+  /** The id of the key that replaced it. */
   readonly replaced_by: string | null
 }
 
-/** A key that was just made: its text is in this answer and nowhere else. */
+/** A key that was just created. Its text is shown only here. */
 export interface NewKeyView extends KeyView {
   readonly key: string
-  /** Of a rotation: the id of the key it replaces, and until when that one works. */
+  /** After a rotation: the id of the replaced key, and until when it works. */
   readonly replaces?: string
   readonly replaced_works_until?: string
 }
 
-/** The secret stands in the fragment. */
+/** The secret is in the fragment. */
 export interface LinkView {
   readonly url: string
   readonly expires_at: string

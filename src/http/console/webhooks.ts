@@ -1,4 +1,4 @@
-// The webhooks of an account: added, tried, removed, and what became of each message. A secret is shown once.
+// The webhooks of an account: add, test, remove, and list deliveries. A secret is shown once.
 
 import { z } from 'zod'
 import type { Account } from '../../accounts/account.ts'

@@ -1,9 +1,9 @@
-// The bodies of /console/api, closed.
+// The request bodies of /console/api.
 
 import { z } from 'zod'
 
 const email = z.string().max(256)
-/** Its rules are checked where they can be explained; the bound keeps hashing cheap. */
+/** The rules for passwords are checked elsewhere, with explanations; the bound keeps hashing cheap. */
 const password = z.string().min(1).max(1_024)
 const token = z.string().max(128)
 
@@ -15,7 +15,7 @@ export const confirmResetBody = z.strictObject({ token, password })
 export const tokenBody = z.strictObject({ token })
 export const deleteAccountBody = z.strictObject({ confirm: email })
 
-/** What `navigator.credentials` gave, by its own `toJSON`: checked by the library that understands it. */
+/** The JSON of `navigator.credentials`, checked by the WebAuthn library. */
 const credential = z.record(z.string(), z.unknown())
 
 export const elevateBody = z.union([z.strictObject({ password }), z.strictObject({ passkey: credential })])

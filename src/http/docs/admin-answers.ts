@@ -1,4 +1,4 @@
-// The answers of the admin API, which the console of an operator gets as well: as console-answers.ts has its own.
+// The answers of the admin API, like console-answers.ts for the console's.
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'

@@ -1,5 +1,5 @@
-// The answers of the console's API: the documentation is made from these schemas, which are closed, and tests hold every
-// answer of their journeys against them.
+// The answers of the console's API. The documentation is generated from these closed schemas, and the journeys check
+// every answer against them.
 
 import { z } from 'zod'
 import { pools } from '../../credits/pool.ts'
@@ -12,10 +12,10 @@ import { time, usd } from './fields.ts'
 /** By method and path, as in the table of routes. */
 export type Answers = Readonly<Record<string, z.ZodType>>
 
-/** Data that has its place in a wider answer. */
+/** Data within a larger answer. */
 export const data = <Item extends z.ZodType>(item: Item) => z.strictObject({ data: item })
 
-/** A page of a list, the next one of which begins at its cursor. */
+/** A page of a list with the cursor of the next. */
 export const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.strictObject({ data: z.array(item), has_more: z.boolean(), next_cursor: z.string().nullable() })
 

@@ -1,4 +1,4 @@
-// The error reference for people: one page without scripts, one section for each code. Errors link to it (`docs_url`).
+// The error reference: one page without scripts, one section per code. Errors link to it (`docs_url`).
 
 import { renderError, GatewayError, type errorReference } from '../../errors.ts'
 
@@ -8,7 +8,7 @@ type Row = ReturnType<typeof errorReference>[number]
 export const icon =
   'data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 32 32%22%3E%3Crect width=%2232%22 height=%2232%22 rx=%227%22 fill=%22%230b6e8f%22/%3E%3Cpath d=%22M5 10h11c5 0 4 12 11 12%22 fill=%22none%22 stroke=%22%23fff%22 stroke-width=%223.5%22 stroke-linecap=%22round%22/%3E%3C/svg%3E'
 
-/** The page, and the hash by which a Content-Security-Policy allows its one style element. */
+/** The page, and the hash that allows its style element in the Content-Security-Policy. */
 export function errorPage(rows: readonly Row[]): { html: string; styleHash: string } {
   const html = `<!doctype html>
 <html lang="en">
@@ -38,7 +38,7 @@ ${rows.map(section).join('\n')}
   return { html, styleHash: hashSource(style) }
 }
 
-/** The name of an inline style or script in a Content-Security-Policy, without its quotes. */
+/** The source expression of an inline style or script for a Content-Security-Policy, without quotes. */
 export function hashSource(text: string): string {
   return `sha256-${new Bun.CryptoHasher('sha256').update(text).digest('base64')}`
 }

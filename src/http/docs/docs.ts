@@ -1,5 +1,5 @@
-// The documentation pages: the API reference, its document, and the error reference. Nothing here is loaded before
-// somebody reads them, and nothing in them is loaded from anywhere else: they work without the internet.
+// The documentation pages: API reference, OpenAPI document, error reference. Loaded with the first reader, and
+// self-contained: they work without the internet.
 
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -24,17 +24,17 @@ interface Page {
 }
 
 const revalidated = 'public, no-cache'
-/** For addresses that change with what they hold. */
+/** For addresses that contain a hash of their content. */
 const forEver = 'public, max-age=31536000, immutable'
 
 const makers: Readonly<Record<string, (routes: readonly DocumentedRoute[]) => Promise<Page>>> = {
   '/docs': async () => {
-    // What search engines and link previews show; the document introduces itself at greater length.
+    // For search engines and link previews; the document's own introduction is longer.
     const description = 'One API in front of every provider of language models.'
     const html = await fromPlugin('/docs', { info: { title: 'Weir API', version, description } })
     return page(html, 'text/html; charset=utf-8', {
       'cache-control': revalidated,
-      // Scalar writes its styles into the page. `connect-src` keeps the requests that readers try out on this gateway.
+      // Scalar writes styles into the page. `connect-src` limits the requests that readers try out to this gateway.
       'content-security-policy': [
         `default-src 'none'; script-src 'self' ${inlineScriptHashes(html)}; connect-src 'self'`,
         "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:",
@@ -57,10 +57,10 @@ const makers: Readonly<Record<string, (routes: readonly DocumentedRoute[]) => Pr
   },
 }
 
-/** Pages that have been made: they are the same for everybody until the process ends. */
+/** Rendered pages: the same for everybody until the process ends. */
 const made = new Map<string, Promise<Page>>()
 
-/** Serves what lies under `/docs`, which describes these routes. Throws `not_found` for a page that is not there. */
+/** Serves everything under `/docs`, which documents these routes. Throws `not_found` for an unknown page. */
 export async function docs(request: Request, routes: readonly DocumentedRoute[]): Promise<Response> {
   const path = new URL(request.url).pathname.replace(/\/$/, '')
   const make = makers[path]
@@ -81,7 +81,7 @@ function kept(path: string, make: () => Promise<Page>): Promise<Page> {
   if (before) return before
   const page = make()
   made.set(path, page)
-  // A page that could not be made is tried again by the next reader.
+  // A page that failed is tried again by the next reader.
   page.catch(() => made.delete(path))
   return page
 }
@@ -111,18 +111,18 @@ function digest(body: Uint8Array): string {
   return new Bun.CryptoHasher('sha256').update(body).digest('base64url').slice(0, 22)
 }
 
-/** The sources by which a policy allows the scripts within a page: the plugin's element of settings counts as one. */
+/** The hashes of the scripts within a page; the plugin's settings element counts as a script. */
 function inlineScriptHashes(html: string): string {
   const scripts = html.matchAll(/<script\b[^>]*>([^<]+)<\/script>/g)
   return Array.from(scripts, ([, text]) => `'${hashSource(text!)}'`).join(' ')
 }
 
-/** What the plugin answers at `path`. It is given the whole document, and finds no routes of its own to describe. */
+/** The plugin's answer at `path`. It gets the whole document, and has no routes of its own to describe. */
 async function fromPlugin(path: string, document: Partial<OpenApiDocument>): Promise<string> {
   const plugin = swagger({
     path: '/docs',
     exclude: [/.*/],
-    // The plugin's types are those of OpenAPI 3.0; what it does with the document is the same for 3.1.
+    // The plugin's types are for OpenAPI 3.0; it handles 3.1 the same way.
     documentation: document as Documentation,
     scalarCDN: `docs/scalar.js?v=${digest(await Bun.file(scalarPath).bytes())}`,
     scalarConfig,
@@ -131,9 +131,9 @@ async function fromPlugin(path: string, document: Partial<OpenApiDocument>): Pro
   return response.text()
 }
 
-// It travels in an attribute with single quotes, so it holds none.
+// Written into an attribute with single quotes, so it must not contain any.
 const scalarConfig = {
-  // The plugin would name the document in a way that Scalar calls deprecated.
+  // The plugin's default for this is deprecated by Scalar.
   spec: undefined,
   url: 'docs/json',
   withDefaultFonts: false,

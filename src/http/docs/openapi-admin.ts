@@ -1,4 +1,4 @@
-// The admin API in the documentation: made from its table of routes, so that none can be missing.
+// Documents the admin API from its table of routes, so that none can be missing.
 
 import { z } from 'zod'
 import type { AdminRoute } from '../admin/route.ts'

@@ -1,4 +1,4 @@
-// The console's API in the documentation: made from its table of routes, so that none can be missing.
+// Documents the console's API from its table of routes, so that none can be missing.
 
 import { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
@@ -10,7 +10,7 @@ import { ofAnyRequest, ofBody } from './openapi-errors.ts'
 import type { DocumentedRoute } from './openapi.ts'
 import type { Operation, Parameter } from './operation.ts'
 
-/** What a route of the console may be refused with, by who may call it. */
+/** The errors of every route, by who may call it. */
 const ofAccess = {
   anyone: [],
   session: ['not_signed_in'],
@@ -64,7 +64,7 @@ function answerSchema(method: string, path: string): z.ZodType | undefined {
     : consoleAnswers[`${method} ${path}`]
 }
 
-/** The good answer of a route: a file, events, a redirection, or JSON. */
+/** The successful answer of a route: a file, events, a redirect, or JSON. */
 export function answerOf(path: string, schema: z.ZodType | undefined): Operation['answers'][string] {
   if (path.startsWith('oidc/') || path.endsWith('/callback'))
     return { description: 'The browser is sent on.' }

@@ -1,4 +1,4 @@
-// Error answers as the API documentation shows them: one response for each status, one example for each code.
+// Error answers in the API documentation: a response per status, with an example per code.
 
 import { z } from 'zod'
 import { GatewayError, type ErrorCode, errorTable, renderError, retryHeaders } from '../../errors.ts'
@@ -8,7 +8,7 @@ import { wireError } from '../../protocols/gemini/inbound/answer.ts'
 import { geminiError } from '../../protocols/gemini/inbound/schema.ts'
 import { inbound as chat } from '../../protocols/openai-chat/inbound/inbound.ts'
 
-/** What any request may be refused with, before a route looks at it. */
+/** Errors of any request, before a route handles it. */
 export const ofAnyRequest = [
   'invalid_request',
   'headers_too_large',
@@ -95,7 +95,7 @@ export const errorSchema = z.object({
   }),
 })
 
-/** The shapes that errors come in, each with its schema's name. */
+/** The shapes of errors, each with its schema's name. */
 const shapes = {
   own: { schema: 'Error', render: chat.error },
   messages: { schema: 'MessagesError', render: messages.error },
@@ -104,10 +104,10 @@ const shapes = {
 
 export type ErrorShape = keyof typeof shapes
 
-/** The wire schemas of the shapes, by the names that answers refer to. */
+/** The wire schemas of these shapes, by the names that answers refer to. */
 export const errorSchemas = { Error: errorSchema, MessagesError: messagesError, GeminiError: geminiError }
 
-/** The `responses` of an operation that may fail with these codes, by status. */
+/** The `responses` of an operation with these error codes, by status. */
 export function errorResponses(
   codes: readonly ErrorCode[],
   shape: ErrorShape = 'own',

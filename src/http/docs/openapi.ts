@@ -1,4 +1,4 @@
-// The API as an OpenAPI 3.1 document, made from what the routes say of themselves and the table of errors.
+// Generates the OpenAPI 3.1 document from the routes' own descriptions and the error table.
 
 import { z } from 'zod'
 import { version } from '../../version.ts'
@@ -6,7 +6,7 @@ import type { Route } from '../route.ts'
 import { errorResponses, errorSchemas } from './openapi-errors.ts'
 import { type DescribedSchema, type Operation, tags } from './operation.ts'
 
-/** What the document is made from. */
+/** The input of the document. */
 export type DocumentedRoute = Pick<Route, 'method' | 'path' | 'operation'>
 
 export interface OpenApiDocument {
@@ -22,7 +22,7 @@ export interface OpenApiDocument {
   }
 }
 
-/** The document of these routes; those without an operation are left out. Builds it anew at each call. */
+/** The document of these routes, without those that have no operation. Built anew on each call. */
 export async function openApiDocument(routes: readonly DocumentedRoute[]): Promise<OpenApiDocument> {
   const described = await Promise.all(
     routes.map(async ({ method, path, operation }) => {
@@ -83,8 +83,7 @@ function described({ schema, fields }: DescribedSchema): object {
 }
 
 /**
- * As JSON Schema. `input`, for answers too: it leaves objects open, and that is the promise, since fields may be added
- * to any answer.
+ * As JSON Schema. `input` is used for answers too: it leaves objects open, because fields may be added to any answer.
  */
 function schemaOf(schema: z.ZodType): object {
   const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' })
@@ -117,7 +116,7 @@ function operationObject(operation: Operation): object {
   }
 }
 
-/** Schemes of which any one will do. */
+/** Alternative schemes. */
 function securityOf(security: Operation['security']): object[] {
   if (security === 'none') return []
   if (security === 'either') return [{ key: [] }, { apiKey: [] }]

@@ -1,4 +1,4 @@
-// The words in which routes describe themselves for the API documentation.
+// How routes describe themselves for the API documentation.
 
 import type { z } from 'zod'
 import type { ErrorCode } from '../../errors.ts'
@@ -13,30 +13,30 @@ export interface Parameter {
   readonly example?: string
 }
 
-/** A body: what it holds, by media type. */
+/** A body by media type. */
 export type Content = Readonly<Record<string, object>>
 
 export interface Operation {
   readonly id: string
-  /** As the documentation writes it, with `{name}`; the path of the route when absent. */
+  /** The path with `{name}` parameters; that of the route by default. */
   readonly path?: string
   readonly tag: Tag
   readonly summary: string
   readonly description: string
-  /** `cookie`: that of the console. `either`: a key as a bearer or as `x-api-key`; `google`: or as `x-goog-api-key`. */
+  /** `cookie`: the console's session. `either`: a key as bearer or `x-api-key`. `google`: also as `x-goog-api-key`. */
   readonly security: 'key' | 'either' | 'google' | 'session' | 'cookie' | 'management' | 'none'
   readonly parameters?: readonly Parameter[]
   readonly body?: Content
-  /** The answers that are no errors of the contract, by status. */
+  /** The answers that are not errors, by status. */
   readonly answers: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
   readonly errors: readonly ErrorCode[]
-  /** The contract's own where it is absent. */
+  /** The contract's own shape by default. */
   readonly errorShape?: ErrorShape
   /** The wire schemas that bodies and answers refer to, by name. */
   readonly schemas?: Readonly<Record<string, z.ZodType | DescribedSchema>>
 }
 
-/** A schema whose fields are described apart from it. */
+/** A schema with separate descriptions of its fields. */
 export interface DescribedSchema {
   readonly schema: z.ZodType
   readonly fields: Readonly<Record<string, string>>

@@ -1,5 +1,5 @@
-// The bundle of the API reference, imported `with { type: 'file' }`: what arrives is the path of the file, which lies
-// inside the executable once that is built.
+// The bundle of the API reference, imported `with { type: 'file' }`: the import gives the path of the file, which is
+// inside the executable.
 
 declare module '*/browser/standalone.js' {
   const path: string

@@ -1,4 +1,4 @@
-// From a request to its answer: the guard, the route's handler, and any failure as an error of the contract.
+// Runs a route: the guard, the handler, and any failure as an error of the contract.
 
 import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
@@ -9,7 +9,7 @@ import { authenticate } from './authenticate.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 
-/** Runs a route. Never rejects: whatever the handler throws becomes the error that the route's clients know. */
+/** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
 export async function answered(
   parts: HttpParts,
   route: Route,
@@ -43,7 +43,7 @@ export async function answered(
   }
 }
 
-/** Throws `network_not_allowed` for a key that is used from outside of its networks, and as `identify` does. */
+/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
 async function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Promise<Caller> {
   const caller = await (identify === undefined
     ? authenticate(request.headers, parts)
@@ -54,14 +54,14 @@ async function callerOf(parts: HttpParts, request: Request, identify: Route['ide
   return caller
 }
 
-/** A handler that tells its caller something, as JSON. */
+/** A handler that answers its caller with JSON. */
 export function asCaller<Parts>(
   describe: (parts: Parts, caller: Caller, call: Call) => object | Promise<object>,
 ): Route<Parts>['handle'] {
   return async (parts, call) => Response.json(await describe(parts, await call.caller(), call))
 }
 
-/** Every error carries a request id that finds it in the log, also where no call came of the request. */
+/** Every error has a request id that can be found in the log, even if the request never became a call. */
 function noteRefusal({ calls }: HttpParts, request: Request, error: GatewayError, requestId: string): void {
   const { code, status, details } = error
   const path = URL.parse(request.url)?.pathname.slice(0, 200)

@@ -1,4 +1,4 @@
-// Who is calling: the bearer key or session token of a request as a Caller.
+// Identifies the caller by the bearer key or session token of a request.
 
 import type { AccountStore } from '../../accounts/account.ts'
 import { matches, readKey } from '../../accounts/api-key.ts'
@@ -12,15 +12,15 @@ export interface Authentication {
 }
 
 /**
- * The caller behind the key in `Authorization: Bearer`. Throws `missing_api_key`, `invalid_api_key`,
- * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials in one request.
- * A mistyped key is refused by its checksum, without a look into the database; no answer repeats the key.
+ * The caller with the key in `Authorization: Bearer`. Throws `missing_api_key`, `invalid_api_key`, `api_key_revoked`,
+ * `api_key_expired`, and `invalid_request` for two different credentials. A mistyped key is refused by its checksum
+ * without a database lookup; no answer repeats the key.
  */
 export async function authenticate(headers: Headers, parts: Authentication): Promise<Caller> {
   return callerOf(bearerOf(headers), parts)
 }
 
-/** As `authenticate`, for clients that send the key in a header of their own, as a bearer, or as both. */
+/** Like `authenticate`, for clients that send the key in a header of their own, as a bearer, or both. */
 export async function authenticateEither(
   headers: Headers,
   parts: Authentication,
@@ -50,8 +50,9 @@ export interface SignedIn {
 }
 
 /**
- * The signed-in account behind a session token: `cookie` where it is given, else that in `Authorization: Bearer`. As a
- * caller from the app. Throws the same codes as `authenticate`; an API key is no session, and a session no API key.
+ * The signed-in account of a session token, as a caller from the app: `cookie` if given, otherwise the token in
+ * `Authorization: Bearer`. Throws the same codes as `authenticate`; API keys and session tokens are not
+ * interchangeable.
  */
 export async function authenticateSession(
   headers: Headers,
@@ -89,7 +90,7 @@ export function bearerOf(headers: Headers): string {
 
 function keyOf(headers: Headers, header: string): string {
   const key = headers.get(header) ?? ''
-  // An empty header is no credential: some clients send one beside the header that they use.
+  // An empty header is not a credential: some clients send one beside the header that they use.
   const authorization = (headers.get('authorization') ?? '').replace(/^bearer *$/i, '')
   if (authorization === '') {
     if (key !== '') return key

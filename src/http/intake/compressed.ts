@@ -1,4 +1,4 @@
-// Answers that are the same for many readers, compressed for those that ask for it.
+// Compresses answers that are the same for many readers, for clients that accept it.
 
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -6,20 +6,20 @@ import { LRUCache } from 'lru-cache'
 
 const zip = promisify(gzip)
 
-/** Compressed bodies by their entity tags; a whole catalog takes 50 kB, and few filters are in use at a time. */
+/** Compressed bodies by entity tag. A whole catalog takes 50 kB, and few filters are in use at a time. */
 const zipped = new LRUCache<string, Promise<Uint8Array<ArrayBuffer>>>({ max: 32 })
 
-/** Shorter bodies fit into a packet as they are. */
+/** Shorter bodies fit into one packet uncompressed. */
 const leastBytes = 1_000
 
-/** Whether the client takes gzip: it is named, and not with a weight of nothing. */
+/** Whether the client accepts gzip, with a weight above zero. */
 export function takesGzip(headers: Headers): boolean {
   return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(headers.get('accept-encoding') ?? '')
 }
 
 /**
- * The body as an answer, compressed where the request allows it and it is worth it. `etag` names the body: the same tag
- * is compressed once, outside this thread.
+ * The body as an answer, compressed if the client accepts it and it is worth it. `etag` identifies the body: each is
+ * compressed once, off this thread.
  */
 export async function compressible(
   request: Request,

@@ -1,12 +1,12 @@
-// Pages of other origins call /v1 from a browser. A bearer key is no ambient authority: a page that has none can ask
-// for nothing, so every origin may. Sessions of the app and the console are cookies' kin and stay with their own origin.
+// Lets pages of other origins call /v1 from a browser. That is safe for any origin, because a bearer key must be sent
+// explicitly. Sessions of the app and the console stay with their own origin.
 
 type Fetch = (request: Request) => Response | Promise<Response>
 
-/** Where keys are the only authority. */
+/** Paths where a key is the only credential. */
 const openPath = /^\/(v1|v1beta)\//
 
-/** What answers tell in headers. Without this list a page sees none but those of caching. */
+/** Headers that pages may read; without this list they see only a few standard ones. */
 const exposed = [
   'x-request-id',
   'request-id',
@@ -21,14 +21,14 @@ const exposed = [
 ].join(', ')
 
 const methods = 'GET, POST, DELETE'
-/** How long a browser may remember a preflight, seconds; Chromium's own most. */
+/** How long a browser may cache a preflight, seconds; Chromium's maximum. */
 const maxAge = '7200'
-/** Names of headers, as a browser lists them: what is repeated to it must hold nothing else. */
+/** Header names as a browser lists them: nothing else may be echoed to it. */
 const headerNames = /^[\w!#$%&'*+.^`|~, -]{1,4096}$/
 
 /**
- * The same handler for browsers: answers their preflights and lets pages of these origins read the answers under /v1;
- * `*` stands for all, and of an empty list there are none. Never with credentials.
+ * Wraps a handler for browsers: answers preflights and lets pages of these origins read answers under /v1. `*` allows
+ * all origins, an empty list none. Never with credentials.
  */
 export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
   const all = origins.includes('*')
@@ -53,7 +53,7 @@ export function crossOrigin(origins: readonly string[], handle: Fetch): Fetch {
   }
 }
 
-/** What the page may send: a client library adds headers of its own to ours, and none of them has power here. */
+/** The headers that the page may send: client libraries add their own, and none has any effect here. */
 function asked(headers: Headers): Record<string, string> {
   const wanted = headers.get('access-control-request-headers') ?? ''
   return {

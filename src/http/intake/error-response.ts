@@ -1,4 +1,4 @@
-// Any failure as the one error response of the wire contract.
+// Turns any failure into the error response of the wire contract.
 
 import {
   asGatewayError,
@@ -8,10 +8,13 @@ import {
   type RenderedError,
 } from '../../errors.ts'
 
-/** Makes the response for a thrown thing. What is not a GatewayError becomes `internal_error`; its cause is for the log. */
+/**
+ * Makes the response for a thrown value. Anything but a GatewayError becomes `internal_error`; its cause is only
+ * logged.
+ */
 export type Refuse = (thrown: unknown, requestId: string, publicUrl: string) => Response
 
-/** Refusals whose bodies are written by `shape`, for routes whose clients know another shape than the contract's own. */
+/** Error responses in another shape, for routes whose clients expect it. */
 export function refusalIn(shape: (error: RenderedError) => object): Refuse {
   return (thrown, requestId, publicUrl) => {
     const error = asGatewayError(thrown)
@@ -24,7 +27,7 @@ export function refusalIn(shape: (error: RenderedError) => object): Refuse {
 
 export const errorResponse: Refuse = refusalIn((error) => error)
 
-/** Who failed, under the names that answers carry. */
+/** The failed provider, under the names that answers use. */
 function servedBy({ details }: GatewayError): Record<string, string> {
   const model = details.metadata?.['model']
   return {
@@ -33,13 +36,13 @@ function servedBy({ details }: GatewayError): Record<string, string> {
   }
 }
 
-/** The methods that the path has, which a 405 must name. */
+/** The methods of the path, which a 405 must name. */
 function allowed({ code, details }: GatewayError): Record<string, string> {
   const methods = details.metadata?.['allow']
   return code === 'method_not_allowed' && Array.isArray(methods) ? { allow: methods.join(', ') } : {}
 }
 
-/** A new id for a request: ordered by time, so that rows of the same moment lie together. */
+/** A new request id: ordered by time, so that rows of the same moment are stored together. */
 export function newRequestId(): string {
   return `req_${Bun.randomUUIDv7().replaceAll('-', '')}`
 }

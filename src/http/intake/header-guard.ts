@@ -1,12 +1,12 @@
-// Headers are checked before anything reads them: a malformed Host breaks URL parsing and misleads path-based guards.
+// Checks headers before anything reads them: a malformed Host breaks URL parsing and misleads path-based guards.
 
 import { GatewayError } from '../../errors.ts'
 
 const plainHost = /^(\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}))(:\d{1,5})?$/i
 
 /**
- * Throws `invalid_request` for a target that is no address under this gateway: handlers parse `request.url`, and may
- * rely on it. CONNECT asks for a tunnel, which only a proxy makes.
+ * Throws `invalid_request` for a target that is not an address of this gateway, so that handlers can parse
+ * `request.url`. CONNECT asks for a tunnel, which only a proxy provides.
  */
 export function checkTarget({ method, url }: Pick<Request, 'method' | 'url'>): void {
   if (method === 'CONNECT' || !URL.canParse(url)) {
@@ -18,13 +18,13 @@ export function checkTarget({ method, url }: Pick<Request, 'method' | 'url'>): v
 const bytesPerHeader = 4
 
 /**
- * Throws `invalid_request` unless there is exactly one Host header, a plain host with or without a port, and at most
- * one Content-Length (equal ones are let through by the runtime, but a proxy before us may have read another), and
- * `headers_too_large` when all headers together measure more than `maxBytes`.
+ * Throws `invalid_request` unless there is exactly one Host header, a plain host with or without port, and at most one
+ * Content-Length (the runtime accepts equal ones, but a proxy in front may have read another), and `headers_too_large`
+ * if all headers together exceed `maxBytes`.
  */
 export function checkHeaders(headers: Headers, maxBytes: number): void {
   const host = headers.get('host')
-  // The pattern keeps paths and users out; a name such as 1.2.3.999 looks plain and is no host to any parser.
+  // The pattern rejects paths and users. A name such as 1.2.3.999 looks plain, but no parser accepts it as a host.
   if (host === null || !plainHost.test(host) || !URL.canParse(`http://${host}/`)) {
     throw new GatewayError('invalid_request', { message: 'The Host header is missing or malformed.' })
   }

@@ -1,8 +1,6 @@
-// A model id as it stands in a path.
-
 import { GatewayError } from '../../errors.ts'
 
-/** The id without its escapes. Throws `invalid_model_id` for an escape that is none. */
+/** The unescaped model id of a path. Throws `invalid_model_id` for an invalid escape. */
 export function decoded(path: string): string {
   try {
     return decodeURIComponent(path)

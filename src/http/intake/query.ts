@@ -1,9 +1,11 @@
-// The parameters of an address, read by a schema: an unknown one is refused as an unknown field of a body is.
+// Parses query parameters with a schema. Unknown ones are refused, like unknown fields of a body.
 
 import type { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
 
-/** Throws `invalid_request` that names the parameter: one that is unknown, wrong, or there twice. An empty one is none. */
+/**
+ * Throws `invalid_request` naming the parameter if it is unknown, invalid or repeated. An empty one counts as absent.
+ */
 export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
   const given: Record<string, string> = {}
   for (const [name, value] of new URL(request.url).searchParams) {
@@ -13,7 +15,7 @@ export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Reque
   return parsed(schema, given)
 }
 
-/** What the schema makes of a value. Throws `invalid_request` with the first fault, and the field it is in. */
+/** Parses a value with the schema. Throws `invalid_request` with the first fault and its field. */
 export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> {
   const read = schema.safeParse(value)
   if (read.success) return read.data

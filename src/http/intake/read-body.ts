@@ -1,4 +1,4 @@
-// A JSON body from the wire: bounded in size and depth before it is parsed.
+// Reads a JSON body, bounded in size and depth before it is parsed.
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
@@ -14,7 +14,6 @@ export interface BodyLimits {
   readonly maxDepth: number
 }
 
-/** What reading a body takes. */
 export interface BodyParts {
   readonly body: BodyLimits
   /** Shares the event loop among all requests. */
@@ -27,9 +26,9 @@ export interface ReadBody {
 }
 
 /**
- * Reads and parses the body of a request whose headers have been looked at (`refuseByHeaders`). Throws
- * `payload_too_large` and `invalid_request` (broken off, invalid UTF-8, too deep, too many parts or messages, not JSON,
- * not an object). `maxCommas` is for bodies that are long lists of numbers by their nature.
+ * Reads and parses the body of a request whose headers passed `refuseByHeaders`. Throws `payload_too_large` and
+ * `invalid_request` (broken off, invalid UTF-8, too deep, too many parts or messages, not JSON, not an object).
+ * `maxCommas` is for bodies that contain long lists of numbers.
  */
 export async function readJson(
   request: Request,
@@ -38,14 +37,14 @@ export async function readJson(
 ): Promise<ReadBody> {
   let bytes: Uint8Array
   try {
-    // A body that announces its length cannot exceed it; one in chunks is counted as it comes.
+    // A body with a length cannot exceed it; a chunked one is counted while it arrives.
     bytes =
       request.headers.has('content-length') || request.body === null
         ? await request.bytes()
         : await countedBytes(request.body, limits)
   } catch (cause) {
     if (cause instanceof GatewayError) throw cause
-    // The client disconnected, or its chunks are malformed: this is not an error of the gateway.
+    // The client disconnected, or its chunks are malformed: not an error of the gateway.
     throw new GatewayError('invalid_request', { message: 'The body broke off.', cause })
   }
   const read =
@@ -55,7 +54,7 @@ export async function readJson(
   return { json: read instanceof Promise ? await read : read, bytes: bytes.length }
 }
 
-/** Ten megabytes take a while in each of these: between two of them others have their turn. */
+/** Each of these takes a while for ten megabytes, so other requests run between them. */
 function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: number): Steps<JsonObject> {
   const text = yield* decodeUtf8(bytes)
   const colons = yield* checkedShape(text, maxDepth, maxCommas)
@@ -65,7 +64,7 @@ function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: num
   return checkedKeys(parsed, text, colons)
 }
 
-/** The body as it came, for what is signed. Throws `payload_too_large` and `invalid_request` (broken off). */
+/** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */
 export async function readRaw(request: Request, maxBytes: number): Promise<Uint8Array> {
   const limits = { maxBodyBytes: maxBytes }
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(limits)
@@ -91,7 +90,7 @@ async function countedBytes(
   return Buffer.concat(chunks)
 }
 
-/** What the headers alone can refuse; cheap enough to come before authentication. */
+/** Refuses by headers alone; cheap enough to run before authentication. */
 export function refuseByHeaders(headers: Headers, limits: BodyLimits): void {
   if (Number(headers.get('content-length') ?? 0) > limits.maxBodyBytes) throw tooLarge(limits)
   const encoding = headers.get('content-encoding')
@@ -119,7 +118,7 @@ function* decodeUtf8(bytes: Uint8Array): Steps<string> {
   }
 }
 
-/** Messages, or what stands in their place: no model's context holds so many, and each is checked and translated. */
+/** Limit of messages or input items: no model's context holds more, and each is checked and translated. */
 const maxMessages = 10_000
 const messageLists = ['messages', 'input', 'contents']
 
@@ -127,33 +126,33 @@ function refuseLongLists(parsed: JsonObject): void {
   for (const field of messageLists) {
     const list = parsed[field]
     if (!Array.isArray(list) || list.length <= maxMessages) continue
-    // Embeddings take an input of texts or of tokens, and bound it themselves.
+    // Embeddings take a list of texts or tokens, and limit it themselves.
     if (field === 'input' && typeof list[0] !== 'object') continue
     const message = `The list holds ${list.length} entries; ${maxMessages} are the most.`
     throw new GatewayError('invalid_request', { message, param: field })
   }
 }
 
-/** More objects, arrays and keys than this are no conversation: checking each of them would hold up the other calls. */
+/** Limit of objects, arrays and keys: checking more would block other calls. */
 const maxParts = 100_000
 /**
- * So many keys have this many commas at the most, and leave as many to lists of texts and numbers. Of a list that is to
- * hold messages, each number would be a fault that is noted: five million of them took fourteen seconds.
+ * Commas that `maxParts` keys can need, plus as many for lists of texts and numbers. In a list that should hold
+ * messages, each number would be reported as a fault: five million took fourteen seconds.
  */
 const conversationCommas = 2 * maxParts
 
 /**
- * Parses text that must be one JSON object no deeper than `maxDepth`, with no key twice in any object: of two, one parser
- * takes the first and another the last. Throws `invalid_request`.
+ * Parses text that must be one JSON object, nested at most `maxDepth` deep, without duplicate keys: parsers disagree
+ * on which of two counts. Throws `invalid_request`.
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
   const colons = atOnce(checkedShape(text, maxDepth, maxCommas))
   return checkedKeys(atOnce(parsedObject(text)), text, colons)
 }
 
-/** How many colons stand outside of strings, in a text whose shape is within the bounds. */
+/** The number of colons outside of strings, in a text within the bounds. */
 function* checkedShape(text: string, maxDepth: number, maxCommas: number): Steps<number> {
-  // A body of a million nested arrays would hold JSON.parse, and with it every other call, for half a second.
+  // A body of a million nested arrays would block JSON.parse, and so every other call, for half a second.
   const shape = yield* shapeSteps(text, maxDepth, maxCommas)
   if ('fault' in shape) throw new GatewayError('invalid_request', { message: shape.fault })
   return shape.colons
@@ -176,7 +175,7 @@ function* parsedObject(text: string): Steps<JsonObject> {
 }
 
 function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObject {
-  // JSON.parse keeps the last of two members of one name; then it has made fewer than there are colons.
+  // JSON.parse keeps the last of two members with one name; then there are fewer members than colons.
   if (membersIn(parsed) < colons) throw repeatedKey(text)
   if (mayPollute(text) && pollutes(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
@@ -186,16 +185,16 @@ function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObje
 
 const quote = 0x22
 
-/** What is wrong with the shape of a text, or how many colons stand outside of its strings. */
+/** What is wrong with the shape of a text, or the number of colons outside of its strings. */
 type Shape = { readonly fault: string } | { readonly colons: number }
 
 const tooManyParts = { fault: `The body has more than ${maxParts} objects, arrays and keys.` }
 const anyBlanks = /[ \t\r\n]+/y
 
 /**
- * The shape of a JSON text, before it is parsed: at fault are brackets outside of strings that nest deeper than
- * `maxDepth`, too many parts, more than `maxCommas`, and a number that no double can hold. Reads the text once, without
- * recursion; whether it is JSON is for the parser to say.
+ * Checks the shape of a JSON text before it is parsed: nesting deeper than `maxDepth`, too many parts, more than
+ * `maxCommas`, or a number beyond the range of a double. Reads the text once, without recursion; whether it is valid
+ * JSON is left to the parser.
  */
 export function* shapeSteps(
   text: string,
@@ -230,7 +229,7 @@ export function* shapeSteps(
         break
       case 0x20:
       case 0x0a: {
-        // Ten million blanks, one by one, would take as long as all the rest of a body.
+        // Skipping ten million blanks one by one would take as long as the rest of the body.
         anyBlanks.lastIndex = at
         if (anyBlanks.test(text)) at = anyBlanks.lastIndex - 1
         break
@@ -238,7 +237,7 @@ export function* shapeSteps(
       case 0x45: // E
       case 0x65: // e
         if (isInfinite(text, at)) return { fault: 'The body holds a number that is too large.' }
-        // A value has one `e` at the most, and stands behind a comma, a colon or a bracket: more of them are no JSON.
+        // A value has at most one `e`, and follows a comma, colon or bracket: more of them cannot be JSON.
         if (++exponents > commas + colons + opened + 1) return { colons }
         break
     }
@@ -250,7 +249,7 @@ export function* shapeSteps(
   return { colons }
 }
 
-/** How many members the objects of a parsed body have together. */
+/** How many members the objects of a parsed body have in total. */
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   let count = 0
@@ -266,13 +265,13 @@ function membersIn(value: unknown): number {
   return count
 }
 
-/** So many keys are compared to name the one that stands twice; then the error names none. */
+/** How many keys are compared to name the duplicate; beyond that the error names none. */
 const comparedKeys = 10_000
 
-/** The error for a JSON text in which an object has a key twice: it names the way to the second. */
+/** The error for a duplicate key, with the path to the second. */
 function repeatedKey(text: string): GatewayError {
   const seen: Set<string>[] = []
-  /** Where the scan is at each depth: behind a key, or at a position in an array. */
+  /** The position at each depth: after a key, or at an index of an array. */
   const way: (string | number)[] = []
   let written = ''
   for (let at = 0, keys = 0; at < text.length && keys < comparedKeys; at++) {
@@ -300,7 +299,7 @@ function repeatedKey(text: string): GatewayError {
         break
       case ':': {
         keys++
-        // `"model"` and `"\\u006dodel"` are one key.
+        // `"model"` and `"\\u006dodel"` are the same key.
         const key = String(JSON.parse(written))
         way[depth] = key
         if (seen[depth]!.has(key)) {
@@ -319,19 +318,19 @@ function repeatedKey(text: string): GatewayError {
   return new GatewayError('invalid_request', { message: 'The body has a key twice in one object.' })
 }
 
-/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would make it Infinity. */
+/** Whether the number whose exponent begins at `at` is too large for a double: JSON.parse would return Infinity. */
 function isInfinite(text: string, at: number): boolean {
   const before = /[\d.]{1,40}$/.exec(text.slice(Math.max(0, at - 40), at))
   const after = /^[eE]\+?\d{1,40}/.exec(text.slice(at, at + 42))
   return before !== null && after !== null && !Number.isFinite(Number(before[0] + after[0]))
 }
 
-/** Whether a text may hold a key that `pollutes` looks for, written plainly or in escapes. */
+/** Whether a text may contain a key that `pollutes` looks for, literally or escaped. */
 function mayPollute(text: string): boolean {
   return text.includes('__proto__') || text.includes('"prototype"') || /\\u00[57]/i.test(text)
 }
 
-/** Whether any object within has a key `__proto__`, or a `constructor` with a `prototype`. */
+/** Whether any object inside has a key `__proto__`, or a `constructor` with a `prototype`. */
 function pollutes(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return value.some(pollutes)

@@ -1,25 +1,25 @@
-// The gateway as browsers see it: which origin its pages have, how its cookie is called, and where a visitor comes from.
+// The gateway as browsers see it: the origin of its pages, its cookie, and the address of a visitor.
 
 import { isWithin } from '../../accounts/identity/network.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Site {
-  /** The address of the gateway in a browser, without a slash at its end: `server.public_url`, else `localhost`. */
+  /** The gateway's address in a browser, without a trailing slash: `server.public_url`, otherwise `localhost`. */
   readonly url: () => string
-  /** The origins whose pages may act for whoever is signed in. */
+  /** Origins whose pages may act for the signed-in account. */
   readonly origins: () => ReadonlySet<string>
-  /** Whether browsers reach it by https: decided by configuration, never by a header. */
+  /** Whether browsers use https: set by configuration, never by a header. */
   readonly secure: boolean
-  /** The address a request came from: the peer's, or what a trusted proxy says. */
+  /** The client's address: the peer's, or the one a trusted proxy reports. */
   readonly addressOf: (request: Request) => string
 }
 
-/** `__Host-` makes the browser refuse a cookie of this name that another host or path has set. */
+/** With `__Host-` the browser refuses a cookie of this name from another host or path. */
 export function cookieName({ secure }: Pick<Site, 'secure'>): string {
   return secure ? '__Host-weir' : 'weir_session'
 }
 
-/** The session token in the request's cookie; undefined where there is none. */
+/** The session token in the request's cookie; undefined without one. */
 export function sessionCookie({ headers }: Pick<Request, 'headers'>, site: Pick<Site, 'secure'>) {
   return cookieOf(headers, cookieName(site))
 }
@@ -33,7 +33,7 @@ export function cookieOf(headers: Headers, name: string): string | undefined {
   return undefined
 }
 
-/** `set-cookie` for a session token; an empty one with no time left takes the cookie away. */
+/** `set-cookie` for a session token; an empty token with no time left deletes the cookie. */
 export function setSessionCookie(site: Pick<Site, 'secure'>, text: string, maxAgeMs: number): string {
   return setCookie(site, cookieName(site), text, maxAgeMs)
 }
@@ -53,9 +53,9 @@ export function setCookie(
 const harmless = new Set(['GET', 'HEAD'])
 
 /**
- * Throws `origin_not_allowed` for a request that changes something and was not made by a page of ours. A browser sends
- * its cookie along with the requests of any page; only it says whose page that was. Without a cookie there is nobody to
- * act for, and programs that send no origin may sign in.
+ * Throws `origin_not_allowed` for a request with side effects from a page that is not ours. A browser sends its cookie
+ * with requests of any page, and names the page's origin. Without a cookie there is no session to abuse, and programs
+ * that send no origin may sign in.
  */
 export function requireOwnOrigin(request: Request, site: Site): void {
   if (harmless.has(request.method)) return
@@ -70,8 +70,8 @@ export function requireOwnOrigin(request: Request, site: Site): void {
 const mostHops = 20
 
 /**
- * The address a request came from. `peer` is who is connected; what it says in X-Forwarded-For counts only when it is
- * one of the trusted proxies, and then the last address that is none of them: everything before it anybody can write.
+ * The client's address. `peer` is the connected address; its X-Forwarded-For counts only if it is a trusted proxy, and
+ * then the last address in it that is not: anybody can write the ones before.
  */
 export function clientAddress(peer: string, forwarded: string | null, trusted: readonly string[]): string {
   if (forwarded === null || trusted.length === 0 || !isWithin(peer, trusted)) return peer

@@ -1,4 +1,4 @@
-// A path or a method that no route has: what is said of it names the right one, where there is one.
+// Errors for a path or method without a route, naming the right one if possible.
 
 import { GatewayError } from '../../errors.ts'
 
@@ -11,9 +11,9 @@ export interface RouteName {
 const longestPath = 200
 
 /**
- * The error for a request that no route takes: `method_not_allowed` with the methods that its path has, else
- * `not_found`, with the address that was meant where a usual mistake in the base URL leads to it. `publicUrl` is the
- * address of the gateway, without a slash at its end.
+ * The error for a request without a route: `method_not_allowed` with the methods of its path, otherwise `not_found`,
+ * with the intended address if a common mistake in the base URL explains it. `publicUrl` is the gateway's address
+ * without a trailing slash.
  */
 export function wrongTarget(
   request: Pick<Request, 'method' | 'url'>,
@@ -23,7 +23,7 @@ export function wrongTarget(
   const { method } = request
   const { pathname } = new URL(request.url)
   const allowed = methodsAt(pathname, routes)
-  // `/v1/responses/responses` is the id of a response to its route, and a base URL gone wrong to whoever posts to it.
+  // To its route `/v1/responses/responses` is the id of a response; for a POST it is a wrong base URL.
   const isRoute = routes.some(({ path }) => path === pathname)
   const meant = isRoute
     ? undefined
@@ -46,7 +46,7 @@ export function wrongTarget(
 function methodsAt(path: string, routes: readonly RouteName[]): readonly string[] {
   const methods = routes
     .filter((route) => route.path !== '/*' && matches(route.path, path))
-    // Whatever can be read can be asked for its headers alone.
+    // Everything that answers GET answers HEAD.
     .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...new Set(methods)].toSorted()
 }
@@ -64,8 +64,8 @@ function matches(pattern: string, path: string): boolean {
 }
 
 /**
- * What a path may have meant, the likeliest first: a slash too many, the version left out or said twice, a base URL that
- * ends in an operation, or the prefix of another gateway.
+ * What a path may have meant, most likely first: an extra slash, a missing or doubled version, a base URL that ends in
+ * an operation, or the prefix of another gateway.
  */
 function meantBy(pathname: string): readonly string[] {
   const plain = pathname

@@ -1,5 +1,5 @@
-// The gateway's own API, as the tools of its MCP server call it: without a connection, by the routes that everybody
-// calls, so that a call is admitted, limited, charged and logged as any other.
+// The gateway's own API for the tools of its MCP server: called in process through the public routes, so that a call
+// is admitted, limited, charged and logged like any other.
 
 import type { Caller } from '../../accounts/caller.ts'
 import { errorResponse, newRequestId } from '../intake/error-response.ts'
@@ -11,14 +11,14 @@ import { estimateCall } from '../v1/chat/estimate.ts'
 import { listModels } from '../v1/models/models.ts'
 import { createResponse } from '../v1/responses/routes.ts'
 
-/** Asks the API: a path with its query, and a body for POST. Rejects when the signal aborts, or nobody answers. */
+/** Calls the API: a path with query, and a body for POST. Rejects when the signal aborts or nobody answers. */
 export type GatewayApi = (path: string, body: object | undefined, signal: AbortSignal) => Promise<Response>
 
 const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
 
-/** The API as `caller` may use it, on behalf of the request that has brought the caller. */
+/** The API as `caller`, for the request that identified it. */
 export function ownApi(parts: HttpParts, outer: Request, caller: Caller): GatewayApi {
-  // The one connection there is has its timeout lifted already.
+  // The outer request has its idle timeout lifted already.
   const within: HttpParts = { ...parts, keepOpen: () => undefined }
   return async (path, body, signal) => {
     const url = new URL(path, outer.url)
@@ -28,7 +28,7 @@ export function ownApi(parts: HttpParts, outer: Request, caller: Caller): Gatewa
     const request = new Request(url, {
       method: route.method,
       headers,
-      // Of a client that disconnects the library may hear later, or never.
+      // The library may report a disconnected client late, or never.
       signal: AbortSignal.any([signal, outer.signal]),
       ...(text === undefined ? {} : { body: text }),
     })

@@ -1,4 +1,4 @@
-// The gateway as an OAuth client: what authorisation servers may read about it instead of registering it
+// Describes the gateway as an OAuth client, for authorisation servers that read this instead of registering it
 // (draft-ietf-oauth-client-id-metadata-document).
 
 import type { Site } from '../intake/site.ts'
@@ -7,10 +7,10 @@ import type { Route } from '../route.ts'
 
 const path = '/client-metadata.json'
 
-/** Below the console's API: where browsers come back to from an authorisation server. */
+/** Below the console's API: where authorisation servers redirect browsers to. */
 export const mcpCallback = 'mcp-servers/callback'
 
-/** The id by which authorisation servers know this gateway; undefined where they could not read it. */
+/** The client id of this gateway; undefined if authorisation servers could not read its document. */
 export function clientMetadataUrl(site: Pick<Site, 'url'>): string | undefined {
   const url = site.url()
   return url.startsWith('https://') ? `${url}${path}` : undefined

@@ -1,5 +1,4 @@
-// /mcp: the gateway as an MCP server, by Streamable HTTP. Without sessions: each request brings its key, and nothing is
-// kept between two of them.
+// /mcp: the gateway as an MCP server over Streamable HTTP. Stateless: each request carries its key.
 
 import { GatewayError } from '../../errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
@@ -7,14 +6,14 @@ import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
 
-/** Every version of the protocol is served; other methods are for sessions, and for what a server says unasked. */
+/** Serves every protocol version. Other methods are for sessions and server-initiated messages. */
 export const callMcp: Route = {
   method: 'POST',
   path: '/mcp',
   handle: serve,
   errors: () => (thrown, requestId, publicUrl) => {
     const response = errorResponse(thrown, requestId, publicUrl)
-    // Clients look here for what is asked of them. There is nothing to log in at: a key is made in the console.
+    // Clients look here for how to authenticate. There is no login: a key is created in the console.
     if (response.status === 401) response.headers.set('www-authenticate', 'Bearer realm="weir"')
     return response
   },
@@ -27,26 +26,26 @@ async function serve(parts: HttpParts, { request, caller: identify }: Call): Pro
   const caller = await identify()
   const { json } = await readJson(request, parts)
   parts.keepOpen(request)
-  // Most gateways are never asked here.
+  // Loaded with the first request: most gateways never get one.
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const { gatewayServer } = await import('./server.ts')
   const { ownApi } = await import('./api.ts')
   const handler = createMcpHandler(() => gatewayServer(ownApi(parts, request, caller)), {
-    // Nothing here ever changes while somebody listens.
+    // Nothing here changes while a client listens.
     maxSubscriptions: 0,
     onerror: (error) => parts.log.debug('a request to the MCP server failed', { error }),
   })
   return handler.fetch(request, { parsedBody: json })
 }
 
-/** The specification wants it, against pages whose host name leads here only since they were loaded. */
+/** Required by the specification, against DNS rebinding. */
 function refuseForeignPage({ site }: HttpParts, { headers }: Request): void {
   const origin = headers.get('origin')
   if (origin === null || site.origins().has(origin) || isLocal(origin)) return
   throw new GatewayError('origin_not_allowed')
 }
 
-/** Programs on the caller's own machine have pages too. */
+/** Programs on the caller's own machine may serve pages too. */
 function isLocal(origin: string): boolean {
   return ['localhost', '127.0.0.1', '[::1]'].includes(URL.parse(origin)?.hostname ?? '')
 }

@@ -1,5 +1,5 @@
-// The tools of the gateway's own MCP server. They know the API and nothing behind it, so that they serve from within the
-// gateway and, in `weir mcp serve`, from beside it.
+// The tools of the gateway's MCP server. They use only the API, so that they run both inside the gateway and outside,
+// in `weir mcp serve`.
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
@@ -165,7 +165,7 @@ export function gatewayServer(api: GatewayApi): McpServer {
   return server
 }
 
-/** What the API refuses, or fails at, is a result of the tool, whose model may do better. */
+/** Errors of the API become results of the tool, so that the model can react. */
 async function answered(work: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await work()
@@ -179,7 +179,7 @@ class Refused extends Error {}
 
 const refusal = z.object({ error: z.object({ message: z.string(), code: z.string().nullish() }) })
 
-/** Throws Refused where the API answered with an error. */
+/** Throws Refused if the API answered with an error. */
 async function jsonOf(response: Response): Promise<unknown> {
   const json: unknown = await response.json().catch(() => undefined)
   if (response.ok && json !== undefined) return json
@@ -233,7 +233,7 @@ function chatAnswer(json: unknown, requestId: string | null): z.infer<typeof cha
   }
 }
 
-/** A search alone: the simulated model calls it with what it is asked, costs nothing, and is in every gateway. */
+/** A search without a model's answer: the simulated model calls the tool, costs nothing and exists in every gateway. */
 function searchBody({
   query,
   allowed_domains,

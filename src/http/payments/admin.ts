@@ -1,4 +1,4 @@
-// Payments, vouchers and subscriptions for operators: what came in, every message about it, and what can be done.
+// Payments, vouchers and subscriptions for operators: lists, messages, and actions.
 
 import { z } from 'zod'
 import { formatUsd, largestLot, parseUsd } from '../../credits/money.ts'
@@ -33,7 +33,7 @@ const refundBody = z.strictObject({
   amount: z
     .string()
     .regex(/^\d{1,9}(\.\d{1,2})?$/, 'must be an amount such as "200", with at most two decimals'),
-  /** The same id never gives back twice. */
+  /** The same id never refunds twice. */
   id: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, 'must be letters, digits, dots, dashes and underscores'),
 })
 

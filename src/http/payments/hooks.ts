@@ -1,4 +1,4 @@
-// Where processors send their messages: the raw bytes, the signature before anything is read of them, and a quick answer.
+// Receives messages of processors: the signature is checked over the raw bytes first, and the answer is quick.
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
@@ -72,7 +72,7 @@ export const razorpayCallback: Route = {
     const address = parts.site.addressOf(request)
     const id = await parts.hookLimit.checked(address, 'short', async () => razorpay.returned?.(searchParams))
     if (id === undefined) throw notConfigured()
-    // The browser says that something was paid; what, and how much, only the processor knows.
+    // The browser only reports that something was paid; what and how much is asked of the processor.
     await parts.payments.settleTopUp(id).catch((error: unknown) => {
       if (error instanceof GatewayError && error.code === 'not_found') throw error
       parts.log.warn('a top-up could not be settled on its return; its page and the sweep try again', {

@@ -1,5 +1,5 @@
-// The statement of a month, for its account and for operators: sums by day, the receipts of its payments, and a file of
-// every entry.
+// The monthly statement for an account and for operators: sums by day, receipts of payments, and a file of all
+// entries.
 
 import type { Account } from '../../accounts/account.ts'
 import { formatCreditLine } from '../../credits/credit-line.ts'
@@ -74,7 +74,7 @@ function asked({ month: name = '' }: Readonly<Record<string, string>>): Month {
   throw new GatewayError('invalid_request', { message, param: 'month' })
 }
 
-/** The statement of an account for a month. Amounts are decimal strings of US dollars. */
+/** An account's statement for a month. Amounts are decimal strings of US dollars. */
 export async function statementOf(
   { statements, ledger, paymentStore, now }: StatementParts,
   account: Pick<Account, 'id' | 'email'>,
@@ -113,7 +113,7 @@ function isPayment({ kind, source }: StatementEntry): boolean {
   return kind === 'grant' && source !== null && fromPayment.test(source)
 }
 
-/** Of the entry that credited it: the figures of a statement are the journal's. */
+/** The receipt of the entry that credited it, since a statement shows the journal's figures. */
 async function receiptOf(
   paymentStore: HttpParts['paymentStore'],
   { source, amount, lot, at }: StatementEntry,

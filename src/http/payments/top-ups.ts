@@ -1,4 +1,4 @@
-// Top-ups for whoever is signed in, in the app and in the console alike.
+// Top-ups for signed-in accounts, in the app and the console.
 
 import type { Account } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'
@@ -15,7 +15,7 @@ import { parsed, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { topUpBody, type TopUpView } from './wire.ts'
 
-/** No body of these routes is long. */
+/** These routes have no long bodies. */
 const maxBodyBytes = 65_536
 
 export const createTopUp: Route = {
@@ -25,7 +25,7 @@ export const createTopUp: Route = {
   handle: async (parts, { request, caller }) => {
     const { account } = await caller()
     const body = parsed(topUpBody, await smallJson(parts, request))
-    // A processor may take longer than a connection may be idle.
+    // A processor may take longer than the idle timeout.
     parts.keepOpen(request)
     return Response.json(await opened(parts, account, body, request.headers), { status: 201 })
   },
@@ -44,7 +44,6 @@ export const getTopUp: Route = {
   operation: async () => (await import('./documentation.ts')).getTopUpOperation,
 }
 
-/** The JSON of a body that cannot be long. */
 export async function smallJson(parts: HttpParts, request: Request): Promise<unknown> {
   const body = { ...parts.body, maxBodyBytes: Math.min(parts.body.maxBodyBytes, maxBodyBytes) }
   refuseByHeaders(request.headers, body)
@@ -136,7 +135,7 @@ async function opened(
   return viewOf(topUp)
 }
 
-/** Where the payer's browser comes back to. */
+/** Where the payer's browser returns to. */
 export function returnTo({ site }: Pick<HttpParts, 'site'>, topUp: string): ReturnTo {
   const origin = site.url()
   return { origin, page: `${origin}/console/credits/top-ups/${encodeURIComponent(topUp)}` }
@@ -151,13 +150,13 @@ function terms({ payments, now }: HttpParts) {
     rate_source: fx.source,
     min: formatMinor(least),
     max: formatMinor(most),
-    /** Of one that is paid now. */
+    /** If it were paid now. */
     credit_expires_at: iso(creditEnds({ paidAt: null, createdAt: now() })),
     processors: payments.processors.map(({ id, test }) => ({ id, test })),
   }
 }
 
-/** A top-up on the wire. Amounts are decimal strings. */
+/** A top-up as JSON. Amounts are decimal strings. */
 export function viewOf(topUp: TopUp): TopUpView {
   const { receipt } = topUp
   return {

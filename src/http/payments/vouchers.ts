@@ -1,4 +1,4 @@
-// Vouchers for whoever is signed in, in the app and in the console alike.
+// Vouchers for signed-in accounts, in the app and the console.
 
 import type { Account } from '../../accounts/account.ts'
 import { formatUsd } from '../../credits/money.ts'

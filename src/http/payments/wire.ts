@@ -1,4 +1,4 @@
-// What clients and the gateway say to each other about payments. Imports nothing but zod, as the console takes its types.
+// Request and response types of payments. Imports only zod: the console takes its types from here.
 
 import { z } from 'zod'
 

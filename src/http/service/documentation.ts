@@ -1,4 +1,4 @@
-// The documentation of the gateway's own state.
+// The documentation of health and service state.
 
 import { z } from 'zod'
 import { ofAnyRequest, ofCaller } from '../docs/openapi-errors.ts'

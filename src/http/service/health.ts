@@ -1,4 +1,4 @@
-// GET /healthz and GET /readyz, for whatever watches the process, and GET /v1/errors.
+// GET /healthz and GET /readyz for whatever monitors the process, and GET /v1/errors.
 
 import { errorReference } from '../../errors.ts'
 import type { Route } from '../route.ts'
@@ -13,7 +13,7 @@ export const getHealth: Route<unknown> = {
   operation: async () => (await import('./documentation.ts')).health,
 }
 
-/** Says no while the database cannot be written, and while the gateway drains. */
+/** Not ready while the database cannot be written, and while the gateway drains. */
 export const getReadiness: Route<Pick<HttpParts, 'ledger' | 'ready'>> = {
   method: 'GET',
   path: '/readyz',

@@ -1,4 +1,4 @@
-// GET /v1/providers: the providers that can be called, and how each has been doing.
+// GET /v1/providers: the available providers and their health.
 
 import type { Caller } from '../../accounts/caller.ts'
 import type { ChatParts } from '../../chat/parts.ts'
@@ -14,7 +14,9 @@ export const listProviders: Route<Pick<HttpParts, 'chat'>> = {
   operation: async () => (await import('./documentation.ts')).providers,
 }
 
-/** Every configured provider with its health for this caller, as this process has seen it. Holds no address and no key. */
+/**
+ * Every configured provider with its health for this caller, as seen by this process. Contains no address and no key.
+ */
 export function describeProviders(
   { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
   caller: Caller,

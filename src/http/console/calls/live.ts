@@ -1,4 +1,4 @@
-// The account's calls as they run: one stream of events, looked at twice a second, with no contents.
+// Streams the account's running calls as events, checked twice a second, without contents.
 
 import type { LiveCall } from '../../../chat/in-flight.ts'
 import { formatUsd } from '../../../credits/money.ts'
@@ -7,11 +7,11 @@ import { type ConsoleRoute, iso, ownRoute } from '../route.ts'
 
 const lookEveryMs = 500
 const keepaliveMs = 15_000
-/** Open tabs of one account; each costs a look every half second. */
+/** Limit of streams per account; each is checked every half second. */
 const mostStreams = 10
-/** Calls in one event; the newest, where there are more. */
+/** Calls per event; the newest if there are more. */
 const mostCalls = 100
-/** After that long the browser asks again, and shows who it is. */
+/** Then the browser reconnects, which checks its session again. */
 const longestMs = 10 * 60_000
 
 export const liveRoutes: readonly ConsoleRoute[] = [
@@ -44,7 +44,7 @@ export const liveRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-/** Ends when `isOver`, when the reader goes, and after ten minutes. */
+/** Ends when `isOver`, when the reader disconnects, and after ten minutes. */
 function liveEvents(
   callsNow: () => readonly Readonly<LiveCall>[],
   isOver: () => Promise<boolean>,
@@ -71,7 +71,7 @@ function liveEvents(
         controller.close()
       }
       const say = (text: string) => {
-        // A reader that has stopped reading misses events; the next one says all again.
+        // A slow reader misses events; each event is complete.
         if ((controller.desiredSize ?? 0) <= 0) return false
         controller.enqueue(encoder.encode(text))
         saidAt = performance.now()

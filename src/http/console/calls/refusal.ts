@@ -1,14 +1,13 @@
-// Why a call was refused: the rules of admission in their order, the one that fired, the figures it went by, and what
-// would change it.
+// Explains a refusal: the admission rules in order, the one that applied, its figures, and what would change it.
 
 import { type ErrorCode, errorTable } from '../../../errors.ts'
 import { formatUsd, larger, parseUsd } from '../../../credits/money.ts'
 
 interface Rule {
   readonly id: string
-  /** The refusals it makes. */
+  /** The error codes of this rule. */
   readonly codes: readonly ErrorCode[]
-  /** What it asks, as a sentence. */
+  /** What it checks, as a sentence. */
   readonly asks: string
   readonly act: Act['kind']
 }
@@ -16,12 +15,12 @@ interface Rule {
 interface Act {
   readonly kind:
     'top_up' | 'other_model' | 'wait' | 'raise_key_limit' | 'allow_model' | 'change_request' | 'none'
-  /** What is missing, US dollars; null where no amount would do. */
+  /** The missing amount, US dollars; null if no amount would help. */
   readonly amount: string | null
   readonly text: string
 }
 
-/** In the order they are asked: the first that fires refuses. */
+/** In the order of evaluation: the first that applies refuses. */
 export const admissionRules: readonly Rule[] = [
   {
     id: 'request',
@@ -101,7 +100,7 @@ export const admissionRules: readonly Rule[] = [
   },
 ]
 
-/** What was asked before the call, and how it came out. Null for a call that no rule of admission refused. */
+/** The rules that were evaluated, with their results. Null for a call that no admission rule refused. */
 export function refusalOf(code: string | null, detail: Readonly<Record<string, unknown>> | null) {
   const fired = admissionRules.findIndex(({ codes }) => codes.some((known) => known === code))
   const rule = admissionRules[fired]
@@ -141,7 +140,7 @@ function actOf({ act }: Rule, code: ErrorCode, figures: Readonly<Record<string, 
   return { kind: act, amount: act === 'top_up' ? missing(figures) : null, text }
 }
 
-/** What the account lacks for this call; null where no figure tells. */
+/** What the account lacks for this call; null if unknown. */
 function missing({ needed, available }: Readonly<Record<string, unknown>>): string | null {
   const [need, have] = [needed, available].map((text) =>
     typeof text === 'string' ? parseUsd(text) : undefined,

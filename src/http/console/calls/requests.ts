@@ -1,4 +1,4 @@
-// Usage and the request log of an account in the console: what its calls came to, and what became of each.
+// Usage and the request log of an account in the console.
 
 import { z } from 'zod'
 import type { LoggedRequest, RequestQuery } from '../../../observe/request-log.ts'
@@ -64,7 +64,7 @@ export const requestParameters = z.strictObject({
 
 type Asked = z.infer<typeof requestParameters> & { readonly account?: string | undefined }
 
-/** A page of calls. A filter by channel looks at the rows of the page: it may come out short. */
+/** A page of calls. The channel filter is applied to the rows of a page, which may come out short. */
 export async function requestPage(
   { requests, accounts }: Pick<HttpParts, 'requests' | 'accounts'>,
   { cursor, channel, ...filter }: Asked,
@@ -81,7 +81,7 @@ export async function requestPage(
   }
 }
 
-/** One call of an account, or of anybody where none is named. Throws `not_found`: another's is as none at all. */
+/** One call of an account, or of any account if none is given. Throws `not_found`, also for another account's call. */
 export async function requestDetail(
   { requests, ledger, accounts }: Pick<HttpParts, 'requests' | 'ledger' | 'accounts'>,
   id: string,

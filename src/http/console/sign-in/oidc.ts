@@ -1,5 +1,5 @@
-// Single sign-on in the console: away to the issuer, and back with who it is. Both are pages of a browser: what fails is
-// told by the sign-in page.
+// Single sign-on in the console: redirects to the issuer, and handles the return. Both are browser pages: errors are
+// shown on the sign-in page.
 
 import { asGatewayError, GatewayError } from '../../../errors.ts'
 import { isElevated } from '../../../accounts/identity/identities.ts'
@@ -25,7 +25,7 @@ export const oidcRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-/** The browser brings its state back: a code that somebody else obtained is of no use in it. */
+/** The browser must return its state, so that a code obtained by somebody else is useless in it. */
 function stateCookie({ secure }: { readonly secure: boolean }): string {
   return secure ? '__Host-weir-oidc' : 'weir_oidc'
 }
@@ -34,7 +34,7 @@ async function start({ parts, signedIn, visitor }: Asked<undefined>): Promise<Re
   const { identities, oidc, site, now } = parts
   if (!oidc) throw new GatewayError('not_found')
   identities.allowChallenge(visitor)
-  // Another way into an account is as dear as its password.
+  // Another way into an account needs the same protection as its password.
   if (signedIn && !isElevated(signedIn.session, now())) throw new GatewayError('elevation_required')
   const { url, state } = await oidc.begin(signedIn?.account.id ?? null)
   return redirect(url, [setCookie(site, stateCookie(site), state, ticketLife.oidc)])
@@ -51,7 +51,7 @@ async function callback(asked: Asked<undefined>): Promise<Response> {
   return redirect('/console', [answer.headers.get('set-cookie')!, setCookie(site, stateCookie(site), '', 0)])
 }
 
-/** A failure leads to the sign-in page, which says what it means; faults of ours go where they are logged. */
+/** Redirects to the sign-in page with the error; internal errors are passed on to be logged. */
 async function onPage(
   { parts: { site } }: Asked<undefined>,
   work: () => Promise<Response>,

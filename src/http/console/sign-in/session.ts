@@ -1,4 +1,4 @@
-// Who is signed in to the console: opening an account, signing in and out, passwords, links, sessions.
+// Sign-up, sign-in, sign-out, passwords, links and sessions of the console.
 
 import type { OpenedSession } from '../../../accounts/identity/identities.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -33,7 +33,7 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
       const view = await sessionView(parts, signedIn)
       const text = sessionCookie(request, parts.site)
       if (text === undefined) return view
-      // The browser's cookie lasts as long as the session, which moves on while it is used.
+      // The cookie lasts as long as the session, which is extended while it is used.
       const restMs = signedIn ? signedIn.session.expiresAt - parts.now() : 0
       return withCookie(parts, view, signedIn ? text : '', restMs)
     },
@@ -184,12 +184,12 @@ export const sessionRoutes: readonly ConsoleRoute[] = [
   ),
 ]
 
-/** The same for everybody: whether there is an account is nobody's business. */
+/** The same answer for everybody: whether an account exists is not disclosed. */
 function accepted(mail: boolean) {
   return { status: 'accepted', mail }
 }
 
-/** The answer to whoever has just signed in: the session's cookie. A session it replaces ends. */
+/** Answers a sign-in with the session's cookie, and ends the session that it replaces. */
 export async function entered(asked: Asked<unknown>, opened: OpenedSession): Promise<Response> {
   const { parts, signedIn } = asked
   const { account, session, text } = opened
@@ -207,7 +207,7 @@ function withCookie({ site }: HttpParts, view: object, text: string, maxAgeMs: n
   return Response.json(view, { headers: { 'set-cookie': setSessionCookie(site, text, maxAgeMs) } })
 }
 
-/** The session as it is now, after a change. */
+/** The session after a change. */
 async function current({ accounts }: HttpParts, id: string): Promise<SignedInAccount | undefined> {
   const session = await accounts.findSession(id)
   const account = session && (await accounts.findAccount(session.account))

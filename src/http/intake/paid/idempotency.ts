@@ -1,4 +1,4 @@
-// The Idempotency-Key header: a request sent twice is served once, charged once, and answered twice.
+// The Idempotency-Key header: a request sent twice is served and charged once, and answered twice.
 
 import type { Caller } from '../../../accounts/caller.ts'
 import type { AnswerKeeper } from '../../../chat/answer-keeper.ts'
@@ -25,7 +25,6 @@ export interface IdempotencyParts {
   readonly log: Log
 }
 
-/** The request that may carry a key, authenticated and parsed. */
 export interface KeyedRequest {
   readonly request: Request
   readonly caller: Caller
@@ -33,11 +32,10 @@ export interface KeyedRequest {
   readonly requestId: string
 }
 
-/** What is to be served once. */
 export type Run = (signal: AbortSignal, keeper: AnswerKeeper | undefined) => Promise<Response>
 
 const header = 'idempotency-key'
-/** Told on every answer that was not made for this request. */
+/** Set on every replayed answer. */
 const replayedHeader = 'idempotency-replayed'
 
 const retryAfterMs = 1_000
@@ -92,7 +90,7 @@ async function commandOf(
   }
   const { caller, json, requestId, request } = keyed
   const { pathname } = new URL(request.url)
-  // Of the parsed body, so that a retry which is indented differently is the same request.
+  // Over the parsed body, so that a retry with different whitespace is the same request.
   const hash = new Bun.SHA256()
   for (const piece of await turns.through(stringifySteps([pathname, caller.mode, json]))) hash.update(piece)
   const bodyHash = new Uint8Array(32)
@@ -147,7 +145,7 @@ async function finished(parts: IdempotencyParts, command: ClaimCommand, keeper: 
   }
 }
 
-/** Copies an answer on its way, up to a limit, and has it kept with the settle that charges it. */
+/** Copies an answer while it is sent, up to a limit, and stores it with the settle that charges it. */
 class Keeper implements AnswerKeeper {
   readonly #parts: IdempotencyParts
   readonly #command: ClaimCommand
@@ -171,7 +169,7 @@ class Keeper implements AnswerKeeper {
     this.#chunks?.push(bytes)
   }
 
-  /** The answer goes out all the same when it could not be kept: it is paid for. */
+  /** The answer is sent even if it could not be stored: it is paid for. */
   keep(): void {
     this.kept = true
     const body = this.#chunks === null ? null : Buffer.concat(this.#chunks)
@@ -186,17 +184,17 @@ class Keeper implements AnswerKeeper {
 }
 
 interface Ends {
-  /** Called once: the answer has been read to its end, broke off, or was cancelled. */
+  /** Called once, when the answer has ended, broken off or been cancelled. */
   readonly finish: () => Promise<void>
-  /** Aborts when the client leaves, also before it has taken anything. */
+  /** Aborts when the client disconnects, even before it has read anything. */
   readonly disconnected: AbortSignal
-  /** What becomes of the call then. */
+  /** What happens to the call then. */
   readonly onDisconnect: 'read-on' | 'cancel'
 }
 
 /**
- * The body as it comes, read to its end also when its client leaves. It ends for the client when its key is done with,
- * so that whoever has read an answer to its end can have it again.
+ * The body as it arrives, read to its end even if the client disconnects. It ends for the client after its key is
+ * released, so that a client that has read a whole answer can request it again.
  */
 function followed(body: ReadableStream<Uint8Array>, ends: Ends): ReadableStream<Uint8Array> {
   const reader = body.getReader()

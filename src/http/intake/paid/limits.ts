@@ -1,4 +1,4 @@
-// How many charged requests a key, an account and the whole gateway may make: at one time, and in a minute.
+// Limits the requests of a key, an account and the whole gateway: concurrently, and per minute.
 
 import { LRUCache } from 'lru-cache'
 import { lineOf } from '../../../accounts/api-key.ts'
@@ -6,7 +6,7 @@ import type { Caller } from '../../../accounts/caller.ts'
 import type { InFlight } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors.ts'
 
-/** From configuration; a rate of 0 is no limit. */
+/** From configuration; a rate of 0 means no limit. */
 export interface RequestLimits {
   readonly inFlight: number
   readonly inFlightPerAccount: number
@@ -16,23 +16,23 @@ export interface RequestLimits {
 }
 
 /**
- * A bucket that fills evenly and holds a minute's worth. It may be overdrawn: tokens are known only after the answer,
- * and then the next request waits until the debt has filled up.
+ * A token bucket with one minute's worth. It may be overdrawn, because tokens are known only after the answer; then
+ * the next request waits until the debt has refilled.
  */
 interface Bucket {
   level: number
   at: number
-  /** What it holds when it is full; a key's limit may be changed. */
+  /** Its capacity; a key's limit may change. */
   perMinute: number
 }
 
 const minuteMs = 60_000
-/** Levels are fractions: what is due but for this much is due. */
+/** Levels are fractions: differences below this are ignored. */
 const roundingMs = 0.001
-/** When there are more buckets than this, the full ones are forgotten: a full bucket says nothing. */
+/** Beyond this number full buckets are dropped: a full bucket carries no information. */
 const manyBuckets = 10_000
 
-/** Rates of one kind, by whom they are counted for. Times are milliseconds of the clock it is given. */
+/** Rates of one kind by name. Times are milliseconds of the given clock. */
 class Rates {
   readonly #clock: () => number
   readonly #buckets = new Map<string, Bucket>()
@@ -41,18 +41,18 @@ class Rates {
     this.#clock = clock
   }
 
-  /** What is left for somebody now; below zero after an overdraft. */
+  /** What is left for a name now; negative after an overdraft. */
   remaining(name: string, perMinute: number): number {
     return this.#filled(name, perMinute).level
   }
 
-  /** Counts an amount for somebody who is counted already. */
+  /** Takes an amount from an existing bucket. */
   spend(name: string, amount: number): void {
     const bucket = this.#buckets.get(name)
     if (bucket) this.#filled(name, bucket.perMinute).level -= amount
   }
 
-  /** How long until `amount` is there, milliseconds. From now on somebody is counted. */
+  /** How long until `amount` is available, milliseconds. Creates the bucket if necessary. */
   waitMs(name: string, perMinute: number, amount: number): number {
     const bucket = this.#filled(name, perMinute)
     this.#buckets.set(name, bucket)
@@ -78,13 +78,13 @@ class Rates {
   }
 }
 
-/** A limit of a rate as it applies to one caller. */
+/** A rate limit as it applies to one caller. */
 interface Applied {
   readonly unit: 'requests' | 'tokens'
   readonly rates: Rates
   readonly perMinute: number
   readonly name: string
-  /** What must be there for a request to begin. */
+  /** What must be available for a request to begin. */
   readonly needs: number
 }
 
@@ -94,7 +94,7 @@ export class Limiter {
   readonly #keyRequests: Rates
   readonly #keyTokens: Rates
   readonly #accountRequests: Rates
-  /** The line of keys that replaced another, by id. */
+  /** The rotation line of keys, by id. */
   readonly #lines = new LRUCache<string, string>({ max: manyBuckets })
 
   /** `clock` gives milliseconds. */
@@ -107,8 +107,8 @@ export class Limiter {
   }
 
   /**
-   * Lets a request in, until `leave` or the end of its call. Throws `overloaded` when the gateway is full, and
-   * `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
+   * Admits a request until `leave` or the end of its call. Throws `overloaded` if the gateway is full, and
+   * `rate_limit_exceeded` with the time to wait if the account or key has used its share; neither counts.
    */
   enter(caller: Caller, requestId: string): void {
     const account = caller.account.id
@@ -129,17 +129,17 @@ export class Limiter {
     this.#inFlight.enter(requestId, account)
   }
 
-  /** The request has ended before its call began, or its call has ended. */
+  /** The request ended before its call began, or its call ended. */
   leave(requestId: string): void {
     this.#inFlight.leave(requestId)
   }
 
-  /** Counts the tokens of an answer, once they are known. */
+  /** Counts the tokens of an answer once they are known. */
   spentTokens(key: string | null, tokens: number): void {
     if (key !== null) this.#keyTokens.spend(this.#lines.get(key) ?? key, tokens)
   }
 
-  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
+  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: the tightest limit of each unit. */
   headers(caller: Caller): Record<string, string> {
     const headers: Record<string, string> = {}
     const applied = this.#appliedTo(caller)
@@ -165,7 +165,7 @@ export class Limiter {
     }
     add('requests', this.#accountRequests, accountRequestsPerMinute, account.id)
     if (key === null) return applied
-    // Both keys of a rotation that overlaps draw on one bucket: else a rotation would double the limit.
+    // Both keys of an overlapping rotation use one bucket; otherwise a rotation would double the limit.
     const line = lineOf(key)
     if (line !== key.id) this.#lines.set(key.id, line)
     add('requests', this.#keyRequests, lower(keyRequestsPerMinute, key.requestsPerMinute), line)
@@ -178,7 +178,7 @@ function remaining({ rates, name, perMinute }: Applied): number {
   return rates.remaining(name, perMinute)
 }
 
-/** What applies of the gateway's limit for every key and of a key's own: an owner cannot lift the operator's. */
+/** The lower of the gateway's limit and the key's own: an owner cannot raise the operator's. */
 function lower(general: number, own: number | null): number {
   if (own === null || own <= 0) return general
   return general > 0 ? Math.min(general, own) : own

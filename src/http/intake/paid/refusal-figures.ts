@@ -1,4 +1,4 @@
-// The credit that a refusal for want of it went by, as it was at that moment: later nobody could tell.
+// Records the credit at the moment of a refusal for lack of it, which cannot be reconstructed later.
 
 import type { Caller } from '../../../accounts/caller.ts'
 import { keyRoom } from '../../../chat/billing/key-limit.ts'
@@ -16,13 +16,13 @@ const wantOfCredit: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'key_limit_exceeded',
 ])
 
-/** Whether a refusal went by the credit there was. */
+/** Whether a refusal depends on the available credit. */
 export function isWantOfCredit(code: ErrorCode): boolean {
   return wantOfCredit.has(code)
 }
 
 /**
- * The pools of the account, each with what was left and free in it and whether calls of this kind spend it, and what
+ * The pools of the account, each with what was left, what was free and whether calls of this kind spend it, and what
  * the key's own limit left. `now` in milliseconds since 1970.
  */
 export async function creditFigures(

@@ -1,4 +1,4 @@
-// What has been read and is paid for, whatever protocol it came in: served once, and within the limits of its caller.
+// Serves a parsed request that costs money, whatever its protocol: once, and within the limits of its caller.
 
 import { complete } from '../../../chat/complete.ts'
 import { shuttingDown } from '../../../chat/routing/fault-error.ts'
@@ -14,12 +14,12 @@ import type { PaidParts } from '../../parts.ts'
 import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
 import { withinLimits } from './within-limits.ts'
 
-/** The HTTP request, and the call it makes; `bodyBytes` measures what the call's body was read from. */
+/** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 export interface ReadChat extends KeyedRequest {
   readonly call: Pick<IncomingCall, 'inbound' | 'request' | 'bodyBytes' | 'arrivedAt'>
 }
 
-/** Rejects with GatewayError before the first byte; refusals within the limits have the shape that `refuse` gives. */
+/** Rejects with GatewayError before the first byte; refusals by the limits have the shape that `refuse` gives. */
 export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Promise<Response> {
   const { caller, requestId, call } = chat
   const run: Run = (signal, keeper) => complete(parts.chat, { ...call, caller, requestId, signal, keeper })
@@ -27,7 +27,7 @@ export function serveChat(parts: PaidParts, chat: ReadChat, refuse?: Refuse): Pr
 }
 
 /**
- * A client's body, its addresses checked and put into their plain form: changes `json`. Throws what the inbound throws,
+ * Parses a client's body and normalises its addresses, which changes `json`. Throws what the inbound throws,
  * `url_not_allowed`, and `unsupported_parameter` for a field that names a destination in a strict request.
  */
 export function parsedBody(
@@ -48,14 +48,13 @@ export function refuseDropped({ strict }: Pick<Envelope, 'strict'>, [first]: rea
   throw new GatewayError('unsupported_parameter', { message: first.message, param: first.param })
 }
 
-/** What is paid for. */
 interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
   readonly call: { readonly request: PaidCall['request'] }
 }
 
 /**
- * Runs what is paid for, a chat or anything else: once for its Idempotency-Key, unless the gateway drains. Whatever
- * refuses it is noted with its caller and its model.
+ * Runs a paid request: once per Idempotency-Key, and not while the gateway drains. Refusals are logged with caller and
+ * model.
  */
 export async function servePaid(
   parts: PaidParts,
@@ -80,7 +79,7 @@ export async function servePaid(
   }
 }
 
-/** The answer of a call; where it is refused for want of credit, the log gets the figures that it was refused by. */
+/** Runs the call; if it is refused for lack of credit, adds the figures for the log. */
 async function explained(parts: PaidParts, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
   try {
     return await answer
@@ -93,7 +92,7 @@ async function explained(parts: PaidParts, paid: PaidRequest, answer: Promise<Re
   }
 }
 
-/** What has been a call is in the log already. */
+/** Calls are in the log already. */
 function note(
   { calls, now }: PaidParts,
   { caller, requestId, arrivedAt, call }: PaidRequest,

@@ -1,11 +1,11 @@
-// A paid call within the limits of its caller.
+// Runs a paid call within the limits of its caller.
 
 import type { Caller } from '../../../accounts/caller.ts'
 import { GatewayError } from '../../../errors.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
 import type { PaidParts } from '../../parts.ts'
 
-/** Runs the call; every answer has the limits in its headers, refusals too, since they count as well. */
+/** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
 export async function withinLimits(
   { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
   caller: Caller,
@@ -19,7 +19,7 @@ export async function withinLimits(
     response = await run()
   } catch (error) {
     limiter.leave(requestId)
-    // Faults of our own go where they are logged.
+    // Internal errors are passed on to be logged.
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = refuse(error, requestId, publicUrl())
   }

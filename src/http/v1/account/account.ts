@@ -62,7 +62,7 @@ export const getUsageCsv: Route<Usage> = {
   operation: async () => (await import('./requests-documentation.ts')).usageCsv,
 }
 
-/** The calling key: its label, its limits, and what it has spent in the open day, week and month. */
+/** The calling key: its label and limits, and what it spent in the current day, week and month. */
 async function describeKey(caller: Caller, ledger: LedgerStore, now: number) {
   const { key } = caller
   if (!key) throw new GatewayError('not_found')

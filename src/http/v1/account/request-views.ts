@@ -1,4 +1,4 @@
-// The calls of the request log as clients see them, and the cursor of a page.
+// The request log as clients see it, and the cursor of a page.
 
 import { z } from 'zod'
 import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
@@ -6,7 +6,7 @@ import { receiptOf } from '../../../credits/ledger/receipt.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import type { LoggedRequest, RequestPage, RequestPlace } from '../../../observe/request-log.ts'
 
-/** One call of the request log. `detail` is what its error said beside the code. */
+/** One logged call. `detail`: the details of its error. */
 export function requestObject(row: LoggedRequest) {
   return {
     id: row.requestId,
@@ -38,7 +38,7 @@ export function requestList({ rows, next }: RequestPage) {
   }
 }
 
-/** One call with its receipt, where it became one, and its words, where they are kept. */
+/** One call with its receipt and contents, if there are any. */
 export async function requestWhole(row: LoggedRequest, ledger: Pick<LedgerStore, 'call'>) {
   const call = await ledger.call(row.account, row.requestId)
   return {
@@ -57,7 +57,7 @@ export function placeOf(cursor: string): RequestPlace | undefined {
   return at === undefined ? undefined : { at: Number(at), seq: Number(seq) }
 }
 
-/** What was written as an object is read as one; anything else is left out. */
+/** Parses a stored JSON object; anything else is left out. */
 function jsonObject(stored: string | null): Record<string, unknown> | null {
   if (stored === null) return null
   const read = z.record(z.string(), z.unknown()).safeParse(JSON.parse(stored))

@@ -1,4 +1,4 @@
-// GET /v1/requests and GET /v1/requests/{id}: what became of the calls of an account, served or refused.
+// GET /v1/requests and GET /v1/requests/{id}: an account's calls, served or refused.
 
 import type { Caller } from '../../../accounts/caller.ts'
 import type { LedgerStore } from '../../../credits/ledger/ledger.ts'
@@ -32,14 +32,14 @@ export const getRequest: Route<Requests> = {
   operation: async () => (await import('./requests-documentation.ts')).getRequest,
 }
 
-/** The calls of the caller's account, newest first, by the filters of the address. Throws `invalid_request`. */
+/** The calls of the caller's account, newest first, filtered by the query. Throws `invalid_request`. */
 async function requestsOf({ account }: Caller, requests: RequestReader, request: Request) {
   const query = new URL(request.url).searchParams
   const asked = { ...filterOf(query), account: account.id, limit: limitOf(query) }
   return requestList(await requests.page(asked))
 }
 
-/** Throws `not_found` for a call that is not in the log, or not of the caller's account. */
+/** Throws `not_found` for a call that is not in the log or belongs to another account. */
 async function oneRequest(
   { account }: Caller,
   requests: RequestReader,

@@ -1,5 +1,5 @@
-// The wire schemas of keys, credits and receipts. The documentation is made from them; a test holds the gateway's real
-// answers against them.
+// The wire schemas of keys, credits and receipts. The documentation is generated from them, and a test checks the
+// gateway's real answers against them.
 
 import { z } from 'zod'
 import { pools } from '../../../credits/pool.ts'

@@ -1,4 +1,4 @@
-// GET /v1/usage: what the account's calls came to, by day and what the reader divides it by. As JSON or CSV.
+// GET /v1/usage: the account's usage by day and by a chosen dimension, as JSON or CSV.
 
 import { z } from 'zod'
 import type { Account } from '../../../accounts/account.ts'
@@ -18,7 +18,7 @@ const date = z
   .refine((text) => isoDay(Date.parse(text)) === text, 'There is no such day.')
 const name = z.string().max(200, 'It has at most 200 characters.')
 
-/** `from` and `to` are both part of the answer. */
+/** `from` and `to` are both included. */
 export const usageParameters = z.strictObject({
   from: date.optional(),
   to: date.optional(),
@@ -27,7 +27,7 @@ export const usageParameters = z.strictObject({
   model: name.optional(),
 })
 
-/** The same for operators, who may ask about every account. */
+/** The same for operators, for any account. */
 export const adminUsageParameters = usageParameters.extend({
   by: z
     .enum(['day', 'model', 'key', 'channel', 'account'], 'It takes day, model, key, channel or account.')
@@ -70,7 +70,7 @@ export const usageSchema = z.object({
 
 export type UsageView = z.infer<typeof usageSchema>
 
-/** The usage of one account by the parameters of the address. Throws `invalid_request`. */
+/** The usage of one account by the query parameters. Throws `invalid_request`. */
 export function accountUsage(
   { usage, accounts, now }: Pick<HttpParts, 'usage' | 'accounts' | 'now'>,
   account: Pick<Account, 'id'>,
@@ -80,7 +80,7 @@ export function accountUsage(
   return usageView(usage, query, (by, group) => labelIn(accounts, by, group))
 }
 
-/** The name that a key or an account goes by. */
+/** The display name of a key or an account. */
 export async function labelIn(
   accounts: Pick<HttpParts['accounts'], 'findKey' | 'findAccount'>,
   by: UsageGroup,
@@ -91,7 +91,7 @@ export async function labelIn(
   return null
 }
 
-/** The days that are asked for; without dates the last 30. Throws `invalid_request` for days in the wrong order or too many. */
+/** The requested days; the last 30 by default. Throws `invalid_request` for a wrong order or too many. */
 export function usageQuery({ from, to, ...rest }: Parameters, now: number): UsageQuery {
   const last = to === undefined ? startOfDay(now) : Date.parse(to)
   const first = from === undefined ? last - (defaultDays - 1) * dayMs : Date.parse(from)
@@ -105,7 +105,7 @@ function wrongDays(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message, param })
 }
 
-/** `labelOf` gives a group its name for people. */
+/** `labelOf` gives the display name of a group. */
 export async function usageView(
   reader: UsageReader,
   query: UsageQuery,
@@ -172,7 +172,7 @@ const columns = [
   'charged',
 ] as const
 
-/** The rows with the same digits as the JSON. */
+/** The same rows as the JSON, with the same digits. */
 export function usageCsv({ data }: Pick<UsageView, 'data'>): string {
   return csvOf(columns, data)
 }
