@@ -22,7 +22,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const { routing, n } = received.request.envelope
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
   const { call, candidates } = withOwnSearch(parts.outbounds, received, able)
-  const funding = await fundingFor(parts.counter, call, candidates)
+  const funding = await fundingFor(parts, call, candidates)
   const { gatewayTools } = call.request
   if (gatewayTools !== undefined) {
     const payable = { candidates, balance, funding }

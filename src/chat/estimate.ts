@@ -52,8 +52,8 @@ export async function estimate(
   const { gatewayTools } = searching.request
   const rounds = gatewayTools && (await roundsOf(parts, searching, gatewayTools))
   const { request, bodyBytes } = rounds?.call ?? searching
-  const most = Math.min(await tokenBound(parts.counter, request.promptParts, bodyBytes), bodyBytes + 10_000)
-  const counted = Math.min(await promptCount(parts.counter, request.promptParts), most)
+  const most = Math.min(await tokenBound(parts, request.promptParts, bodyBytes), bodyBytes + 10_000)
+  const counted = Math.min(await promptCount(parts, request.promptParts), most)
   const need = needOf(request.envelope, candidates, most, parts.limits.holdOutputTokens)
   const { price } = candidates[0]!.offer
   const outputTokens =
@@ -79,7 +79,7 @@ export async function estimate(
   const answer = costWith(Math.min(outputTokens, typicalOutputTokens), usual)
   const expected = rounds === undefined ? answer : answer + usualCost(rounds, first, price)
   const ceiling = rounds === undefined ? oneRound : mostCost(rounds, first, price)
-  const funding = await fundingFor(parts.counter, call, candidates)
+  const funding = await fundingFor(parts, call, candidates)
   const now = parts.now()
   const balance = await parts.ledger.balance(caller.account.id)
   const free = freeIn(balance, funding, now)

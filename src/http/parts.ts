@@ -25,6 +25,7 @@ import type { Payments } from '../payments/payments.ts'
 import type { Subscriptions, SubscriptionStore } from '../payments/subscriptions.ts'
 import type { Vouchers, VoucherStore } from '../payments/vouchers.ts'
 import type { ConversationStore } from '../responses/conversation-store.ts'
+import type { ParsedResponses } from '../responses/parsed-responses.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
 import type { Limiter } from './intake/paid/limits.ts'
@@ -95,6 +96,8 @@ export interface IdentityParts {
 /** Stored answers. */
 export interface ResponseParts {
   readonly responses: ResponseStore
+  /** The same, to be read. */
+  readonly parsedResponses: ParsedResponses
   readonly conversations: ConversationStore
   readonly responseLimits: ResponseLimits
 }

@@ -13,6 +13,14 @@ export function* stringifySteps(value: unknown): Steps<string[]> {
   return pieces
 }
 
+/** The whole text. To join the pieces of megabytes is one step more. */
+export function* textSteps(value: unknown): Steps<string> {
+  const pieces = yield* stringifySteps(value)
+  if (pieces.length === 1) return pieces[0]!
+  yield
+  return pieces.join('')
+}
+
 /** No JSON that has come in nests as deep: its shape is bounded before it is parsed. */
 const mostLevels = 512
 

@@ -2,6 +2,7 @@
 
 import type { ChatEvent } from '../conversation/event.ts'
 import type { ChatRequest } from '../conversation/request.ts'
+import { freeName, FreeNames } from './free-names.ts'
 import type { StreamParser, Target } from './protocol.ts'
 
 export interface NameRule {
@@ -21,6 +22,7 @@ export class WireNames {
   readonly #rule: NameRule
   readonly #wire = new Map<string, string>()
   readonly #taken = new Set<string>()
+  readonly #names = new FreeNames()
 
   /** `known` are all names there will be. */
   constructor(rule: NameRule, known: Iterable<string>) {
@@ -55,11 +57,7 @@ export class WireNames {
     const { longest, forbidden, opening } = this.#rule
     const allowed = name.replace(forbidden, '_')
     const stem = opening.test(allowed) ? allowed : `_${allowed}`
-    for (let copy = 1; ; copy += 1) {
-      const tail = copy === 1 ? '' : `_${copy}`
-      const minted = stem.slice(0, longest - tail.length) + tail
-      if (!this.#taken.has(minted)) return minted
-    }
+    return freeName(this.#names, stem, longest, (wire) => this.#taken.has(wire))
   }
 }
 

@@ -51,18 +51,17 @@ async function keep(parts: KeepingParts, { account, requestId, input, answer }: 
   const previous = answer['previous_response_id']
   const fail = (error: unknown) => log.warn('a response was not stored yet', { request_id: requestId, error })
   try {
-    const texts = [
-      (await turns.through(stringifySteps(input))).join(''),
-      (await turns.through(stringifySteps(answer))).join(''),
-    ] as const
+    const texts = {
+      input: await turns.through(stringifySteps(input)),
+      answer: await turns.through(stringifySteps(answer)),
+    }
     const kept = responses.keep({
       id: String(answer['id']),
       account,
       call: requestId,
       previous: typeof previous === 'string' ? previous : undefined,
       expiresAt: now() + responseLimits.retentionMs,
-      input: texts[0],
-      answer: texts[1],
+      ...texts,
     })
     // Not waited for: the charge is to be in the same commit.
     kept.catch(fail)

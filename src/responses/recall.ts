@@ -2,7 +2,10 @@
 
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
-import type { ResponseStore, StoredResponse } from './response-store.ts'
+import type { Steps } from '../json/steps.ts'
+import { stringifySteps } from '../json/stringify.ts'
+import type { ParsedResponses } from './parsed-responses.ts'
+import type { StoredResponse } from './response-store.ts'
 
 /** An item that a request names instead of sending it. */
 export interface ItemReference {
@@ -36,7 +39,8 @@ export interface RecalledItems {
  * a failure, and `payload_too_large` where it is more than there is room for.
  */
 export async function recall(
-  responses: Pick<ResponseStore, 'conversation' | 'find'>,
+  responses: Pick<ParsedResponses, 'conversation' | 'find'>,
+  turns: { through<T>(steps: Steps<T>): T | Promise<T> },
   { account, previous, references, room, maxBodyBytes }: RecallRequest,
 ): Promise<RecalledItems> {
   const tooLarge = () =>
@@ -51,13 +55,11 @@ export async function recall(
     if (conversation.kind === 'too-large') throw tooLarge()
     const failed = conversation.responses.find(({ answer }) => answer['status'] === 'failed')
     if (failed) throw continuesFailure(failed.id)
-    for (const response of conversation.responses) history.push(...itemsOf(response))
+    for (const response of conversation.responses) for (const item of itemsOf(response)) history.push(item)
   }
   const items = await referredItems(responses, account, references, searchedBodies * maxBodyBytes)
   if (items === undefined) throw tooLarge()
-  const sizes = new Map([...items].map(([id, item]) => [id, sizeOf([item])]))
-  // An item that is referred to twice is sent, and paid for, twice.
-  const bytes = references.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), sizeOf(history))
+  const bytes = await turns.through(sizeSteps(history, items, references))
   if (bytes > Math.max(room, 0) && bytes > 0) throw tooLarge()
   return { history, items, bytes }
 }
@@ -67,7 +69,7 @@ const searchedBodies = 4
 
 /** The items of these ids that are stored; undefined where more than `room` bytes would have to be read for them. */
 async function referredItems(
-  responses: Pick<ResponseStore, 'find'>,
+  responses: Pick<ParsedResponses, 'find'>,
   account: string,
   references: readonly ItemReference[],
   room: number,
@@ -116,6 +118,21 @@ export function outputOf({ answer }: StoredResponse): readonly JsonObject[] {
   return answer['output'] as JsonObject[]
 }
 
-function sizeOf(items: readonly JsonObject[]): number {
-  return items.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(items))
+/** What a history and the items that are referred to measure as JSON, bytes. */
+function* sizeSteps(
+  history: readonly JsonObject[],
+  items: ReadonlyMap<string, JsonObject>,
+  references: readonly ItemReference[],
+): Steps<number> {
+  const sizes = new Map<string, number>()
+  for (const [id, item] of items) sizes.set(id, yield* sizeOf([item]))
+  const bytes = yield* sizeOf(history)
+  // An item that is referred to twice is sent, and paid for, twice.
+  return references.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), bytes)
+}
+
+function* sizeOf(items: readonly JsonObject[]): Steps<number> {
+  if (items.length === 0) return 0
+  const pieces = yield* stringifySteps(items)
+  return pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
 }

@@ -16,20 +16,23 @@ export interface StoredResponse {
   readonly size: number
 }
 
-export interface KeepCommand extends Omit<StoredResponse, 'input' | 'answer' | 'size'> {
+/** A response as it is stored: its input and its answer as JSON text, in pieces. */
+export interface WrittenResponse extends Omit<StoredResponse, 'input' | 'answer'> {
+  readonly input: readonly string[]
+  readonly answer: readonly string[]
+}
+
+export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
   readonly account: string
   /** The call it is the answer of. */
   readonly call: string
-  /** JSON text. */
-  readonly input: string
-  readonly answer: string
   /** Milliseconds since 1970. */
   readonly expiresAt: number
 }
 
 /** A conversation, oldest first; or what is missing of it. */
-export type Conversation =
-  | { readonly kind: 'whole'; readonly responses: readonly StoredResponse[] }
+export type Conversation<Response = StoredResponse> =
+  | { readonly kind: 'whole'; readonly responses: readonly Response[] }
   /** Never there, expired, deleted, or another account's. */
   | { readonly kind: 'missing'; readonly id: string }
   | { readonly kind: 'too-large' }
@@ -50,9 +53,9 @@ export interface ResponseStore {
   /** What an account has here, or is about to: a view that goes on counting what is kept meanwhile. */
   stored(account: string): Awaitable<StoredBytes>
   /** undefined where it was never there, has expired, was deleted or is another account's. */
-  find(account: string, id: string): Awaitable<StoredResponse | undefined>
+  find(account: string, id: string): Awaitable<WrittenResponse | undefined>
   /** The conversation that ends with a response, if all of it measures at most `maxBytes`. */
-  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation>
+  conversation(account: string, id: string, maxBytes: number): Awaitable<Conversation<WrittenResponse>>
   /** Forgets a response, durably; resolves with whether it was there. What continued it can no longer be continued. */
   delete(account: string, id: string): Promise<boolean>
   /** Forgets all that an account has, durably and in small steps. Resolves with how many. */

@@ -53,10 +53,11 @@ function longConversation(
   list: 'messages' | 'input',
   more: Body = {},
   length = 10_000,
+  sentences = 300_000,
 ): string {
   const turns = Array.from({ length }, (_, at) => ({
     role: at % 2 === 0 ? 'user' : 'assistant',
-    content: 'The river runs to the weir. '.repeat(Math.floor(300_000 / length)),
+    content: 'The river runs to the weir. '.repeat(Math.floor(sentences / length)),
   }))
   return JSON.stringify({ model, ...more, [list]: turns })
 }
@@ -74,6 +75,36 @@ function prompts(
       await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => send(weir, path, text, headers())))
     },
   }
+}
+
+/** Stores an answer of many input items, and goes on with it as often as everything else is asked. */
+function recalled(name: string): Attack {
+  return {
+    name: `recalled: ${name}`,
+    run: async (weir, scale) => {
+      const headers = { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' }
+      const ask = (body: string) =>
+        fetch(`${weir.baseUrl}/responses`, { method: 'POST', headers, body }).then((response) =>
+          response.json(),
+        )
+      // Of the ten megabytes that a body may have something is left for what follows.
+      const { id } = (await ask(
+        longConversation('lab/small', 'input', { store: true }, 9_000, 270_000),
+      )) as Body
+      const next = JSON.stringify({ model: 'lab/small', previous_response_id: id, input: 'And then?' })
+      await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => ask(next)))
+    },
+  }
+}
+
+/** A conversation of as many messages as are read, whose calls all have one id. */
+function manyCalls(model: string): string {
+  const call = { id: 'call_0', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
+  const messages = Array.from({ length: 5_000 }, () => [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'call_0', content: 'The river runs to the weir.' },
+  ]).flat()
+  return JSON.stringify({ model, messages })
 }
 
 const deepSchema = (depth: number): Body =>
@@ -142,6 +173,10 @@ export const attacks: readonly Attack[] = [
   ),
   prompts('10,000 input items, stored', '/responses', () =>
     longConversation('lab/small', 'input', { store: true }),
+  ),
+  recalled('10,000 input items'),
+  ...['claude', 'bedrock', 'gemini', 'responses'].map((model) =>
+    prompts(`5,000 calls of one id for ${model}`, '/chat/completions', () => manyCalls(`${model}/m`)),
   ),
   prompts('10,000 messages to be estimated', '/estimate', () => longConversation('lab/small', 'messages')),
   prompts('10,000 messages to be counted', '/messages/count_tokens', () =>

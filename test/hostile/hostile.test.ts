@@ -18,6 +18,7 @@ const chosen = [
   'whole answer: logprobs-whole',
   'whole answer to a stream: logprobs-whole',
   'prompts: 2,048 texts to be embedded',
+  'prompts: 5,000 calls of one id for claude',
 ]
 
 test('no hostile stream, answer or body holds the loop, or a steady stream, up (item 23)', async () => {

@@ -67,8 +67,10 @@ limits: { attempts: 1, requests_in_flight: 10000, requests_in_flight_per_account
 bootstrap: { credit_usd: "100000" }
 providers:
   lab: { protocol: openai-chat, base_url: "http://127.0.0.1:${port}/v1", api_key: lab-secret }
+${otherProtocols.map(([id, protocol]) => `  ${id}: { protocol: ${protocol}, base_url: "http://127.0.0.1:${port}/v1", api_key: s }`).join('\n')}
 models:
 ${models(modelNames.split(' '))}
+${otherProtocols.map(([id]) => `  - { id: ${id}/m, price: ${price}, max_output_tokens: 1000 }`).join('\n')}
   - { id: lab/vectors, output_modalities: [embeddings], price: ${price}, context_length: 8192 }
 `
   const weir = await startWeir({ config })
@@ -81,6 +83,14 @@ ${models(modelNames.split(' '))}
     },
   }
 }
+
+/** Providers that are asked in other words. What they answer cannot be read. */
+const otherProtocols = [
+  ['claude', 'anthropic-messages'],
+  ['bedrock', 'bedrock-converse'],
+  ['gemini', 'gemini'],
+  ['responses', 'openai-responses'],
+] as const
 
 const modelNames =
   'paced small stalled deep-event deep-objects wide-event full-event long-event tiny-events ' +

@@ -167,6 +167,8 @@ const server = Bun.serve({
         headers: { 'content-type': 'text/event-stream' },
       })
     }
+    // A question in another protocol's words names no model here.
+    if (!streams[model] && !wholes[model]) return Response.json({ error: 'no such model' }, { status: 404 })
     const type = streams[model] ? 'text/event-stream' : 'application/json'
     return new Response(bytesOf(model), { headers: { 'content-type': type } })
   },

@@ -6,8 +6,7 @@ import type { TokenBucket } from '../../conversation/usage.ts'
 import { fundingOf, type Pool } from '../../credits/pool.ts'
 import type { IncomingCall } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
-import type { Counter } from '../counting/exact-count.ts'
-import { promptBound, tokenBound } from '../counting/prompt-size.ts'
+import { type CountingParts, promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { mediaIn } from './unpriced-media.ts'
 
 /**
@@ -15,17 +14,17 @@ import { mediaIn } from './unpriced-media.ts'
  * allowance.
  */
 export async function fundingFor(
-  counter: Counter,
+  parts: CountingParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<readonly Pool[]> {
   const { channel } = call.caller
   // An API key spends purchased credit only.
-  return fundingOf(channel, channel === 'app' && (await isFlashCall(counter, call, candidates)))
+  return fundingOf(channel, channel === 'app' && (await isFlashCall(parts, call, candidates)))
 }
 
 async function isFlashCall(
-  counter: Counter,
+  parts: CountingParts,
   { request, bodyBytes }: Pick<IncomingCall, 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
 ): Promise<boolean> {
@@ -35,7 +34,7 @@ async function isFlashCall(
   const within = (prompt: number) => candidates.every(({ offer }) => isFlash(offer.price, prompt, media))
   if (within(promptBound(request.promptParts, bodyBytes))) return true
   // Counting tokens is only worth it if a shorter prompt would be within the limits.
-  return within(0) && within(await tokenBound(counter, request.promptParts, bodyBytes))
+  return within(0) && within(await tokenBound(parts, request.promptParts, bodyBytes))
 }
 
 const sound = ['inputAudio', 'cacheReadAudio'] as const

@@ -347,7 +347,7 @@ export class Hold {
     const credible = counted && credibleUsage(counted, this.#candidate.model, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
-    const own = await exactCount(this.#parts.counter, this.#round, answered)
+    const own = await exactCount(this.#parts, this.#round, answered)
     const charge = chargeFor(this.#candidate, answered, own, this.left)
     return openSearches === 0 ? charge : { ...charge, estimated: true }
   }
@@ -409,16 +409,16 @@ export class Hold {
 
 /** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
 async function needFor(
-  { turns, limits, counter }: BillingParts,
+  parts: BillingParts,
   { request: { envelope, promptParts }, bodyBytes }: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
 ): Promise<Need> {
-  const { holdOutputTokens } = limits
-  const quick = await turns.run(() =>
+  const { holdOutputTokens } = parts.limits
+  const quick = await parts.turns.run(() =>
     quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free),
   )
   return (
-    quick ?? needOf(envelope, candidates, await tokenBound(counter, promptParts, bodyBytes), holdOutputTokens)
+    quick ?? needOf(envelope, candidates, await tokenBound(parts, promptParts, bodyBytes), holdOutputTokens)
   )
 }

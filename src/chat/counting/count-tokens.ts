@@ -11,14 +11,14 @@ import { promptCount } from './prompt-size.ts'
  * model is unknown, is not a chat model, or is not allowed for this caller.
  */
 export async function countTokens(
-  { catalog, counter }: Pick<ChatParts, 'catalog' | 'counter'>,
+  parts: Pick<ChatParts, 'catalog' | 'counter' | 'turns'>,
   caller: Caller,
   model: string,
   prompt: PromptParts,
 ): Promise<number> {
-  const found = catalog.resolve(model)
+  const found = parts.catalog.resolve(model)
   if (wrongEndpoint(found, 'chat')) throw refusalError('wrong_endpoint', found, 'chat')
   if (caller.account.suspended) throw refusalError('account_suspended', found, 'chat')
   if (!mayUse(caller, found.id)) throw refusalError('model_not_allowed', found, 'chat')
-  return promptCount(counter, prompt)
+  return promptCount(parts, prompt)
 }

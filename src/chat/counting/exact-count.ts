@@ -12,18 +12,41 @@ const mostCorrection = 2
 
 export type Counter = Pick<TokenCounter, 'count'>
 
-/** The tokens of a text. In a long text evenly spaced slices are counted and extrapolated. */
-export async function tokensIn(counter: Counter, text: string): Promise<number> {
-  const stride = sliceCharacters * Math.max(1, Math.ceil(text.length / countableCharacters))
+/** The slices of a text that are counted, and the length of the whole text in characters. */
+export interface Sampled {
+  readonly slices: readonly string[]
+  readonly length: number
+}
+
+/** What is counted of these texts, joined by line breaks. From long texts evenly spaced slices are taken. */
+export function sampleOf(texts: readonly string[]): Sampled {
+  const length = texts.reduce((sum, text) => sum + text.length + 1, -1)
+  const stride = sliceCharacters * Math.max(1, Math.ceil(length / countableCharacters))
   const slices: string[] = []
-  let characters = 0
-  for (let at = 0; at < text.length; at += stride) {
-    const slice = text.slice(at, at + sliceCharacters)
-    slices.push(slice)
-    characters += slice.length
+  /** The text in which the next slice begins, and the offset of that text. */
+  let index = 0
+  let begin = 0
+  for (let at = 0; at < length; at += stride) {
+    while (at > begin + texts[index]!.length) begin += texts[index++]!.length + 1
+    // The texts are not joined first: that would copy up to ten megabytes.
+    let slice = texts[index]!.slice(at - begin, at - begin + sliceCharacters)
+    for (let next = index + 1; slice.length < sliceCharacters && next < texts.length; next++)
+      slice += `\n${texts[next]!.slice(0, sliceCharacters)}`
+    slices.push(slice.slice(0, sliceCharacters))
   }
+  return { slices, length: Math.max(0, length) }
+}
+
+/** The tokens of the whole text, extrapolated from its slices. */
+export async function tokensOf(counter: Counter, { slices, length }: Sampled): Promise<number> {
+  const characters = slices.reduce((sum, slice) => sum + slice.length, 0)
   const tokens = await counter.count(slices)
-  return characters === 0 ? 0 : Math.ceil((tokens * text.length) / characters)
+  return characters === 0 ? 0 : Math.ceil((tokens * length) / characters)
+}
+
+/** The tokens of a text. */
+function tokensIn(counter: Counter, text: string): Promise<number> {
+  return tokensOf(counter, sampleOf([text]))
 }
 
 /** The tokens that these samples represent, by kind of text. */

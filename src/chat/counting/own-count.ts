@@ -4,7 +4,7 @@ import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { type Counter, deliveredTokensIn } from './exact-count.ts'
 import type { PaidCall } from '../call.ts'
-import { promptCount, promptGuess } from './prompt-size.ts'
+import { type CountingParts, promptCount, promptGuess } from './prompt-size.ts'
 
 /** Token counts for the sides of a call that the provider did not count; nothing for the others. */
 export interface OwnCount {
@@ -38,11 +38,11 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
 }
 
 /** Counts with the vocabulary, in the worker, for a charge. Never rejects. */
-export async function exactCount(counter: Counter, call: Sized, answered: Answered): Promise<OwnCount> {
+export async function exactCount(parts: CountingParts, call: Sized, answered: Answered): Promise<OwnCount> {
   const sides = uncountedSides(answered)
   const [prompt, output] = await Promise.all([
-    sides.prompt ? promptCount(counter, call.request.promptParts) : nothing.prompt,
-    sides.output ? exactOutput(counter, answered) : nothing.output,
+    sides.prompt ? promptCount(parts, call.request.promptParts) : nothing.prompt,
+    sides.output ? exactOutput(parts.counter, answered) : nothing.output,
   ])
   return { prompt, output }
 }

@@ -1,7 +1,8 @@
 // The largest number of tokens a prompt can have, before any provider has counted it.
 
 import type { PromptContent, PromptParts } from '../../protocols/request/prompt-parts.ts'
-import { type Counter, tokensIn } from './exact-count.ts'
+import type { Turns } from '../streaming/turns.ts'
+import { type Counter, sampleOf, tokensOf } from './exact-count.ts'
 
 /** Upper figures for media, whose size in bytes says little about their tokens. */
 const imageTokens = 6_000
@@ -31,10 +32,24 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
   return Math.ceil(textBytes / 4) + Math.ceil(mediaTokens(content) / 4)
 }
 
+/** What counting needs. */
+export interface CountingParts {
+  readonly counter: Counter
+  /** Shares the event loop among all calls. */
+  readonly turns: Pick<Turns, 'run'>
+}
+
 /** A tighter upper bound, by counting tokens: used if the quick bound exceeds the caller's credit. */
-export async function tokenBound(counter: Counter, prompt: PromptParts, bodyBytes: number): Promise<number> {
-  const content = prompt.content()
-  const counted = Math.ceil((await tokensIn(counter, content.texts.join('\n'))) * tokenizerMargin)
+export async function tokenBound(
+  { counter, turns }: CountingParts,
+  prompt: PromptParts,
+  bodyBytes: number,
+): Promise<number> {
+  const { content, sampled } = await turns.run(() => {
+    const all = prompt.content()
+    return { content: all, sampled: sampleOf(all.texts) }
+  })
+  const counted = Math.ceil((await tokensOf(counter, sampled)) * tokenizerMargin)
   const apart = mediaTokens(content) + content.tokenIds
   return Math.min(counted + overheadTokens + apart, boundOf(content, bodyBytes))
 }
@@ -43,15 +58,13 @@ export async function tokenBound(counter: Counter, prompt: PromptParts, bodyByte
  * The prompt's tokens as exactly as possible without the provider, for an answer that it did not count: everything the
  * model reads, plus the few tokens that chat formats add around each message.
  */
-export async function promptCount(counter: Counter, prompt: PromptParts): Promise<number> {
-  const { texts, messages, content } = prompt.reading()
+export async function promptCount({ counter, turns }: CountingParts, prompt: PromptParts): Promise<number> {
+  const { sampled, messages, content } = await turns.run(() => {
+    const reading = prompt.reading()
+    return { ...reading, sampled: sampleOf(reading.texts) }
+  })
   const framing = messages === 0 ? 0 : messages * tokensPerMessage + tokensPerPrompt
-  return (
-    (await tokensIn(counter, texts.join('\n'))) +
-    framing +
-    Math.ceil(mediaTokens(content) / 4) +
-    content.tokenIds
-  )
+  return (await tokensOf(counter, sampled)) + framing + Math.ceil(mediaTokens(content) / 4) + content.tokenIds
 }
 
 /** ChatML's own tokens as OpenAI counts them: around each message, and before the answer. */

@@ -74,24 +74,26 @@ export async function jsonResponse(
     for (const piece of keeper ? pieces : []) keeper?.add(Buffer.from(piece))
     keeper?.keep()
   })
-  return new Response(bodyOf(pieces), { headers: allHeaders })
+  return new Response(bodyOf(pieces, turns), { headers: allHeaders })
 }
 
 /** Larger bodies are encoded piece by piece while they are sent. */
 const wholeCharacters = 1024 ** 2
 
-function bodyOf(pieces: readonly string[]): string | ReadableStream<Uint8Array> {
+function bodyOf(pieces: readonly string[], turns: Pick<Turns, 'run'>): string | ReadableStream<Uint8Array> {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   if (length <= wholeCharacters) return pieces.join('')
   const utf8 = new TextEncoder()
   let next = 0
   return new ReadableStream<Uint8Array>({
-    pull(controller) {
-      let text = ''
-      while (next < pieces.length && text.length < stepCharacters) text += pieces[next++]
-      controller.enqueue(utf8.encode(text))
-      if (next === pieces.length) controller.close()
-    },
+    // A connection that takes all of it at once would have all of it encoded at once.
+    pull: (controller) =>
+      turns.run(() => {
+        let text = ''
+        while (next < pieces.length && text.length < stepCharacters) text += pieces[next++]
+        controller.enqueue(utf8.encode(text))
+        if (next === pieces.length) controller.close()
+      }, 'begun'),
   })
 }
 

@@ -88,15 +88,33 @@ export class Turns {
   #next(): void {
     this.#armed = false
     this.#begunAt = performance.now()
+    const overdue = this.#longestWaiting()
+    overdue?.take()()
+    let idle = overdue === undefined
     for (const urgency of urgencies) {
       const queue = this.#queues[urgency]
-      // Every queue gets a step now and then, however much is more urgent.
-      if (queue.size > 0 && performance.now() - queue.takenAt > longestWaitMs) queue.take()()
-      while (queue.size > 0 && this.#hasTime) queue.take()()
-      if (queue.size > 0) this.#arm()
+      while (queue.size > 0 && this.#hasTime) {
+        queue.take()()
+        idle = false
+      }
     }
-    // The connections are checked next; the work they bring gets its own time.
-    this.#begunAt = undefined
+    if (idle) this.#begunAt = undefined
+    // What the steps trigger runs before the connections are checked: it shares the time of this turn.
+    else this.#arm()
+  }
+
+  /**
+   * The queue that has waited too long, if there is one: every queue gets a step now and then, however much is more
+   * urgent. Only one queue in a turn, because such a step comes on top of what the turn has time for.
+   */
+  #longestWaiting(): Queue | undefined {
+    let longest: Queue | undefined
+    for (const urgency of urgencies) {
+      const queue = this.#queues[urgency]
+      if (queue.size === 0 || performance.now() - queue.takenAt <= longestWaitMs) continue
+      if (longest === undefined || queue.takenAt < longest.takenAt) longest = queue
+    }
+    return longest
   }
 }
 

@@ -1,7 +1,7 @@
 // The provider's request for the client's: translated, or passed through when both speak the same protocol.
 
 import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
-import { stringifySteps } from '../../json/stringify.ts'
+import { textSteps } from '../../json/stringify.ts'
 import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
 import { withPricedOutput, withoutIgnored } from '../../protocols/parameters.ts'
 import type { LoweredRequest, Outbound, Target, Warning } from '../../protocols/protocol.ts'
@@ -96,8 +96,8 @@ async function lower(
   }
 }
 
-async function written({ turns }: { readonly turns: Turns }, body: JsonObject): Promise<string> {
-  return (await turns.through(stringifySteps(body))).join('')
+function written({ turns }: { readonly turns: Turns }, body: JsonObject): string | Promise<string> {
+  return turns.through(textSteps(body))
 }
 
 /** Whether every answer passes, although requests are translated. */

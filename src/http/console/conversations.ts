@@ -110,12 +110,12 @@ export const conversationRoutes: readonly ConsoleRoute[] = [
 
 /** The responses of a conversation, oldest first; empty if they have expired. */
 async function chainOf(
-  { responses, body }: Pick<HttpParts, 'responses' | 'body'>,
+  { parsedResponses, body }: Pick<HttpParts, 'parsedResponses' | 'body'>,
   account: string,
   last: string | null,
 ): Promise<readonly StoredResponse[]> {
   if (last === null) return []
-  const chain = await responses.conversation(account, last, body.maxBodyBytes)
+  const chain = await parsedResponses.conversation(account, last, body.maxBodyBytes)
   return chain.kind === 'whole' ? chain.responses : []
 }
 

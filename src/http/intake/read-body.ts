@@ -61,7 +61,7 @@ function* parsedBody(bytes: Uint8Array, { maxDepth }: BodyLimits, maxCommas: num
   const parsed = yield* parsedObject(text)
   refuseLongLists(parsed)
   yield
-  return checkedKeys(parsed, text, colons)
+  return yield* checkedKeys(parsed, text, colons)
 }
 
 /** The raw body, for checking signatures. Throws `payload_too_large` and `invalid_request` (broken off). */
@@ -147,7 +147,7 @@ const conversationCommas = 2 * maxParts
  */
 export function parseJson(text: string, maxDepth: number, maxCommas = Number.POSITIVE_INFINITY): JsonObject {
   const colons = atOnce(checkedShape(text, maxDepth, maxCommas))
-  return checkedKeys(atOnce(parsedObject(text)), text, colons)
+  return atOnce(checkedKeys(atOnce(parsedObject(text)), text, colons))
 }
 
 /** The number of colons outside of strings, in a text within the bounds. */
@@ -174,10 +174,11 @@ function* parsedObject(text: string): Steps<JsonObject> {
   return parsed as JsonObject
 }
 
-function checkedKeys(parsed: JsonObject, text: string, colons: number): JsonObject {
+function* checkedKeys(parsed: JsonObject, text: string, colons: number): Steps<JsonObject> {
   // JSON.parse keeps the last of two members with one name; then there are fewer members than colons.
   if (membersIn(parsed) < colons) throw repeatedKey(text)
-  if (mayPollute(text) && pollutes(parsed)) {
+  yield
+  if ((yield* mayPollute(text)) && pollutes(parsed)) {
     throw new GatewayError('invalid_request', { message: 'The body names the prototype of an object.' })
   }
   return parsed
@@ -326,8 +327,12 @@ function isInfinite(text: string, at: number): boolean {
 }
 
 /** Whether a text may contain a key that `pollutes` looks for, literally or escaped. */
-function mayPollute(text: string): boolean {
-  return text.includes('__proto__') || text.includes('"prototype"') || /\\u00[57]/i.test(text)
+function* mayPollute(text: string): Steps<boolean> {
+  if (text.includes('__proto__')) return true
+  yield
+  if (text.includes('"prototype"')) return true
+  yield
+  return /\\u00[57]/i.test(text)
 }
 
 /** Whether any object inside has a key `__proto__`, or a `constructor` with a `prototype`. */

@@ -1,5 +1,6 @@
 // Names that Bedrock accepts, for those of clients that it would refuse.
 
+import { FreeNames } from '../free-names.ts'
 import type { NameRule } from '../wire-names.ts'
 
 /** The longest name or id Bedrock takes. */
@@ -10,6 +11,7 @@ export const toolNameRule: NameRule = { longest: longestName, forbidden: /[^a-zA
 /** Names of documents, each of its own: letters, digits, single spaces, hyphens, brackets. */
 export class DocumentNames {
   readonly #taken = new Set<string>()
+  readonly #names = new FreeNames()
 
   next(filename: string | undefined): string {
     const stem =
@@ -19,11 +21,9 @@ export class DocumentNames {
         .replace(/\s+/g, ' ')
         .trim()
         .slice(0, 180) || 'document'
-    for (let copy = 1; ; copy += 1) {
-      const name = copy === 1 ? stem : `${stem} (${copy})`
-      if (this.#taken.has(name)) continue
-      this.#taken.add(name)
-      return name
-    }
+    const isTaken = (name: string) => this.#taken.has(name)
+    const name = isTaken(stem) ? this.#names.of(stem, (copy) => `${stem} (${copy})`, isTaken) : stem
+    this.#taken.add(name)
+    return name
   }
 }

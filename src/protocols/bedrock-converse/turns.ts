@@ -147,8 +147,11 @@ function userContent(
     }
     const blocks = blocksOf(message.content, `${param}.content`, documents)
     const known = results.get(message.toolCallId)
+    const content = known?.content ?? []
+    // Into the same list: of many results for one call, copies would be as many times as large.
+    for (const block of blocks) if (!('cachePoint' in block)) content.push(block)
     results.set(message.toolCallId, {
-      content: [...(known?.content ?? []), ...blocks.filter((block) => !('cachePoint' in block))],
+      content,
       failed: message.isError || known?.failed === true,
       // A mark inside the result is one for its block: only blocks of the message itself can carry it.
       mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),

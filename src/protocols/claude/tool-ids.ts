@@ -2,6 +2,7 @@
 
 import type { Message, ToolCall } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
+import { freeName, FreeNames } from '../free-names.ts'
 
 const allowed = /^[a-zA-Z0-9_-]+$/
 
@@ -13,6 +14,7 @@ export class ToolIds {
   readonly #longest: number
   readonly #taken: Set<string>
   readonly #used = new Set<string>()
+  readonly #names = new FreeNames()
 
   /** `longest` is how many characters an id may have. */
   constructor(messages: readonly Message[], longest: number) {
@@ -47,10 +49,6 @@ export class ToolIds {
 
   #minted(id: string): string {
     const stem = id.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call'
-    for (let copy = 1; ; copy += 1) {
-      const tail = copy === 1 ? '' : `_${copy}`
-      const minted = stem.slice(0, this.#longest - tail.length) + tail
-      if (!this.#taken.has(minted)) return minted
-    }
+    return freeName(this.#names, stem, this.#longest, (name) => this.#taken.has(name))
   }
 }

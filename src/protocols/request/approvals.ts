@@ -29,10 +29,14 @@ export class Approvals {
     const requests = new Map<string, ApprovedCall>()
     const answers = new Map<string, JsonObject>()
     const ran = new Set<unknown>()
-    /** Answers that the model has gone on from. */
+    /** Answers that the model has gone on from, and those that it has not yet. */
     const settled = new Set<unknown>()
+    let fresh: string[] = []
     for (const { item, param } of items) {
-      if (isOfModel(item)) for (const id of answers.keys()) settled.add(id)
+      if (isOfModel(item)) {
+        for (const id of fresh) settled.add(id)
+        fresh = []
+      }
       if (item.type === 'mcp_call' && item.approval_request_id != null) ran.add(item.approval_request_id)
       if (item.type === 'mcp_approval_request') {
         const request = requestIn(item, param)
@@ -44,15 +48,17 @@ export class Approvals {
         if (!requests.has(id)) throw invalidParam(field, 'no approval was asked for under this id.')
         if (answers.has(id)) throw invalidParam(field, 'it has been answered before.')
         answers.set(id, item)
+        fresh.push(id)
       }
     }
     const open = [...requests.values()].filter(({ requestId }) => !ran.has(requestId))
     this.#approved = open.filter(
       ({ requestId }) => answers.get(requestId)?.approve === true && !settled.has(requestId),
     )
+    const approved = new Set(this.#approved)
     for (const request of open) {
       const answer = answers.get(request.requestId)
-      this.#asked.set(request.requestId, askedCall(request, answer, this.#approved.includes(request)))
+      this.#asked.set(request.requestId, askedCall(request, answer, approved.has(request)))
     }
   }
 

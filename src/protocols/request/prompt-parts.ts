@@ -73,12 +73,12 @@ function joinedContent(a: PromptContent, b: PromptContent): PromptContent {
 function readingOf(body: JsonObject, { conversation, instructions, declared }: PromptFields): PromptReading {
   const given = body[conversation] ?? null
   const messages = messagesIn(given)
+  const texts: string[] = []
+  addReadTexts(given, '', texts)
+  if (instructions !== undefined) addReadTexts(body[instructions] ?? null, '', texts)
+  for (const field of declared) addJson(body[field], texts)
   return {
-    texts: [
-      ...(messages.length === 0 ? readTexts(given) : messages.flatMap((message) => readTexts(message))),
-      ...(instructions === undefined ? [] : readTexts(body[instructions] ?? null)),
-      ...declared.flatMap((field) => jsonOf(body[field])),
-    ],
+    texts,
     messages: messages.length,
     content: contentOf(messages.length === 0 ? body : { messages }),
   }
@@ -116,18 +116,21 @@ const unread = new Set([
   'ttl',
 ])
 
-function readTexts(value: Json, key = ''): string[] {
-  if (typeof value === 'string') return unread.has(key) ? [] : [value]
-  if (Array.isArray(value)) return value.flatMap((item) => readTexts(item, key))
-  if (typeof value !== 'object' || value === null) return []
-  // The model is shown the input of a call as JSON, and the text of a document as it is.
-  if (key === 'input') return jsonOf(value)
-  if (value.type === 'text' && typeof value.data === 'string') return [value.data]
-  return Object.entries(value).flatMap(([name, member]) => readTexts(member, name))
+function addReadTexts(value: Json, key: string, texts: string[]): void {
+  if (typeof value === 'string') {
+    if (!unread.has(key)) texts.push(value)
+  } else if (Array.isArray(value)) {
+    for (const item of value) addReadTexts(item, key, texts)
+  } else if (typeof value === 'object' && value !== null) {
+    // The model is shown the input of a call as JSON, and the text of a document as it is.
+    if (key === 'input') addJson(value, texts)
+    else if (value.type === 'text' && typeof value.data === 'string') texts.push(value.data)
+    else for (const name in value) addReadTexts(value[name]!, name, texts)
+  }
 }
 
-function jsonOf(value: Json | undefined): string[] {
-  return value === undefined || value === null ? [] : [JSON.stringify(value)]
+function addJson(value: Json | undefined, texts: string[]): void {
+  if (value !== undefined && value !== null) texts.push(JSON.stringify(value))
 }
 
 // ---- all there is -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import { media } from '../../chat/upstream/inline-media.ts'
 import { RetryBudget } from '../../chat/routing/retry-budget.ts'
 import { Arrivals } from '../../chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
+import { ParsedResponses } from '../../responses/parsed-responses.ts'
 import { Turns } from '../../chat/streaming/turns.ts'
 import { Watchdog } from '../../chat/streaming/watchdog.ts'
 import { baseUrlOf } from '../banner.ts'
@@ -152,6 +153,7 @@ function httpParts(
     ledger: store.ledger,
     idempotency: store.idempotency,
     responses: store.responses,
+    parsedResponses: new ParsedResponses(store.responses, turns),
     conversations: store.conversations,
     responseLimits: {
       retentionMs: config.responses.retention_ms,

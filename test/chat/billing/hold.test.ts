@@ -3,7 +3,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { Hold } from '../../../src/chat/billing/hold.ts'
 import { StreamWatch } from '../../../src/chat/billing/stream-watch.ts'
-import { tokensIn } from '../../../src/chat/counting/exact-count.ts'
 import { finished, type Outcome } from '../../../src/chat/outcome.ts'
 import type { Candidate } from '../../../src/chat/routing/candidates.ts'
 import { Delivered } from '../../../src/conversation/delivered.ts'
@@ -43,7 +42,7 @@ async function held(credit: bigint, body: JsonObject = {}, candidate: Candidate 
 }
 
 // Accounts with little credit have their prompts counted, and the vocabulary takes its time to load.
-beforeAll(() => tokensIn(counter, 'Hello'), 30_000)
+beforeAll(() => counter.count(['Hello']), 30_000)
 
 /** A picodollar amount that pays for so many output tokens of the test's model. */
 const output = (tokens: number) => BigInt(tokens) * 2_000_000n

@@ -4,7 +4,9 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { promptBound, promptCount, promptGuess, tokenBound } from '../../../src/chat/counting/prompt-size.ts'
+import { sampleOf } from '../../../src/chat/counting/exact-count.ts'
 import { TokenCounter } from '../../../src/chat/counting/token-counter.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import { promptOf as ofMessages } from '../../../src/protocols/anthropic-messages/inbound/inbound.ts'
 import { promptOf as ofChat } from '../../../src/protocols/openai-chat/inbound/inbound.ts'
@@ -15,7 +17,7 @@ const bodyWith = (content: JsonObject['content']): JsonObject => ({
   model: 'a/m',
   messages: [{ role: 'user', content: content! }],
 })
-const counter = new TokenCounter()
+const counting = { counter: new TokenCounter(), turns: new Turns() }
 const media = 'A'.repeat(1_000_000)
 
 describe('text', () => {
@@ -30,7 +32,7 @@ describe('text', () => {
         const body = bodyWith(text)
         const real = countTokens(text)
         expect(promptBound(ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
-        expect(await tokenBound(counter, ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
+        expect(await tokenBound(counting, ofChat(body), bytesOf(body))).toBeGreaterThanOrEqual(real)
       }),
       { numRuns: 150 },
     )
@@ -52,6 +54,27 @@ describe('text', () => {
   })
 })
 
+describe('a sample of texts', () => {
+  /** Slices of 512 characters, as many as make 65,536, of all texts with a line break between two. */
+  function slicesOf(text: string): string[] {
+    const stride = 512 * Math.max(1, Math.ceil(text.length / 65_536))
+    return Array.from({ length: Math.ceil(text.length / stride) }, (_, at) =>
+      text.slice(at * stride, at * stride + 512),
+    )
+  }
+
+  test('is the same whether they come as one or as many', () => {
+    const text = fc.nat(3_000).map((length) => 'The river runs to the weir. '.repeat(110).slice(0, length))
+    fc.assert(
+      fc.property(fc.array(text, { maxLength: 200, size: 'max' }), (texts) => {
+        const all = texts.join('\n')
+        expect(sampleOf(texts)).toEqual({ slices: slicesOf(all), length: all.length })
+      }),
+      { numRuns: 100, examples: [[[]], [['']], [['', '', '']], [['a'.repeat(512), 'b', '']]] },
+    )
+  })
+})
+
 describe('input items of a response', () => {
   const items: JsonObject[] = [
     { role: 'user', content: [{ type: 'input_text', text: 'How high is the river at Basel?' }] },
@@ -61,16 +84,16 @@ describe('input items of a response', () => {
   ]
 
   test('are counted as what the model reads of them: neither ids nor what is encrypted', async () => {
-    const count = await promptCount(counter, ofResponses({ model: 'm', input: items }))
+    const count = await promptCount(counting, ofResponses({ model: 'm', input: items }))
     const told = 'How high is the river at Basel? level {"town":"Basel"} 2 metres'
-    expect(count).toBeWithin(await promptCount(counter, ofResponses({ input: told })), 60)
+    expect(count).toBeWithin(await promptCount(counting, ofResponses({ input: told })), 60)
   })
 
   test('are counted with the instructions', async () => {
     const instructions = 'Repeat after me. '.repeat(100)
     const [without, together] = [
-      await promptCount(counter, ofResponses({ input: items })),
-      await promptCount(counter, ofResponses({ input: items, instructions })),
+      await promptCount(counting, ofResponses({ input: items })),
+      await promptCount(counting, ofResponses({ input: items, instructions })),
     ]
     expect(together - without).toBeWithin(350, 450)
   })
@@ -84,10 +107,10 @@ describe('input items of a response', () => {
     }
     for (const bound of [
       promptBound(ofResponses(body), bytesOf(body)),
-      await tokenBound(counter, ofResponses(body), bytesOf(body)),
+      await tokenBound(counting, ofResponses(body), bytesOf(body)),
     ])
       expect(bound).toBeWithin(2_000, 20_000)
-    expect(await promptCount(counter, ofResponses(body))).toBeLessThan(5_000)
+    expect(await promptCount(counting, ofResponses(body))).toBeLessThan(5_000)
   })
 })
 
@@ -129,7 +152,7 @@ describe('media', () => {
     const body = bodyWith(content)
     for (const bound of [
       promptBound(ofMessages(body), bytesOf(body)),
-      await tokenBound(counter, ofMessages(body), bytesOf(body)),
+      await tokenBound(counting, ofMessages(body), bytesOf(body)),
     ])
       expect(bound).toBeWithin(least, most)
     expect(promptGuess(ofMessages(body), bytesOf(body))).toBeLessThan(most)
@@ -178,9 +201,9 @@ describe("a body of Anthropic's protocol", () => {
     ],
   ])('has %s counted and bounded', async (_, more) => {
     const body = { ...bodyWith('x'), ...more }
-    const bare = await promptCount(counter, ofMessages(bodyWith('x')))
-    expect(await promptCount(counter, ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
-    expect(await tokenBound(counter, ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
+    const bare = await promptCount(counting, ofMessages(bodyWith('x')))
+    expect(await promptCount(counting, ofMessages(body))).toBeWithin(inWords, bare + inWords + 20)
+    expect(await tokenBound(counting, ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
     expect(promptBound(ofMessages(body), bytesOf(body))).toBeGreaterThanOrEqual(inWords)
   })
 })

@@ -71,6 +71,40 @@ describe('work in steps', () => {
     expect(answered).toBeGreaterThan(5)
   })
 
+  test('shares one turn with what it sets going', async () => {
+    const turns = new Turns()
+    let looked = 0
+    const look = setInterval(() => (looked += 1), 0)
+    void turns.run(() => work(20))
+    const first = turns.run(() => work(20)) as Promise<void>
+    // Begun before the loop has looked at anything, it would hold the loop for twice as long.
+    const second = first.then(() => {
+      const before = looked
+      return (turns.run(() => looked) as Promise<number>).then((after) => after - before)
+    })
+    expect(await second).toBeGreaterThan(0)
+    clearInterval(look)
+  })
+
+  test('does one step in a turn that has no time for it, however many kinds have waited too long', async () => {
+    const turns = new Turns()
+    const done: { urgency: string; looked: number }[] = []
+    let looked = 0
+    const look = setInterval(() => (looked += 1), 0)
+    void turns.run(() => work(20))
+    const waiting = (['soon', 'begun', 'later', 'new'] as const).map((urgency) =>
+      turns.run(() => {
+        work(20)
+        done.push({ urgency, looked })
+      }, urgency),
+    )
+    work(60)
+    await Promise.all(waiting)
+    clearInterval(look)
+    expect(done).toHaveLength(4)
+    expect(new Set(done.map((step) => step.looked)).size).toBe(4)
+  })
+
   test('begins what is new last, and what is urgent first', async () => {
     const turns = new Turns()
     const order: string[] = []

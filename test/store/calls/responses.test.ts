@@ -43,8 +43,8 @@ const keepOf = (call: string, wanted: Partial<KeepCommand> = {}): KeepCommand =>
   call,
   previous: undefined,
   expiresAt: now + 30 * day,
-  input: JSON.stringify([{ type: 'message', text: `asked ${call}` }]),
-  answer: JSON.stringify({ output: [{ type: 'message', text: `answered ${call}` }] }),
+  input: [JSON.stringify([{ type: 'message', text: `asked ${call}` }])],
+  answer: [JSON.stringify({ output: [{ type: 'message', text: `answered ${call}` }] })],
   ...wanted,
 })
 
@@ -70,8 +70,8 @@ describe('a response', () => {
     expect(await store.responses.find('anna', 'resp_a')).toMatchObject({
       id: 'resp_a',
       previous: undefined,
-      input: [{ text: 'asked a' }],
-      answer: { output: [{ text: 'answered a' }] },
+      input: keepOf('a').input,
+      answer: keepOf('a').answer,
     })
     await opened.pop()!.close()
     const { responses } = await open(dataDir)
@@ -144,13 +144,16 @@ describe('a response', () => {
     // Pairs of surrogates: wherever a part ends, one of them would be cut.
     const input = JSON.stringify([{ text: `x${'🌊'.repeat(700_000)}` }])
     const answer = JSON.stringify({ output: [{ text: '🌊'.repeat(700_000) }] })
-    const kept = responses.keep(keepOf('a', { input, answer }))
+    // They come in pieces of any length.
+    const kept = responses.keep(
+      keepOf('a', { input: [input.slice(0, 10), input.slice(10)], answer: answer.match(/.{1,4000}/gu)! }),
+    )
     const settled = ledger.settle(settleOf('a', usd(1)))
     expect(await responses.find('anna', 'resp_a')).toBeUndefined()
     await settled
     const found = await responses.find('anna', 'resp_a')
-    expect(Bun.hash(JSON.stringify(found?.input))).toBe(Bun.hash(input))
-    expect(Bun.hash(JSON.stringify(found?.answer))).toBe(Bun.hash(answer))
+    expect(Bun.hash(found!.input.join(''))).toBe(Bun.hash(input))
+    expect(Bun.hash(found!.answer.join(''))).toBe(Bun.hash(answer))
     await kept
     const { most, count } = database
       .prepare<{ most: bigint; count: bigint }, []>(
@@ -161,7 +164,7 @@ describe('a response', () => {
     expect(count).toBeGreaterThan(5n)
     // A second version, as of a failure, leaves nothing of the first behind.
     await responses.keep(keepOf('a'))
-    expect((await responses.find('anna', 'resp_a'))?.input).toMatchObject([{ text: 'asked a' }])
+    expect((await responses.find('anna', 'resp_a'))?.input).toEqual(keepOf('a').input)
     expect(database.prepare('SELECT 1 FROM response_part').all()).toEqual([])
     await ledger.close()
     database.close()
@@ -171,7 +174,7 @@ describe('a response', () => {
     const { database, ledger, responses } = ledgerOn(freshDir())
     await ledger.grant(grantOf('g', usd(10)))
     await ledger.hold(holdOf('a'))
-    const kept = responses.keep(keepOf('a', { answer: JSON.stringify({ text: 'x'.repeat(600_000) }) }))
+    const kept = responses.keep(keepOf('a', { answer: [JSON.stringify({ text: 'x'.repeat(600_000) })] }))
     await ledger.settle(settleOf('a', usd(1)))
     await kept
     expect((await responses.find('anna', 'resp_a'))?.id).toBe('resp_a')
@@ -261,7 +264,7 @@ test('while nothing can be written a response waits with the settle that charges
   await ledger.hold(holdOf('a'))
   database.run('PRAGMA query_only = 1')
   const answer = JSON.stringify({ output: [], text: 'x'.repeat(100_000) })
-  const kept = responses.keep(keepOf('a', { answer }))
+  const kept = responses.keep(keepOf('a', { answer: [answer] }))
   const settled = ledger.settle(settleOf('a', usd(1)))
   await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable' })
   expect(new SpillFile(dataDir, noon).read()).toMatchObject([{ kind: 'settle', command: { call: 'a' } }])
@@ -269,7 +272,7 @@ test('while nothing can be written a response waits with the settle that charges
   database.run('PRAGMA query_only = 0')
   expect(await settled).toMatchObject({ kind: 'settled', charged: usd(1) })
   await kept
-  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
+  expect((await responses.find('anna', 'resp_a'))?.answer.join('')).toBe(answer)
   await ledger.close()
   spill.close()
   database.close()
@@ -283,7 +286,7 @@ test('a response that finds no room waits alone, and the charges of all go on', 
   database.run(`PRAGMA max_page_count = ${pages + 60n}`)
 
   const answer = JSON.stringify({ output: [], text: 'x'.repeat(1_000_000) })
-  const kept = responses.keep(keepOf('a', { answer }))
+  const kept = responses.keep(keepOf('a', { answer: [answer] }))
   expect(await ledger.settle(settleOf('a', usd(1)))).toMatchObject({ kind: 'settled' })
   for (const call of ['b', 'c', 'd']) {
     await ledger.hold(holdOf(call))
@@ -294,7 +297,7 @@ test('a response that finds no room waits alone, and the charges of all go on', 
 
   database.run(`PRAGMA max_page_count = ${pages + 10_000n}`)
   await kept
-  expect((await responses.find('anna', 'resp_a'))?.answer).toEqual(JSON.parse(answer))
+  expect((await responses.find('anna', 'resp_a'))?.answer.join('')).toBe(answer)
   await ledger.close()
   database.close()
 }, 10_000)
@@ -314,7 +317,7 @@ test('what an account has stored is added up, and what it deletes or outlives is
   const store = await open(dataDir)
   const sizeOf = (call: string) => {
     const { input, answer } = keepOf(call)
-    return Buffer.byteLength(input) + Buffer.byteLength(answer)
+    return Buffer.byteLength([...input, ...answer].join(''))
   }
   expect((await store.responses.stored('anna')).bytes()).toBe(0)
   await answered(store, 'a')

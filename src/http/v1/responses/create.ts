@@ -68,14 +68,14 @@ async function storedBy({ responses }: Pick<ResponseParts, 'responses'>, caller:
  * than a body may be.
  */
 export async function callOf(
-  parts: Pick<PaidParts & ResponseParts, 'responses' | 'body' | 'turns'>,
+  parts: Pick<PaidParts & ResponseParts, 'parsedResponses' | 'body' | 'turns'>,
   caller: Caller,
   json: JsonObject,
   bytes: number,
   hooks: AnswerHooks,
 ): Promise<{ call: ResponsesCall; bodyBytes: number }> {
   const request = await parts.turns.run(() => checkedRequest(json))
-  const { bytes: recalledBytes, ...recalled } = await recall(parts.responses, {
+  const { bytes: recalledBytes, ...recalled } = await recall(parts.parsedResponses, parts.turns, {
     account: caller.account.id,
     previous: request.previous_response_id ?? undefined,
     references: itemsReferredTo(request).map((id) => ({ id, response: responseOfItem(id) })),

@@ -11,7 +11,7 @@ export const createResponse: Route = {
   operation: async () => (await import('./documentation.ts')).createResponse,
 }
 
-type Stored = Pick<HttpParts, 'responses' | 'body'>
+type Stored = Pick<HttpParts, 'responses' | 'parsedResponses' | 'body'>
 
 export const getResponse: Route<Stored> = {
   method: 'GET',

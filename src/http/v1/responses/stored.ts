@@ -10,7 +10,7 @@ import { itemsOf, outputOf } from '../../../responses/recall.ts'
 import type { StoredResponse } from '../../../responses/response-store.ts'
 import type { HttpParts } from '../../parts.ts'
 
-type Stored = Pick<HttpParts, 'responses' | 'body'>
+type Stored = Pick<HttpParts, 'responses' | 'parsedResponses' | 'body'>
 
 /** The response as its request was answered. Throws `not_found`, and `unsupported_parameter` where a stream is asked for. */
 export async function showResponse(
@@ -75,7 +75,7 @@ async function inputOf(parts: Stored, caller: Caller, id: string): Promise<JsonO
   const before =
     stored.previous === undefined
       ? undefined
-      : await parts.responses.conversation(caller.account.id, stored.previous, parts.body.maxBodyBytes)
+      : await parts.parsedResponses.conversation(caller.account.id, stored.previous, parts.body.maxBodyBytes)
   const earlier = before?.kind === 'whole' ? before.responses : []
   return withOwnIds([...earlier.flatMap(itemsOf), ...stored.input])
 }
@@ -110,11 +110,11 @@ function wantsEncrypted(query: URLSearchParams): boolean {
 
 /** The id that a path names; throws `not_found` for what can be none of ours. */
 async function storedOf(
-  { responses }: Pick<HttpParts, 'responses'>,
+  { parsedResponses }: Pick<HttpParts, 'parsedResponses'>,
   caller: Caller,
   id: string,
 ): Promise<StoredResponse> {
-  const stored = requestIdOf(id) === undefined ? undefined : await responses.find(caller.account.id, id)
+  const stored = requestIdOf(id) === undefined ? undefined : await parsedResponses.find(caller.account.id, id)
   if (!stored) throw noSuchResponse()
   return stored
 }

@@ -167,7 +167,9 @@ function resultBlock(
 ): JsonObject {
   const mark = message.content.findLast((part) => 'cache' in part && part.cache !== undefined)
   const content = blocksOf(message.content, param).map(unmarked)
-  const all = [...(Array.isArray(before?.content) ? before.content : []), ...content]
+  const all = Array.isArray(before?.content) ? before.content : []
+  // Into the same list: of many results for one call, copies would be as many times as large.
+  for (const block of content) all.push(block)
   return {
     type: 'tool_result',
     tool_use_id: id,

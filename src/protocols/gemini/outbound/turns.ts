@@ -41,6 +41,8 @@ interface Turn {
 export function turnsOf(messages: readonly Message[], context: TurnContext): Turns {
   const system: JsonObject[] = []
   const turns: Turn[] = []
+  /** The calls of the assistant message before. */
+  let open: ReadonlySet<string> = new Set()
   for (const [index, message] of messages.entries()) {
     const param = `messages[${index}]`
     warnOfName(message, param, context.warn)
@@ -55,9 +57,10 @@ export function turnsOf(messages: readonly Message[], context: TurnContext): Tur
       case 'assistant':
         addTurn(turns, { role: 'model', parts: modelParts(message, context, param) })
         for (const turn of resultTurns(message, index, messages, context)) addTurn(turns, turn)
+        open = new Set(message.toolCalls.map(({ id }) => id))
         break
       case 'tool':
-        refuseOrphan(message, index, messages)
+        if (!open.has(message.toolCallId)) throw orphan(message, index)
         break
       default:
         return message satisfies never
@@ -174,12 +177,13 @@ function idOf(call: ToolCall, context: TurnContext): JsonObject {
 
 // ---- what the functions answered ----------------------------------------------------------------------------
 
-/** The results that come before the model speaks again. */
-function resultsAfter(index: number, messages: readonly Message[]): ToolMessage[] {
-  const results: ToolMessage[] = []
-  for (const message of messages.slice(index + 1)) {
+/** The positions of the results that come before the model speaks again, by their calls: of two for one the first. */
+function resultsAfter(index: number, messages: readonly Message[]): ReadonlyMap<string, number> {
+  const results = new Map<string, number>()
+  for (let at = index + 1; at < messages.length; at++) {
+    const message = messages[at]!
     if (message.role === 'assistant') break
-    if (message.role === 'tool') results.push(message)
+    if (message.role === 'tool' && !results.has(message.toolCallId)) results.set(message.toolCallId, at)
   }
   return results
 }
@@ -190,15 +194,15 @@ function resultTurns(
   messages: readonly Message[],
   context: TurnContext,
 ): Turn[] {
-  const results = resultsAfter(index, messages)
   // At the end of the conversation nobody has had the chance to answer the calls.
   if (message.toolCalls.length === 0 || index === messages.length - 1) return []
+  const results = resultsAfter(index, messages)
   const turn: Turn = { role: 'user', parts: [] }
   const media: Turn = { role: 'user', parts: [] }
   for (const call of message.toolCalls) {
-    const result = results.find((each) => each.toolCallId === call.id)
-    const param = `messages[${result === undefined ? index : messages.indexOf(result)}]`
-    const [part, beside] = resultPart(call, result, context, param)
+    const at = results.get(call.id)
+    const result = at === undefined ? undefined : (messages[at] as ToolMessage)
+    const [part, beside] = resultPart(call, result, context, `messages[${at ?? index}]`)
     turn.parts.push(part)
     media.parts.push(...beside)
   }
@@ -234,10 +238,8 @@ function responseOf(text: string, result: ToolMessage | undefined): Json {
   return isObject(output) ? output : { result: text }
 }
 
-function refuseOrphan(message: ToolMessage, index: number, messages: readonly Message[]): void {
-  const caller = messages.slice(0, index).findLast((each) => each.role === 'assistant')
-  if (caller?.role === 'assistant' && caller.toolCalls.some((call) => call.id === message.toolCallId)) return
-  throw new GatewayError('invalid_request', {
+function orphan(message: ToolMessage, index: number): GatewayError {
+  return new GatewayError('invalid_request', {
     message: `The tool result ${message.toolCallId} answers no tool call of the assistant message before it.`,
     param: `messages[${index}].tool_call_id`,
   })

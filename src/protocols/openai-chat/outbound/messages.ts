@@ -271,24 +271,32 @@ function nineOf(id: string, salt: number): string {
  * where roles must alternate.
  */
 function alternating(messages: readonly JsonObject[]): JsonObject[] {
-  const merged: JsonObject[] = []
+  const turns: JsonObject[][] = []
+  let begun = false
   for (const message of messages) {
-    const late = message.role === 'system' && merged.some((earlier) => earlier.role !== 'system')
-    const turn = late ? { ...message, role: 'user' } : message
-    const last = merged.at(-1)
-    if (last === undefined || last.role !== turn.role || turn.role === 'tool') merged.push(turn)
-    else merged[merged.length - 1] = joined(last, turn)
+    begun ||= message.role !== 'system'
+    const turn = begun && message.role === 'system' ? { ...message, role: 'user' } : message
+    const last = turns.at(-1)
+    if (last === undefined || last[0]!.role !== turn.role || turn.role === 'tool') turns.push([turn])
+    else last.push(turn)
   }
-  return merged
+  return turns.map(joined)
 }
 
-function joined(first: JsonObject, second: JsonObject): JsonObject {
+/** One message of several, all at once: one by one, each would copy what all those before it have said. */
+function joined(turn: readonly JsonObject[]): JsonObject {
+  const [first] = turn
+  if (turn.length === 1) return first!
+  const contents = turn.map(({ content }) => content)
+  const firstParts = contents.findIndex((content) => typeof content !== 'string')
+  const textsBefore = firstParts < 0 ? contents : contents.slice(0, firstParts)
+  const text = textsBefore.filter((each) => each !== '').join('\n\n')
   const content =
-    typeof first.content === 'string' && typeof second.content === 'string'
-      ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
-      : [...partsOf(first.content), ...partsOf(second.content)]
-  const calls = [first.tool_calls, second.tool_calls].flatMap((list) => (Array.isArray(list) ? list : []))
-  return { ...first, ...second, content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
+    firstParts < 0 ? text : [...partsOf(text), ...contents.slice(firstParts).flatMap((each) => partsOf(each))]
+  const calls = turn.flatMap(({ tool_calls: list }) => (Array.isArray(list) ? list : []))
+  const fields: JsonObject = {}
+  for (const message of turn) Object.assign(fields, message)
+  return { ...fields, content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
 }
 
 function partsOf(content: Json | undefined): Json[] {

@@ -9,6 +9,7 @@ import type {
   ToolMessage,
 } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
+import { FreeNames } from '../../free-names.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
 import type { Warning } from '../../protocol.ts'
 import type { ResponsesQuirks } from './quirks.ts'
@@ -161,10 +162,11 @@ function lowerOutput(
 class CallIds {
   readonly #written = new Map<string, string>()
   readonly #taken = new Set<string>()
+  readonly #names = new FreeNames()
 
   opened(id: string): string {
-    let written = id
-    for (let turn = 2; this.#taken.has(written); turn += 1) written = `${id}_${turn}`
+    const isTaken = (written: string) => this.#taken.has(written)
+    const written = isTaken(id) ? this.#names.of(id, (turn) => `${id}_${turn}`, isTaken) : id
     this.#taken.add(written)
     this.#written.set(id, written)
     return written

@@ -2,13 +2,12 @@
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { Awaitable } from '../../../awaitable.ts'
-import type { JsonObject } from '../../../conversation/request.ts'
 import type {
   Conversation,
   KeepCommand,
   ResponseStore,
   StoredBytes,
-  StoredResponse,
+  WrittenResponse,
 } from '../../../responses/response-store.ts'
 import type { SqliteLedger } from '../ledger/ledger-store.ts'
 import { reading } from '../database/outage.ts'
@@ -67,12 +66,13 @@ export class SqliteResponses implements ResponseStore {
 
   async keep(command: KeepCommand): Promise<void> {
     const { id, account, call, previous = null, expiresAt, input, answer } = command
-    const size = Buffer.byteLength(input) + Buffer.byteLength(answer)
+    const pieces = [...input, ...answer]
+    const size = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
     const keptUntil = expiresAt + sparedMs
     this.#bytes.set(account, this.#storedBytes(account) + size)
-    const isLong = input.length + answer.length > partCharacters
+    const isLong = pieces.reduce((sum, piece) => sum + piece.length, 0) > partCharacters
     const parts = isLong ? [...partsOf('input', input), ...partsOf('answer', answer)] : []
-    const texts = isLong ? (['', ''] as const) : ([input, answer] as const)
+    const texts = isLong ? (['', ''] as const) : ([input.join(''), answer.join('')] as const)
     const row = this.#group.persist(() => {
       // A response whose charge failed at its end is stored a second time, as failed.
       this.#sql.removeParts.run(id, parts.length)
@@ -101,12 +101,12 @@ export class SqliteResponses implements ResponseStore {
   }
 
   /** An answer is had when its charge is durable. What continues it needs no such care: its hold is durable later. */
-  find(account: string, id: string): Awaitable<StoredResponse | undefined> {
+  find(account: string, id: string): Awaitable<WrittenResponse | undefined> {
     const row = reading(() => this.#sql.find.get(account, id, this.#clock()))
     return row ? this.#group.whenDurable(this.#responseOf(row)) : undefined
   }
 
-  conversation(account: string, id: string, maxBytes: number): Conversation {
+  conversation(account: string, id: string, maxBytes: number): Conversation<WrittenResponse> {
     const there = reading(() => this.#sql.there.get(account, id, this.#clock()))
     if (!there) return { kind: 'missing', id }
     const links = reading(() => this.#sql.chain.all(account, id))
@@ -159,29 +159,39 @@ export class SqliteResponses implements ResponseStore {
     return swept
   }
 
-  #responseOf({ id, previous, input, answer, size, parts }: Row): StoredResponse {
+  #responseOf({ id, previous, input, answer, size, parts }: Row): WrittenResponse {
     const lying = parts === null ? [] : reading(() => this.#sql.parts.all(id))
-    const text = (of: Part['of'], short: string) =>
-      parts === null ? short : lying.flatMap((part) => (part.of === of ? [part.text] : [])).join('')
+    const textsOf = (of: Part['of'], short: string) =>
+      parts === null ? [short] : lying.flatMap((part) => (part.of === of ? [part.text] : []))
     return {
       id,
       previous: previous ?? undefined,
-      input: JSON.parse(text('input', input)) as JsonObject[],
-      answer: JSON.parse(text('answer', answer)) as JsonObject,
+      input: textsOf('input', input),
+      answer: textsOf('answer', answer),
       size: Number(size),
     }
   }
 }
 
-function* partsOf(of: Part['of'], text: string): Generator<Part> {
-  for (let from = 0; from < text.length;) {
-    let to = from + partCharacters
-    const last = text.charCodeAt(to - 1)
-    // Surrogate pairs stay together: a single half cannot be written.
-    if (last >= 0xd800 && last <= 0xdbff) to--
-    yield { of, text: text.slice(from, to) }
-    from = to
+/** The pieces of a text as parts: short pieces are joined, long ones cut. */
+function* partsOf(of: Part['of'], pieces: readonly string[]): Generator<Part> {
+  let text = ''
+  for (const piece of pieces) {
+    if (text.length + piece.length > partCharacters && text !== '') {
+      yield { of, text }
+      text = ''
+    }
+    text += piece
+    while (text.length > partCharacters) {
+      let to = partCharacters
+      const last = text.charCodeAt(to - 1)
+      // Surrogate pairs stay together: a single half cannot be written.
+      if (last >= 0xd800 && last <= 0xdbff) to--
+      yield { of, text: text.slice(0, to) }
+      text = text.slice(to)
+    }
   }
+  if (text !== '') yield { of, text }
 }
 
 /** A response exists once its call has been settled by the process that produced it. */

@@ -1,0 +1,39 @@
+// Names and ids for things that have to differ and came with the same one.
+
+export class FreeNames {
+  /** Where the search ended, by stem. */
+  readonly #last = new Map<string, number>()
+
+  /**
+   * The first name that is not taken, of those that `nameOf` makes of the numbers from 2 on. `stem` is what all of them
+   * begin with: a search goes on where the last of its stem ended. From the beginning each time, the ten thousand calls of
+   * a conversation that share one id would take fifty million tries.
+   */
+  of(stem: string, nameOf: (copy: number) => string, isTaken: (name: string) => boolean): string {
+    let copy = this.#last.get(stem) ?? 1
+    let name: string
+    do name = nameOf(++copy)
+    while (isTaken(name))
+    this.#last.set(stem, copy)
+    return name
+  }
+}
+
+/** Characters that a number behind a name takes at the most, with its underscore. */
+const longestTail = 8
+
+/** The same for names of at most `longest` characters: the number takes the place of the last of them. */
+export function freeName(
+  names: FreeNames,
+  name: string,
+  longest: number,
+  isTaken: (name: string) => boolean,
+): string {
+  const whole = name.slice(0, longest)
+  if (!isTaken(whole)) return whole
+  const nameOf = (copy: number) => {
+    const tail = `_${copy}`
+    return name.slice(0, longest - tail.length) + tail
+  }
+  return names.of(name.slice(0, longest - longestTail), nameOf, isTaken)
+}

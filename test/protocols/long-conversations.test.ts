@@ -1,0 +1,61 @@
+// A conversation of as many messages as are taken (ten thousand) is put into the words of every provider's protocol in
+// time that grows with its length: squared, it held every other call up for ten seconds (issue 10, item 23).
+
+import { describe, expect, test } from 'bun:test'
+import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
+import type { ProtocolId } from '../../src/protocols/protocol.ts'
+import { outbounds } from '../../src/protocols/registry.ts'
+
+const protocols = Object.keys(outbounds) as ProtocolId[]
+/** All take less than a tenth of it, milliseconds of this process's own time; what grew with the square took ten times as much. */
+const mostMs = 1_000
+
+const call = (id: string) => ({ id, type: 'function', function: { name: 'f', arguments: '{"a":1}' } })
+const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'x' })
+const asks = (calls: readonly object[]) => ({ role: 'assistant', content: null, tool_calls: calls })
+const hello = { role: 'user', content: 'Hello' }
+const times = <Item>(count: number, make: (at: number) => Item) =>
+  Array.from({ length: count }, (_, at) => make(at))
+
+const conversations: Readonly<Record<string, readonly object[]>> = {
+  'calls that share one id': times(5_000, () => [asks([call('call_0')]), result('call_0')]).flat(),
+  'calls that share an id that is not allowed': times(5_000, () => [
+    asks([call('functions.f:0')]),
+    result('functions.f:0'),
+  ]).flat(),
+  'nine thousand results of one turn': [
+    hello,
+    asks(times(9_000, (at) => call(`c${at}`))),
+    ...times(9_000, (at) => result(`c${at}`)),
+  ],
+  'many results of one call': [hello, asks([call('c')]), ...times(9_990, () => result('c'))],
+  'one speaker': times(10_000, () => ({ role: 'user', content: 'The river runs to the weir. '.repeat(30) })),
+  'one speaker, in parts': times(10_000, () => ({ role: 'user', content: [{ type: 'text', text: 'x' }] })),
+}
+
+/** Milliseconds that this process works. */
+function worked(work: () => unknown): number {
+  const before = process.cpuUsage()
+  work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1_000
+}
+
+describe.each(Object.entries(conversations))('%s', (_, messages) => {
+  test.each(protocols)('for %s', (protocol) => {
+    const request = inbound.parse({ model: 'lab/small', messages }).toChatRequest()
+    const outbound = outbounds[protocol]
+    const target = {
+      model: 'claude-sonnet-4',
+      provider: 'lab',
+      quirks: { ...(outbound.defaultQuirks as object), alternatingRoles: true, toolCallIds: 'nine' },
+      maxOutputTokens: 100,
+      reasoning: false,
+      rememberedSignature: () => undefined,
+    }
+    let body: unknown
+    const ms = worked(() => ({ body } = outbound.lower(request, target)))
+    expect(body).toBeObject()
+    expect(ms).toBeLessThan(mostMs)
+  })
+})
