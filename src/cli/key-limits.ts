@@ -1,20 +1,12 @@
 // The limits of a key as options: `none` lifts one, what is not named stays as it is.
 
-import type { ApiKey, LimitWindow } from '../accounts/api-key.ts'
+import type { LimitWindow } from '../accounts/api-key.ts'
 import { isNetwork } from '../accounts/identity/network.ts'
+import type { KeyRights } from '../accounts/issue-key.ts'
 import { type Invocation, usageFault } from './context.ts'
 import { amountOfUsd, futureDate, oneOf } from './values.ts'
 
-type Limits = Pick<
-  ApiKey,
-  | 'expiresAt'
-  | 'spendLimit'
-  | 'limitWindow'
-  | 'allowedModels'
-  | 'requestsPerMinute'
-  | 'tokensPerMinute'
-  | 'networks'
->
+type Limits = Omit<KeyRights, 'account' | 'name' | 'mode'>
 
 const windows: readonly LimitWindow[] = ['day', 'week', 'month', 'total']
 

@@ -24,19 +24,26 @@ export function accountTables(c: typeof columns) {
     (t) => [c.uniqueIndex('account_email').on(t.email)],
   )
 
+  const ofAccount = () =>
+    c
+      .string('account')
+      .notNull()
+      .references(() => account.id)
+  /** A secret that is shown once: its hash, and what lists show of it. */
+  const secret = () => ({
+    hash: c.string('hash').notNull(),
+    lastFour: c.string('last_four').notNull(),
+    createdAt: c.time('created_at').notNull(),
+  })
+
   const apiKey = c.table(
     'api_key',
     {
       id: c.string('id').primaryKey(),
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
+      account: ofAccount(),
       name: c.string('name').notNull(),
       mode: c.string('mode').notNull(),
-      hash: c.string('hash').notNull(),
-      lastFour: c.string('last_four').notNull(),
-      createdAt: c.time('created_at').notNull(),
+      ...secret(),
       expiresAt: c.time('expires_at'),
       revokedAt: c.time('revoked_at'),
       spendLimit: c.money('spend_limit'),
@@ -69,14 +76,9 @@ export function accountTables(c: typeof columns) {
     {
       id: c.string('id').primaryKey(),
       /** The operator that it acts for. */
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
+      account: ofAccount(),
       name: c.string('name').notNull(),
-      hash: c.string('hash').notNull(),
-      lastFour: c.string('last_four').notNull(),
-      createdAt: c.time('created_at').notNull(),
+      ...secret(),
       expiresAt: c.time('expires_at'),
       revokedAt: c.time('revoked_at'),
       /** Address ranges (CIDR) that it may be used from, as a JSON list; null for any. */
@@ -89,10 +91,7 @@ export function accountTables(c: typeof columns) {
   const mcpServer = c.table(
     'mcp_server',
     {
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
+      account: ofAccount(),
       name: c.string('name').notNull(),
       url: c.string('url').notNull(),
       /** Headers and tokens, encrypted with the operator's master key; null if there are none. */
@@ -107,13 +106,8 @@ export function accountTables(c: typeof columns) {
     'session',
     {
       id: c.string('id').primaryKey(),
-      account: c
-        .string('account')
-        .notNull()
-        .references(() => account.id),
-      hash: c.string('hash').notNull(),
-      lastFour: c.string('last_four').notNull(),
-      createdAt: c.time('created_at').notNull(),
+      account: ofAccount(),
+      ...secret(),
       expiresAt: c.time('expires_at').notNull(),
       revokedAt: c.time('revoked_at'),
       userAgent: c.string('user_agent'),

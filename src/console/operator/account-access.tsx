@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { call } from '../api/call.ts'
 import type { Key, SessionRow } from '../api/wire.ts'
 import { KeyLimit, KeyState } from '../pages/keys/keys.tsx'
-import { browserName } from '../pages/settings.tsx'
+import { SessionEntry } from '../pages/settings.tsx'
 import { useAct } from '../session/signed-out.tsx'
 import { t } from '../strings/text.ts'
 import { Badge, Button, Failure, Loading, Section, Table, Time } from '../ui/basics.tsx'
@@ -98,21 +98,7 @@ export function AccountSessions({ path }: { path: string }) {
       {rows.length > 0 && (
         <ul className="card divide-y divide-line">
           {rows.map((session) => (
-            <li key={session.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
-              <span className="min-w-0 flex-[1_1_12rem] truncate">{browserName(session.user_agent)}</span>
-              <span className="text-[12.5px] text-muted">
-                {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
-              </span>
-              <Button
-                small
-                look="quiet"
-                disabled={busy}
-                aria-label={t('End the session begun at {time}', { time: session.created_at })}
-                onClick={() => void remove(session)}
-              >
-                {t('End')}
-              </Button>
-            </li>
+            <SessionEntry key={session.id} session={session} busy={busy} onEnd={() => void remove(session)} />
           ))}
         </ul>
       )}

@@ -185,31 +185,44 @@ function Sessions() {
       {isPending && <Loading rows={1} />}
       <ul className="card divide-y divide-line">
         {data?.map((session) => (
-          <li key={session.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
-            <span className="min-w-0 flex-[1_1_12rem] truncate" title={session.user_agent ?? undefined}>
-              {browserName(session.user_agent)}{' '}
-              {session.current && <Badge tone="accent">{t('this one')}</Badge>}
-            </span>
-            <span className="text-[12.5px] text-muted">
-              {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
-            </span>
-            <Button
-              small
-              look="quiet"
-              disabled={busy}
-              aria-label={t('End the session begun at {time}', { time: session.created_at })}
-              onClick={() => void end(session)}
-            >
-              {t('End')}
-            </Button>
-          </li>
+          <SessionEntry key={session.id} session={session} busy={busy} onEnd={() => void end(session)} />
         ))}
       </ul>
     </Section>
   )
 }
 
-export function browserName(userAgent: string | null): string {
+export function SessionEntry({
+  session,
+  busy,
+  onEnd,
+}: {
+  session: SessionRow
+  busy: boolean
+  onEnd: () => void
+}) {
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2.5">
+      <span className="min-w-0 flex-[1_1_12rem] truncate" title={session.user_agent ?? undefined}>
+        {browserName(session.user_agent)} {session.current && <Badge tone="accent">{t('this one')}</Badge>}
+      </span>
+      <span className="text-[12.5px] text-muted">
+        {t('begun')} <Time at={session.created_at} /> · {t('seen')} <Time at={session.seen_at} />
+      </span>
+      <Button
+        small
+        look="quiet"
+        disabled={busy}
+        aria-label={t('End the session begun at {time}', { time: session.created_at })}
+        onClick={onEnd}
+      >
+        {t('End')}
+      </Button>
+    </li>
+  )
+}
+
+function browserName(userAgent: string | null): string {
   if (userAgent === null) return t('made on the command line')
   const browser = /(Edg|Firefox|Chrome|Safari)\/[\d.]+/.exec(userAgent)?.[1] ?? userAgent.slice(0, 40)
   const system = /Android|iPhone|iPad|Mac|Windows|Linux/.exec(userAgent)?.[0]

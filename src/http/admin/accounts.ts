@@ -11,7 +11,7 @@ import { creditView } from '../console/credits.ts'
 import { iso, isoOrNull } from '../console/route.ts'
 import { inviteBody } from '../console/wire.ts'
 import type { LinkView } from '../console/views.ts'
-import { queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { type AdminAsked, type AdminRoute, adminRoute, recordAct } from './route.ts'
 
@@ -21,12 +21,7 @@ const nothing = z.strictObject({})
 const listParameters = z.strictObject({
   q: z.string().max(256).optional().describe('Only accounts whose address or id holds this text.'),
   cursor: z.string().max(256).optional().describe('The `next_cursor` of the page before.'),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
-    .transform(Number)
-    .pipe(z.number().min(1).max(200))
-    .default(50),
+  limit: pageLimit,
 })
 
 const creditLineBody = z.strictObject({

@@ -6,7 +6,7 @@ import { formatUsd } from '../../credits/money.ts'
 import { GatewayError } from '../../errors.ts'
 import { iso } from '../console/route.ts'
 import { requestDetail, requestPage, requestParameters } from '../console/calls/requests.ts'
-import { queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { describeProviders } from '../service/providers.ts'
 import {
@@ -27,12 +27,7 @@ const actParameters = z.strictObject({
     .regex(/^\d{1,15}$/, 'It takes the next_cursor of the page before.')
     .transform(Number)
     .optional(),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
-    .transform(Number)
-    .pipe(z.number().min(1).max(200))
-    .default(50),
+  limit: pageLimit,
 })
 
 export const insightRoutes: readonly AdminRoute[] = [

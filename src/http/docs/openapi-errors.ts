@@ -76,6 +76,17 @@ export const ofRepeat = [
   'idempotency_answer_lost',
 ] as const satisfies readonly ErrorCode[]
 
+/** Of a chat that is paid for, in any protocol. */
+export const ofPaidChat = [
+  ...ofAnyRequest,
+  ...ofCaller,
+  ...ofBody,
+  ...ofChatBody,
+  ...ofKeyedCall,
+  ...ofCall,
+  ...ofRepeat,
+] as const satisfies readonly ErrorCode[]
+
 const requestId = 'req_01a1fcaa216272aa8d5548c4e8af6c09'
 
 export const errorSchema = z.object({

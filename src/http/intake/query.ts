@@ -1,7 +1,15 @@
 // Parses query parameters with a schema. Unknown ones are refused, like unknown fields of a body.
 
-import type { z } from 'zod'
+import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
+
+/** The `limit` of a list: how many entries a page has. */
+export const pageLimit = z
+  .string()
+  .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
+  .transform(Number)
+  .pipe(z.number().min(1).max(200))
+  .default(50)
 
 /**
  * Throws `invalid_request` naming the parameter if it is unknown, invalid or repeated. An empty one counts as absent.

@@ -10,7 +10,7 @@ import type { TopUp } from '../../payments/top-up.ts'
 import { mintVoucher, type Voucher } from '../../payments/vouchers.ts'
 import { type AdminRoute, adminRoute, recordAct } from '../admin/route.ts'
 import { iso, isoOrNull } from '../console/route.ts'
-import { queryOf } from '../intake/query.ts'
+import { pageLimit, queryOf } from '../intake/query.ts'
 import type { HttpParts } from '../parts.ts'
 import { viewOf } from './top-ups.ts'
 
@@ -20,12 +20,7 @@ const mostVouchers = 1_000
 const pageParameters = z.strictObject({
   account: z.string().max(128).optional().describe('Only those of this account, by its id.'),
   cursor: z.string().max(128).optional().describe('The `next_cursor` of the page before.'),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
-    .transform(Number)
-    .pipe(z.number().min(1).max(listed))
-    .default(50),
+  limit: pageLimit,
 })
 const ofAccount = pageParameters.pick({ account: true })
 

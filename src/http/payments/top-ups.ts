@@ -11,7 +11,7 @@ import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 import { signedIn } from '../app/signed-in.ts'
 import { ownRoute, type ConsoleRoute, iso, isoOrNull } from '../console/route.ts'
-import { parsed, queryOf } from '../intake/query.ts'
+import { pageLimit, parsed, queryOf } from '../intake/query.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import { topUpBody, type TopUpView } from './wire.ts'
 
@@ -52,12 +52,7 @@ export async function smallJson(parts: HttpParts, request: Request): Promise<unk
 
 const pageParameters = z.strictObject({
   cursor: z.string().max(64).optional(),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
-    .transform(Number)
-    .pipe(z.number().min(1).max(200))
-    .default(50),
+  limit: pageLimit,
 })
 
 export const topUpRoutes: readonly ConsoleRoute[] = [

@@ -82,13 +82,31 @@ export function KeyForm({ existing, onClose, onMade }: KeyFormProps) {
   )
 }
 
-function Bounds({
+interface BoundsProps {
+  readonly existing: Key | undefined
+  readonly wrong: (param: string) => string | undefined
+}
+
+function RateField({
+  label,
+  name,
   existing,
   wrong,
-}: {
-  existing: Key | undefined
-  wrong: (param: string) => string | undefined
-}) {
+}: BoundsProps & { label: string; name: 'requests_per_minute' | 'tokens_per_minute' }) {
+  return (
+    <TextField
+      label={label}
+      name={name}
+      inputMode="numeric"
+      pattern="\d+"
+      placeholder={t('none')}
+      defaultValue={existing?.[name] ?? ''}
+      error={wrong(name)}
+    />
+  )
+}
+
+function Bounds({ existing, wrong }: BoundsProps) {
   return (
     <>
       <div className="grid grid-cols-2 gap-3">
@@ -112,24 +130,13 @@ function Bounds({
             ['total', t('in all')],
           ]}
         />
-        <TextField
+        <RateField
           label={t('Requests a minute')}
           name="requests_per_minute"
-          inputMode="numeric"
-          pattern="\d+"
-          placeholder={t('none')}
-          defaultValue={existing?.requests_per_minute ?? ''}
-          error={wrong('requests_per_minute')}
+          existing={existing}
+          wrong={wrong}
         />
-        <TextField
-          label={t('Tokens a minute')}
-          name="tokens_per_minute"
-          inputMode="numeric"
-          pattern="\d+"
-          placeholder={t('none')}
-          defaultValue={existing?.tokens_per_minute ?? ''}
-          error={wrong('tokens_per_minute')}
-        />
+        <RateField label={t('Tokens a minute')} name="tokens_per_minute" existing={existing} wrong={wrong} />
       </div>
       <TextField
         label={t('Models it may call')}

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import type { LoggedRequest, RequestQuery } from '../../../observe/request-log.ts'
 import { GatewayError } from '../../../errors.ts'
-import { queryOf } from '../../intake/query.ts'
+import { pageLimit, queryOf } from '../../intake/query.ts'
 import type { HttpParts } from '../../parts.ts'
 import { cursorText, placeOf, requestObject, requestWhole } from '../../v1/account/request-views.ts'
 import { accountUsage, csvResponse, usageCsv } from '../../v1/account/usage.ts'
@@ -48,12 +48,7 @@ export const requestParameters = z.strictObject({
     .transform((written) => placeOf(written))
     .refine((place) => place !== undefined, 'It takes the next_cursor of the page before.')
     .optional(),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/, 'It takes a whole number from 1 to 200.')
-    .transform(Number)
-    .pipe(z.number().min(1).max(200))
-    .default(50),
+  limit: pageLimit,
   model: text.optional(),
   key: text.optional(),
   code: text.optional(),

@@ -9,15 +9,7 @@ import {
   chatCompletionRequest,
 } from '../../../protocols/openai-chat/inbound/schema.ts'
 import { textCompletion, textCompletionRequest } from '../../../protocols/openai-completions/schema.ts'
-import {
-  ofAnyRequest,
-  ofBody,
-  ofCall,
-  ofCaller,
-  ofChatBody,
-  ofKeyedCall,
-  ofRepeat,
-} from '../../docs/openapi-errors.ts'
+import { ofAnyRequest, ofBody, ofCaller, ofChatBody, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { type Content, idempotencyKey, json, type Operation, schemaOf } from '../../docs/operation.ts'
 import { count, usd } from '../../docs/fields.ts'
 import { responseRequests } from '../responses/documentation.ts'
@@ -85,7 +77,7 @@ Unknown fields are tolerated: those that are known to change neither the price n
       },
     },
   },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+  errors: ofPaidChat,
   schemas: {
     ChatCompletionRequest: { schema: chatCompletionRequest, fields: requestFields },
     ChatCompletion: chatCompletion,
@@ -109,7 +101,7 @@ export const completion: Operation = {
       content: json('TextCompletion', examples.textCompletion),
     },
   },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+  errors: ofPaidChat,
   schemas: {
     TextCompletionRequest: { schema: textCompletionRequest, fields: completionFields },
     TextCompletion: textCompletion,
@@ -127,7 +119,7 @@ An array of numbers is one input, the tokens of a text; providers that read text
   parameters: idempotencyKey,
   body: { 'application/json': { ...schemaOf('EmbeddingRequest'), examples: examples.embeddingRequests } },
   answers: { 200: { description: 'The vectors.', content: json('EmbeddingList', examples.embeddingList) } },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+  errors: ofPaidChat,
   schemas: { EmbeddingRequest: embeddingRequest, EmbeddingList: embeddingList },
 }
 

@@ -6,16 +6,7 @@ import {
   generateContentRequest,
   generateContentResponse,
 } from '../../../protocols/gemini/inbound/schema.ts'
-import {
-  ofAnyRequest,
-  ofBody,
-  ofCall,
-  ofCaller,
-  ofChatBody,
-  ofKeyedCall,
-  ofModel,
-  ofRepeat,
-} from '../../docs/openapi-errors.ts'
+import { ofAnyRequest, ofModel, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { idempotencyKey, json, type Operation, type Parameter, schemaOf, text } from '../../docs/operation.ts'
 
 const contents = [{ role: 'user', parts: [{ text: 'Hello, river.' }] }]
@@ -103,16 +94,7 @@ export const callGemini: Operation = {
       content: json('GenerateContentResponse', geminiAnswer),
     },
   },
-  errors: [
-    ...ofAnyRequest,
-    ...ofCaller,
-    ...ofBody,
-    ...ofChatBody,
-    ...ofKeyedCall,
-    ...ofCall,
-    ...ofRepeat,
-    'not_found',
-  ],
+  errors: [...ofPaidChat, 'not_found'],
   errorShape: 'gemini',
   schemas: {
     GenerateContentRequest: generateContentRequest,

@@ -6,16 +6,7 @@ import {
   tokenCount,
 } from '../../../protocols/anthropic-messages/inbound/answer-schema.ts'
 import { countTokensRequest, messagesRequest } from '../../../protocols/anthropic-messages/inbound/schema.ts'
-import {
-  ofAnyRequest,
-  ofBody,
-  ofCall,
-  ofCaller,
-  ofChatBody,
-  ofKeyedCall,
-  ofModel,
-  ofRepeat,
-} from '../../docs/openapi-errors.ts'
+import { ofAnyRequest, ofBody, ofCaller, ofModel, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { idempotencyKey, json, type Operation, type Parameter, schemaOf } from '../../docs/operation.ts'
 import { answered, type Examples, river, usage } from '../chat/examples.ts'
 import { requestFields } from '../chat/fields.ts'
@@ -176,7 +167,7 @@ What the model’s provider has no word for is dropped and named in \`warnings\`
       },
     },
   },
-  errors: [...ofAnyRequest, ...ofCaller, ...ofBody, ...ofChatBody, ...ofKeyedCall, ...ofCall, ...ofRepeat],
+  errors: ofPaidChat,
   errorShape: 'messages',
   schemas: {
     MessagesRequest: { schema: messagesRequest, fields: messageFields },

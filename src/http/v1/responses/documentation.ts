@@ -7,15 +7,7 @@ import {
   responseObject,
   responsesRequest,
 } from '../../../protocols/openai-responses/inbound/schema.ts'
-import {
-  ofAnyRequest,
-  ofBody,
-  ofCall,
-  ofCaller,
-  ofChatBody,
-  ofKeyedCall,
-  ofRepeat,
-} from '../../docs/openapi-errors.ts'
+import { ofAnyRequest, ofCaller, ofPaidChat } from '../../docs/openapi-errors.ts'
 import { answered, river, usage as chatUsage } from '../chat/examples.ts'
 import { requestFields } from '../chat/fields.ts'
 import {
@@ -241,16 +233,7 @@ Tools and items of types that are not served are left out and named in \`warning
       },
     },
   },
-  errors: [
-    ...ofAnyRequest,
-    ...ofCaller,
-    ...ofBody,
-    ...ofChatBody,
-    'previous_response_not_found',
-    ...ofKeyedCall,
-    ...ofCall,
-    ...ofRepeat,
-  ],
+  errors: [...ofPaidChat, 'previous_response_not_found'],
   schemas: {
     ResponseRequest: { schema: responsesRequest, fields: responseFields },
     Response: responseObject,
