@@ -168,7 +168,12 @@ export class Hold {
 
   /** What is left of the hold for the current round, picodollars. */
   get left(): Pico {
-    return larger(0n, this.#amount - this.#earlier.cost)
+    return larger(0n, this.#room)
+  }
+
+  /** The same; negative where earlier rounds cost more than was held for them. */
+  get #room(): Pico {
+    return this.#amount - this.#earlier.cost
   }
 
   /** What the current round needs; its `maxCost` is what the earlier rounds left of it. */
@@ -268,21 +273,21 @@ export class Hold {
   /** Makes `want` available within the hold, or as much as there is if that is at least `least`. */
   async #cover(want: Pico, least: Pico): Promise<StoppedBy | undefined> {
     if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
-    if (this.left >= want) return undefined
+    if (this.#room >= want) return undefined
     // What is queued together shares one commit.
     this.#checkpoints.flush()
     if (await this.#extendAhead(want)) return undefined
-    for (let part = want - this.left; part > 0n && this.left < want; part /= 4n) {
-      const more = larger(part, least - this.left)
+    for (let part = want - this.#room; part > 0n && this.#room < want; part /= 4n) {
+      const more = larger(part, least - this.#room)
       if (await this.extend(more)) break
       if (more > part) break
     }
-    return this.left < least ? 'credits' : undefined
+    return this.#room < least ? 'credits' : undefined
   }
 
   /** Holds enough for several rounds at once if that is a small part of the credit: each extension is a commit. */
   async #extendAhead(want: Pico): Promise<boolean> {
-    const ahead = want * roundsAhead - this.left
+    const ahead = want * roundsAhead - this.#room
     if (this.#maxCost !== undefined || ahead * plenty > this.#free) return false
     return this.extend(ahead)
   }

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/conversation/request.ts'
+import { usd } from '../../../src/credits/money.ts'
 import { answer, look, ran, toolLab, toolOf } from './tool-lab.ts'
 
 const search = { type: 'web_search' }
@@ -215,6 +216,17 @@ describe.each([
     expect([stoppedBy, finishes]).toEqual(['credits', ['length']])
     const { charged, total } = await lab.receipt()
     expect(charged).toBe(total)
+    expect(await lab.pinned()).toBe(0n)
+  })
+
+  test('goes on where a round cost more than was held for it, and holds what the next one needs', async () => {
+    const tool = toolOf(() => Promise.resolve(ran('A river.', { cost: 7n })), { mostCost: 7n })
+    const dear = { ...look, usage: { prompt: 90_000, completion: 4 } }
+    await using lab = await toolLab({ turns: [dear, answer], tools: [tool], credit: usd(0.5) })
+    const { content, runs, stoppedBy } = await lab.ask({ ...how, max_tokens: 50 })
+    expect([content, stoppedBy]).toEqual(['The river runs.', undefined])
+    expect(runs).toMatchObject([{ status: 'completed' }])
+    expect(lab.upstream.arrivals[1]!.body['max_tokens']).toBe(46)
     expect(await lab.pinned()).toBe(0n)
   })
 
