@@ -1,5 +1,6 @@
 // The story of one call: resolve → admit → hold → dispatch → relay → settle. Read me first.
 
+import type { DeclaredTools } from '../conversation/gateway-tools.ts'
 import { admitted } from './admission.ts'
 import { fundingFor } from './billing/flash-class.ts'
 import type { IncomingCall } from './call.ts'
@@ -21,9 +22,10 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   const { models, warnings, balance } = await admitted(parts, received, 'chat')
   const { routing, n } = received.request.envelope
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
-  const { call, candidates } = withOwnSearch(parts.outbounds, received, able)
+  const { call, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
   const funding = await fundingFor(parts, call, candidates)
-  const { gatewayTools } = call.request
+  const inRounds = pauses && incoming.inbound.pauses !== true && n === 1
+  const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
   if (gatewayTools !== undefined) {
     const payable = { candidates, balance, funding }
     return completeWithTools(parts, call, gatewayTools, payable, warnings)
@@ -37,6 +39,9 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
       : jsonResponse(parts, call, hold, answer, headers)
   })
 }
+
+/** Of an answer that may pause: it is made in rounds as well. */
+const noTools: DeclaredTools = { declarations: [], maxCalls: undefined, approved: [], history: [] }
 
 /** Calls of one session share a turn, and so the same provider key; every other call has a turn of its own. */
 function turnOf({ caller, request, requestId }: IncomingCall): string {

@@ -25,6 +25,7 @@ export function eventsOf(answer: Choice): ChatEvent[] {
             choice,
             reason: answer.finish,
             native: answer.nativeFinish ?? '',
+            ...(answer.paused && { paused: answer.paused }),
           } as const,
         ]),
   ]

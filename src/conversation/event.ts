@@ -61,6 +61,8 @@ export type ChatEvent =
       readonly choice: number
       readonly reason: FinishReason
       readonly native: string
+      /** The provider goes on when it is sent back what it has said. */
+      readonly paused?: true
     }
   | { readonly kind: 'finish' }
   | { readonly kind: 'error'; readonly fault: Fault }
@@ -142,6 +144,7 @@ export interface Choice {
   /** undefined when the stream broke off before this choice ended. */
   readonly finish: FinishReason | undefined
   readonly nativeFinish: string | undefined
+  readonly paused?: true
   /** What tools of the gateway did, and said; absent where none was there. */
   readonly runs?: readonly GatewayRun[]
   readonly items?: readonly JsonObject[]
@@ -165,6 +168,7 @@ interface Draft {
   images: { mediaType: string; data: string }[]
   finish: FinishReason | undefined
   nativeFinish: string | undefined
+  paused?: true
   runs?: GatewayRun[]
   items?: JsonObject[]
 }
@@ -300,6 +304,7 @@ function add(draft: Draft, event: ChoiceEvent): void {
     case 'choice-finish':
       draft.finish = event.reason
       draft.nativeFinish = event.native
+      if (event.paused) draft.paused = true
       return
     default:
       return event satisfies never

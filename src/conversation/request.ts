@@ -112,6 +112,8 @@ export interface AssistantMessage {
   readonly reasoning: readonly ReasoningDetail[]
   readonly toolCalls: readonly ToolCall[]
   readonly name?: string
+  /** The provider has paused in it, and goes on where it comes back as the last message. */
+  readonly paused?: true
 }
 
 export interface ToolMessage {

@@ -6,7 +6,12 @@ import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 /** Whether a provider's own search can serve a request. */
 export type OwnSearch =
   /** `billed`: each search has a fee, or the request has one, whatever it searches. */
-  | { readonly kind: 'able'; readonly billed: 'search' | 'request' }
+  | {
+      readonly kind: 'able'
+      readonly billed: 'search' | 'request'
+      /** A turn of many searches pauses, and goes on when it is sent back. */
+      readonly pauses?: true
+    }
   /** `why` completes "The provider's own search …", for people. */
   | { readonly kind: 'unable'; readonly why: string }
 

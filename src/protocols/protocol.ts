@@ -267,6 +267,8 @@ export interface Inbound {
   readonly keepalive: Uint8Array
   /** Where in a body an address may stand. */
   readonly addresses: Parts
+  /** Its clients know answers that pause, and ask for the rest themselves. */
+  readonly pauses?: true
   /** Takes parsed JSON. Throws GatewayError `invalid_request` with `param` for what the protocol forbids. */
   parse(body: unknown): InboundRequest
   /** A whole answer in the client's protocol. */

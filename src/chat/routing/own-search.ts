@@ -17,6 +17,14 @@ const mostSearches = 30
 
 type Searching = Pick<IncomingCall, 'caller' | 'request'>
 
+/** A call, and who may serve it. */
+interface Routed<Call> {
+  readonly call: Call
+  readonly candidates: readonly Candidate[]
+  /** Its answer may pause, and goes on when it is sent back: see OwnSearch. */
+  readonly pauses: boolean
+}
+
 /**
  * Hands the search to the provider: returns the changed call and the candidates that support it. The call is unchanged
  * if Weir does the search: for a test key, an explicit backend, or a provider whose search cannot honour the request.
@@ -26,11 +34,12 @@ export function withOwnSearch<Call extends Searching>(
   outbounds: Readonly<Record<ProtocolId, Outbound>>,
   call: Call,
   candidates: readonly Candidate[],
-): { readonly call: Call; readonly candidates: readonly Candidate[] } {
+): Routed<Call> {
   const declared = call.request.gatewayTools
   const search = declared?.declarations.find((each) => each.kind === 'web-search')
   const mayBeOwn = search?.engine === 'auto' || search?.engine === 'native'
-  if (!declared || !search || !mayBeOwn || call.caller.mode === 'test') return { call, candidates }
+  if (!declared || !search || !mayBeOwn || call.caller.mode === 'test')
+    return { call, candidates, pauses: false }
   const asked = call.request.toChatRequest()
   const answers = candidates.map((candidate) => ({
     candidate,
@@ -43,11 +52,12 @@ export function withOwnSearch<Call extends Searching>(
       answers.map(({ own }) => own),
     )
   // That a fallback can search is no reason to skip the requested model.
-  if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates }
+  if (search.engine === 'auto' && answers[0]?.own?.kind !== 'able') return { call, candidates, pauses: false }
   const served = able.map(({ candidate }) => candidate)
   const perSearch = able.some(({ own }) => own?.kind === 'able' && own.billed === 'search')
   const searches = perSearch ? boundOf(search, declared, call, served) : 1
-  return { call: searching(call, declared, search, asked, searches), candidates: served }
+  const pauses = able.some(({ own }) => own?.kind === 'able' && own.pauses === true)
+  return { call: searching(call, declared, search, asked, searches), candidates: served, pauses }
 }
 
 /** Only searches with a known price are used. */

@@ -65,17 +65,25 @@ export class ToolConversation {
     this.#asked = { ...this.#asked, messages }
   }
 
-  /** The call with the request of the next round; `maxOutputTokens` is what the earlier rounds left. */
+  /**
+   * The call with the request of the next round. `maxOutputTokens` is what the earlier rounds left of the request's bound,
+   * `searchesLeft` the same of the searches that the provider runs itself; undefined where it has none.
+   */
   round<Call extends Pick<IncomingCall, 'request' | 'bodyBytes'>>(
     call: Call,
     maxOutputTokens: number | undefined,
+    searchesLeft?: number,
   ): Call {
+    // Of a search that may still be needed to read on what the ones before have found, no provider can be asked for none.
+    const searches = searchesLeft === undefined ? undefined : Math.max(1, searchesLeft)
+    const { webSearch } = this.#asked
     const request: ChatRequest = {
       ...this.#asked,
       messages: [...this.#asked.messages, ...this.#said],
       tools: [...this.#asked.tools, ...this.#offered],
       toolChoice: this.#toolChoice(),
       maxOutputTokens,
+      ...(webSearch && searches !== undefined && { webSearch: { ...webSearch, maxUses: searches } }),
     }
     const added: JsonObject = {
       messages: this.#said.map(wireMessage),
@@ -86,7 +94,7 @@ export class ToolConversation {
       bodyBytes: call.bodyBytes + JSON.stringify(added).length,
       request: {
         ...call.request,
-        envelope: { ...call.request.envelope, maxOutputTokens },
+        envelope: { ...call.request.envelope, maxOutputTokens, ...(searches !== undefined && { searches }) },
         promptParts: joinedPrompt(
           call.request.promptParts,
           promptParts(added, { conversation: 'messages', declared: ['tools'] }),

@@ -1,17 +1,10 @@
 // The tool loop: asks the model, runs the gateway's tools it calls and asks again, until the answer is complete or the
 // client's own functions are called. One hold and one settle for all rounds.
 
-import type {
-  ApprovedCall,
-  GatewayCall,
-  Source,
-  ToolImage,
-  ToolOrigin,
-  ToolResult,
-} from '../../conversation/gateway-tools.ts'
+import type { ApprovedCall, GatewayCall, Source, ToolResult } from '../../conversation/gateway-tools.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { ContentEvent } from '../../conversation/progress.ts'
-import type { ContentPart, JsonObject, ToolMessage } from '../../conversation/request.ts'
+import type { ToolMessage } from '../../conversation/request.ts'
 import { completionTokens } from '../../conversation/usage.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Pico } from '../../credits/money.ts'
@@ -30,6 +23,7 @@ import type { Dispatched } from '../routing/dispatch.ts'
 import type { WholeAnswer } from '../upstream/fetch-whole.ts'
 import type { OpenedStream } from '../upstream/open-stream.ts'
 import { isSame, type ToolConversation } from './conversation.ts'
+import { approvalRequest, feeName, needsApproval, toolMessage } from './tool-calls.ts'
 import { type AnswerSoFar, type CalledTool, RoundEvents } from './round-events.ts'
 
 /** What happens after a round. */
@@ -68,6 +62,10 @@ export class ToolLoop {
   /** Output tokens of the completed rounds. */
   #spentTokens = 0
   #wasLimited = false
+  /** How often the provider has paused. */
+  #pauses = 0
+  /** Searches of its own in the completed rounds. */
+  #searches = 0
 
   /** `first`: the call with the request of the first round, for which the hold was opened. */
   constructor(loop: LoopParts, first: IncomingCall) {
@@ -106,8 +104,9 @@ export class ToolLoop {
   async endRound(outcome: () => Outcome): Promise<'final' | 'calls-last' | 'calls'> {
     const { hold, call } = this.#loop
     this.#cite()
-    const { gatewayCalls: calls, reason, callsClient } = this.#events
-    if (calls.length === 0 || (reason !== 'tool_calls' && reason !== 'stop')) {
+    const { gatewayCalls: calls, reason, callsClient, paused } = this.#events
+    const wasCalled = calls.length > 0 && (reason === 'tool_calls' || reason === 'stop')
+    if (!wasCalled && !(paused && this.#mayGoOn(outcome()))) {
       this.#finish()
       return 'final'
     }
@@ -115,6 +114,7 @@ export class ToolLoop {
     if (callsClient || calls.some(needsApproval)) return 'calls-last'
     const ended = outcome()
     this.#spentTokens += ended.usage === undefined ? ended.delivered.tokens : completionTokens(ended.usage)
+    this.#searches += searchesOf(ended)
     await hold.endRound(ended)
     pass('round-ended', call.requestId)
     return 'calls'
@@ -124,6 +124,11 @@ export class ToolLoop {
   async follow(calls: 'calls-last' | 'calls'): Promise<Next> {
     const { conversation, signal } = this.#loop
     const isLast = calls === 'calls-last'
+    if (this.#events.paused) {
+      this.#pauses += 1
+      conversation.add(this.#events.message(), [])
+      return this.#begin()
+    }
     const results = await this.#run(this.#events.gatewayCalls, isLast)
     if (isLast) {
       this.#finish()
@@ -193,13 +198,28 @@ export class ToolLoop {
     this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native })
   }
 
+  /** Provider's own searches that the request still allows after `used`; undefined where it has none. */
+  #searchesLeft(used: number): number | undefined {
+    const { searches } = this.#loop.call.request.envelope
+    return searches === undefined ? undefined : Math.max(0, searches - used)
+  }
+
+  /** Whether a provider that has paused is asked to go on. */
+  #mayGoOn(round: Outcome): boolean {
+    const left = this.#searchesLeft(this.#searches + searchesOf(round))
+    return this.#pauses < this.#loop.maxCalls && left !== 0
+  }
+
   /** Prepares the next round: its credit is held before anything is sent. */
   async #begin(): Promise<Next> {
     const { hold, call, conversation, signal } = this.#loop
     const { maxOutputTokens: asked } = call.request.envelope
     const left = asked === undefined ? undefined : asked - this.#spentTokens
     if (left !== undefined && left < 1) return { kind: 'stopped', by: 'max_tokens' }
-    this.#call = { ...conversation.round(call, left), signal }
+    this.#call = {
+      ...conversation.round(call, left, this.#searchesLeft(this.#searches)),
+      signal,
+    }
     const by = await hold.beginRound(this.#call, this.#candidates)
     if (by !== undefined) return { kind: 'stopped', by }
     pass('round-begun', call.requestId)
@@ -307,46 +327,7 @@ export class ToolLoop {
 /** The failure of a call beyond the request's limit. */
 const limitReached = 'max_tool_calls'
 
-function needsApproval({ offered, arguments: json }: CalledTool): boolean {
-  return offered.tool.needsApproval?.(json) === true
-}
-
-function approvalRequest({
-  offered,
-  arguments: json,
-}: Pick<CalledTool, 'offered' | 'arguments'>): JsonObject {
-  const { origin } = offered.tool
-  const id = offered.tool.approvalId?.(json)
-  const label: Record<string, string> = origin.kind === 'mcp' ? { server_label: origin.serverLabel } : {}
-  const name = origin.kind === 'mcp' ? origin.tool : offered.name
-  return {
-    type: 'mcp_approval_request',
-    ...(id === undefined ? {} : { id }),
-    ...label,
-    name,
-    arguments: json,
-  }
-}
-
-function toolMessage(toolCallId: string, { text, images = [], failure }: ToolResult): ToolMessage {
-  const content: ContentPart[] = [{ kind: 'text', text, cache: undefined }, ...images.map(imagePart)]
-  return { role: 'tool', toolCallId, content, isError: failure !== undefined }
-}
-
-function imagePart({ mediaType, data }: ToolImage): ContentPart {
-  return { kind: 'image', source: { kind: 'base64', mediaType, data }, detail: undefined, cache: undefined }
-}
-
-/** The name of a tool on receipts. */
-function feeName(origin: ToolOrigin): string {
-  switch (origin.kind) {
-    case 'web-search':
-      return 'web_search'
-    case 'open-page':
-      return 'open_page'
-    case 'mcp':
-      return `mcp:${origin.serverLabel}.${origin.tool}`
-    default:
-      return origin satisfies never
-  }
+/** Searches that the provider ran itself in a round. */
+function searchesOf({ usage }: Outcome): number {
+  return usage?.toolCalls['web_search'] ?? 0
 }

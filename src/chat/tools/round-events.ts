@@ -40,6 +40,7 @@ export class RoundEvents {
   #text = ''
   #reason: FinishReason | undefined
   #native = ''
+  #paused = false
 
   /** `answer` advances with every event passed to `forward`. */
   constructor(tools: Pick<CallTools, 'named'>, answer: AnswerSoFar, forward: (event: ContentEvent) => void) {
@@ -76,6 +77,7 @@ export class RoundEvents {
       case 'choice-finish':
         this.#reason = event.reason
         this.#native = event.native
+        this.#paused = event.paused === true
         return
       default:
         this.#forward(event)
@@ -89,6 +91,11 @@ export class RoundEvents {
 
   get native(): string {
     return this.#native
+  }
+
+  /** Whether the provider goes on when it is sent back what it has said; not where it calls tools, and awaits results. */
+  get paused(): boolean {
+    return this.#paused && this.#calls.size === 0
   }
 
   get text(): string {
@@ -122,7 +129,8 @@ export class RoundEvents {
       arguments: argumentsOf(call),
       thoughtSignature: call.thoughtSignature,
     }))
-    return { role: 'assistant', content, reasoning: [...this.#reasoning.values()], toolCalls }
+    const reasoning = [...this.#reasoning.values()]
+    return { role: 'assistant', content, reasoning, toolCalls, ...(this.paused && { paused: true }) }
   }
 
   #takeReasoning(event: Extract<ContentEvent, { kind: 'reasoning-delta' }>): void {

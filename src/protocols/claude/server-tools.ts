@@ -1,7 +1,7 @@
 // What Anthropic's own search did in a turn, carried through clients of every protocol as reasoning that nobody reads:
 // the results are encrypted, and Claude can cite them in later turns only where they come back as they were.
 
-import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
+import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 
 /** Not the format of thinking: whoever takes Claude's thoughts back must not take these for one. */
@@ -15,18 +15,35 @@ export function detailOfWork(block: JsonObject, index: number): ReasoningDetail 
 
 /** The blocks that these details were made of, each use with its result; what has lost its other half is left out. */
 export function workBlocks(details: readonly ReasoningDetail[]): readonly JsonObject[] {
-  const blocks = details
+  const blocks = blocksOf(details)
+  const uses = new Set(blocks.map((block) => block.id))
+  const results = resultsIn(blocks)
+  return blocks.filter((block) => (isUse(block) ? results.has(block.id) : uses.has(block.tool_use_id)))
+}
+
+/** The uses among them that have no result yet: Anthropic runs them when a turn that has paused comes back. */
+export function begunWork(details: readonly ReasoningDetail[]): readonly JsonObject[] {
+  const blocks = blocksOf(details)
+  const results = resultsIn(blocks)
+  return blocks.filter((block) => isUse(block) && !results.has(block.id))
+}
+
+function isUse({ type }: JsonObject): boolean {
+  return type === 'server_tool_use'
+}
+
+function resultsIn(blocks: readonly JsonObject[]): ReadonlySet<Json | undefined> {
+  return new Set(blocks.map((block) => block.tool_use_id))
+}
+
+function blocksOf(details: readonly ReasoningDetail[]): readonly JsonObject[] {
+  return details
     .toSorted((a, b) => a.index - b.index)
     .flatMap((detail) => {
       const parsed = isWork(detail) ? parseJson(detail.data ?? '') : undefined
       const block = isObject(parsed) ? workOf(parsed) : undefined
       return block ? [block] : []
     })
-  const uses = new Set(blocks.map((block) => block.id))
-  const results = new Set(blocks.map((block) => block.tool_use_id))
-  return blocks.filter(({ type, id, tool_use_id }) =>
-    type === 'server_tool_use' ? results.has(id) : uses.has(tool_use_id),
-  )
 }
 
 /** Whether a detail is no reasoning but what a tool of Anthropic's did. */

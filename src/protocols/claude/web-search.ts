@@ -17,13 +17,10 @@ export function ownSearch(
 ): OwnSearch | undefined {
   if (quirks.webSearch !== true) return undefined
   if (tools.some((tool) => tool.name === name)) return unable(`cannot stand beside a function named ${name}`)
-  return ableTo(search, 'search', [
-    'allowed_domains',
-    'blocked_domains',
-    'paths',
-    'user_location',
-    'max_uses',
-  ])
+  const wishes = ['allowed_domains', 'blocked_domains', 'paths', 'user_location', 'max_uses'] as const
+  const own = ableTo(search, 'search', wishes)
+  // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons: `pause_turn`
+  return own.kind === 'able' ? { ...own, pauses: true } : own
 }
 
 /** The tool; none where the request wants no search. */

@@ -28,6 +28,7 @@ export const inbound: Inbound = {
   id: 'anthropic-messages',
   keepalive: new TextEncoder().encode('event: ping\ndata: {"type": "ping"}\n\n'),
   addresses,
+  pauses: true,
   parse,
   whole,
   encoder: (context) => new EventEncoder(context),

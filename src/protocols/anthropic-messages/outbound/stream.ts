@@ -343,6 +343,7 @@ function finish(state: ParserState): Step {
         choice: 0,
         reason: finishReasonOf(finishReasons[state.stopReason] ?? 'stop', state),
         native: state.stopReason,
+        ...(state.stopReason === 'pause_turn' && { paused: true }),
       },
       { kind: 'finish' },
     ],

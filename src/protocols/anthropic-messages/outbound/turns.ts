@@ -15,7 +15,7 @@ import { isBlank, type Warn, warnOfName } from '../../lowering.ts'
 import { blocksOf, textBlocksOf } from './content.ts'
 import type { ModelTraits } from '../../claude/models.ts'
 import { cacheControl } from './schema.ts'
-import { isWork, workBlocks } from '../../claude/server-tools.ts'
+import { begunWork, isWork, workBlocks } from '../../claude/server-tools.ts'
 import { ToolIds } from '../../claude/tool-ids.ts'
 
 export interface Turn {
@@ -78,7 +78,9 @@ export function conversationOf(
     }
   })
   closeUserTurn()
-  return finished(system, turns, prefill, warn)
+  const last = messages.at(-1)
+  const paused = last?.role === 'assistant' && last.paused === true
+  return finished(system, turns, prefill || paused, warn)
 }
 
 function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
@@ -220,7 +222,10 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
     context,
   )
   // The API takes them back only beside the tool; without them the text that they led to stays.
-  if (context.searches && said.length > 0) thought.push(...workBlocks(message.reasoning))
+  const work = context.searches ? workBlocks(message.reasoning) : []
+  // The turn goes on from its last block, which may be a search that has no result yet.
+  if (message.paused) return [...thought, ...work, ...said, ...begunWork(message.reasoning)]
+  if (said.length > 0) thought.push(...work)
   if (said.length > 0 || thought.length === 0) return [...thought, ...said]
   // The API refuses a turn that ends in thinking.
   warn(param, 'The message has nothing but reasoning and is left out.')

@@ -1,7 +1,8 @@
 // Items of the gateway's own tools while they are written.
 
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
-import type { JsonObject } from '../../../conversation/request.ts'
+import type { Json, JsonObject } from '../../../conversation/request.ts'
+import { isObject } from '../../json.ts'
 import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
 import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
@@ -58,10 +59,12 @@ export class RunItem extends OutputItem {
 
 /** A search that the provider runs itself: open from its beginning until its result is there. */
 export class SearchItem extends OutputItem {
+  readonly #query: string
   #item: JsonObject
 
   constructor(place: Place, emit: Emit, query = '') {
     super(place, emit)
+    this.#query = query
     this.#item = { type: 'web_search_call', action: { type: 'search', query } }
     this.begin()
     this.about('response.web_search_call.in_progress', {})
@@ -70,7 +73,7 @@ export class SearchItem extends OutputItem {
 
   /** The search has ended; `item` is what is known of it now. */
   end(item: JsonObject): void {
-    this.#item = item
+    this.#item = { ...item, action: this.#withQuery(item.action) }
     const failed = item.status === 'failed'
     if (!failed) this.about('response.web_search_call.completed', {})
     this.close(failed ? 'failed' : 'completed')
@@ -78,6 +81,12 @@ export class SearchItem extends OutputItem {
 
   json(status: ItemStatus = this.status): JsonObject {
     return { id: this.id, ...this.#item, status: searchStatus(status) }
+  }
+
+  /** Where a turn has paused between a search and its result, what it looked for is not said again. */
+  #withQuery(action: Json | undefined): Json {
+    const isUnnamed = isObject(action) && action.type === 'search' && action.query === ''
+    return isUnnamed ? { ...action, query: this.#query } : (action ?? null)
   }
 }
 
