@@ -22,7 +22,7 @@ const pauseMs = 10
 /** Batches per round; the next round runs with the next sweep. */
 const bitesPerRound = 100
 /** Ledger commits checkpoint the write-ahead log. If there are none, a round may do it without making anyone wait. */
-const longWalBytes = 16 * 1024 * 1024
+const longWalBytes = 32 * 1024 * 1024
 
 export class Retention {
   readonly #database: Database

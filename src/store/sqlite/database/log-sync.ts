@@ -1,6 +1,6 @@
 // Takes the write-ahead log to the disk on a thread of the pool, for commits that have left that to somebody else.
 
-import { close, closeSync, fdatasync, fstatSync, fsyncSync, openSync, statSync } from 'node:fs'
+import { closeSync, fdatasync, fstatSync, fsyncSync, openSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -22,7 +22,7 @@ export class LogSync {
     this.#path = `${databasePath}-wal`
   }
 
-  /** Resolves when what has been written to the log so far is on the disk. Rejects when that is not certain. */
+  /** Resolves when what has been written to the log so far is on the disk. Rejects if that is not certain. One at a time. */
   async sync(): Promise<void> {
     await syncFile(this.#descriptor())
   }
@@ -40,8 +40,9 @@ export class LogSync {
     return descriptor
   }
 
+  /** To be called when no sync is under way. */
   close(): void {
-    if (this.#file) close(this.#file.descriptor, () => undefined)
+    if (this.#file) closeSync(this.#file.descriptor)
     this.#file = undefined
   }
 }
