@@ -3,8 +3,9 @@
 export type Awaitable<T> = T | Promise<T>
 
 /**
- * Goes on with what `act` gives, at once where it is there at once: an `await` would cost a turn of the microtask queue
- * and let others in between. `failed` takes what `act` throws or rejects with; without it that goes on to the caller.
+ * Continues with the result of `act`, synchronously if it is not a promise: an `await` would cost a turn of the
+ * microtask queue and let other work in between. `failed` handles what `act` throws or rejects with; without it that
+ * reaches the caller.
  */
 export function whenDone<T, R>(
   act: () => Awaitable<T>,

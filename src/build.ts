@@ -1,5 +1,5 @@
-// `bun run build`: the executable for this machine, dist/weir. With `--all`, one for every platform. The console is
-// compiled first: its files travel inside. Not part of the executable.
+// `bun run build`: the executable for this machine, dist/weir. With `--all`, one per platform. Compiles the console
+// first, whose files are embedded. Not part of the executable.
 
 import { buildConsole } from './console/build.ts'
 

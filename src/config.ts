@@ -15,7 +15,7 @@ export type { Config } from './config/schema.ts'
 export { type Setting, settings } from './config/settings.ts'
 export { renderSettings, secretsOf, type ShownSetting, shownSettings } from './config/show.ts'
 
-/** The text of a file; undefined when there is none. Throws when it is there and cannot be read. */
+/** The text of a file; undefined if there is none. Throws if it exists but cannot be read. */
 export function readTextFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')

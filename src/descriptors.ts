@@ -1,4 +1,4 @@
-// Whether this process has file descriptors left: without one nobody can be reached, and nobody else is to blame.
+// Whether this process has file descriptors left: without one no provider can be reached, and none is to blame.
 
 import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'

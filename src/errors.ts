@@ -14,7 +14,7 @@ export interface ErrorDetails {
   readonly source?: 'gateway' | 'provider'
   readonly provider?: string
   readonly retryAfterMs?: number
-  /** This time nothing but somebody's act will help: it is not to be retried, whatever the table says of its kind. */
+  /** Only somebody's action will help this time: do not retry, whatever the table says. */
   readonly lasting?: true
   /** More facts for `metadata`: plain JSON values. */
   readonly metadata?: Readonly<Record<string, unknown>>
@@ -103,7 +103,7 @@ function mayPass(error: GatewayError): boolean {
   return errorTable[error.code].retryable && error.details.lasting !== true
 }
 
-/** How long to wait before trying again; undefined where that would not help, or nobody knows. */
+/** How long to wait before retrying; undefined if retrying would not help or the time is unknown. */
 function waitMs(error: GatewayError): number | undefined {
   if (!mayPass(error)) return undefined
   return error.details.retryAfterMs ?? (error.status === 500 ? undefined : 1000)

@@ -13,7 +13,7 @@ process.stdout.on('error', (error: Error & { code?: string }) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1)
 })
 
-// Nor is a terminal that was closed: a log that nobody reads any more ends no calls.
+// A closed terminal must not end calls either: the log just goes unread.
 process.stderr.on('error', () => undefined)
 
 process.exitCode = await runCli(process.argv.slice(2), {

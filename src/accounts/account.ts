@@ -24,7 +24,7 @@ export type Role = 'user' | 'operator'
 export interface NewAccount {
   /** `user` when left out. */
   readonly role?: Role
-  /** Now, when left out: whoever creates the account vouches for its address. */
+  /** Defaults to now: whoever creates the account vouches for its address. */
   readonly verifiedAt?: number | null
 }
 
@@ -67,7 +67,7 @@ export interface AccountStore {
   insertSuccessor(key: ApiKey, replaces: string): Awaitable<boolean>
   /** Gives a key another name and other limits; its mode and its secret stay. */
   changeKey(key: ApiKey): Awaitable<void>
-  /** When the latest call made with a key ended; null when there was none. */
+  /** When the last call made with a key ended; null if there was none. */
   keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
   listKeys(account: string): Awaitable<readonly ApiKey[]>

@@ -9,7 +9,7 @@ export interface McpServerRow {
   /** Of one account once. */
   readonly name: string
   readonly url: string
-  /** Its secrets, sealed; null where it has none. */
+  /** Its encrypted secrets; null without any. */
   readonly sealed: Uint8Array | null
   readonly createdAt: number
   readonly changedAt: number
@@ -20,7 +20,7 @@ export interface McpServerStore {
   put(row: McpServerRow): Awaitable<void>
   find(account: string, name: string): Awaitable<McpServerRow | undefined>
   list(account: string): Awaitable<readonly McpServerRow[]>
-  /** False when there was none. */
+  /** False if there was none. */
   remove(account: string, name: string): Awaitable<boolean>
 }
 
@@ -48,7 +48,7 @@ export interface McpServerRecord {
   readonly changedAt: number
 }
 
-/** Registered by one account at the most. */
+/** Limit per account. */
 const mostServers = 100
 const serverName = /^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/
 const most = { urlCharacters: 2_048, headers: 20, headerCharacters: 8_192 }

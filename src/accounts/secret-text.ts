@@ -31,8 +31,8 @@ export function mintSecret(form: SecretForm, kind?: string): { readonly id: stri
 }
 
 /**
- * The kind and id that a presented text names; or why it is none of this form: `form` when it looks different
- * altogether, `checksum` when it was mistyped.
+ * The kind and id in a presented text, or why it is invalid: `form` if it does not look like one, `checksum` if it was
+ * mistyped.
  */
 export function readSecret(
   form: SecretForm,

@@ -1,4 +1,4 @@
-// The window of a key's spend limit: UTC days, weeks from Monday, calendar months, or for ever.
+// The window of a key's spending limit: UTC days, weeks from Monday, calendar months, or unlimited.
 
 import type { LimitWindow } from './api-key.ts'
 

@@ -218,7 +218,7 @@ function buildModel(row: CatalogRow, rule: PremiumRule, { providersKnown, ignore
   }
 }
 
-/** The parameters that some offer honours. A list of the row's own is somebody's word and stands as it is. */
+/** The parameters that at least one offer honours. A row's own list was checked by a person and is kept as it is. */
 function honoured(
   row: CatalogRow,
   offers: readonly Offer[],

@@ -6,7 +6,7 @@ import effortsText from './efforts.json' with { type: 'text' }
 export const effortWords = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 export type EffortWord = (typeof effortWords)[number]
 
-/** From the client's word to the provider's. Empty: the model cannot be told how hard to reason, or does not reason. */
+/** Maps the client's effort to the provider's. Empty if the model's effort cannot be set, or it does not reason. */
 export type Efforts = Readonly<Partial<Record<EffortWord, string>>>
 
 /** As written in the files: words apart by spaces, weakest first; `high=default` where the provider's word differs. */

@@ -38,7 +38,7 @@ export interface Offer {
   readonly provider: string
   readonly upstream: string
   readonly price: Price
-  /** How hard the model can be told to reason; empty where it cannot, absent where no source says. */
+  /** The reasoning efforts that can be set; empty if none can, absent if no source says. */
   readonly efforts?: Efforts | undefined
 }
 

@@ -29,8 +29,8 @@ const offerSchema = z.strictObject({
 })
 
 /**
- * One entry of `models:` in weir.yaml. It adds a model or overrides the fields it names of a bundled one; a price is
- * replaced as a whole, because half of an old price and half of a new one is nobody's price.
+ * An entry of `models:` in weir.yaml. It adds a model, or overrides fields of a bundled one. A price is replaced as a
+ * whole, because a mixture of two prices would be wrong.
  */
 export const modelOverrideSchema = z.strictObject({
   id: z

@@ -32,7 +32,7 @@ export const rowSchema = z.strictObject({
   input: modalityList.optional(),
   output: modalityList.optional(),
   reasoning: z.boolean().optional(),
-  /** The efforts it takes, over what efforts.json says; none where it cannot be told how hard to reason. */
+  /** The efforts it takes, instead of those in efforts.json; empty if its effort cannot be set. */
   efforts: z.array(z.enum(effortWords)).optional(),
   /** The name of a set in parameters.ts, or the list itself. */
   parameters: z.union([z.string(), z.array(z.string())]).optional(),
@@ -49,7 +49,7 @@ export const rowSchema = z.strictObject({
 
 export type CatalogRow = Readonly<z.infer<typeof rowSchema>>
 
-/** A model that a source knows and nobody may buy: it has no price, or not one that can be charged exactly. */
+/** A model in a source that cannot be sold: it has no price, or not one that can be charged exactly. */
 export const unpricedSchema = z.strictObject({ id: z.string(), reason: z.string() })
 export type UnpricedModel = z.infer<typeof unpricedSchema>
 

@@ -51,7 +51,7 @@ export class InFlight {
     return this.#perAccount.get(account)?.size ?? 0
   }
 
-  /** The calls of an account in order of arrival. The objects go on changing. */
+  /** The calls of an account in order of arrival. The objects are live. */
   callsOf(account: string): readonly Readonly<LiveCall>[] {
     return [...(this.#perAccount.get(account) ?? [])]
   }

@@ -1,4 +1,5 @@
-// Acts at the command line: whoever can run it on the data directory is an operator, known by the system's user name.
+// Acts at the command line: anybody who can run it on the data directory is an operator, identified by the system's
+// user name.
 
 import { userInfo } from 'node:os'
 import type { Context } from './context.ts'

@@ -56,7 +56,7 @@ function modelList(flag: string, text: string): readonly string[] {
   throw usageFault(`${flag} takes ids such as openai/gpt-5 or openai/*, not ${JSON.stringify(wrong ?? text)}`)
 }
 
-/** Addresses and ranges, with commas. Throws CommandFailure for what is none. */
+/** Comma-separated addresses and ranges. Throws CommandFailure for an invalid one. */
 export function networkList(flag: string, text: string): readonly string[] {
   const networks = listed(text)
   const wrong = networks.find((network) => !isNetwork(network))

@@ -36,8 +36,8 @@ export interface ReadableStore extends CommandStore {
 }
 
 /**
- * Runs `work` with the store of the configured data directory. Throws CommandFailure when there is none: a mistyped
- * `--data-dir` must not become an empty database, whose ledger every audit would find sound.
+ * Runs `work` with the store of the configured data directory. Throws CommandFailure if there is none: a mistyped
+ * `--data-dir` must not create an empty database, which every audit would find sound.
  */
 export async function withStore<Result>(
   context: Context,
@@ -51,7 +51,7 @@ export async function withStore<Result>(
   )
 }
 
-/** The same for a command that may be the first of all: the store is made where there is none. */
+/** The same for a command that may be the first one run: creates the store if necessary. */
 export async function withNewStore<Result>(
   context: Context,
   work: (store: ReadableStore) => Result | Promise<Result>,
@@ -75,7 +75,7 @@ function noticeText(message: string, facts: Readonly<Record<string, unknown>>): 
   return shown.length === 0 ? message : `${message} (${shown.join(', ')})`
 }
 
-/** The account of an id or e-mail address. Throws CommandFailure when there is none. */
+/** The account with an id or e-mail address. Throws CommandFailure if there is none. */
 export async function accountOf(store: CommandStore, idOrEmail: string): Promise<Account> {
   const account = await store.accounts.findAccount(idOrEmail)
   if (!account)

@@ -49,7 +49,7 @@ export function usdAmount(description: string, fallback: string) {
 
 export const secret = z.string().min(1)
 
-/** It has no default, and one that can be guessed is none. */
+/** It has no default: one that can be guessed would be useless. */
 export const masterKey = z.string().refine((text) => text.length >= 32 && new Set(text).size >= 10, {
   error: 'must be at least 32 random characters, as from `openssl rand -base64 32`',
 })

@@ -34,7 +34,7 @@ export type LoadedConfig =
       readonly config: Config
       readonly origins: Origins
       readonly warnings: readonly ConfigWarning[]
-      /** The configuration file that was read, absolute; undefined when there is none. */
+      /** The absolute path of the configuration file; undefined without one. */
       readonly file: string | undefined
     }
   | {

@@ -270,7 +270,7 @@ export const configSchema = z.strictObject({
     .prefault({}),
   limits: z
     .strictObject({
-      // Bun's fetch stops at 65,336 concurrent requests whatever it is told.
+      // Bun's fetch stops at 65,336 concurrent requests whatever the setting.
       max_connections_upstream: whole('Requests to providers at one time', 4_096, 1, 65_336),
       arrived_bytes: whole(
         'How much of the answers of providers may wait to be worked through before further providers are asked',
@@ -376,7 +376,7 @@ export const configSchema = z.strictObject({
         3650 * day,
         ['WEIR_RESPONSES_RETENTION'],
       ),
-      // As much as a body may be, and an answer: whoever sends a file may continue by the id alone.
+      // As much as a body plus an answer: a client that sends a file can continue by the id alone.
       stored_bytes: whole(
         'The largest response that is stored, with its input; a larger one says `store: false`',
         12 * 1024 * 1024,

@@ -22,7 +22,7 @@ export interface Setting {
   readonly aliases: readonly string[]
   readonly secret: boolean
   readonly description: string
-  /** undefined where a setting has none. */
+  /** undefined if a setting has none. */
   readonly fallback: unknown
 }
 

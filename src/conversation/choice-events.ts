@@ -1,4 +1,4 @@
-// The events that a whole answer would have been streamed as.
+// Turns a whole answer into the events of an equivalent stream.
 
 import type { ChatEvent, Choice } from './event.ts'
 

@@ -131,7 +131,7 @@ export class Delivered {
     }
   }
 
-  /** What a choice of a whole answer serves: neither its framing nor what the provider adds. */
+  /** Adds the content of a choice of a whole answer, without framing and the provider's own fields. */
   addChoice({ index, text, refusal, reasoning, toolCalls, audio, images }: Choice): void {
     if (reasoning.length > 0 || images.length > 0 || audio) this.#any = true
     for (const part of [text, refusal, audio?.transcript]) if (part) this.add(index, 'output', part)

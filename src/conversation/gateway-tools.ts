@@ -40,7 +40,7 @@ export interface SearchLocation {
   readonly timezone?: string
 }
 
-/** A server of tools, as the client wrote it: `declaration` is checked by whoever opens it. */
+/** An MCP server as the client declared it; `declaration` is checked when it is opened. */
 export interface McpDeclaration {
   readonly kind: 'mcp'
   readonly param: string

@@ -8,7 +8,7 @@ export const pieceCharacters = 65_536
 /** Log probabilities in one piece. */
 const pieceEntries = 256
 
-/** The same answer in events of which none holds a long text, or many log probabilities. An image stays whole. */
+/** The same answer in events without long texts or many log probabilities. An image stays whole. */
 export function* inPieces(events: Iterable<ChatEvent>): Generator<ChatEvent> {
   for (const event of events) yield* piecesOf(event)
 }

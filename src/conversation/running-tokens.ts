@@ -58,14 +58,15 @@ export class RunningTokens {
   /** Letters of the word that the text ends in. */
   #letters = 0
 
-  /** The estimate for everything added so far; not rounded. */
+  /** The estimate so far; not rounded. */
   get tokens(): number {
     return this.#tokens
   }
 
   add(text: string): void {
     if (text.length <= readWhole) return this.#read(text)
-    // Of a longer text, which comes in one piece from nobody but a provider of megabytes, so many stretches stand for all.
+    // A longer text, which only comes in one piece from a provider that sends megabytes, is sampled in this many
+    // places.
     const before = this.#tokens
     const stride = stretch * Math.ceil(text.length / readWhole)
     let read = 0

@@ -2,7 +2,7 @@
 
 /** Tokens of one call, each in exactly one bucket, and the tool calls a provider charges for apart. */
 export interface Usage {
-  /** Prompt tokens read fresh: neither from a cache nor written to one. */
+  /** Fresh prompt tokens: neither read from nor written to a cache. */
   readonly input: number
   /** Prompt tokens served from the provider's cache. */
   readonly cacheRead: number

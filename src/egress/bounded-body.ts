@@ -35,8 +35,8 @@ export async function boundedBytes(
 }
 
 /**
- * The body as it comes, decompressed. It fails with TooLargeError once it has outgrown `maxBytes`; undefined where there
- * is none. Throws when its encoding cannot be undone.
+ * The decompressed body as it arrives. Fails with TooLargeError beyond `maxBytes`; undefined if there is none. Throws
+ * if its encoding is not supported.
  */
 export function boundedStream(response: Response, maxBytes: number): Bytes | undefined {
   const { body } = response

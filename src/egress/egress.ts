@@ -42,7 +42,7 @@ export interface EgressOptions {
 export interface FetchOptions extends EgressOptions {
   /** The most bytes to read, after decompression. */
   readonly maxBytes: number
-  /** The most time for everything: names, redirects and the body. */
+  /** The most time for all of it: name resolution, redirects and body. */
   readonly timeoutMs: number
   /** The Accept header. */
   readonly accept?: string

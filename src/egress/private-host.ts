@@ -8,15 +8,15 @@ import { type Resolve, systemResolve } from './destination.ts'
 const believedMs = 60_000
 
 /**
- * Gives the function that tells whether the host of a URL has a private address. A name that does not resolve counts
- * as private: nobody knows what is behind it.
+ * Returns a function that tells whether the host of a URL has a private address. A name that does not resolve counts
+ * as private.
  */
 export function privateHosts(resolve: Resolve = systemResolve): (url: string) => Promise<boolean> {
   const known = new LRUCache<string, Promise<boolean>>({ max: 500, ttl: believedMs })
   return (text) => {
     const host = withoutBrackets(URL.parse(text)?.hostname ?? '')
     if (isAddress(host)) return Promise.resolve(!isPublicAddress(host))
-    // What runs inside the gateway has none.
+    // Built-in providers have no host.
     if (host === '') return Promise.resolve(true)
     const before = known.get(host)
     if (before) return before

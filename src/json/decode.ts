@@ -2,10 +2,7 @@
 
 import { type Steps, stepCharacters } from './steps.ts'
 
-/**
- * The text that the bytes are in UTF-8, without a byte order mark. What is none throws TypeError where it is `fatal`,
- * and reads as U+FFFD otherwise.
- */
+/** Decodes UTF-8 without a byte order mark. Invalid bytes throw TypeError if `fatal`, otherwise they become U+FFFD. */
 export function* decodeSteps(chunks: readonly Uint8Array[], { fatal = false } = {}): Steps<string> {
   const decoder = new TextDecoder('utf-8', { fatal })
   const pieces: string[] = []

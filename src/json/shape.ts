@@ -50,12 +50,12 @@ export function* shapeFaultSteps(text: string, mostElements = maxElements): Step
 
 const backslash = 0x5c
 
-/** Where a JSON string that begins at `start` ends: at the first quote that is not escaped; -1 where there is none. */
+/** Where the JSON string that begins at `start` ends: at the first unescaped quote; -1 without one. */
 export function stringEnd(text: string, start: number): number {
   return plainStringEnd(text, start) ?? atOnce(stringEndSteps(text, start))
 }
 
-/** The same where the first quote ends it, or there is none; undefined where that is not to be seen at once. */
+/** The same if the first quote ends it or there is none; undefined if that cannot be decided at once. */
 export function plainStringEnd(text: string, start: number): number | undefined {
   const at = text.indexOf('"', start)
   return at >= 0 && text.charCodeAt(at - 1) === backslash ? undefined : at

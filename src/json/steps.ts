@@ -1,5 +1,4 @@
-// Work on large JSON in steps: what works through a text of megabytes pauses often, so that whoever drives it can let
-// others have their turn in between.
+// Work on large JSON in steps: it pauses often, so that the caller can run other work in between.
 
 /** Work that pauses after no more than about a millisecond each time, and gives its result at the end. */
 export type Steps<Result> = Generator<void, Result, void>

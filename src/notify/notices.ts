@@ -1,4 +1,4 @@
-// What an account should be told of its credit before it is too late. Pure.
+// What an account should be told about its credit before it runs out. Pure.
 
 import { freeIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
@@ -21,8 +21,8 @@ export type Notice =
     }
 
 /**
- * The notices of an account at `at`. Purchased credit only: the other pools come and go by themselves. An account that
- * has never bought any (`purchased` is all it has ever got) is not told that it is low.
+ * The notices of an account at `at`. Only for purchased credit, because other pools renew themselves. An account that
+ * has never bought any (`purchased`: total bought so far) is not told that it is low.
  */
 export function noticesOf(
   balance: Balance,

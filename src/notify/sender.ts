@@ -52,7 +52,7 @@ export class WebhookSender {
     const { store, timeoutMs, now } = this.#parts
     const room = mostInFlight - this.#busy.size
     if (room <= 0) return
-    // Twice the time that an attempt may take: whoever has died has let go by then.
+    // Twice the time of an attempt: by then a dead sender's lease has ended.
     const leaseUntil = now() + 2 * timeoutMs
     const due = await store.claimDue(now(), leaseUntil, [...this.#busy], room)
     await Promise.all(due.map((delivery) => this.#deliver(delivery)))
@@ -85,7 +85,7 @@ export class WebhookSender {
       const attempts = [...delivery.attempts, attempt]
       const pause = pauses[delivery.attempts.length]
       if (isTaken(attempt)) await store.conclude(delivery.id, { state: 'delivered', nextAt: null, attempts })
-      // 410 says that nobody is there any more.
+      // 410 means that the receiver no longer exists.
       else if (pause === undefined || attempt.status === 410)
         await store.conclude(delivery.id, { state: 'given_up', nextAt: null, attempts })
       else await store.conclude(delivery.id, { state: 'waiting', nextAt: now() + pause, attempts })

@@ -1,5 +1,5 @@
-// Looks at the accounts that want to be told of low balances, expiring lots and used-up keys. Beside the calls: no call
-// waits for it, and accounts without webhooks cost nothing.
+// Watches accounts with webhooks for low balances, expiring lots and used-up keys. Independent of calls; accounts
+// without webhooks cost nothing.
 
 import type { AccountStore } from '../accounts/account.ts'
 import { type ApiKey, keyState } from '../accounts/api-key.ts'
@@ -60,7 +60,7 @@ export class AccountWatch {
       if (notice.kind === 'balance_low') {
         const { available, threshold } = notice
         const data = { available_usd: formatUsd(available), threshold_usd: formatUsd(threshold) }
-        // Told once for all that was bought so far: the next purchase arms it again.
+        // Sent once per purchase: the next purchase re-arms it.
         await store.emit({ account, type: 'balance.low', source: `balance.low:${purchased}`, at, data })
       } else {
         const { lot, remaining, expiresAt } = notice

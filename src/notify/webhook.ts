@@ -1,5 +1,5 @@
-// Webhooks of accounts: addresses that are told what happens to an account. Each has a secret that its messages are
-// signed with, as Standard Webhooks has it.
+// Webhooks: addresses that receive events of an account. Each has a secret that signs its messages, following Standard
+// Webhooks.
 
 import { randomBytes } from 'node:crypto'
 import type { Sealer } from '../accounts/sealed.ts'
@@ -34,7 +34,7 @@ export interface DeliveryAttempt {
 }
 
 export interface Delivery {
-  /** The same for every attempt: receivers know a message by it that came twice. */
+  /** The same for every attempt, so that receivers can recognise a repeated message. */
   readonly id: string
   readonly webhook: string
   readonly type: string
@@ -51,7 +51,7 @@ export interface Delivery {
 export interface AccountEvent {
   readonly account: string
   readonly type: EventType
-  /** What it is about: an event of the same source is sent once to each webhook. */
+  /** The subject of the event; each source is sent once to each webhook. */
   readonly source: string
   readonly at: number
   readonly data: Readonly<Record<string, unknown>>
@@ -61,15 +61,15 @@ export interface WebhookStore {
   addWebhook(row: WebhookRow): Awaitable<void>
   findWebhook(id: string): Awaitable<WebhookRow | undefined>
   listWebhooks(account: string): Awaitable<readonly WebhookRow[]>
-  /** With what waits for it. False when the account has none of this id. */
+  /** Removes it with its pending deliveries. False if the account has none with this id. */
   removeWebhook(account: string, id: string): Awaitable<boolean>
   /** Queues an event for each webhook of its account that wants it. */
   emit(event: AccountEvent): Awaitable<void>
   /** Accounts, in the order of their ids, that have a webhook for one of these; those after `after`. */
   accountsWanting(types: readonly EventType[], after: string, limit: number): Awaitable<readonly string[]>
   /**
-   * Takes what is due at `now`, one message for each webhook that is not among `busy`; until `leaseUntil` nobody else
-   * takes it, and then it is due again if it was not concluded.
+   * Takes what is due at `now`, one message for each webhook that is not in `busy`. Others leave it alone until
+   * `leaseUntil`; then it is due again unless it was concluded.
    */
   claimDue(
     now: number,

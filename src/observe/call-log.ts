@@ -27,7 +27,7 @@ export class CallLog {
     this.#parts = parts
   }
 
-  /** A failure is noted once, by whoever knows most of it. */
+  /** A failure is logged once, by whoever knows most about it. */
   ended(call: EndedCall, failure: object | undefined): void {
     if (!this.#isNew(failure)) return
     this.#line(call)

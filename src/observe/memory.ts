@@ -20,10 +20,10 @@ export function keepMemorySmall(): () => void {
     const hasGrown = bytes > Math.min(collectedFrom, bytes) + growthBytes
     const isLeftBehind = bytes > least + growthBytes && now - collectedAt > afterwardsMs
     if (hasGrown || isLeftBehind) {
-      // Without `true` it does not wait for the collection: nobody's call is held up.
+      // Without `true` it does not wait for the collection, so no call is held up.
       Bun.gc(false)
       collectedAt = now
-      // What is still alive afterwards is not looked for every two seconds for ever.
+      // Memory that stays alive would otherwise trigger this every two seconds.
       if (!hasGrown) least = bytes
     }
     if (hasGrown || bytes < collectedFrom) collectedFrom = bytes

@@ -24,7 +24,7 @@ export interface RequestLogRow {
   readonly attempts: number
   readonly firstByteMs: number | null
   readonly totalMs: number
-  /** What the error said beside its code, as a small JSON object; null where there was none. */
+  /** Details of the error besides its code, as a small JSON object; null without any. */
   readonly detail: string | null
   /** The words of request and answer as JSON, cut to a bound; null unless `log.prompts` allows them. */
   readonly contents: string | null
@@ -65,7 +65,7 @@ export type LoggedRequest = RequestLogRow & RequestPlace
 export interface RequestPage {
   /** Newest first; fewer than the limit, or none, also where more may follow. */
   readonly rows: readonly LoggedRequest[]
-  /** Where to go on; null at the end of the log. */
+  /** Where to continue; null at the end of the log. */
   readonly next: RequestPlace | null
 }
 

@@ -11,7 +11,7 @@ const shortestWithParts = 20
 /** So many characters of its beginning or its end stand for a secret. */
 const telling = 12
 
-/** Keys as providers write them, whoever they belong to: an error may quote the key of a gateway behind the provider. */
+/** Keys in the formats of providers, whoever owns them: an error may quote the key of a gateway behind the provider. */
 const keyForms = [
   String.raw`\b(?:sk|rk|gsk|xai|csk|pplx|nvapi|hf|r8|fw|tgp|tvly|ghp|glpat)[-_](?=[A-Za-z_\-]{0,64}\d)[A-Za-z0-9_\-]{16,512}`,
   // Masked in the middle: sk-proj-********abcd, gsk_ab...xyz
@@ -58,7 +58,7 @@ function partsOf(secret: string): string[] {
 function privateKeyIn(document: string): string[] {
   const key = /"private_key"\s*:\s*"([^"]+)"/.exec(document)?.[1]
   if (key === undefined) return []
-  // Each line of the key by itself: a quotation seldom keeps its line ends.
+  // Each line of the key separately, since quotations rarely keep line ends.
   return key.split(/\\n|\n/).filter((line) => line.length >= shortestWithParts && !line.includes('-----'))
 }
 

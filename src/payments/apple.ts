@@ -156,8 +156,8 @@ function shaped<T>(schema: z.ZodType<T>, value: unknown): T {
 }
 
 /**
- * The UUID by which an app names an account to Apple (`appAccountToken`): the digits of the account's id in a UUID of
- * version 8, so that neither side has to remember it. Undefined for an id that is none of ours.
+ * The UUID by which an app identifies an account to Apple (`appAccountToken`): the digits of the account's id in a
+ * UUID of version 8, so that neither side has to store it. Undefined for an id that is not ours.
  */
 export function appAccountToken(account: string): string | undefined {
   const id = /^acct_([0-9a-f]{18})$/.exec(account)?.[1]

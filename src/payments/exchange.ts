@@ -2,7 +2,7 @@
 
 import type { Pico } from '../credits/money.ts'
 
-/** An amount in the smallest unit of its currency: paise of rupees. */
+/** An amount in the smallest unit of its currency, such as paise. */
 export type Minor = bigint
 
 /** Rupees per US dollar in millionths: "89.015" is 89,015,000. */
@@ -24,7 +24,7 @@ export function formatRate(rate: Rate): string {
   return decimal(rate, 6)
 }
 
-/** Reads an amount such as "500" or "500.50"; undefined for what is none, or has more than two decimals. */
+/** Reads an amount such as "500" or "500.50"; undefined if it is not one or has more than two decimals. */
 export function parseMinor(text: string): Minor | undefined {
   const match = /^(\d{1,12})(?:\.(\d{1,2}))?$/.exec(text)
   return match ? BigInt(match[1]!) * minorPerUnit + BigInt((match[2] ?? '').padEnd(2, '0')) : undefined

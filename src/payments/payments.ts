@@ -1,4 +1,4 @@
-// Payments: opens top-ups, and sees to it that each is credited once, whoever brings the news and how often.
+// Payments: opens top-ups, and credits each exactly once, however its payment is reported and how often.
 
 import { createHash, randomBytes } from 'node:crypto'
 import { pass } from '../credits/ledger/failpoint.ts'
@@ -25,7 +25,7 @@ export interface PaymentParts {
   readonly now: () => number
   /** Something an operator has to look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
-  /** Told when a top-up has been credited. */
+  /** Called when a top-up has been credited. */
   readonly credited?: (topUp: TopUp) => void
 }
 
@@ -233,7 +233,7 @@ export class Payments {
     }
   }
 
-  /** Notes the first problem of a top-up, and raises the alarm for every one. */
+  /** Records the first problem of a top-up, and alerts on every one. */
   async #problem(topUp: TopUp, problem: TopUpProblem, fact: PaymentFact | undefined): Promise<TopUp> {
     const said = fact?.kind === 'paid' ? { ...fact, amount: String(fact.amount) } : {}
     this.#parts.alarm('a payment needs an operator', {
@@ -279,7 +279,7 @@ export class Payments {
     if (outcome !== event.outcome || topUp !== event.topUp)
       await this.#parts.store.concludeEvent(event, outcome, topUp)
     if (outcome !== 'waiting' || (await this.#meant(event))?.creditedAt == null) return outcome
-    // Its payment was credited between the look and the note: nobody would come back for it.
+    // Its payment was credited between the two steps: otherwise it would never be finished.
     return this.#finish({ ...event, outcome })
   }
 
@@ -317,8 +317,8 @@ export class Payments {
   }
 
   /**
-   * Asks about top-ups that nobody has heard of, credits what was paid, finishes what a killed process has left. Returns
-   * how many it looked at. A processor that cannot be asked is asked again later.
+   * Asks about unreported top-ups, credits paid ones, and finishes what a killed process left. Returns the number
+   * looked at. If a processor cannot be reached, it is asked again later.
    */
   async sweep(now: number): Promise<number> {
     const { store } = this.#parts
@@ -333,11 +333,11 @@ export class Payments {
 
   async #sweepOne(topUp: TopUp, now: number): Promise<void> {
     const { store } = this.#parts
-    // First, so that one that fails does not stand in front of the others for ever.
+    // First, so that one that fails does not block the others.
     await store.scheduleQuestion(topUp.id, nextQuestion(topUp.createdAt, now))
     try {
       const after = await this.settleTopUp(topUp.id)
-      // Nobody can pay what was never opened, or what its processor still calls open long after its end.
+      // It was never opened, or its processor still calls it open long after its end, so nobody can pay it any more.
       if (after.state === 'open' && now > after.expiresAt + openForMs)
         await store.changeTopUp(after.id, (row) =>
           row.state === 'open' ? { ...row, state: 'expired' } : null,

@@ -89,8 +89,8 @@ export class Subscriptions {
   }
 
   /**
-   * Takes what a seller says of a period. Told again, or in another order, it comes to the same. Resolves with the period,
-   * undefined for a message of a test. Rejects with `invalid_request` for an unknown account or product.
+   * Handles a seller's message about a period. Repeated messages and any order have the same result. Resolves with the
+   * period, undefined for a test message. Rejects with `invalid_request` for an unknown account or product.
    */
   async take(message: SubscriptionMessage): Promise<Period | undefined> {
     if (message.test) return undefined
@@ -142,9 +142,9 @@ export class Subscriptions {
     }
   }
 
-  /** Brings the ledger to where the period is. Every step is done once, however often it is asked for. */
+  /** Brings the ledger up to date with the period. Each step is done once, however often this runs. */
   async #settle(period: Period, told: SubscriptionState): Promise<Period> {
-    // The end of a period says nothing of its having been paid for.
+    // The end of a period does not say whether it was paid for.
     const entitles = (told === 'active' || told === 'grace') && period.state !== 'refunded'
     const row = period.lot === null && entitles ? await this.#grant(period) : period
     if (row.lot === null || row.state === 'active' || row.state === 'ended') return row

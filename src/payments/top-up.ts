@@ -32,7 +32,7 @@ export interface TopUp {
   readonly url: string | null
   readonly amount: Minor
   readonly currency: string
-  /** The rate it was opened at, of which day, from where: it stays, whatever the rate becomes. */
+  /** The exchange rate when it was opened, its day and source; it stays fixed. */
   readonly rate: Rate
   readonly rateAsOf: string
   readonly rateSource: string
@@ -101,7 +101,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** The ages at which a top-up that nobody has heard of is asked about; a late capture takes up to three days. */
+/** The ages at which an unreported top-up is asked about; a late capture takes up to three days. */
 const askedAtAge = [2 * minuteMs, 10 * minuteMs, hourMs, dayMs, 2 * dayMs, 3 * dayMs, 4 * dayMs]
 
 /** When the sweep asks next, after it has asked at `now`; null when it has asked for the last time. */

@@ -11,10 +11,10 @@ export interface Voucher {
   /** SHA-256 of the code, hex. */
   readonly hash: string
   readonly amount: Pico
-  /** The operator's own words for it. */
+  /** The operator's note. */
   readonly note: string
   readonly createdAt: number
-  /** Until when it can be redeemed; null for ever. */
+  /** Until when it can be redeemed; null without end. */
   readonly expiresAt: number | null
   readonly revokedAt: number | null
   /** Who has redeemed it. */
@@ -27,7 +27,10 @@ export interface Voucher {
 export interface VoucherStore {
   addVouchers(vouchers: readonly Voucher[]): Awaitable<void>
   findVoucher(hash: string): Awaitable<Voucher | undefined>
-  /** Gives the voucher to the account, if nobody has it and it is valid at `now`: one of many that try gets it. */
+  /**
+   * Assigns the voucher to the account if it is valid at `now` and unclaimed; of several concurrent claims one
+   * succeeds.
+   */
   claimVoucher(hash: string, account: string, now: number): Awaitable<boolean>
   voucherGranted(id: string, lot: string): Awaitable<void>
   /** The newest first. */
@@ -63,7 +66,7 @@ export function mintVoucher(
   return { voucher, code: `WEIR-${body.match(/.{4}/g)!.join('-')}` }
 }
 
-/** What a code stands for, however it was typed; undefined for what is none, or was mistyped. */
+/** The normalised code, however it was typed; undefined if it is invalid or was mistyped. */
 export function readCode(text: string): string | undefined {
   const plain = text
     .toUpperCase()

@@ -30,7 +30,7 @@ const kinds: Readonly<Record<number, FaultKind>> = {
   529: 'overloaded',
 }
 
-/** What an HTTP status means by itself; `own` holds the statuses that only some providers know. */
+/** What an HTTP status means without a body; `own` holds statuses that only some providers use. */
 export function kindOfStatus(status: number, own: Readonly<Record<number, FaultKind>> = {}): FaultKind {
   const byClass = status >= 400 && status < 500 ? 'invalid-request' : 'broken'
   return own[status] ?? kinds[status] ?? byClass

@@ -1,4 +1,4 @@
-// Looking into JSON that somebody else wrote, of which nothing is certain.
+// Reads untrusted JSON.
 
 import type { JsonObject } from '../conversation/request.ts'
 import { shapeFault } from '../json/shape.ts'
@@ -12,7 +12,7 @@ export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** The JSON in a text; undefined when it is none, and when it must not be parsed for its shape. */
+/** Parses a text; undefined if it is not JSON, or its shape is not safe to parse. */
 export function parseJson(text: string): unknown {
   if (shapeFault(text) !== undefined) return undefined
   try {

@@ -1,4 +1,4 @@
-// A request in a provider's own words, and what had to be left out of it.
+// A request in a provider's protocol, with warnings for what was left out.
 
 import type { JsonObject } from '../conversation/request.ts'
 

@@ -64,7 +64,7 @@ const neutral: Readonly<Record<string, (value: unknown) => boolean>> = {
   modalities: (value) => Array.isArray(value) && value.every((each) => each === 'text'),
 }
 
-/** Whether a parameter, by its name in chat completions, has no value, or one that is the same as none. */
+/** Whether a parameter, by its name in chat completions, is absent or has a value without effect. */
 export function asksNothing(param: string, value: unknown): boolean {
   return value === undefined || (Object.hasOwn(neutral, param) && neutral[param]!(value))
 }
@@ -104,7 +104,7 @@ export function defined(fields: Readonly<Record<string, Json | undefined>>): Jso
   )
 }
 
-/** The fields of the client's body that go on as they are; every other one is warned of. */
+/** The fields of the client's body that are passed on; every other one is warned of. */
 export function passedOn(rest: JsonObject, known: ReadonlySet<string>, warn: Warn): JsonObject {
   const passed: JsonObject = {}
   const dropped: Record<string, unknown> = {}
@@ -199,7 +199,7 @@ export const threeEfforts: Readonly<Record<string, string>> = {
   max: 'high',
 }
 
-/** Whether reasoning is plain words that nobody signed: any provider that takes reasoning back takes it. */
+/** Whether reasoning is unsigned plain text, which any provider that takes reasoning back accepts. */
 export function isPlain({ format }: ReasoningDetail): boolean {
   return format === null || format === 'unknown'
 }

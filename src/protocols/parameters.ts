@@ -1,5 +1,4 @@
-// The parameters of a request that a server may not know, by their names in chat completions, and where a ChatRequest
-// holds each: for servers of which it is known that they ignore some.
+// Request parameters that some servers ignore, by their names in chat completions, and where a ChatRequest holds each.
 
 import type { ChatRequest, JsonObject, Labels, Sampling } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'

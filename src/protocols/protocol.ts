@@ -119,7 +119,7 @@ export type ProtocolAuth =
   | { readonly kind: 'header'; readonly header: string }
   | { readonly kind: 'aws'; readonly service: string }
 
-/** Client and provider speak the same protocol: the fields that nobody here knows reach the client. */
+/** For a client and a provider of the same protocol: unknown fields reach the client. */
 export interface Passthrough<Quirks = unknown> {
   /**
    * The client's own body as the provider's request; undefined where it has to be translated, and the answer with it:
@@ -202,12 +202,12 @@ export interface RequestAddress {
   readonly param: string
 }
 
-/** A client's request, validated: the envelope is read, the translation is made only when somebody asks. */
+/** A client's validated request: the envelope is read, the conversation is translated on demand. */
 export interface InboundRequest {
   readonly envelope: Envelope
   /** The client's body with every field it sent. */
   readonly body: JsonObject
-  /** What of it will not be honoured, whoever serves it; nothing where this is absent. */
+  /** Dropped parameters, independent of the provider; none if absent. */
   readonly warnings?: readonly Warning[]
   /** The addresses in it that a provider may fetch, checked by name; none where this is absent. */
   readonly addresses?: readonly RequestAddress[]

@@ -45,7 +45,7 @@ export function waitInWordsMs(message: string): number | undefined {
   return wait === undefined || !(wait > 0) ? undefined : Math.ceil(wait)
 }
 
-/** Units in words, without their plural. */
+/** Units as words, in the singular. */
 const wordUnits: Readonly<Record<string, number>> = {
   millisecond: 1,
   sec: 1000,

@@ -100,7 +100,7 @@ export interface ConfiguredProvider extends Provider {
   readonly timeouts: ProviderTimeouts
 }
 
-/** Milliseconds; what is not named is as for every provider. */
+/** Milliseconds; the gateway's defaults apply to what is not set. */
 export interface ProviderTimeouts {
   readonly connect_ms?: number | undefined
   readonly first_byte_ms?: number | undefined

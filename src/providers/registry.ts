@@ -30,7 +30,7 @@ const gemini: Provider = {
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   auth: keyHeader('x-goog-api-key', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'),
   quirks: { webSearch: true } satisfies Partial<GeminiQuirks>,
-  // Google goes on generating, and billing, after its client has disconnected.
+  // Google continues to generate, and bill, after a disconnect.
   onDisconnect: 'drain',
   costFrom: 'rates',
   clientBody: 'translated',

@@ -164,8 +164,8 @@ function messageOf(error: unknown): string {
 }
 
 /**
- * Opens a bare connection, tells that it came about, and closes it. Gives the function that gives it up before: an
- * attempt nobody waits for would keep the process from ending.
+ * Opens a bare connection, reports success, and closes it. Returns the function that abandons it: a pending attempt
+ * would keep the process from ending.
  */
 function dial(baseUrl: string, onOpen: () => void): () => void {
   const { hostname, port, protocol } = new URL(baseUrl)

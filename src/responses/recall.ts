@@ -10,7 +10,7 @@ import type { StoredResponse } from './response-store.ts'
 /** An item that a request names instead of sending it. */
 export interface ItemReference {
   readonly id: string
-  /** The response that the item is of; undefined where its id is none of ours. */
+  /** The response that the item belongs to; undefined if its id is not ours. */
   readonly response: string | undefined
 }
 
@@ -109,7 +109,7 @@ function notContinued(asked: string, missing: string): GatewayError {
   return new GatewayError('previous_response_not_found', { message, param: 'previous_response_id' })
 }
 
-/** What a response was made from, and what it is made of. */
+/** The input and output of a response. */
 export function itemsOf(stored: StoredResponse): readonly JsonObject[] {
   return [...stored.input, ...outputOf(stored)]
 }

@@ -50,7 +50,7 @@ export interface ResponseStore {
    * and no recovery, ends the call, so none is had for nothing. The responses it continues stay for as long as it does.
    */
   keep(command: KeepCommand): Promise<void>
-  /** What an account has here, or is about to: a view that goes on counting what is kept meanwhile. */
+  /** What an account has stored, or is about to store: a live view that includes later changes. */
   stored(account: string): Awaitable<StoredBytes>
   /** undefined where it was never there, has expired, was deleted or is another account's. */
   find(account: string, id: string): Awaitable<WrittenResponse | undefined>

@@ -44,7 +44,7 @@ export async function firstRun(
       account: account.id,
       pool: 'purchased',
       amount,
-      // The operator pays the providers: this is a budget, and nobody bought it for twelve months.
+      // The operator pays the providers: this is a budget, not a purchase that expires after twelve months.
       expiresAt: 'never',
       from: 'grant',
     })

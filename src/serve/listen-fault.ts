@@ -1,8 +1,8 @@
-// Why the address cannot be listened on, in words that say what to do about it.
+// Explains why the address cannot be listened on, and what to do about it.
 
 import { reasonOf } from '../config.ts'
 
-/** Ports below this need rights that ordinary users do not have, unless the system is told otherwise. */
+/** Lower ports need privileges, unless the system is configured otherwise. */
 const firstFreePort = 1024
 
 /** The error that ends a start whose address cannot be listened on; `cause` is what the runtime threw. */

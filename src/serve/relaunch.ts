@@ -1,6 +1,5 @@
-// Bun reads the number of requests that fetch may have under way when the process starts, and never again: 256, the
-// rest wait in silence. So `serve` replaces its process by itself once, with the number in its environment, and with
-// what else is read only then.
+// Bun reads the limit of concurrent fetch requests only at process start: 256, the rest wait in silence. So `serve`
+// replaces its process once, with the limit and other start-up settings in its environment.
 
 import { availableParallelism } from 'node:os'
 import type { Environment } from '../config/read/environment.ts'

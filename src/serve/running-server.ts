@@ -23,7 +23,9 @@ export function withdrawServer(dataDir: string): void {
   rmSync(noticePath(dataDir), { force: true })
 }
 
-/** The base URL of the server that has the data directory open; undefined when there is none, or that is unknown. */
+/**
+ * The base URL of the server that has the data directory open; undefined if there is none, or its address is unknown.
+ */
 export function runningServer(dataDir: string): string | undefined {
   const notice = noticeIn(noticePath(dataDir))
   // A server that was killed leaves its notice behind; the lock names the process that was the last to serve.
@@ -44,7 +46,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // Somebody else's process, and alive.
+    // Another user's process, and alive.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }

@@ -82,7 +82,7 @@ export async function startGateway(
     const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) =>
       log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length }),
     )
-    // Starting leaves garbage behind that nobody would collect before the first burst of calls.
+    // Start-up garbage would otherwise stay until the first burst of calls.
     Bun.gc(true)
     const leaveMemory = keepMemorySmall()
     const sweep = startSweep({
@@ -112,7 +112,7 @@ export async function startGateway(
       },
     }
   } catch (error) {
-    // A start that failed must end: it would go on serving, and nobody has seen its banner or its key.
+    // A failed start must end: otherwise it would serve although nobody has seen its banner or key.
     await server.stop(true)
     await store.close()
     throw error
@@ -144,7 +144,7 @@ function listen({ server }: Config, { fetch }: Gateway): Server {
   })
 }
 
-/** A port that is taken ends the start; the database is closed before the error goes on. */
+/** If the port is taken, the start ends; the database is closed before the error is passed on. */
 async function listenOrClose(config: Config, gateway: Gateway, store: Store): Promise<Server> {
   try {
     return listen(config, gateway)

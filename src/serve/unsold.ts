@@ -1,11 +1,11 @@
-// Entries under `models` that nobody can call, with the reason.
+// Entries under `models` that cannot be called, with the reason.
 
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config.ts'
 import type { ConfigWarning } from '../config/read/draft.ts'
 import { GatewayError } from '../errors.ts'
 
-/** A warning for each entry that is not sold: it has no price, or nobody of that name serves it. */
+/** A warning for each entry that is not sold: it has no price, or its provider does not exist. */
 export function unsoldModels(config: Config, catalog: Catalog): ConfigWarning[] {
   const ids = [...new Set(config.models.map(({ id }) => id))]
   return ids.flatMap((id) => {

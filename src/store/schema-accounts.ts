@@ -176,7 +176,7 @@ function signInTables(c: typeof columns) {
     (t) => [c.index('passkey_account').on(t.account)],
   )
 
-  /** Who was welcomed: one row for each address, whatever accounts it has had, so that credit is given once. */
+  /** Welcome claims: one row per address, whatever accounts it has had, so that credit is given once. */
   const welcome = c.table(
     'welcome',
     {

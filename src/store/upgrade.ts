@@ -1,4 +1,4 @@
-// Before a newer program changes an older database: nobody else serves it, and a copy of it as it was is kept.
+// Before a newer program changes an older database: makes sure that nobody else serves it, and keeps a copy.
 
 import {
   chmodSync,
@@ -53,7 +53,7 @@ export function upgrade(dataDir: string, options: UpgradeOptions, locked: boolea
   }
 }
 
-/** The schema of a database that this program would change; undefined for any other, and for what is none of ours. */
+/** The schema version of a database that this program would change; undefined for any other file. */
 function olderSchema(path: string): number | undefined {
   if (!existsSync(path) || statSync(path).size === 0) return undefined
   let reader: Database | undefined
@@ -63,7 +63,7 @@ function olderSchema(path: string): number | undefined {
     const ours = Number(one(reader, 'PRAGMA application_id')) === applicationId
     return ours && schema < schemaVersion ? schema : undefined
   } catch {
-    // What is wrong with it is said by whoever opens it next.
+    // Whoever opens it next reports what is wrong with it.
     return undefined
   } finally {
     reader?.close()

@@ -12,8 +12,8 @@ export interface OfferedTool {
 const longestName = 64
 
 /**
- * Each tool under a name that no other tool has: neither another of the gateway's nor a function of the client's
- * (`taken`). A server may call its tools anything, so the names are cut to what providers allow.
+ * Gives each tool a unique name among the gateway's and the client's (`taken`). Servers may use any name, so names are
+ * cut to what providers allow.
  */
 export function offered(tools: readonly GatewayTool[], taken: Iterable<string>): readonly OfferedTool[] {
   const used = new Set(taken)

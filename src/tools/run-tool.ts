@@ -4,7 +4,7 @@ import type { ToolResult } from '../conversation/gateway-tools.ts'
 import type { GatewayTool } from './tool.ts'
 
 export interface RunBounds {
-  /** Aborts when nobody waits for the result any longer. */
+  /** Aborts when nobody waits for the result any more. */
   readonly signal: AbortSignal
   /** Milliseconds. */
   readonly timeoutMs: number
@@ -14,8 +14,8 @@ export interface RunBounds {
 export const longestText = 200_000
 
 /**
- * Runs a call and resolves with its result: that of the tool, or a failure that says why there is none. Rejects only
- * when `signal` aborts. `fault` is called for an exception of the tool, which is a mistake of ours.
+ * Runs a call and resolves with its result, or with a failure and its reason. Rejects only when `signal` aborts.
+ * `fault` is called for an exception in the tool, which is a bug.
  */
 export async function runTool(
   tool: GatewayTool,
@@ -50,7 +50,7 @@ export async function runTool(
   }
 }
 
-/** The result of a call that has not done what it was called for: the model is told why, nothing is charged. */
+/** The result of a failed call: the model gets the reason, nothing is charged. */
 export function failed(code: string, message: string): ToolResult {
   return { text: `The call failed: ${message}`, failure: { code, message }, cost: 0n, searches: 0 }
 }

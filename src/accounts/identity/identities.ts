@@ -30,7 +30,7 @@ export interface IdentityParts {
   readonly consoleUrl: () => string
   /** An account may get its free credit from now on. */
   readonly admitted: (account: Account) => void
-  /** What failed while nobody waited for it. */
+  /** Reports a failure in background work. */
   readonly failed: (message: string, error: unknown) => void
 }
 
@@ -41,7 +41,7 @@ export interface OpenedSession {
   readonly text: string
 }
 
-/** Where somebody comes from, as far as limits and the list of sessions want to know. */
+/** Where a sign-in comes from, for limits and the list of sessions. */
 export interface Visitor {
   /** From `networkOf`. */
   readonly network: string
@@ -65,9 +65,8 @@ export class Identities {
   }
 
   /**
-   * Opens an account, or does nothing where the address has one: nobody can tell which, neither by the answer nor by
-   * its time. Throws `sign_up_closed`, `invalid_request` for an address or a password that is none, and
-   * `rate_limit_exceeded`.
+   * Opens an account, or does nothing if the address has one: neither the answer nor its timing shows which. Throws
+   * `sign_up_closed`, `invalid_request` for an invalid address or password, and `rate_limit_exceeded`.
    */
   async signUp(email: string, password: string, visitor: Visitor): Promise<void> {
     const { accounts, identities, attempts, passwords, now, signUp } = this.#parts
@@ -98,7 +97,7 @@ export class Identities {
     try {
       return await this.#parts.accounts.createAccount(address, { verifiedAt: null })
     } catch (error) {
-      // Somebody was quicker with the same address.
+      // Another request created the same address first.
       if (error instanceof GatewayError && error.code === 'invalid_request') return undefined
       throw error
     }
@@ -136,8 +135,8 @@ export class Identities {
   }
 
   /**
-   * Opens a session for somebody who has just proven who it is. Always a new one: an id that was there before the
-   * sign-in would be known to whoever planted it. Throws `account_suspended`.
+   * Opens a session for somebody who has just proven who they are. Always a new one, so that an id planted before the
+   * sign-in is useless. Throws `account_suspended`.
    */
   async open(account: Account, { userAgent }: Visitor): Promise<OpenedSession> {
     const { accounts, now, sessionIdleMs } = this.#parts
@@ -174,8 +173,8 @@ export class Identities {
   }
 
   /**
-   * Sets a new password; every session ends, and one is opened anew. An account that has a password names it, one that
-   * has none shows a fresh proof. Throws `wrong_credentials`, `elevation_required` and `invalid_request`.
+   * Sets a new password; ends every session and opens a new one. Requires the old password, or for an account without
+   * one a recent proof of identity. Throws `wrong_credentials`, `elevation_required` and `invalid_request`.
    */
   async changePassword(
     account: Account,
@@ -235,8 +234,8 @@ export class Identities {
   }
 
   /**
-   * Somebody has proven an address for the first time, and need not be the one who opened the account with it: whatever
-   * led into the account before does so no longer.
+   * An address was proven for the first time, perhaps not by the person who opened the account with it: every earlier
+   * way into the account is closed.
    */
   async #vouched(account: Account): Promise<void> {
     if (account.verifiedAt !== null) return
@@ -316,7 +315,7 @@ export class Identities {
     return useTicket(this.#parts, token, kind)
   }
 
-  /** Makes and sends a mail while nobody waits for it: how long it takes would tell whether there is an account. */
+  /** Sends a mail in the background: the time it takes would show whether there is an account. */
   #mail(make: () => Promise<Mail | undefined>, address: string): void {
     const { mailer, attempts, failed } = this.#parts
     if (!mailer || !attempts.mail(address)) return
@@ -329,7 +328,7 @@ export class Identities {
 }
 
 export interface SecretLink {
-  /** The secret stands in the fragment, which a browser sends to nobody. */
+  /** The secret is in the fragment, which browsers do not send. */
   readonly url: string
   readonly expiresAt: number
 }

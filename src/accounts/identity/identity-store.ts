@@ -28,7 +28,7 @@ export interface Identity {
 }
 
 export interface IdentityStore {
-  /** The hash of an account's password; null where it has none. */
+  /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
   /** Sets the password's hash and ends every session of the account. */
   setPassword(account: string, hash: string, at: number): Awaitable<void>
@@ -36,13 +36,13 @@ export interface IdentityStore {
   verifyEmail(account: string, at: number): Awaitable<void>
   setRole(account: string, role: Role): Awaitable<void>
   /**
-   * Takes every way into an account away: its password, passkeys and identities, its sessions and keys. For an account
-   * whose address somebody proves who need not be the one that opened it.
+   * Removes every way into an account: password, passkeys, identities, sessions and keys. Used when an address is
+   * proven by somebody who may not have opened the account.
    */
   lockOut(account: string, at: number): Awaitable<void>
   /**
-   * As `lockOut`, and the account is gone for everybody: its address is free again, its conversations are deleted. Its
-   * books stay.
+   * Like `lockOut`, and deletes the account: its address is free again and its conversations are deleted. Its ledger
+   * entries stay.
    */
   deleteAccount(account: string, at: number): Awaitable<void>
 
@@ -51,7 +51,7 @@ export interface IdentityStore {
   elevateSession(id: string, until: number): Awaitable<void>
   /** Ends the sessions of an account, all but `except`. */
   endSessions(account: string, at: number, except?: string): Awaitable<void>
-  /** Those that are neither ended nor expired, the last seen first. */
+  /** Sessions that are neither ended nor expired, last used first. */
   openSessions(account: string, now: number): Awaitable<readonly Session[]>
 
   insertTicket(ticket: Ticket): Awaitable<void>
@@ -85,7 +85,7 @@ export interface Act {
   readonly what: string
   /** What it was done to: an id. */
   readonly subject: string
-  /** The state before and after, plain JSON values; null where there is none. */
+  /** The state before and after as JSON values; null if there is none. */
   readonly before: unknown
   readonly after: unknown
 }

@@ -1,5 +1,5 @@
-// Passkeys: registered by whoever is signed in, and then a way in without a name or a password. The library that reads
-// what authenticators say is loaded with the first of them.
+// Passkeys: registered by a signed-in account, then used to sign in without name or password. The WebAuthn library is
+// loaded with the first use.
 
 import ipaddr from 'ipaddr.js'
 import type {
@@ -97,7 +97,7 @@ export class Passkeys {
     return passkey
   }
 
-  /** What a browser needs to find a passkey by itself. */
+  /** What a browser needs to find a passkey. */
   async requestOptions(): Promise<PublicKeyCredentialRequestOptionsJSON> {
     const { generateAuthenticationOptions } = await load()
     return generateAuthenticationOptions({
@@ -133,7 +133,7 @@ export class Passkeys {
     return account
   }
 
-  /** The challenge is a ticket: whoever answers it brings it back, and it works once. */
+  /** The challenge is a ticket: it comes back with the response, and works once. */
   async #challenge(act: 'register' | 'prove', account: string | null): Promise<string> {
     const { identities, now } = this.#parts
     const { ticket, text } = mintTicket('webauthn', account, now(), { act })
@@ -153,7 +153,7 @@ export class Passkeys {
   }
 }
 
-/** What the library makes of a response; its complaints are the client's fault, ours go on as they are. */
+/** Runs the library on a response: its errors are the client's fault, ours are passed on. */
 async function understood<T>(
   verify: () => Promise<T>,
   refusal: (cause: unknown) => GatewayError,

@@ -8,7 +8,7 @@ export const longestPassword = 128
 /** OWASP's first choice for argon2id: 19 MiB, two passes. */
 const argon2id = { algorithm: 'argon2id', memoryCost: 19_456, timeCost: 2 } as const
 
-/** Of a password nobody knows: an unknown address costs the time of a known one. */
+/** The hash of an unknown password, so that an unknown address takes as long as a known one. */
 const nobodysHash =
   '$argon2id$v=19$m=19456,t=2,p=1$j956gOD5Td/Yf8YOAdJqNw+cd3WEq14py9dXVwdfZ2A$8DazhX2S8KAcwRAv9gfAABYSMfoQUlLEDQaQXJ61DSM'
 

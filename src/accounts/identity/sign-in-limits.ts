@@ -1,5 +1,5 @@
-// How often somebody may try: counted in memory, by name, over a time. Names are forgotten when their time is over, and
-// the least recently counted when there are too many.
+// Rate limits by name, in memory. Names are dropped when their window ends, and the least recently used when there are
+// too many.
 
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../../errors.ts'
@@ -148,7 +148,7 @@ export class SignInLimits {
     refuseFor(wait, 'Too many accounts are being opened at this moment.')
   }
 
-  /** A challenge is about to be kept for somebody who need not be anybody. */
+  /** Limits the challenges issued to visitors who have not signed in. */
   challenge(network: string): void {
     refuseFor(this.#challenges.take(network), 'Too many sign-ins were begun from this network.')
   }

@@ -42,7 +42,7 @@ function changesBetween(from: ReadonlyMap<string, string>, to: ReadonlyMap<strin
     .map((field) => ({ field, from: from.get(field), to: to.get(field) }))
 }
 
-/** The facts that matter to whoever calls or pays; where a price was found and when is not one. */
+/** The facts that matter to callers and payers; where and when a price was found does not. */
 function factsOf(model: Model): Map<string, string> {
   const { priceSource: _source, priceDate: _date, offers, id: _id, ...facts } = model
   const priced = offers.map(({ provider, upstream, price }) => {

@@ -24,7 +24,7 @@ const perCall = z
     error: 'not a price: USD for each call, at least 0, at most 12 decimals',
   })
 
-/** The rates of one tier. Only fresh input and output must be told; `buildPrice` says what stands in for the rest. */
+/** The rates of one tier. Only fresh input and output are required; `buildPrice` defines the defaults of the others. */
 const rateFields = {
   input: perMillion,
   cache_read: perMillion.optional(),
@@ -171,7 +171,7 @@ function fee(field: string, text: string | undefined): Pico {
   throw new PriceRefused(`${field} ${text} is not a whole number of picodollars`)
 }
 
-/** What is charged: the same for two prices of which one states that sound costs what text costs. */
+/** What is charged. Two prices are equal if one merely states that audio costs the same as text. */
 type PriceContent = Omit<Price, 'version' | 'unstated'>
 
 /** The price as one canonical JSON text: what its version is the hash of, and what the permanent record keeps. */

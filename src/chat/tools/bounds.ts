@@ -6,7 +6,7 @@ import type { Warning } from '../../protocols/protocol.ts'
 /** The highest limit of gateway tool calls that a request may set. */
 const mostCalls = 30
 
-/** The most calls of a request, and what its client is told of them; `usual` where it names no bound. */
+/** The limit of calls of a request, and what its client is told about it; `usual` if it sets none. */
 export function mostCallsOf(
   { maxCalls }: Pick<DeclaredTools, 'maxCalls'>,
   usual: number,

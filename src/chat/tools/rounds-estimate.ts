@@ -25,7 +25,7 @@ export interface Rounds<Call extends EstimatedCall> {
   /** Rounds of a usual answer, and the most there can be. */
   readonly expected: number
   readonly maximum: number
-  /** What one call of a tool costs at the most, picodollars. */
+  /** The most that one call of a tool costs, picodollars. */
   readonly fee: Pico
 }
 
@@ -60,7 +60,7 @@ export async function roundsOf<Call extends EstimatedCall>(
 
 /** What is known of the first round. */
 export interface FirstRound {
-  /** Tokens of its prompt, as counted and at the most. */
+  /** Tokens of its prompt, counted and at most. */
   readonly prompt: number
   readonly mostPrompt: number
   /** Tokens that the answer may have. */
@@ -69,7 +69,7 @@ export interface FirstRound {
   readonly bounded: boolean
   /** The most that a prompt of the model may have, tokens. */
   readonly contextLength: number | undefined
-  /** Searches of the provider's own, at the most, by name. */
+  /** The most searches of the provider's own, by name. */
   readonly toolCalls: Readonly<Record<string, number>>
 }
 

@@ -63,7 +63,7 @@ export class Arrivals {
   #waiting: { readonly arrival: Arrival; readonly go: (arrival: Arrival) => void }[] = []
   #looking = false
 
-  /** `mostBytes`: how much may lie there before nobody else is asked. `now`: milliseconds; never goes back. */
+  /** `mostBytes`: how much may be waiting before no further provider is asked. `now`: milliseconds; never goes back. */
   constructor(mostBytes: number, now: () => number = () => performance.now()) {
     this.#mostBytes = mostBytes
     this.#now = now
@@ -144,7 +144,7 @@ export class Arrivals {
     for (const arrival of this.#open) if (arrival.until <= now) this.#remove(arrival)
   }
 
-  /** Lets go on who has waited longest, as many as there is room for. */
+  /** Admits those who have waited longest, as far as there is room. */
   #admit(): void {
     while (this.#waiting.length > 0 && this.#bytes < this.#mostBytes) {
       const { arrival, go } = this.#waiting.shift()!

@@ -3,7 +3,7 @@
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import type { ChatLimits } from '../limits.ts'
 
-/** The limits that hold for a provider; those it has none of its own for are the gateway's. */
+/** The limits for a provider: its own where configured, otherwise the gateway's. */
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
   const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
   // Most have none of their own: a copy for each of their calls would only be garbage.

@@ -31,9 +31,9 @@ export interface ProviderRequest {
 }
 
 /**
- * The request as this candidate's provider wants it, its output bounded to `outputBound` tokens where that is given. With
- * `translated` neither it nor its answer passes in the client's own protocol.
- * Rejects with `unsupported_parameter` or `url_not_allowed` for what the provider cannot be sent.
+ * The request for this candidate's provider, with its output limited to `outputBound` tokens if given. With
+ * `translated` neither the request nor the answer is passed through in the client's own protocol. Rejects with
+ * `unsupported_parameter` or `url_not_allowed` for what cannot be sent to the provider.
  */
 export async function loweredFor(
   parts: LoweringParts,

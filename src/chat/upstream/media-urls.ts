@@ -1,5 +1,5 @@
-// Addresses in a request, whoever is going to fetch them: a provider in the same network would reach for the caller
-// what the gateway itself refuses to reach.
+// Checks addresses in a request, whoever is going to fetch them: a provider in the same network could reach for the
+// caller what the gateway itself refuses to reach.
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { checkUrl } from '../../egress/destination.ts'

@@ -22,7 +22,7 @@ import { refuseFailure, UpstreamRequest } from './upstream-request.ts'
 
 export interface OpenedStream extends OpenStream {
   readonly kind: 'stream'
-  /** For the client: what neither the gateway nor this provider honours. */
+  /** For the client: what neither the gateway nor this provider supports. */
   readonly warnings: readonly Warning[]
 }
 

@@ -5,7 +5,7 @@ import type { Awaitable } from '../../awaitable.ts'
 /** Remembers thought signatures by tool-call id, for clients that drop them. */
 export interface SignatureMemory {
   remember(toolCallId: string, signature: string): void
-  /** undefined when it is not known, or no longer. Never fails: the call can go on without. */
+  /** undefined if unknown or expired. Never fails: the call can continue without it. */
   recall(toolCallId: string): Awaitable<string | undefined>
 }
 

@@ -168,7 +168,7 @@ export class UpstreamRequest {
     this.#read = true
   }
 
-  /** Ends the provider's work, where it has not ended by itself: to abort what is over would only make an exception. */
+  /** Aborts the provider's work if it has not ended already: aborting a finished request would only throw. */
   end(): void {
     this.settle()
     this.pausing()

@@ -1,5 +1,5 @@
-// Rules between settings, beyond what each can be asked by itself. They look at the draft, not at the checked
-// configuration, so that they speak up beside every other fault.
+// Rules that involve several settings. They check the draft, before it is validated, so that their faults are reported
+// together with all others.
 
 import { isLoopback } from '../accounts.ts'
 import type { KnownProvider } from '../read/environment.ts'

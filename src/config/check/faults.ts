@@ -1,4 +1,4 @@
-// What the schema found wrong, in words an operator can act on, and how faults are printed.
+// Words the schema's faults for an operator, and prints them.
 
 import type { z } from 'zod'
 import { type ConfigFault, type Draft, type Path, printed, printedOrigin } from '../read/draft.ts'

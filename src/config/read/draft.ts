@@ -7,7 +7,7 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line: number | undefined }
   | { readonly kind: 'default' }
 
-/** One thing that is wrong. `path` is a setting's path or, for what has none, the name of the variable or file. */
+/** One fault. `path` is a setting's path, or the name of the variable or file. */
 export interface ConfigFault {
   readonly path: string
   readonly problem: string
@@ -59,7 +59,7 @@ export class Draft {
     this.#origins.delete(printed(path))
   }
 
-  /** Where the value at exactly this path came from; the default where nobody gave one. */
+  /** The origin of the value at exactly this path; the default if it was not set. */
   valueOrigin(path: Path): Origin {
     return this.#origins.get(printed(path)) ?? { kind: 'default' }
   }

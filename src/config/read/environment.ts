@@ -15,10 +15,10 @@ export type KnownProvider = Pick<Provider, 'id' | 'auth' | 'baseUrl' | 'regional
 /** Names that begin like settings but are read elsewhere: the configuration file itself, the key of `weir chat`. */
 const otherNames = new Set(['WEIR_CONFIG', 'WEIR_API_KEY'])
 
-/** A cluster puts these in every container beside a service called `weir`; they are nobody's settings. */
+/** Kubernetes sets these for a service called `weir`; they are not settings. */
 const serviceLink = /^WEIR_(SERVICE_|PORT_\d)/
 
-/** Overlays every `WEIR_…` variable. An empty variable is as good as none. */
+/** Overlays every `WEIR_…` variable. An empty variable counts as unset. */
 export function readVariables(
   draft: Draft,
   env: Environment,
@@ -62,7 +62,7 @@ export function readRegions(draft: Draft, env: Environment, providers: readonly 
   }
 }
 
-/** Takes the key of each known provider that has none yet from the variables of its own, `OPENAI_API_KEY` and so on. */
+/** Sets the key of each known provider that has none yet from its usual variable, such as `OPENAI_API_KEY`. */
 export function readProviderKeys(
   draft: Draft,
   env: Environment,

@@ -1,4 +1,4 @@
-// Settings that have had another name. The configuration is a contract: what was written once goes on working.
+// Settings with a former name. The configuration is a contract: existing files continue to work.
 
 import { type Draft, isTree, type Path, printed } from './draft.ts'
 

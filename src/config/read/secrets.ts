@@ -3,7 +3,7 @@
 import { resolve } from 'node:path'
 import { type Draft, isTree, type Path } from './draft.ts'
 
-/** Gives the text of a file, undefined when there is none; throws when it cannot be read. */
+/** The text of a file, undefined if there is none; throws if it cannot be read. */
 export type ReadFile = (path: string) => string | undefined
 
 /** The text of a secret's file without the line break editors leave at its end; undefined when it is of no use. */
@@ -83,7 +83,7 @@ function fetched(draft: Draft, path: Path, written: string, read: ReadFile): str
   return text
 }
 
-/** What is wrong with a key, in words that do not hold it; undefined when nothing is. */
+/** What is wrong with a key, without quoting it; undefined if nothing is. */
 export function secretProblem(text: string): string | undefined {
   // The key of a service account is a JSON document, with the spaces and line breaks of one.
   if (!text.startsWith('{') && /[\s\p{Cc}]/u.test(text))

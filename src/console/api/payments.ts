@@ -72,7 +72,7 @@ export function useTopUps() {
   })
 }
 
-/** Often while somebody looks at a payment that was just made, seldom when it takes its time. */
+/** Frequent while a new payment is being watched, rare when it takes long. */
 function askAgainMs(asked: number): number {
   if (asked < 40) return 3_000
   return asked < 100 ? 10_000 : 30_000
@@ -88,7 +88,7 @@ export function useTopUp(id: string) {
   })
 }
 
-/** Whether something is still expected of it by itself. */
+/** Whether it is still expected to change. */
 export function isWaiting({ state, problem }: TopUp): boolean {
   return (state === 'open' || state === 'paid') && problem === null
 }

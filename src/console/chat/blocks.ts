@@ -19,7 +19,7 @@ export const noBlocks: Blocks = { done: [], start: 0, scanned: 0, fence: null, a
 /** A list without blank lines is cut between its items when it is longer. */
 const longList = 4_000
 
-/** Goes on where `blocks` ended: `text` is the whole text so far. */
+/** Continues after `blocks`: `text` is the whole text so far. */
 export function cut(blocks: Blocks, text: string): Blocks {
   let { start, scanned, fence, afterBlank } = blocks
   const done = [...blocks.done]

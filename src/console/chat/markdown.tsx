@@ -1,5 +1,5 @@
-// What a model wrote, as a page. Its HTML and its images are shown as text, and what is left goes through a sanitizer:
-// an answer runs nothing and asks nobody for anything.
+// Renders a model's answer. Its HTML and images are shown as text, and the rest is sanitized: an answer cannot run
+// scripts or load anything.
 
 import DOMPurify from 'dompurify'
 import { Marked } from 'marked'

@@ -1,4 +1,4 @@
-// Webhooks: addresses that are told what happens to the account, and what became of each message.
+// Webhooks: addresses that receive events of the account, and the deliveries to each.
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'

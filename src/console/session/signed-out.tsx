@@ -148,7 +148,7 @@ function CreateAccount({ session }: { session: SessionView }) {
       try {
         takeSession(await call<SessionView>('POST', 'sign-in', credentials))
       } catch (thrown) {
-        // The gateway says neither here nor elsewhere whether the address had an account already.
+        // The gateway never discloses whether the address had an account already.
         if (faultIn(thrown).code !== 'wrong_credentials') throw thrown
         setWaiting(mail ? 'mail' : 'known')
       }
@@ -279,7 +279,10 @@ function Reset({ session }: { session: SessionView }) {
   )
 }
 
-/** The secret behind the `#` of the address, which it leaves at once: neither history nor screenshots keep it. */
+/**
+ * The secret after the `#`, which is removed from the address at once, so that neither history nor screenshots keep
+ * it.
+ */
 function takeSecret(): string | undefined {
   const secret = location.hash.slice(1)
   if (secret === '' || secret.includes('=')) return undefined
@@ -289,7 +292,7 @@ function takeSecret(): string | undefined {
 
 const exchanges: Readonly<Record<string, 'link' | 'verify'>> = { '/link': 'link', '/verify': 'verify' }
 
-/** `/console/link#…` and `/console/verify#…`: the secret is exchanged once, whoever is signed in. */
+/** `/console/link#…` and `/console/verify#…`: the secret is exchanged once, whether or not somebody is signed in. */
 export function TicketPage({ path, session }: { path: string; session: SessionView }) {
   const [token] = useState(takeSecret)
   const [error, setError] = useState<unknown>(null)

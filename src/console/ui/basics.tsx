@@ -209,7 +209,7 @@ export function Code({ text, label }: { text: string; label: string }) {
   )
 }
 
-/** A table that scrolls sideways by itself on a narrow screen. */
+/** A table that scrolls sideways on a narrow screen. */
 export function Table({ label, head, children }: { label: string; head: ReactNode; children: ReactNode }) {
   return (
     <div className="card relative overflow-x-auto" role="group" aria-label={label} tabIndex={0}>

@@ -1,5 +1,5 @@
-// Messages that nobody has signed: a network that sends many of them gets little of the gateway's time. What is signed is
-// never counted, and is taken whoever else is behind the same address: thousands of payments may be told of at once.
+// Limits unsigned messages per network. Signed ones are never counted and always accepted, whoever else uses the same
+// address: thousands of payments may be reported at once.
 
 import { WindowLimit } from '../../accounts/identity/sign-in-limits.ts'
 import { networkOf } from '../../accounts/identity/network.ts'

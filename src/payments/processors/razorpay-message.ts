@@ -34,7 +34,7 @@ const message = z.object({
 })
 type Message = z.output<typeof message>
 
-/** The message in a body whose signature is good. Throws `invalid_request` for one that is none. */
+/** The message in a body with a valid signature. Throws `invalid_request` if it is not one. */
 export function parseMessage(raw: Uint8Array): Message {
   try {
     return message.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)))
@@ -57,7 +57,7 @@ function undocumented(cause: unknown): GatewayError {
   })
 }
 
-/** `eventId` is the header of the delivery; where there is none, the body stands for itself. */
+/** `eventId` is the header of the delivery; without it a hash of the body is used. */
 export function newsOf(read: Message, eventId: string | null, raw: Uint8Array): PaymentEvent {
   const id = eventId ?? createHash('sha256').update(raw).digest('hex')
   const type = read.event

@@ -19,14 +19,14 @@ const mostPages = 1_000
 export class SimulatedProcessor implements PaymentProcessor {
   readonly id = 'sim'
   readonly test = true
-  /** Nobody else sends messages for it. */
+  /** Nobody sends messages for it. */
   readonly verify = undefined
   readonly #pages = new Map<string, SimulatedPage>()
 
   async open(topUp: TopUp, { origin, page }: ReturnTo): Promise<{ reference: string; url: string }> {
     const [oldest] = this.#pages.keys()
     if (this.#pages.size >= mostPages && oldest !== undefined) this.#pages.delete(oldest)
-    // Nobody can guess it: whoever has the address is who opened the top-up.
+    // It cannot be guessed: whoever has the address opened the top-up.
     const reference = `page_${randomBytes(16).toString('hex')}`
     this.#pages.set(reference, { topUp, returnTo: page, fact: { kind: 'open' } })
     return { reference, url: `${origin}/hooks/sim/${reference}` }

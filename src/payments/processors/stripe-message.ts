@@ -47,7 +47,7 @@ const eventSchema = z.object({
 /** A page is paid when its payment is: a page that is complete may still wait for its money. */
 export function factOf(session: Session, paidAt: number | null): PaymentFact {
   const { payment_status: paid, amount_total: amount, currency } = session
-  // A page has one payment at the most: where that is not named, the page stands for it.
+  // A page has at most one payment: if that is not named, the page's id is used.
   const paymentId = session.payment_intent ?? session.id
   if (paid === 'paid' && amount != null && currency != null)
     return {

@@ -20,7 +20,7 @@ export interface StripeSettings {
   readonly baseUrl: string
 }
 
-/** A message older than this is refused, seconds: whoever replays one must be quick, and gains nothing. */
+/** Older messages are refused, seconds; replaying a younger one has no effect. */
 const toleranceSeconds = 300
 const patienceMs = 10_000
 /** A page lives at least so long, by Stripe's rule of 30 minutes and a difference of clocks. */

@@ -22,8 +22,8 @@ import { toolingOf } from './tools.ts'
 import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
 
 /**
- * Fields of Bedrock's own that go on as they are. `serviceTier` and `performanceConfig` have prices of their own, and
- * what a guardrail reads is billed and the operator's to decide.
+ * Bedrock's own fields, passed on unchanged. `serviceTier` and `performanceConfig` have prices of their own, and
+ * guardrails are billed and the operator's decision.
  */
 const ownFields = new Set([
   'additionalModelRequestFields',

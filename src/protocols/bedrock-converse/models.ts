@@ -16,7 +16,7 @@ export interface Family {
 
 const wordFor = (effort: string | undefined) => threeEfforts[effort ?? 'medium'] ?? 'medium'
 
-// A model that nobody has reported on is asked as the API documents it.
+// For unknown models the API's documentation applies.
 const others: Family = { topK: undefined, effort: undefined, caches: false, forces: 'named' }
 
 const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }

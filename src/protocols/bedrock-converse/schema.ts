@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 
 export interface BedrockQuirks {
-  /** `max_tokens` for a model that thinks within a budget, when neither the client nor the catalog knows one. */
+  /** `max_tokens` for a model with a thinking budget if neither the client nor the catalog knows one. */
   readonly defaultMaxTokens: number
   /** The guardrail of every request (`guardrailConfig`); clients cannot bring their own. */
   readonly guardrailConfig: JsonObject | undefined

@@ -99,7 +99,7 @@ export function parseWhole(body: unknown, context: ParseContext): readonly ChatE
   return [...events, { kind: 'error', fault: fault('broken', 'the answer has no stop reason') }]
 }
 
-/** The events that one block of a whole answer would have been. */
+/** The equivalent stream events for one block of a whole answer. */
 function wireEvents(raw: unknown, contentBlockIndex: number): (readonly [string, unknown])[] {
   const block = blockSchema.parse(raw)
   const deltas: unknown[] = []

@@ -89,7 +89,7 @@ function specOf(tool: FunctionTool, names: WireNames, model: string, warn: Warn)
   }
 }
 
-/** Undefined leaves the model free, which is what Bedrock does by itself. */
+/** undefined lets the model choose, which is Bedrock's default. */
 function choiceOf(
   { choice, only }: ToolOffer,
   declared: number,
@@ -114,7 +114,7 @@ function structuredFormat(
 ): JsonObject | undefined {
   if (format?.kind !== 'json-schema') return undefined
   if (isClaude(model) && traitsOf(model, false, {}).schema !== 'native') return undefined
-  // Bedrock asks the same of schemas for every model that it gives a native format.
+  // Bedrock's requirements on schemas are the same for every model with native structured output.
   const closed = closedSchema(format.schema)
   if (closed === undefined) return undefined
   warnOfDescribed(closed, 'response_format', warn)

@@ -61,7 +61,9 @@ export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
   return walk.failed ? undefined : { schema: closed, described: [...walk.described].toSorted() }
 }
 
-/** Names to the client the keywords that the model hears of but is not held to. `param` is what holds the schema. */
+/**
+ * Warns the client of keywords that the model is told about but not held to. `param` names the field with the schema.
+ */
 export function warnOfDescribed({ described }: ClosedSchema, param: string, warn: Warn): void {
   if (described.length > 0)
     warn(param, `The model is described of ${described.join(', ')}, but not held to it.`)

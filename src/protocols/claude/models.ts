@@ -15,7 +15,7 @@ export interface ModelTraits {
   readonly efforts: readonly Effort[]
   /** Temperature and top_p together, one of them, or neither. */
   readonly sampling: 'both' | 'one' | 'neither'
-  /** Whether the model goes on with an assistant message that comes last; from 4.6 on that is refused. */
+  /** Whether the model continues a final assistant message; refused from 4.6 on. */
   readonly prefill: boolean
   /** JSON schemas by `output_config.format`, or by a tool that the model is made to call. */
   readonly schema: 'native' | 'tool'

@@ -12,5 +12,5 @@ export const compactionId = 'compaction'
  */
 export const answerTool = 'weir_structured_answer'
 
-/** What the user is made to say after an assistant's message that the model may not go on with. */
+/** The user message added after an assistant message that the model may not continue. */
 export const continuation = 'Continue.'

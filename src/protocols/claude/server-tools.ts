@@ -1,10 +1,10 @@
-// What Anthropic's own search did in a turn, carried through clients of every protocol as reasoning that nobody reads:
-// the results are encrypted, and Claude can cite them in later turns only where they come back as they were.
+// Carries what Anthropic's own search did in a turn through clients of every protocol, as opaque reasoning: the
+// results are encrypted, and Claude can only cite them in later turns if they come back unchanged.
 
 import type { Json, JsonObject, ReasoningDetail } from '../../conversation/request.ts'
 import { isObject, nonEmpty, parseJson } from '../json.ts'
 
-/** Not the format of thinking: whoever takes Claude's thoughts back must not take these for one. */
+/** A format of its own: code that returns Claude's thoughts must not mistake these for one. */
 const format = 'anthropic-claude-tools-v1'
 
 /** The detail of a block, `index` being its place among the turn's reasoning; undefined for other blocks. */

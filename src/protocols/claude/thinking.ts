@@ -97,7 +97,9 @@ function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thi
   return { field: { type: 'adaptive', ...display }, effort: effortOf(reasoning, traits, warn), on: true }
 }
 
-/** The client's own words, unless max_tokens (which the gateway may have lowered to what is affordable) forbids them. */
+/**
+ * The client's own setting, unless max_tokens (which the gateway may have lowered to what is affordable) forbids it.
+ */
 function budgetAsSent({ traits, maxTokens, warn }: ThinkingQuestion, native: JsonObject): Thinking {
   const asked = native.budget_tokens
   if (typeof asked !== 'number' || asked < maxTokens) return { field: native, effort: undefined, on: true }

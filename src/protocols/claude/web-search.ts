@@ -43,8 +43,8 @@ export function searchTools({ webSearch }: ChatRequest): readonly JsonObject[] {
 const toolFields = ['name', 'allowed_domains', 'blocked_domains', 'user_location', 'cache_control']
 
 /**
- * A client's own body with its search, whatever version that is, as the one whose price is known, bounded to `searches`;
- * undefined where it has a search and none may run at Anthropic, or has none although one is to run.
+ * A client's own body with its search, of any version, replaced by the version whose price is known, limited to
+ * `searches`; undefined if the body has a search that may not run at Anthropic, or lacks one that should.
  */
 export function withBoundedSearch(body: JsonObject, searches: number | undefined): JsonObject | undefined {
   const tools = Array.isArray(body.tools) ? body.tools : []

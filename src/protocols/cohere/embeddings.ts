@@ -7,7 +7,7 @@ import { passedOn, warnInto, warnOfUnknown } from '../lowering.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import type { Warning } from '../protocol.ts'
 
-/** Cohere's own parameters, which go on as the client wrote them. */
+/** Cohere's own parameters, passed on unchanged. */
 const known: ReadonlySet<string> = new Set(['input_type', 'truncate', 'max_tokens', 'priority'])
 
 export const embeddings: EmbeddingOutbound = {

@@ -32,7 +32,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   return fault(byWords ?? byStatus, message, { status, providerCode: type, retryAfterMs: wait })
 }
 
-/** The error that stands in place of an answer, with status 200; undefined where there is none. */
+/** The error in place of an answer with status 200; undefined if there is none. */
 export function faultInside(body: unknown): Fault | undefined {
   if (!isObject(body)) return undefined
   const message = nonEmpty(body.message) ?? nonEmpty(body.error)

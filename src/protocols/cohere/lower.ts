@@ -18,7 +18,7 @@ import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { conversationOf } from './messages.ts'
 import { type CohereQuirks, defaultQuirks } from './schema.ts'
 
-/** Fields of Cohere's own that go on as they are. */
+/** Cohere's own fields, passed on unchanged. */
 const ownFields = new Set(['documents', 'citation_options', 'safety_mode', 'strict_tools', 'priority'])
 
 /**

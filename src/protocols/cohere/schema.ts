@@ -89,7 +89,7 @@ export const messageEndSchema = z.object({ delta: z.object(finish) })
 
 // The events that a stream has many of are read by hand, as leniently as the schemas above read a whole answer.
 
-/** The `delta.message` of a stream event; undefined where it has none. */
+/** The `delta.message` of a stream event, if any. */
 export function messageIn({ delta }: JsonObject): JsonObject | undefined {
   return isObject(delta) && isObject(delta.message) ? delta.message : undefined
 }

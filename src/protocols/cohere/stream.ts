@@ -195,7 +195,7 @@ function logprobsOf(item: unknown): ChatEvent[] {
 /** Kept until the end: the text that a citation quotes may still be on its way. */
 function addCitation(state: CohereState, citation: unknown): Step {
   const block = citationSchema.safeParse(citation).data?.content_index
-  // Without a block's index the text block is meant, of which there is one.
+  // Without a block index it is the text block, of which there is only one.
   const base = block === undefined ? lastBase(state) : (state.bases[block] ?? lastBase(state))
   state.citations.push({ citation, base })
   return [state, []]

@@ -4,9 +4,9 @@ import { count, counter, disjoint, type Usage } from '../../conversation/usage.t
 import type { WireUsage } from './schema.ts'
 
 /**
- * The counts of one answer; undefined where it has none. Cached tokens lie inside the input, reasoning inside the
- * output. Cohere adds a prompt of its own around the client's and does not charge for it (11 of 506 tokens in one
- * recording), so the billed units go along apart.
+ * The counts of an answer, if any. Cached tokens are inside the input, reasoning inside the output. Cohere adds a
+ * prompt of its own and does not charge for it (11 of 506 tokens in one recording), so the billed units are kept
+ * separately.
  */
 export function usageOf(wire: WireUsage | null | undefined): Usage | undefined {
   const counted = wire?.tokens ?? wire?.billed_units

@@ -1,4 +1,4 @@
-// What the embeddings of all protocols have in common: inputs as texts, and vectors out of JSON of which nothing is certain.
+// Shared by the embeddings of all protocols: reads inputs as texts, and vectors from untrusted JSON.
 
 import { GatewayError } from '../../errors.ts'
 import type { EmbeddingAnswer, EmbeddingInput } from './embeddings.ts'

@@ -17,7 +17,7 @@ const decoders: Readonly<Partial<Record<Outbound['framing'], (maxCharacters: num
   'aws-event-stream': (maxBytes) => new AwsEventStreamDecoder(maxBytes),
 }
 
-/** A fresh decoder, for events of at most so many bytes. Throws when the framing has none: a fault of this program, not of the caller. */
+/** A new decoder for events of at most `bytes`. Throws if the protocol has no framing, which is a bug. */
 export function frameDecoder(framing: Outbound['framing'], maxBytes: number): FrameDecoder {
   const make = decoders[framing]
   if (!make) throw new Error(`no decoder for ${framing}`)

@@ -9,7 +9,7 @@ export class NdjsonDecoder {
   /** The pieces of the unfinished line: joined once it is whole, so that a long line costs its length once. */
   #pieces: string[] = []
   #length = 0
-  /** Characters since the last line that says something: blank ones could go on for ever. */
+  /** Characters since the last non-blank line: blank ones could continue without end. */
   #blank = 0
 
   constructor(maxCharacters: number = maxFrameCharacters) {

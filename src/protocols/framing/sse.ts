@@ -49,7 +49,7 @@ export class SseDecoder {
   readonly #decoder = new TextDecoder('utf-8')
   readonly #maxCharacters: number
   #frames: Frame[] = []
-  /** Characters since the last event: the parser keeps none of a line that is no field, and would read it for ever. */
+  /** Characters since the last event: the parser drops lines that are not fields, and would read them without end. */
   #withoutEvent = 0
   #between = false
   readonly #parser: ReturnType<typeof createParser>

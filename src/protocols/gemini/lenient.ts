@@ -1,11 +1,11 @@
-// Reads JSON that a provider wrote by the fields that are known: a field of another type counts as absent, fields nobody
-// here knows are let through. What needs no mending is given back itself, which is nearly every frame of a stream,
-// and is many times cheaper than making it again.
+// Reads a provider's JSON leniently: a known field of another type counts as absent, unknown fields are kept. An
+// object without faults is returned itself, which is nearly every frame of a stream and many times cheaper than
+// copying.
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 
-/** Gives what a value is read as; undefined where it is something else. */
+/** Returns the value as read; undefined if it is something else. */
 export type Read<T> = (value: unknown) => T | undefined
 
 /** What a reader reads. */
@@ -50,7 +50,7 @@ export function object<F extends Fields>(fields: F): Read<ReadObject<F>> {
   }
 }
 
-/** A list of which every item can be read. */
+/** A list whose items can all be read. */
 export function list<T>(read: Read<T>): Read<readonly T[]> {
   return (value) => {
     if (!Array.isArray(value)) return undefined

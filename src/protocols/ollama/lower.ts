@@ -25,7 +25,7 @@ import {
 import type { LoweredRequest, Target, Warning } from '../protocol.ts'
 import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 
-/** Fields of Ollama's own that go on as they are; `options` is joined with what else asks for options. */
+/** Ollama's own fields, passed on unchanged; `options` is merged with the options set here. */
 const ownFields = new Set(['keep_alive', 'options', 'truncate', 'shift', 'think'])
 
 /**

@@ -54,7 +54,7 @@ const lineSchema = z.object({
 
 export type WireLine = z.infer<typeof lineSchema>
 
-/** A line as read; undefined where it is none. Lines as they should be need no copy, and nearly all are. */
+/** A parsed line; undefined if it is not one. Valid lines, which are nearly all, are not copied. */
 export function readLine(value: unknown): WireLine | undefined {
   return isPlainLine(value) ? value : lineSchema.safeParse(value).data
 }

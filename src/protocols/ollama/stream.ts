@@ -13,7 +13,7 @@ import { readLine, type WireCall, type WireLine } from './schema.ts'
 interface OllamaState {
   readonly ended: boolean
   readonly started: boolean
-  /** What ids are made from for calls that have none; different for every answer. */
+  /** Calls without an id get one derived from this; different for every answer. */
   readonly answer: string
   /** The ids of the calls so far, in order; grows with the stream. */
   readonly calls: Set<string>

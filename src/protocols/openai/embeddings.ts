@@ -8,7 +8,7 @@ import { faultInside } from './fault.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import { usageIn } from './upstream-usage.ts'
 
-/** What servers take beside OpenAI's parameters to say what a text is for; a field nobody knows might have a price. */
+/** Server-specific parameters for the kind of text; an unknown field might have a price. */
 const known: ReadonlySet<string> = new Set([
   'add_special_tokens',
   'embedding_type',

@@ -7,7 +7,7 @@ import { isObject, parseJson } from '../json.ts'
 import { retryAfterMs, waitInWordsMs } from '../retry-after.ts'
 import type { Frame } from '../framing/sse.ts'
 
-/** A provider's own words about an error, whatever envelope they came in. */
+/** A provider's error, whatever envelope it came in. */
 interface Envelope {
   readonly message: string
   readonly code: string | undefined
@@ -293,9 +293,9 @@ const ownStatuses: Readonly<Record<number, FaultKind>> = {
   524: 'timeout',
 }
 
-/** Without the provider's envelope only the status speaks, and a 4xx from a box in between blames nobody. */
+/** Without the provider's envelope only the status counts, and a 4xx from a proxy blames nobody. */
 function kindOfBareStatus(status: number): FaultKind {
-  // What is too large is the caller's, whoever counted the bytes; Cerebras and Mistral say so without a word.
+  // A body that is too large is the caller's fault, whoever measured it; Cerebras and Mistral send no message.
   if (status === 413) return 'invalid-request'
   const kind = kindOfStatus(status, ownStatuses)
   return kind === 'invalid-request' ? 'broken' : kind

@@ -41,7 +41,7 @@ export function isReason(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== 'null'
 }
 
-/** Google's compatible endpoint adds its own word to the one that counts: `content_filter: RECITATION`. */
+/** Google's compatible endpoint appends its own reason to OpenAI's: `content_filter: RECITATION`. */
 function wordOf(native: string): string {
   return native.toLowerCase().split(':', 1)[0]!.trim()
 }

@@ -46,7 +46,7 @@ export interface RunOfHistory {
   readonly result: Extract<Message, { role: 'tool' }>
 }
 
-/** A call of the history; undefined for an item that is none. `id` is what ties it to its result. */
+/** A call in the history; undefined if the item is not one. `id` links it to its result. */
 export function readRun(item: JsonObject, id: string): RunOfHistory | undefined {
   const named = calledTool(item)
   if (named === undefined) return undefined
@@ -103,7 +103,7 @@ export function messageRun(run: GatewayRun): { readonly field: string; readonly 
   return { field, entry: { id: call.id, ...wireRun(run), at } }
 }
 
-/** The runs of a message by their field, as `message` and `delta` show them; no field where there was none. */
+/** The runs of a message by field, as in `message` and `delta`; empty without any. */
 export function messageRuns(
   runs: readonly GatewayRun[] = [],
   items: readonly JsonObject[] = [],

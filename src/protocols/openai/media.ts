@@ -17,7 +17,7 @@ export function fileSource(file: WireFile, param: string): MediaSource {
     return { kind: 'base64', mediaType: mediaTypeOf(file.filename ?? ''), data: file.file_data }
   }
   if (file.file_id != null) return { kind: 'provider-file', id: file.file_id }
-  // The schema lets no file through that has none of the three.
+  // The schema requires one of the three.
   return mediaSource(file.file_url ?? '', `${param}.file_url`)
 }
 

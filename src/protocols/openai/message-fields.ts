@@ -22,7 +22,7 @@ export function wireAudio(audio: AudioDelta): JsonObject {
   }
 }
 
-/** Log probabilities; a list nobody filled is null, as OpenAI writes it. */
+/** Log probabilities; an empty list is null, as OpenAI writes it. */
 export function wireLogprobs(logprobs: {
   readonly content: readonly Json[]
   readonly refusal: readonly Json[]
@@ -40,7 +40,7 @@ export function wireDetail(detail: ReasoningDetail): JsonObject {
   return { ...detail } as JsonObject
 }
 
-/** Gemini's thought signature where Google's own chat-completions endpoint puts it; nothing where there is none. */
+/** Gemini's thought signature where Google's chat-completions endpoint has it; empty without one. */
 export function wireSignature(signature: string | undefined): JsonObject {
   return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } }
 }

@@ -27,7 +27,10 @@ export function refuseUnsupported(request: ChatRequest, target: ParameterTarget)
   })
 }
 
-/** The client's own fields: those that are known to change neither price nor bound; every other one is named. */
+/**
+ * The client's own fields: those known to change neither price nor output limit are passed on, every other one is
+ * warned of.
+ */
 export function lowerRest(rest: JsonObject, target: ParameterTarget): LoweredFields {
   const { drops, passes } = target.quirks
   const fields: JsonObject = {}
@@ -47,7 +50,7 @@ function isRestField(name: string): name is (typeof restFields)[number] {
   return (restFields as readonly string[]).includes(name)
 }
 
-/** The warning for a field that nobody here knows to be free of charge. */
+/** The warning for a field that is not known to be free of charge. */
 function unpriced(name: string, provider: string): Warning {
   const message = `'${name}' was left out: it is not among the fields that ${provider} is sent, which change no price.`
   return { param: name, message }

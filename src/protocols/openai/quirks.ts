@@ -62,8 +62,8 @@ export interface ParameterQuirks {
   /** Fields that are dropped with a warning. */
   readonly drops: readonly OptionalField[]
   /**
-   * Fields of the client's body without a word in the conversation that go on as they are. Of each it is known that it
-   * changes neither the price of a token nor how many there may be; every other one is dropped with a warning.
+   * Fields of the client's body without a place in the conversation that are passed on unchanged. Each is known to
+   * change neither the price of a token nor their number; every other field is dropped with a warning.
    */
   readonly passes: readonly string[]
   /** Fields without which the answer would not be what was asked for: refused with `unsupported_parameter`. */

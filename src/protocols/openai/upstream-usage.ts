@@ -27,7 +27,7 @@ export function reportedUsage(chunk: JsonObject): JsonObject | undefined {
 }
 
 function usageObject(chunk: JsonObject): JsonObject | undefined {
-  // Asked of every chunk of a stream, of which one has it.
+  // Called for every chunk of a stream, only one of which has it.
   if (countsTokens(chunk.usage)) return chunk.usage
   const { x_groq: groq, choices } = chunk
   if (isObject(groq) && countsTokens(groq.usage)) return groq.usage

@@ -1,12 +1,12 @@
-// Where an address may stand in a client's body. Each inbound describes its own body; a test holds the description
-// against the schema. An address that no description names does not go on.
+// Where addresses may be in a client's body. Each inbound describes its own body; a test checks the description
+// against the schema. An address in an undescribed place is not passed on.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 
 /** What stands at a place. Lists are transparent: a place describes each of their elements. */
 export type Place =
-  /** Words for the model, numbers, schemas: nobody fetches anything from in here. */
+  /** Text for the model, numbers, schemas: nothing in here is fetched. */
   | 'words'
   /** An address that a provider fetches. */
   | 'address'
@@ -60,7 +60,7 @@ const addressLike = /^(?:url:)?(?:[a-z][a-z0-9+.-]*:)?[\\/]{2}|^(?:url:)?(?:http
 // oxlint-disable-next-line no-control-regex -- these are the characters that URL parsers strip
 const skipped = /[\t\n\r]|^[\0- ]+/g
 
-/** Longer texts are no addresses: nobody accepts them. */
+/** Longer texts are not addresses: no server accepts them. */
 const longestAddress = 8192
 
 /** Names, without their dashes, of members that tell a client library, or a gateway, where to send requests. */
@@ -96,7 +96,7 @@ function visitObject(
   }
 }
 
-/** Whether a member that nobody described holds an address: a text, or one in a list of them. */
+/** Whether an undescribed member contains an address: a text, or one in a list of them. */
 function isUnasked(value: Json): boolean {
   if (typeof value === 'string') return isAddress(value, false)
   return Array.isArray(value) && value.some((each) => !isObject(each) && isUnasked(each))

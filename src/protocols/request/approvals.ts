@@ -10,7 +10,7 @@ export interface PlacedItem {
   readonly param: string
 }
 
-/** A call that was asked about, as it goes on in the conversation. */
+/** A call that was submitted for approval, as it is in the conversation. */
 export interface AskedCall {
   readonly call: ToolCall
   /** undefined while the gateway is still to run it. */

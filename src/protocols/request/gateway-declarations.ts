@@ -78,8 +78,8 @@ export function searchDeclaration(options: JsonObject, param: string): WebSearch
 }
 
 /**
- * All that is declared, with what the `history` holds of it; undefined where nothing is. Throws `invalid_request` for
- * servers that cannot be told apart, and for approvals that were never asked for or whose server is not declared.
+ * All declared tools, with what the `history` contains of them; undefined if there are none. Throws `invalid_request`
+ * for servers with the same name, and for approvals that were never requested or whose server is not declared.
  */
 export function declaredTools(
   declarations: readonly ToolDeclaration[],

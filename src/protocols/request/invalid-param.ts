@@ -53,7 +53,7 @@ function isFurther(path: Path, than: Path): boolean {
   return than.at(-1) === 'type' && path.at(-1) !== 'type'
 }
 
-/** The same for a fault that no schema shows; `message` goes on after the name of the field. */
+/** The same for a fault that no schema covers; `message` follows the name of the field. */
 export function invalidParam(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message: `Invalid value for '${param}': ${message}`, param })
 }

@@ -89,8 +89,8 @@ function toolsOfSet({ default_config: usual, configs }: JsonObject, param: strin
 const hidden = '<redacted>'
 
 /**
- * A declared tool without what is nobody's business but the server's: tokens, the values of headers, and the path of the
- * address, which holds keys more often than not. For answers, and for what is kept.
+ * A declared tool without its secrets: tokens, header values, and the path of the address, which often contains a key.
+ * For answers and storage.
  */
 export function shownTool(tool: JsonObject): JsonObject {
   const { server_url: url, authorization: _, headers, ...shown } = tool

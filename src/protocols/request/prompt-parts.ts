@@ -177,7 +177,7 @@ const imageTypes: ReadonlySet<string> = new Set([
   'image_generation_call',
 ])
 
-/** What stands in `data`: Anthropic's sources say what it is, and so does a block of encrypted reasoning. */
+/** The content of `data`: Anthropic's sources name its type, and so does a block of encrypted reasoning. */
 function addData(text: string, { type, media_type: mediaType }: JsonObject, found: Found): void {
   if (type === 'text' || type === 'redacted_thinking') found.texts.push(text)
   else if (type !== 'base64') addText(text, 'data', found)

@@ -52,7 +52,7 @@ export class GoogleTokens {
       })
       .finally(() => this.#pending.delete(id))
     this.#pending.set(id, exchange)
-    // Its caller may have disconnected: a failure that nobody awaits must not end the process.
+    // The caller may have disconnected: an unhandled rejection must not end the process.
     exchange.catch(() => undefined)
     return exchange
   }
@@ -87,7 +87,7 @@ function accountIn(key: string): z.infer<typeof accountSchema> {
   try {
     return accountSchema.parse(JSON.parse(key))
   } catch {
-    // The parser's own words would quote the key.
+    // The parser's message would quote the key.
     throw new Error("the key is not the JSON of a service account's key")
   }
 }

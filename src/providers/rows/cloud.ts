@@ -43,7 +43,7 @@ const bedrock: Provider = {
     env: ['AWS_REGION', 'AWS_DEFAULT_REGION'],
   },
   auth: amazon,
-  // Bedrock goes on generating, and billing, after its client has disconnected.
+  // Bedrock continues to generate, and bill, after a disconnect.
   onDisconnect: 'drain',
 }
 

@@ -47,7 +47,7 @@ function reasonInResponses(models: RegExp, quirks: Partial<ResponsesQuirks> = {}
 /** OpenAI's models that reason, but for the first two, for chat models and for those that search: chat only. */
 const openaiReasoners = /^(?!o1-mini|o1-preview|.*-(chat|search)\b)(o\d|gpt-[5-9]|codex-)/
 
-/** What those have no field for that know neither OpenAI's newer parameters nor the open models'. */
+/** Parameters that providers lack which support neither OpenAI's newer ones nor those of open models. */
 const beyondPlainChat = [...foreignSampling, ...spokenOutput, 'prediction'] as const
 
 const openai = openaiCompatible({
@@ -68,7 +68,7 @@ const azure = openaiCompatible({
   auth: keyHeader('api-key', 'AZURE_OPENAI_API_KEY', 'AZURE_API_KEY'),
   quirks: openaiQuirks,
   embeddings: { format: 'base64' },
-  // OpenAI cannot read what Azure encrypted, nor the other way round.
+  // OpenAI cannot read what Azure encrypted, nor the reverse.
   dialects: reasonInResponses(openaiReasoners, { reasoningFormat: 'azure-openai-responses-v1' }),
 })
 

@@ -37,10 +37,10 @@ export function keyHeader(header: string, ...env: readonly string[]): Auth {
   return { kind: 'header', header, env }
 }
 
-/** The address of a provider that has none of its own: the operator sets `providers.<id>.base_url`. */
+/** For providers without a fixed address: the operator sets `providers.<id>.base_url`. */
 export const toBeConfigured = ''
 
-/** Fields that are dropped for every provider but OpenAI, and these besides. */
+/** Fields that are dropped for every provider except OpenAI, plus these. */
 export function alsoDrops(...fields: OpenAIChatQuirks['drops']): OpenAIChatQuirks['drops'] {
   return [...defaultQuirks.drops, ...fields]
 }

@@ -104,7 +104,6 @@ const thoughts: Readonly<Record<Effort, number>> = {
   max: 8,
 }
 
-/** Reasons unasked. */
 export function reason(request: SimRequest): Plan {
   return { ...echo(request), reasoning: reasoningOf(request, request.effort ?? 'medium') }
 }
@@ -117,7 +116,7 @@ function reasoningOf(request: SimRequest, effort: Effort): string {
   ).join(' ')
 }
 
-/** Any model reasons when it is told how hard. */
+/** Any model reasons if an effort is set. */
 function asAsked(plan: Plan, request: SimRequest): Plan {
   if (plan.reasoning !== '' || request.effort === undefined) return plan
   return { ...plan, reasoning: reasoningOf(request, request.effort) }

@@ -63,7 +63,7 @@ function reasoningFields(text: string): JsonObject {
   }
 }
 
-/** The same for every token: a model that is certain, to which no other token would ever occur. */
+/** The same for every token: the simulated model is certain and has no alternatives. */
 function logprobOf(token: string, { alternatives }: Pick<Envelope, 'alternatives'>): JsonObject {
   const certain = { token, logprob: 0, bytes: [...Buffer.from(token, 'utf8')] }
   return { ...certain, top_logprobs: alternatives ? [{ ...certain }] : [] }

@@ -169,7 +169,7 @@ export interface SimRequest {
   readonly logprobs: boolean
   /** Whether the likeliest alternatives to each token are asked for: there is one, the token itself. */
   readonly alternatives: boolean
-  /** Text of the last user message; where there is none, of the last message. */
+  /** Text of the last user message; otherwise of the last message. */
   readonly prompt: string
   /** The tools that may be called now, and whether one must be. Empty with `tool_choice: "none"`. */
   readonly tools: readonly OfferedTool[]

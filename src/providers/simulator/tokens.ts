@@ -26,8 +26,8 @@ export function mediaTokens(base64: string): number {
 }
 
 /**
- * A text as the pieces it is streamed in, each of which counts as one token: words with the white space before
- * them, words longer than 16 characters cut. Joined, the pieces are the text again.
+ * Splits a text into the pieces that are streamed, each of which counts as one token: words with the white space
+ * before them, cut after 16 characters. Joined, they are the text again.
  */
 export function wordPieces(text: string): readonly string[] {
   return text.match(/\s*\S{1,16}|\s+/gu) ?? []

@@ -49,8 +49,8 @@ export function providersInService(config: Config): ReadonlySet<string> {
 }
 
 /**
- * An entry of a server that is free, on this machine or by the operator's word, is free too where neither it nor the
- * catalog has a price: also while the server is not running.
+ * A configured entry of a server that is free (local, or set by the operator) is free too if neither it nor the
+ * catalog has a price, even while the server is not running.
  */
 function withLocalPrice(entry: ModelOverride, config: Config, priced: ReadonlySet<string>): ModelOverride {
   if (entry.price !== undefined || entry.offers !== undefined || priced.has(entry.id)) return entry

@@ -63,8 +63,8 @@ export interface Watch {
 }
 
 /**
- * Keeps `live` as the servers are, until it is stopped. `changed` hears of each server that was found, was lost, or
- * lists other models. The catalog is made again only then: that takes time and memory.
+ * Keeps `live` up to date with the local servers until stopped. `changed` is called when a server appears, disappears
+ * or lists other models. Only then is the catalog rebuilt, which takes time and memory.
  */
 export function watchServers(
   live: Live,

@@ -42,11 +42,11 @@ export interface Gateway {
   /** Where a browser finds it, without a slash at its end. */
   readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
-  /** Its sweep asks about what nobody has heard of. */
+  /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
   /** Begins to send what webhooks wait for, and to watch accounts that have some. */
   notify(): { stop(): void }
-  /** Takes no new calls from now on; those in flight go on. */
+  /** Stops accepting calls; running ones continue. */
   drain(): void
   /** Ends the calls in flight with an error; each is settled. */
   cutOff(): void
@@ -102,7 +102,7 @@ function httpParts(
       notifications.watch.callEnded(row)
       store.requestLog.append(row)
     },
-    // Days are kept for ever, and anybody can make up names of models.
+    // Days are kept without end, and anybody can invent model names.
     keepRefused: (row) => {
       notifications.watch.callEnded(row)
       store.requestLog.appendRefused(row, catalog.find(row.model) ? row.model : '')

@@ -88,7 +88,7 @@ function siteOf({ server: settings }: Config, server: GatewayParts['server']): S
   const url = () => publicUrl ?? consoleOrigin(host, port())
   return {
     url,
-    // Without a public address pages may come from either name of this machine: nobody else has this port.
+    // Without a public address pages may use either name of this machine: no one else has this port.
     origins: () => new Set(publicUrl === undefined ? [url(), listening()] : [new URL(publicUrl).origin]),
     secure: publicUrl?.startsWith('https:') ?? false,
     addressOf: (request) => {

@@ -15,7 +15,7 @@ import type { ToolSources } from '../../tools/tool.ts'
 
 export interface Mcp {
   readonly servers: McpServers
-  /** Tries a registered server. Rejects with GatewayError where it may not be reached, or there is none. */
+  /** Tests a registered server. Rejects with GatewayError if it may not be reached or does not exist. */
   readonly probe: (account: string, name: string) => Promise<McpProbe>
   readonly authorization: McpAuthorization
   readonly open: ToolSources['mcp']
@@ -85,7 +85,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     return { url, headers, refused: (challenge) => noteRefusal(account, name, token, challenge) }
   }
 
-  /** The next authorisation asks for what this one lacks, and whoever owns the server sees that one is needed. */
+  /** The next authorisation asks for the missing scope, and the server's owner sees that one is needed. */
   const noteRefusal = async (account: string, name: string, token: string, challenge: Challenge) => {
     if (!asksForAuthorization(challenge)) return
     const record = await servers.find(account, name).catch(() => undefined)

@@ -65,7 +65,7 @@ export function subscriptionsOf({
     ledger: store.ledger,
     accountOf: async (account) => {
       const found = await store.accounts.findAccount(account)
-      // By its id alone: an address may become somebody else's.
+      // Only by id: an address may later belong to somebody else.
       return found?.id === account ? account : undefined
     },
     products: productsOf(config),
@@ -145,7 +145,7 @@ export function sweepable({ payments, vouchers }: Pick<PaymentParts, 'payments' 
   }
 }
 
-/** Sweeps by itself: a processor that hangs must not hold up the ledger's own sweep. Rounds never overlap. */
+/** Sweeps separately: a processor that hangs must not hold up the ledger's own sweep. Rounds never overlap. */
 export function sweepPayments(
   payments: Sweepable,
   everyMs: number,

@@ -4,7 +4,7 @@ import type { Config } from '../../config.ts'
 import { parseUsd } from '../../credits/money.ts'
 import { openSearch, type SearchSettings, type WebSearch } from '../../tools/search/open.ts'
 
-/** `onFault` is called for every search that failed, with the detail that only the operator may see. */
+/** `onFault` is called for every failed search, with details for the operator only. */
 export function webSearchOf(
   { search, egress }: Pick<Config, 'search' | 'egress'>,
   now: () => number,

@@ -1,4 +1,4 @@
-// One connection to one MCP server, for one call: whoever opens it closes it, and nobody else ever sees it.
+// One connection to one MCP server, for one call: opened and closed by it, and never shared.
 
 import type { Client, JsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
@@ -7,7 +7,7 @@ import { type Challenge, Exchange, type McpEgress } from './exchange.ts'
 import { faultOf, McpFault } from './fault.ts'
 import { type CallResult, callResult } from './result.ts'
 
-/** A server and what it is sent with every request. */
+/** A server and the headers sent with every request. */
 export interface McpServer {
   readonly url: string
   readonly headers: Headers
@@ -28,7 +28,7 @@ const identity = { name: 'weir', version }
 
 /** The most tools that a server may list; more are not read. */
 const mostListed = 20_000
-/** How long an end is waited for: a session that is not ended at the server ends there by itself. */
+/** How long ending a session is waited for; the server ends it eventually anyway. */
 const patienceMs = 1_000
 /** The library has bounds of its own, which are shorter than ours might be: ours come as a signal. */
 const noTimeoutMs = 2 ** 31 - 1
@@ -40,7 +40,7 @@ const toolsPage = z.looseObject({
   nextCursor: z.string().optional(),
 })
 
-/** No answer is checked against a schema of its server's: a pattern in it could take for ever. */
+/** Answers are not validated against the server's schema: a pattern in it could take too long. */
 const trusting = {
   getValidator:
     <T>(): JsonSchemaValidator<T> =>

@@ -1,5 +1,5 @@
-// What the MCP library sends and receives goes through here: to checked addresses only, and no answer is read that is
-// larger, deeper or longer than allowed. The library parses what it is given in one piece.
+// Everything the MCP library sends and receives: only to checked addresses, and with limits on the size, depth and
+// duration of answers, because the library parses each in one go.
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { boundedBytes, boundedStream } from '../../egress/bounded-body.ts'
@@ -71,7 +71,7 @@ export class Exchange {
   fetchFor({ streams }: { readonly streams: boolean }) {
     return (url: string | URL, init?: RequestInit): Promise<Response> => {
       const headers = new Headers(init?.headers)
-      // Nothing that a server says unasked is of use within one call. Lost answers are still asked for.
+      // Messages a server sends on its own are of no use within one call. Lost answers are still fetched.
       if (!streams && init?.method === 'GET' && !headers.has('last-event-id')) {
         return Promise.resolve(new Response(null, { status: 405 }))
       }
@@ -127,7 +127,7 @@ export class Exchange {
   async #checked(response: Response, signal: AbortSignal): Promise<Response> {
     const { status, statusText } = response
     const headers = new Headers(response.headers)
-    // They are of the bytes as they came, which nobody gets to see.
+    // They describe the compressed bytes, which are not passed on.
     headers.delete('content-encoding')
     headers.delete('content-length')
     if (status === 401 || status === 403) {

@@ -1,4 +1,4 @@
-// Why nothing came of a server, in words for the caller and the model.
+// Explains a failed server to the caller and the model.
 
 import { GatewayError } from '../../errors.ts'
 

@@ -24,7 +24,7 @@ export interface OAuthKept {
   readonly tokensAt?: number
   /** How the server has refused the tokens since. */
   readonly challenge?: Challenge
-  /** An authorisation that somebody has begun. What is above stays as it is until it has ended well. */
+  /** A started authorisation. The fields above are kept until it has succeeded. */
   readonly begun?: {
     readonly state: string
     readonly verifier: string

@@ -15,7 +15,7 @@ interface Authorized {
   readonly now: () => number
 }
 
-/** How long somebody may take to allow it. */
+/** How long a person may take to approve. */
 const longestBegunMs = 10 * 60_000
 /** A token that ends so soon is refreshed before it is used. */
 const soonMs = 60_000

@@ -14,8 +14,8 @@ export interface McpSettings {
   /** The most tools of one server that are offered. */
   readonly mostTools: number
   /**
-   * The server that an account has registered under a name, with what it is sent. Rejects with GatewayError where there
-   * is none, or where it cannot be used now.
+   * The server that an account registered under a name, with its headers. Rejects with GatewayError if there is none,
+   * or it cannot be used now.
    */
   readonly registered: (account: string, name: string) => Promise<McpServer>
 }

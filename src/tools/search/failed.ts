@@ -1,4 +1,4 @@
-// A tool call that did not come about: the model is told, nobody is charged.
+// A failed tool call: the model gets the reason, nobody is charged.
 
 import type { ToolResult } from '../../conversation/gateway-tools.ts'
 

@@ -35,7 +35,7 @@ export interface SearchSettings {
   /** Private hosts that pages may be on, as host or host:port. */
   readonly allowHosts: readonly string[]
   readonly now: () => number
-  /** Called for every search that failed, with the detail that clients do not see. */
+  /** Called for every failed search, with details that clients do not see. */
   readonly onFault?: (fault: SearchFault) => void
   /** How the network is reached, in tests. */
   readonly rim?: Pick<EgressOptions, 'fetcher' | 'resolve'>
@@ -43,12 +43,12 @@ export interface SearchSettings {
 
 export interface WebSearch {
   /**
-   * The tools of one call. Test keys search the offline index, whatever is configured and asked for. Throws
-   * `unsupported_parameter` when no backend is configured or another one is asked for, and `invalid_request` for a
-   * domain or recency that is none.
+   * The tools of one call. Test keys search the offline index, whatever is configured or requested. Throws
+   * `unsupported_parameter` if no backend is configured or another one is requested, and `invalid_request` for an
+   * invalid domain or recency.
    */
   open: ToolSources['webSearch']
-  /** The configured backend; undefined where there is none. */
+  /** The configured backend; undefined without one. */
   readonly backend: SearchBackend | undefined
 }
 
@@ -71,7 +71,7 @@ export function openSearch(settings: SearchSettings): WebSearch {
         allows,
         onFault: settings.onFault ?? (() => undefined),
       })
-      // What clients send unasked must not have pages opened.
+      // Fields that clients send by default must not cause pages to be opened.
       if (!settings.pages || declaration.optional === true) return sourceOf([tool])
       const egress = { allowHosts: settings.allowHosts, ...settings.rim }
       const offline = backend.id !== 'sim' ? 'no' : caller.mode === 'test' ? 'alone' : 'with-web'

@@ -1,5 +1,5 @@
-// Results as the model is given them: numbered, bounded, and marked as data. Whoever writes a web page must not be able
-// to write the frame around it.
+// Results as the model sees them: numbered, bounded, and marked as data. The author of a web page must not be able to
+// forge the frame around it.
 
 import type { WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
 import type { SearchResult } from './backends/backend.ts'

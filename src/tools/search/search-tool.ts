@@ -23,7 +23,7 @@ export interface SearchToolOptions {
   readonly maxResults: number
   /** The domain rules of the request. */
   readonly allows: (url: string) => boolean
-  /** Called for every search that failed, for the operator. */
+  /** Called for every failed search, for the operator. */
   readonly onFault: (fault: SearchFault) => void
 }
 

@@ -28,7 +28,7 @@ export interface Lifecycle {
 export interface Merged {
   readonly rows: CatalogRow[]
   readonly unpriced: UnpricedModel[]
-  /** Disagreements that nobody has acknowledged, or that have changed since: the build must fail. */
+  /** Disagreements that are not acknowledged, or have changed since: the build must fail. */
   readonly open: Pick<Acknowledged, 'model' | 'differs'>[]
   /** The models whose acknowledgement was needed. */
   readonly used: string[]

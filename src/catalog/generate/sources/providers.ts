@@ -234,7 +234,7 @@ export const coveredProviders: readonly CoveredProvider[] = [
   { ...plain, id: 'together', genai: 'together', pi: 'together' },
   { ...plain, id: 'fireworks', genai: 'fireworks', pi: 'fireworks' },
   { ...plain, id: 'zai', genai: 'zai', pi: 'zai' },
-  // The router's price is that of whichever host serves the call; genai-prices lists the hosts, not the router.
+  // The router charges the price of whichever host serves the call; genai-prices lists the hosts, not the router.
   { ...plain, id: 'huggingface', pi: 'huggingface' },
   // Only free trials are listed, none of them with a price.
   { ...plain, id: 'nvidia', pi: 'nvidia' },

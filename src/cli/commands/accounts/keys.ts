@@ -78,7 +78,7 @@ export async function revokeKey(context: Context, invocation: Invocation): Promi
   print(context, { json: keyView(key, now), text: `revoked ${key.id} (…${key.lastFour})` })
 }
 
-/** Mints a successor with the same rights, of which the same is used up; the old key ends after the overlap. */
+/** Creates a successor with the same rights and shared limits; the old key ends after the overlap. */
 export async function rotateKey(context: Context, invocation: Invocation): Promise<void> {
   const overlapMs = lengthOfTime('--overlap', invocation.option('overlap') ?? '0')
   const now = context.io.clock()
@@ -88,7 +88,7 @@ export async function rotateKey(context: Context, invocation: Invocation): Promi
     if (state !== 'active') throw new CommandFailure(`the key ${old.id} is ${state}: create a new one`)
     const made = await issueSuccessor(store.accounts, old, now)
     if (!made) throw new CommandFailure(`the key ${old.id} has been replaced already: rotate its successor`)
-    // A key that would have ended sooner by itself keeps its end.
+    // A key that would expire sooner keeps its expiry.
     const ends = Math.min(now + overlapMs, old.expiresAt ?? Number.POSITIVE_INFINITY)
     if (overlapMs === 0) await store.accounts.revokeKey(old.id, now)
     else await store.accounts.expireKey(old.id, ends)

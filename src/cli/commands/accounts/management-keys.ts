@@ -61,7 +61,7 @@ export async function listManagementKeys(context: Context, invocation: Invocatio
   print(context, { json: views, text })
 }
 
-/** Revokes a management key; false when there is none with this id. */
+/** Revokes a management key; false if there is none with this id. */
 export async function revokeManagementKey(context: Context, id: string): Promise<boolean> {
   const now = context.io.clock()
   const key = await withStore(context, async (store) => {

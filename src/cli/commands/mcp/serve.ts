@@ -20,7 +20,7 @@ export async function serveMcp(context: Context, invocation: Invocation): Promis
   })
 }
 
-/** The API of a gateway at an address. Nobody there, or an answer that is none, is an answer with an error. */
+/** The API of the gateway at an address. If nobody answers, or something else does, the result is an error response. */
 function apiAt({ base, key }: GatewayAddress): GatewayApi {
   return async (path, body, signal) => {
     try {

@@ -37,7 +37,7 @@ export async function listServers(context: Context, invocation: Invocation): Pro
   print(context, { json: records.map(view), text })
 }
 
-/** Connects to a server and lists its tools; fails where it has none to offer. */
+/** Connects to a server and lists its tools; fails if it has none. */
 export async function testServer(context: Context, invocation: Invocation): Promise<void> {
   const [name = ''] = invocation.args
   const { mcpOf } = await import('../../../serve/gateway/mcp.ts')

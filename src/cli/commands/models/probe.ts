@@ -1,4 +1,4 @@
-// `weir doctor --provider P`: one cheap call to a provider, charged to nobody, and in words what is wrong.
+// `weir doctor --provider P`: makes one cheap call to a provider, charged to nobody, and explains what is wrong.
 
 import type { Catalog } from '../../../catalog/catalog.ts'
 import type { Model } from '../../../catalog/model.ts'
@@ -51,7 +51,7 @@ const outputTokens = 16
 const longestWaitMs = 60_000
 /** Enough for any answer of so few tokens, reasoning included; a web page need not be read to its end. */
 const answerBytes = 1_000_000
-/** The most that is repeated of a provider's own words. */
+/** The most characters quoted of a provider's message. */
 const wordsTold = 300
 
 /** Calls the provider once with each of its keys. Fails with what is wrong where a call is not answered. */
@@ -101,7 +101,7 @@ interface Choice {
   readonly maxOutputTokens: number | undefined
 }
 
-/** The cheapest chat model that the provider serves; one that its server lists where the catalog has none. */
+/** The cheapest chat model of the provider; one that its server lists if the catalog has none. */
 async function modelFor(context: Context, provider: ConfiguredProvider): Promise<Choice | undefined> {
   const { config, io } = context
   const known = cheapest(catalogInUse(config, io.clock), provider.id)
@@ -293,7 +293,7 @@ function setting(id: string): string {
   return `providers.${id}.base_url`
 }
 
-/** Whether the provider's own words are about the model, and not about the path. */
+/** Whether the provider's message is about the model rather than the path. */
 function namesModel({ message, providerCode }: Fault, model: string): boolean {
   return message.includes(model) || /model/i.test(`${message} ${providerCode ?? ''}`)
 }

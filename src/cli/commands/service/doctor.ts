@@ -99,7 +99,7 @@ async function database(context: Context): Promise<readonly Finding[]> {
   }
 }
 
-/** How long what is not for ever is kept, and how far back it goes. */
+/** How long records with limited retention are kept, and how old the oldest is. */
 function retention({ config }: Context, { requests }: RetentionFacts): readonly Finding[] {
   const held =
     requests === null
@@ -135,7 +135,7 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
-/** How far back it is looked for what providers billed and nobody paid. */
+/** How far back absorbed costs are looked for. */
 const unpaidDays = 30
 
 function unpaidFinding({ provider, absorbedCalls, absorbed, overLimitCalls }: Unpaid): Finding {
@@ -211,7 +211,7 @@ async function catalog({ config, io }: Context): Promise<readonly Finding[]> {
     ageDays > oldPricesDays
       ? { check: 'catalog', state: 'warn', detail: `${detail}, ${ageDays} days old` }
       : { check: 'catalog', state: 'ok', detail }
-  // Thousands of models nobody here could call would bury the few that matter: those of providers with a key.
+  // Only models of providers with a key: thousands that nobody here could call would hide the few that matter.
   const ours = known.unpriced.filter(({ id }) => config.providers[id.slice(0, id.indexOf('/'))] !== undefined)
   const unsold = ours.map(({ id, reason }): Finding => ({
     check: 'not sold',

@@ -7,7 +7,7 @@ import { CommandFailure, type Context, type Invocation, print } from '../../cont
 /** How long a gateway may take to say whether it is ready. */
 const patienceMs = 3_000
 
-/** Asks `GET /readyz`. Throws CommandFailure (exit code 1) when nobody answers, or the answer is not "ready". */
+/** Asks `GET /readyz`. Throws CommandFailure (exit code 1) if nobody answers, or the answer is not "ready". */
 export async function healthcheck(context: Context, invocation: Invocation): Promise<void> {
   const { host, port } = context.config.server
   const given = invocation.option('url') ?? baseUrlOf(host, port)

@@ -8,7 +8,7 @@ import { type Context, contextFor, type Invocation, type Io } from '../../contex
 export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const context = await contextFor(io, invocation)
   const log = await logOf(context)
-  // A closed terminal sends SIGHUP, and calls go on: SIGTERM and SIGINT are what ends the gateway.
+  // A closed terminal sends SIGHUP, which must not end running calls: only SIGTERM and SIGINT stop the gateway.
   process.on('SIGHUP', () =>
     log.info('SIGHUP changes nothing: SIGTERM stops, a restart reads the configuration again'),
   )
@@ -37,8 +37,8 @@ async function logOf({ config, io, loaded }: Context): Promise<Log> {
 }
 
 /**
- * Resolves at the first SIGTERM or SIGINT. A second one ends the process at once: whoever asks twice means it, and
- * the ledger recovers what was in flight at the next start.
+ * Resolves on the first SIGTERM or SIGINT. A second one ends the process at once; the ledger recovers what was in
+ * flight at the next start.
  */
 function stopSignal(log: Log): Promise<void> {
   return new Promise((resolve) => {

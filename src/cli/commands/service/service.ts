@@ -23,7 +23,7 @@ export function printService(context: Context, invocation: Invocation): void {
   context.io.err(installHelp(user))
 }
 
-/** The executable that is running; run from source there is none to install. */
+/** The running executable; run from source there is none to install. */
 function ownExecutable(): string {
   // The main module of an executable is a file inside it.
   if (!Bun.main.startsWith('/$bunfs/')) {

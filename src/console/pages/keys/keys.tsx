@@ -172,7 +172,7 @@ function CanSpend({ keyRow }: { keyRow: Key }) {
   )
 }
 
-/** What its own limit leaves of the window that is open; null where it has none. */
+/** What the key's own limit leaves in the current window; null without one. */
 function leftOf({ limit_usd: limit, spent_usd: spent }: Key): string | null {
   if (limit === null) return null
   const left = sumOf([limit, `-${spent}`])
@@ -226,7 +226,7 @@ export function KeyState({ keyRow }: { keyRow: Key }) {
       </>
     )
   }
-  // A key that was replaced goes on for the overlap that was chosen.
+  // A replaced key works until its overlap ends.
   if (replaced !== null) {
     return (
       <>

@@ -19,7 +19,7 @@ export function creditOf(paise: bigint, rate: string): string {
   return `${digits.slice(0, -12)}${cents === '' ? '' : `.${cents}`}`
 }
 
-/** What is wrong with an amount that somebody has typed. */
+/** What is wrong with a typed amount. */
 export type AmountFault = 'empty' | 'no_amount' | 'decimals' | 'too_small' | 'too_large'
 
 export function amountFault(text: string, least: string, most: string): AmountFault | undefined {

@@ -17,7 +17,7 @@ Object.assign(nested, {
   id: 'words',
   name: 'words',
   tool_use_id: 'words',
-  // What a tool was called with, and where a page was found: nobody fetches it again.
+  // What a tool was called with, and the address of a found page: nothing fetches these again.
   input: 'words',
   citations: 'words',
   url: 'words',

@@ -101,7 +101,7 @@ export function wireError({ error }: RenderedError): JsonObject {
   }
 }
 
-/** Anthropic's client runs a loop of tools on a thread, and goes on without one where the error has these words. */
+/** Anthropic's client runs a tool loop on a thread, and continues without one if the error has this message. */
 function detailsOf(code: string, param: string | null): JsonObject {
   return param === threadField
     ? { error_code: 'thread_unsupported_request', unsupported: [threadField] }

@@ -59,7 +59,7 @@ export class EventEncoder implements StreamEncoder {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      // Nobody has counted yet; the last event carries all of it, and what it cost.
+      // Not counted yet; the last event carries the counts and the cost.
       usage: wireCounters(noUsage),
       ...this.#context.extra,
     }
@@ -103,7 +103,7 @@ export class EventEncoder implements StreamEncoder {
     return [{ event: 'error', data: JSON.stringify(wireError(error)) }]
   }
 
-  /** Ends what is still open, of an answer that nobody reads as a stream. */
+  /** Closes open blocks, for a whole answer whose events are not sent. */
   close(): readonly Frame[] {
     return this.#drain()
   }

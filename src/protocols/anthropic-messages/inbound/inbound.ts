@@ -69,7 +69,7 @@ export function promptOf(body: JsonObject): PromptParts {
   })
 }
 
-/** Throws `unsupported_parameter` for a tool that Anthropic itself would run: nobody knows before what it will cost. */
+/** Throws `unsupported_parameter` for a tool that Anthropic itself would run: its cost cannot be known in advance. */
 function refuseProviderRun({ tools }: MessagesRequest): void {
   for (const [index, { type }] of (tools ?? []).entries()) {
     if (fateOf('anthropic-messages', { type }) === 'refused') throw toolRefused(type!, `tools.${index}.type`)

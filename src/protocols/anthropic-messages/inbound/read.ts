@@ -1,4 +1,4 @@
-// A checked Messages request in the words of the conversation. Runs only when somebody asks for it.
+// Translates a checked Messages request into a conversation, on demand.
 
 import type { DeclaredTools, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type {
@@ -207,7 +207,7 @@ const readFields = new Set([
   'service_tier',
 ])
 
-/** Everything else as it is; `thinking` too, which only Anthropic reads in its own words. */
+/** All other fields unchanged, including `thinking`, which only Anthropic's own protocol has. */
 function readRest(body: MessagesRequest, otherTools: JsonObject[]): JsonObject {
   const entries = Object.entries(body as JsonObject).filter(
     ([field, value]) => !readFields.has(field) && value !== null,

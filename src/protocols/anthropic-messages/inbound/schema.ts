@@ -120,7 +120,7 @@ function checkedBy<Checked>(
   const issue = deepest(parsed.error.issues[0]!)
   const param = [...place, ...issue.path.map(String)].join('.')
   throw new GatewayError('invalid_request', {
-    // Anthropic's own words open with the path, which is what its clients show.
+    // Anthropic's messages begin with the path, which its clients show.
     message: param === '' ? issue.message : `${param}: ${issue.message}`,
     ...(param === '' ? {} : { param }),
     cause: parsed.error,

@@ -66,7 +66,7 @@ function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): J
   }
 }
 
-/** The type of bytes, in small letters and without parameters; what lies elsewhere has none here. */
+/** The media type in lower case and without parameters; undefined for an address. */
 function mediaTypeOf(source: MediaSource): string | undefined {
   return source.kind === 'base64' ? source.mediaType.split(';')[0]!.trim().toLowerCase() : undefined
 }

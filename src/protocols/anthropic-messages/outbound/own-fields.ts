@@ -1,5 +1,5 @@
-// Which fields of a client's body may go to Claude as the client wrote them: an allow-list, because a field nobody here
-// knows may have a price of its own, as a faster mode, another region and the tools that Anthropic runs have.
+// An allow-list of client fields that may be sent to Claude unchanged. An unknown field may have a price of its own,
+// like a faster mode, another region, or Anthropic's own tools.
 
 import type { Json } from '../../../conversation/request.ts'
 
@@ -42,7 +42,7 @@ const protocolFields: ReadonlySet<string> = new Set([
   'top_p',
 ])
 
-/** Whether a field asks for what has its own price, which is charged to nobody. */
+/** Whether a field asks for something with a price of its own, which we could not charge. */
 export function isPricedApart(field: string, value: Json | undefined): boolean {
   if (!Object.hasOwn(standardValues, field)) return false
   const nothing = value == null || (Array.isArray(value) && value.length === 0)

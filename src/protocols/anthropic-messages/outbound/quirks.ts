@@ -20,7 +20,7 @@ export interface AnthropicQuirks {
   readonly betas: readonly string[]
   /** Whether it is asked for the beta features that clients ask for; the clouds refuse names they do not know. */
   readonly takesBetas: boolean
-  /** `max_tokens` when neither the client nor the catalog knows one; the protocol demands a number. */
+  /** `max_tokens` if neither the client nor the catalog knows one; the protocol requires it. */
   readonly defaultMaxTokens: number
   /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
   readonly readsUrls: boolean

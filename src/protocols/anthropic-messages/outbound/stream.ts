@@ -354,7 +354,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
   tool_use: 'stop',
-  // The provider's own tools took too long for one answer; the native reason tells a client that it may go on.
+  // The provider's own tools took too long for one answer; the provider's reason tells clients that they may continue.
   pause_turn: 'stop',
   max_tokens: 'length',
   model_context_window_exceeded: 'length',

@@ -4,8 +4,8 @@ import type { JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 
 /**
- * The events that the same answer would have been, for a whole completion or a piece of a streamed one; undefined for
- * anything else. Only Amazon's streams count tokens, in the metrics of their last piece.
+ * The equivalent events for a whole completion or a part of a streamed one; undefined for anything else. Only Amazon's
+ * streams count tokens, in the metrics of their last part.
  */
 export function eventsOfCompletion(value: unknown): readonly JsonObject[] | undefined {
   if (!isObject(value) || typeof value['completion'] !== 'string') return undefined

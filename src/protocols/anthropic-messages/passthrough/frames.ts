@@ -1,4 +1,5 @@
-// Anthropic's answer for a client of its protocol: every frame and field goes on; the end waits for the charge.
+// Passes Anthropic's answer through to a client of its protocol, with all frames and fields; the end waits for the
+// charge.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { completionTokens, type Usage } from '../../../conversation/usage.ts'
@@ -24,7 +25,7 @@ export class MessageFrames {
   readonly #context: AnswerContext
   /** The event that ends the answer and carries its usage. */
   #last: JsonObject = {}
-  /** What comes behind the end is no part of the answer: nobody counts it. */
+  /** Anything after the end is not part of the answer and not counted. */
   #ended = false
   /** The index of the block that is open. */
   #block: Json | undefined
@@ -35,7 +36,7 @@ export class MessageFrames {
     this.#context = context
   }
 
-  /** What the client gets for a frame of the provider's. An event that nobody here knows goes on as it is. */
+  /** The client's frames for a frame of the provider. Unknown events are passed on unchanged. */
   pass(frame: Frame): readonly Frame[] {
     if (this.#ended) return []
     const event = parseJson(frame.data)

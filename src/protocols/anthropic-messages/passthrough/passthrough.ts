@@ -1,5 +1,4 @@
-// For a client of Anthropic's protocol whose request goes to Anthropic itself: neither the request nor the answer is
-// translated.
+// Passes requests and answers through untranslated between a client of Anthropic's protocol and Anthropic.
 
 import type { Passthrough } from '../../protocol.ts'
 import type { AnthropicQuirks } from '../outbound/quirks.ts'

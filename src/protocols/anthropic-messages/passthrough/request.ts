@@ -11,8 +11,8 @@ import type { AnthropicQuirks } from '../outbound/quirks.ts'
 import { lostItsThinking, type Turn } from '../outbound/turns.ts'
 
 /**
- * Whether the client's own body may go on: it names no address that the provider cannot read, holds nothing of a turn
- * that another provider made, and does not ask Claude to go on thinking in a turn that has lost its thoughts.
+ * Whether the client's own body can be sent: it contains no address that the provider cannot read and no turn of
+ * another provider, and does not ask Claude to continue thinking in a turn whose thoughts are missing.
  */
 export function mayForward(body: JsonObject): boolean {
   if (!Array.isArray(body.messages)) return false
@@ -53,8 +53,8 @@ function mayGoOn(block: Json): boolean {
 }
 
 /**
- * The client's body for Anthropic, under the model's name there: without the gateway's own fields, and without those
- * that have another price or that nobody here knows, each of which is named.
+ * The client's body for Anthropic, with the model's name there. The gateway's own fields are removed, and so are those
+ * with a price of their own and unknown ones, each with a warning.
  */
 export function forwardedRequest(
   { betas, ...sent }: JsonObject,

@@ -1,5 +1,4 @@
-// A streamed answer of Anthropic's on its way to a client of its protocol: frames go on as they are, and the parser reads
-// beside them what they cost.
+// Passes a streamed answer of Anthropic through to a client of its protocol, while the parser reads its usage.
 
 import { EventProgress, type Progress } from '../../../conversation/progress.ts'
 import type { JsonObject } from '../../../conversation/request.ts'

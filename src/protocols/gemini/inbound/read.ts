@@ -15,7 +15,7 @@ export interface ChatBody {
   readonly body: JsonObject
   /** Where each message of the chat stood in the client's body: `contents[2]`. */
   readonly params: readonly string[]
-  /** What of the request is dropped, whoever serves it. */
+  /** Dropped parameters, independent of the provider. */
   readonly warnings: readonly Warning[]
 }
 

@@ -13,7 +13,7 @@ export interface CandidateState {
   readonly choice: number
   /** All visible text so far: sources and signatures point into it. */
   readonly text: string
-  /** The index of the next reasoning detail, and whether the last one is a thought that goes on. */
+  /** The index of the next reasoning detail, and whether the last thought is still open. */
   readonly nextDetail: number
   readonly thinking: boolean
   /** The ids of the calls so far; grows with the stream. */

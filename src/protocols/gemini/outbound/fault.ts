@@ -13,7 +13,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   const error = errorIn(parseJson(body))
   if (error === undefined) {
     const retryAfterMs = waitIn(headers)
-    // A page is somebody's before Google; an empty body is what its status says.
+    // An HTML page comes from something in front of Google; an empty body means what its status says.
     if (body.trim() !== '') return foreignFault(status, body, retryAfterMs)
     return fault(kindOfStatus(status, ownStatuses), `HTTP ${status} with an empty body`, {
       status,

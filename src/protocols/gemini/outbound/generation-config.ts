@@ -84,7 +84,7 @@ export function offersTools({ tools, toolChoice }: ChatRequest): boolean {
   return tools.length > 0 && toolChoice?.kind !== 'none'
 }
 
-/** The instruction for a format that the model cannot be held to; nothing where it can be, or where there is none. */
+/** An instruction for a format that the model cannot be held to; undefined if it can be, or none was requested. */
 export function formatInWords(request: ChatRequest, traits: Traits): string | undefined {
   const format = request.responseFormat
   if (traits.formatsBesideTools || !offersTools(request)) return undefined
@@ -152,7 +152,7 @@ function thinkingOf(
 function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]): JsonObject {
   if (effort === undefined) return {}
   const wanted = levelOrder.indexOf(levels[effort])
-  // The next level up, so that nobody gets less thought than was asked for.
+  // The next level up, so that nobody gets less reasoning than requested.
   const level = levelOrder.find((each, rank) => rank >= wanted && traits.levels.includes(each)) ?? 'high'
   if (effort === 'none') warnings.push(cannotStop(`its level is ${level}`))
   return { thinkingLevel: level }

@@ -10,8 +10,8 @@ type Media = Extract<ContentPart, { kind: 'image' | 'audio' | 'file' | 'video' }
 const filesApi = 'https://generativelanguage.googleapis.com/v1beta/'
 
 /**
- * Whether Google reads this address itself, so that nobody needs to fetch it: Cloud Storage, the Files API and
- * YouTube; with `any` (Vertex) every http address.
+ * Whether Google reads this address itself: Cloud Storage, the Files API and YouTube; with `any` (Vertex) every http
+ * address.
  */
 export function readsUrl(url: string, reads: GeminiQuirks['readsUrls']): boolean {
   if (url.startsWith('gs://') || url.startsWith(`${filesApi}files/`)) return true
@@ -20,8 +20,8 @@ export function readsUrl(url: string, reads: GeminiQuirks['readsUrls']): boolean
 }
 
 /**
- * The part for a medium. `param` names the message in errors: an address that nobody has inlined and Google does
- * not read is `unsupported_parameter`.
+ * The part for a medium. `param` names the message in errors: an address that was not inlined and that Google does not
+ * read is `unsupported_parameter`.
  */
 export function mediaPart(media: Media, reads: GeminiQuirks['readsUrls'], param: string): JsonObject {
   if (media.kind === 'audio') return inline(audioType(media.format), media.data)

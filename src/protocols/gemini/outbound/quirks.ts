@@ -1,4 +1,4 @@
-// What a Gemini model of which generation takes. Read from the model's name, and overruled by the provider's row.
+// The capabilities of Gemini models by generation: derived from the model's name, overridden by the provider's row.
 
 import type { Target } from '../../protocol.ts'
 

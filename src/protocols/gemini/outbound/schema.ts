@@ -1,5 +1,5 @@
-// What Gemini and Vertex answer, read leniently: a field that has the wrong type counts as absent, and fields
-// nobody here knows are let through. Google's JSON leaves out zeros, false and empty strings.
+// The answers of Gemini and Vertex, read leniently: a field of the wrong type counts as absent, unknown fields are
+// kept. Google's JSON omits zeros, false and empty strings.
 
 import {
   anyObject,

@@ -23,7 +23,7 @@ import type { Traits } from './quirks.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
 interface GeminiState {
-  /** Google's id of the answer; call ids are made from it, or from a random one where there is none. */
+  /** Google's id of the answer; call ids are derived from it, or from a random one. */
   readonly answer: string | undefined
   readonly fallbackAnswer: string
   readonly started: boolean
@@ -141,7 +141,7 @@ function placeOf(candidates: readonly CandidateState[], choice: number): number 
   return candidates[0]?.choice === choice ? 0 : candidates.findIndex((each) => each.choice === choice)
 }
 
-/** The candidates with this one in its place, or where its choice belongs among the others if it has none yet. */
+/** The candidates with this one replaced, or inserted by its choice. */
 function withCandidate(
   candidates: readonly CandidateState[],
   place: number,

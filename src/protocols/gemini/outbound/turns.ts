@@ -194,7 +194,7 @@ function resultTurns(
   messages: readonly Message[],
   context: TurnContext,
 ): Turn[] {
-  // At the end of the conversation nobody has had the chance to answer the calls.
+  // At the end of the conversation the calls cannot have been answered yet.
   if (message.toolCalls.length === 0 || index === messages.length - 1) return []
   const results = resultsAfter(index, messages)
   const turn: Turn = { role: 'user', parts: [] }

@@ -30,7 +30,7 @@ const message = parts({
   reasoning: 'words',
   reasoning_content: 'words',
   reasoning_details: 'words',
-  // Where an earlier answer read something: nobody reads it again.
+  // What an earlier answer read: nothing reads it again.
   annotations: 'words',
   web_search_calls: 'words',
   mcp_calls: 'words',

@@ -46,7 +46,7 @@ function parse(sent: unknown): InboundRequest {
   refuseOtherEndpoints(body)
   refuseUnservedTools(body)
   checkFields(body)
-  // The client's own object goes on, not zod's copy: the schema transforms nothing.
+  // The client's own object is used, not zod's copy: the schema transforms nothing.
   const request = withoutPrototypeKey(body) as ChatCompletionRequest
   refuseContradictions(request)
   const gatewayTools = readGatewayTools(request)
@@ -75,7 +75,7 @@ function checkField(name: string, value: Json | undefined): void {
   if (error) throw invalidRequest(error, [name])
 }
 
-/** JSON may spell out `__proto__`; whoever later assigns the fields one by one must not change a prototype by it. */
+/** JSON may contain `__proto__`; assigning fields one by one must not change a prototype. */
 function withoutPrototypeKey(body: JsonObject): JsonObject {
   if (!Object.hasOwn(body, '__proto__')) return body
   return Object.fromEntries(Object.entries(body).filter(([field]) => field !== '__proto__'))

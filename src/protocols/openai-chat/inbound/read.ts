@@ -1,4 +1,4 @@
-// A validated chat-completions body in the words of the conversation. Runs only when somebody asks for it.
+// Translates a validated chat-completions body into a conversation, on demand.
 
 import type {
   AssistantMessage,
@@ -25,7 +25,7 @@ import { gatewayFields } from '../../request/gateway-fields.ts'
 
 type WireAssistant = Extract<WireMessage, { role: 'assistant' }>
 
-/** Takes a body that `chatCompletionRequest` accepts. Throws GatewayError for a `data:` URL that is none. */
+/** Takes a body that `chatCompletionRequest` accepts. Throws GatewayError for an invalid `data:` URL. */
 export function readRequest(body: ChatCompletionRequest): ChatRequest {
   return {
     messages: readMessages(body),

@@ -8,7 +8,7 @@ import { gatewayShape } from '../../request/gateway-fields.ts'
 const text = z.string()
 const flag = z.boolean()
 const name = z.string().min(1).max(256)
-/** A whole number; seeds may exceed what a double holds exactly, which harms nobody. */
+/** A whole number; seeds may exceed what a double holds exactly, which is harmless. */
 const wholeNumber = z.number().refine(Number.isInteger, 'must be a whole number').meta({ type: 'integer' })
 const countFrom = (least: number) => z.int().min(least)
 const json = z.looseObject({})

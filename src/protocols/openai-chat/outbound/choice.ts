@@ -71,7 +71,7 @@ export function takeWholeChoice(
   context: ChoiceContext,
 ): readonly [ChoiceState, readonly ChatEvent[]] {
   const [state, events] = takeChoice(emptyChoice, { ...entry, delta: null }, context)
-  // An empty text is an answer; only null says that there is none.
+  // An empty text is an answer; only null means that there is none.
   const said = isObject(entry.message) && entry.message.content === '' && state.calls.calls.length === 0
   return said
     ? [state, [{ kind: 'text-delta', choice: context.choice, text: '' }, ...events]]

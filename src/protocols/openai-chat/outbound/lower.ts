@@ -32,7 +32,7 @@ export function lower(request: ChatRequest, target: Target<OpenAIChatQuirks>): L
     ...searchFields(request, quirks),
     ...format.fields,
   }
-  // What the call was held for, and what the gateway reads the answer by: nobody else's word counts.
+  // Fields that the hold depends on, or that the gateway needs to read the answer: the client's values do not count.
   const ours: JsonObject = {
     model: target.model,
     messages,

@@ -59,7 +59,7 @@ export function plainWhole(body: unknown, quirks: OpenAIChatQuirks): ChatResult 
   }
 }
 
-/** The position stands in for an index that is none. */
+/** An invalid index is replaced by the position. */
 function isFirst(index: Json | undefined): boolean {
   return typeof index !== 'number' || index <= 0
 }

@@ -21,7 +21,7 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly alternatingRoles: boolean
   /** Whether messages may carry `name`. */
   readonly messageNames: boolean
-  /** Whether `stream_options.include_usage` is known; where not, usage comes unasked. */
+  /** Whether `stream_options.include_usage` is supported; otherwise usage is always sent. */
   readonly streamOptions: boolean
   /** Whether `response_format: json_schema` is known; else the schema is put into the prompt. */
   readonly jsonSchema: boolean

@@ -30,8 +30,8 @@ export function searchItem(sources: readonly Source[]): JsonObject {
 }
 
 /**
- * One annotation for each place where the text cites a source, `[2]`; a source that the text never cites is told
- * once, at no place, so that the numbers can still be looked up.
+ * One annotation for each citation `[2]` in the text; a source without a citation gets one without a place, so that
+ * the numbers can be looked up.
  */
 export function citationsOf(text: string, sources: readonly Source[]): readonly Annotation[] {
   const places = sources.map((): { start: number; end: number }[] => [])

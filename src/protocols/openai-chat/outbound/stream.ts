@@ -17,7 +17,7 @@ import { usageIn } from '../../openai/upstream-usage.ts'
 interface StreamState {
   readonly over: boolean
   readonly started: boolean
-  /** What minted call ids are made from: the answer's id, or a random word where it has none. */
+  /** Generated call ids are derived from this: the answer's id, or a random text. */
   readonly seed: string
   /** Changed as frames come. */
   readonly choices: Map<number, ChoiceState>
@@ -105,12 +105,12 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
   return [sources === undefined ? started : { ...started, sources }, events]
 }
 
-/** The search that has found these, before what is said of it. What it looked for is not told. */
+/** The search that found these sources. Its query is not known. */
 function searchOf(sources: readonly Source[] = []): readonly ChatEvent[] {
   return sources.length === 0 ? [] : [{ kind: 'gateway-item', choice: 0, item: searchItem(sources) }]
 }
 
-/** Azure opens with a chunk that has neither id nor choices: the message starts with the first that has one. */
+/** Azure opens with a chunk that has neither id nor choices: the message starts with the first chunk that has one. */
 function start(state: StreamState, chunk: JsonObject): Step {
   if (state.started) return [state, []]
   const id = nonEmpty(chunk.id)

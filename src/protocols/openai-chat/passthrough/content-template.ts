@@ -52,7 +52,7 @@ export class ContentTemplate {
     return this.#ours.before + text + this.#ours.after
   }
 
-  /** The events like the one learnt from that stand in a row from `at` on, mended; undefined where there is none. */
+  /** The run of events from `at` on that match the learnt one, repaired; undefined if there is none. */
   run(events: string, at: number): MendedRun | undefined {
     const { from, to } = (this.#events ??= { from: inEvent(this.#theirs), to: inEvent(this.#ours) })
     const run = { text: '', end: at, content: '' }

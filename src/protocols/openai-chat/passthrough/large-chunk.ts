@@ -1,4 +1,4 @@
-// A chunk that holds megabytes of text, as several: each is then mended, measured and sent on by itself.
+// Splits a chunk with megabytes of text into several: each is repaired, measured and sent separately.
 
 import { pieceCharacters, textPieces } from '../../../conversation/pieces.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -7,7 +7,7 @@ import type { Steps } from '../../../json/steps.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { isObject } from '../../json.ts'
 
-/** The texts of a delta that go on where the one before ended. */
+/** The text fields of a delta, which can be split. */
 const textFields = ['content', 'reasoning_content', 'reasoning'] as const
 
 /** Whether a frame may have to be taken apart. */
@@ -27,7 +27,7 @@ export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
     const chunks = isObject(chunk) ? piecesOf(chunk) : undefined
     return chunks?.map((piece) => ({ event: frame.event, data: JSON.stringify(piece) })) ?? [frame]
   } catch {
-    // It is no JSON; whoever reads the frame says so.
+    // Not JSON; the reader of the frame reports it.
     return [frame]
   }
 }

@@ -1,5 +1,5 @@
-// For a client of chat completions whose provider speaks them as well: the request is translated as any other, the answer
-// keeps the fields that nobody here knows.
+// For a client and a provider that both speak chat completions: the request is translated like any other, the answer
+// keeps unknown fields.
 
 import type { Passthrough } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'

@@ -48,7 +48,7 @@ export class CallRepair {
     return callsState(this.#calls.map((call) => call.arguments))
   }
 
-  /** Whether a call came whose function was never named: nobody can run it. */
+  /** Whether there was a call without a function name, which nobody can run. */
   get hasNameless(): boolean {
     return this.#nameless.size > 0
   }

@@ -17,8 +17,8 @@ const part = parts(
 )
 
 /**
- * Every provider, whatever it speaks, is sent what the conversation has words for: members, items and tools that nobody
- * here knows stay here, so commands of a coding agent may name its own machine.
+ * Providers of every protocol only receive what the conversation has fields for: unknown members, items and tools stay
+ * here, so commands of a coding agent may name its own machine.
  */
 export const addresses = parts(
   {

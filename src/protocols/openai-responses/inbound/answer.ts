@@ -42,7 +42,7 @@ export function inputItemId(kind: string, requestId: string, at: number): string
   return `${kind}_${bareId(requestId)}_in${at}`
 }
 
-/** The response that an item belongs to; undefined for an item of somebody else's. */
+/** The response that an item belongs to; undefined for an item that is not ours. */
 export function responseOfItem(item: string): string | undefined {
   const match = /^[a-z]+_([0-9a-f]{32})_(?:in)?\d+$/.exec(item)
   return match ? `resp_${match[1]!}` : undefined

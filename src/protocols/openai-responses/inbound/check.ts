@@ -27,7 +27,7 @@ export function checkedRequest(sent: unknown): ResponsesRequest {
   const body = withModel(sent)
   const { error } = safeParsed(responsesRequest, body)
   if (error) throw invalidRequest(error)
-  // The client's own object goes on, not zod's copy: the schema transforms nothing.
+  // The client's own object is used, not zod's copy: the schema transforms nothing.
   const request = body as ResponsesRequest
   refuseUnserved(request)
   if (request.input == null && request.previous_response_id == null)
@@ -55,8 +55,8 @@ function refuseUnserved(request: ResponsesRequest): void {
 // ---- what the request leaves to others --------------------------------------------------------------------
 
 /**
- * What of the request is dropped, whoever serves it. Throws `unsupported_parameter` for a tool that is not served, and
- * for the first of what is dropped where the request is strict.
+ * Dropped parameters, independent of the provider. Throws `unsupported_parameter` for a tool that is not supported,
+ * and for the first dropped parameter if the request is strict.
  */
 export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   const dropped: Warning[] = []

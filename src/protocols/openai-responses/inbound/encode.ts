@@ -65,7 +65,7 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #whole: boolean
   #reason: FinishReason | undefined
 
-  /** Of a whole answer nobody reads the events. */
+  /** For a whole answer the events are not sent. */
   constructor(asked: Asked, context: AnswerContext, answer: 'stream' | 'whole' = 'stream') {
     this.#asked = asked
     this.#context = context
@@ -132,7 +132,7 @@ export class ResponseEncoder implements StreamEncoder {
     const wanted = request.store ?? true
     const failed = { ...unfinished, status: 'failed', error: { code, message } } as const
     const whole = this.#response({ ...failed, output, stored: wanted })
-    // Its id is known since the beginning of the stream, so whoever comes back for it can see what became of it.
+    // Its id is known since the stream began, so a client that comes back for it can see what became of it.
     const stored = wanted && hooks.keep(whole)
     const shown = { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
     this.#emit('response.failed', { response: shown })

@@ -1,5 +1,5 @@
-// Functions in a namespace, which Codex makes of the tools of its MCP servers. Elsewhere functions have a name and
-// nothing else: models are offered `namespace__name`, and the client is told of a call as it declared it.
+// Functions in a namespace, which Codex uses for the tools of its MCP servers. Other protocols only have names: models
+// are offered `namespace__name`, and the client gets the call as it declared it.
 
 import { createHash } from 'node:crypto'
 import type { FunctionToolItem, ResponsesRequest } from './schema.ts'

@@ -33,8 +33,8 @@ export class ReasoningItem extends OutputItem {
   }
 
   /**
-   * Whether a detail goes on with this item: it is the one before it, or another part of the same item of its maker.
-   * xAI gives several items of one answer the same id; the encrypted part is the last of each.
+   * Whether a detail continues this item: it is the same as before, or another part of the same item. xAI gives
+   * several items of one answer the same id; the encrypted part is the last of each.
    */
   continuedBy(detail: ReasoningDetail): boolean {
     if (this.#details.has(detail.index)) return true
@@ -42,7 +42,7 @@ export class ReasoningItem extends OutputItem {
     return id != null && id === detail.id && format === detail.format && type !== 'reasoning.encrypted'
   }
 
-  /** A detail as it is `known` up to now, of which `delta` is new to the client. */
+  /** Adds to the detail: `known` is all of it so far, `delta` is new to the client. */
   take(known: ReasoningDetail, delta: ReasoningDetail): void {
     this.#details.set(known.index, known)
     this.#last = known

@@ -124,7 +124,7 @@ function wirePart(part: MessagePart): JsonObject {
 export interface CallFacts {
   readonly id: string
   readonly name: string
-  /** Where the client has declared the function; undefined for one that stands by itself. */
+  /** The namespace that the client declared the function in; undefined without one. */
   readonly namespace: string | undefined
   readonly thoughtSignature: string | undefined
 }

@@ -147,7 +147,7 @@ function readLabels(request: ResponsesRequest): Labels {
 
 // ---- everything else --------------------------------------------------------------------------------------
 
-/** Fields that nobody here has a word for: whether they go on is the provider's row to say. */
+/** Unknown fields: the provider's row decides whether they are passed on. */
 function readRest(request: ResponsesRequest): JsonObject {
   const rest: JsonObject = {}
   for (const field in request) {

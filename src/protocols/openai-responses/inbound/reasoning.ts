@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { ReasoningDetail } from '../../../conversation/request.ts'
 import type { KnownItem } from './schema.ts'
 
-/** Opens content of our own making: a client returns it unread, so nobody's reasoning is taken for another's. */
+/** Marks content that we generated: clients return it unread, so it is never mistaken for a provider's. */
 const prefix = 'weir.'
 
 const sealedDetails = z.array(
@@ -41,9 +41,8 @@ function unseal(content: string): ReasoningDetail[] | undefined {
 }
 
 /**
- * The details that a client's reasoning item stands for; `next` is the index of the first where the item has none.
- * Encrypted content that is not ours is OpenAI's: its clients bring histories along. Text without it is of unknown
- * origin.
+ * The details of a client's reasoning item; `next` is the index of the first if the item has none. Encrypted content
+ * that is not ours is OpenAI's, since clients bring histories along. Text without it is of unknown origin.
  */
 export function detailsOf(item: Extract<KnownItem, { type: 'reasoning' }>, next: number): ReasoningDetail[] {
   const sealed = item.encrypted_content ?? ''

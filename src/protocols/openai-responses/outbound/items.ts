@@ -18,7 +18,7 @@ export const choice = 0
 /** The output so far, and the events that what is taken of it makes. */
 export class Output {
   readonly #quirks: ResponsesQuirks
-  /** What minted call ids are made from: the response's id, or a random word where it has none. */
+  /** Generated call ids are derived from this: the response's id, or a random text. */
   #seed: string = crypto.randomUUID()
   /** UTF-16 units of the text so far, over all messages and their parts. */
   #textLength = 0
@@ -331,7 +331,7 @@ export class Output {
     this.#nextIndex += 1
   }
 
-  /** The types of items of which something has been streamed. */
+  /** The types of items that have been streamed. */
   #typesSeen(): Set<string> {
     const types = new Set(this.#parts.types())
     if (this.#calls.all.length > 0) types.add('function_call')

@@ -123,7 +123,7 @@ export function lowerReasoning(request: ChatRequest, target: ResponsesTarget): L
   }
   return {
     fields: Object.keys(wanted).length === 0 ? {} : { reasoning: wanted },
-    // A summary that is not asked for is not shown: what comes unasked cannot be kept away.
+    // A summary that was not requested cannot be prevented, but is not shown.
     warnings: warnings.filter(({ param }) => !target.quirks.summaries || param !== 'reasoning.exclude'),
   }
 }
@@ -207,7 +207,7 @@ function lowerToolChoice({ toolChoice }: ChatRequest, quirks: ResponsesQuirks): 
 /** Fields of chat completions that this protocol refuses as unknown. */
 const chatOnly = ['audio', 'modalities', 'prediction'] as const
 
-/** The client's own fields that may go on, and those that may not: see `lowerRest` of openai/parameters.ts. */
+/** The client's own fields, passed on or dropped: see `lowerRest` of openai/parameters.ts. */
 export function lowerRest(rest: JsonObject, target: ResponsesTarget): LoweredFields {
   const shared = parameterTarget(target)
   const drops = [...shared.quirks.drops, ...chatOnly]

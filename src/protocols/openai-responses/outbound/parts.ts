@@ -4,7 +4,7 @@ import type { Annotation } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 
-/** All of a text, as the event that ends it carries it: by itself, or as a part. */
+/** The complete text in the event that ends it, either alone or as a part. */
 export function wholeTextOf(event: JsonObject): Json | undefined {
   return isObject(event.part) ? event.part.text : event.text
 }

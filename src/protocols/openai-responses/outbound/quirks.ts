@@ -19,7 +19,7 @@ export interface ResponsesQuirks
    * format never goes back here.
    */
   readonly reasoningFormat: ReasoningFormat
-  /** Whether a summary of the reasoning may be asked for; xAI's comes unasked. */
+  /** Whether a summary of the reasoning may be requested; xAI always sends one. */
   readonly summaries: boolean
   /** The least `max_output_tokens` that is accepted: OpenAI refuses less than 16. */
   readonly leastOutputTokens: number

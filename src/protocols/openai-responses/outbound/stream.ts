@@ -186,7 +186,7 @@ function endingOf(response: JsonObject): { readonly reason: string; readonly nat
   if (response.status !== 'incomplete' && reason === undefined) {
     return { reason: 'stop', native: nonEmpty(response.status) ?? 'completed' }
   }
-  // An answer that is not whole for a reason nobody here knows must not look finished.
+  // An answer that is incomplete for an unknown reason must not look finished.
   return { reason: reason === 'content_filter' ? reason : 'length', native: reason ?? 'incomplete' }
 }
 

@@ -72,7 +72,7 @@ export class StreamedParts {
     const isStreamed = (at: number) => this.#parts.has(keyOf(kind, position, at))
     const unknown = [...own].filter((at) => !isStreamed(at))
     if (unknown.length === 0) return (at) => at
-    // A look at a few further indexes: a stream that skips more of them is none that anybody has seen.
+    // Checks a few further indexes: no known stream skips more of them.
     const others = [...Array(parts.length + furthestSkip).keys()].filter(
       (at) => !own.has(at) && isStreamed(at),
     )

@@ -104,7 +104,7 @@ export const checks: readonly Check[] = [
   {
     name: 'what lots have pinned is what open calls hold',
     sql: pins('lot WHERE pinned <> 0'),
-    // Spent lots are kept for ever; only those with a remainder are indexed.
+    // Spent lots are kept permanently; only those with a remainder are indexed.
     ofDay: pins('lot WHERE live = 1 AND pinned <> 0'),
   },
   {

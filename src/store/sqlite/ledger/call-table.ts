@@ -1,5 +1,5 @@
-// Calls in the file: a row of `open_call` from hold to end, then one of `call`, written once and for ever. What hot
-// commands do is gathered and written at the end of their group.
+// Calls in the file: a row of `open_call` from hold to end, then a permanent row of `call`. Hot commands gather their
+// rows and write them at the end of their group.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { CallRecord } from '../../../credits/ledger/ledger.ts'

@@ -13,7 +13,7 @@ export interface LedgerClockParts {
   readonly stepped: (behindMs: number) => void
 }
 
-/** What a clock that is disciplined, rather than set, goes back by; nobody need know of it. */
+/** NTP corrections stay below this and need not be reported. */
 const unnoticedMs = 1_000
 
 export class LedgerClock {

@@ -90,7 +90,7 @@ export class Wallets implements WalletSet<CachedWallet> {
     return account === undefined ? undefined : this.of(account)
   }
 
-  /** Brings a lot of which nothing is left into the wallet, for a refund. */
+  /** Loads a lot without remainder into the wallet, for a refund. */
   admitLot(entry: CachedWallet, id: string): void {
     if (entry.wallet.lots.some((lot) => lot.id === id)) return
     // What an earlier command of the group has emptied still looks full in the file.
@@ -144,7 +144,7 @@ export class Wallets implements WalletSet<CachedWallet> {
     return sum
   }
 
-  /** The same for the key of a call, in the window of its limit; nothing where it has none. */
+  /** The same for the key of a call, in the window of its limit; nothing if it has none. */
   spendOf(call: Pick<OpenCall, 'key' | 'keyLimit'> | undefined): Pico {
     if (!call || call.key === null || call.keyLimit === null) return 0n
     return this.keySpend(call.key, call.keyLimit.windowStart)

@@ -44,7 +44,7 @@ export interface SearchBackend {
   readonly price: Pico
   /** The most that a search can cost, which is held before it runs, picodollars. */
   readonly mostPrice: Pico
-  /** Throws SearchFault for every fault of the backend, and the signal's reason when the caller gave up. */
+  /** Throws SearchFault for every fault of the backend, and the signal's reason if the caller gave up. */
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>
 }
 

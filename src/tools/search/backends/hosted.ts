@@ -14,7 +14,7 @@ import {
 /** How a backend is asked and what it answers: data and pure functions. */
 export interface HostedBackend {
   readonly id: 'searxng' | 'tavily' | 'brave' | 'exa'
-  /** Its public address; undefined where it has none. */
+  /** Its public address; undefined without one. */
   readonly baseUrl: string | undefined
   /** What one search costs by its price list, US dollars. */
   readonly listPrice: string
