@@ -29,6 +29,12 @@ const places: readonly Place[] = [
   { path: '/requests', name: 'Requests', key: 'r', icon: 'M3 4h10M3 8h10M3 12h6.5' },
   { path: '/models', name: 'Models', key: 'm', icon: 'M8 2.5 13 5v6L8 13.5 3 11V5zM3 5l5 2.5L13 5M8 7.5v6' },
   { path: '/chat', name: 'Chat', key: 't', icon: 'M2.5 3.5h11v7.5H7l-3 2.5V11H2.5z' },
+  {
+    path: '/mcp',
+    name: 'Tools',
+    key: 'v',
+    icon: 'M9.5 3.2a3 3 0 0 0 3.3 3.9L7 12.9a1.6 1.6 0 0 1-2.3-2.3l5.8-5.8',
+  },
   { path: '/connect', name: 'Connect', key: 'n', icon: 'm5.5 5-3 3 3 3M10.5 5l3 3-3 3M9 3.5 7 12.5' },
   {
     path: '/settings',
@@ -70,6 +76,12 @@ const operatorPlaces: readonly Place[] = [
     name: 'Ledger',
     key: 'l',
     icon: 'M4 2.5h8.5v11H4zM6.5 5.5h3.5M6.5 8h3.5M4 2.5v11',
+  },
+  {
+    path: '/operator/keys',
+    name: 'Admin keys',
+    key: 'h',
+    icon: 'M6.5 9.5a3 3 0 1 1 1.2-1.2L13 13.5v-2.2M5 6.5h.01',
   },
   {
     path: '/operator/acts',

@@ -15,12 +15,23 @@ const own = [
   'requests',
   'models',
   'chat',
+  'mcp',
   'connect',
   'settings',
   'settings/webhooks',
 ]
 const payments = ['/payments', '/payments/messages', '/payments/vouchers', '/payments/subscriptions']
-const operators = ['', '/accounts', ...payments, '/providers', '/catalog', '/ledger', '/acts', '/settings']
+const operators = [
+  '',
+  '/accounts',
+  ...payments,
+  '/providers',
+  '/catalog',
+  '/ledger',
+  '/keys',
+  '/acts',
+  '/settings',
+]
 
 describe.skipIf(browserPath === null)('every page', () => {
   const console = openedConsole()

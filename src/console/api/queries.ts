@@ -2,7 +2,16 @@
 
 import { QueryClient, useQuery } from '@tanstack/react-query'
 import { call, CallError, onSessionOver } from './call.ts'
-import type { Conversation, Credits, Key, ModelRow, Page, RequestRow, SessionView } from './wire.ts'
+import type {
+  Conversation,
+  Credits,
+  Key,
+  McpServer,
+  ModelRow,
+  Page,
+  RequestRow,
+  SessionView,
+} from './wire.ts'
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -76,5 +85,12 @@ export function useConversations() {
   return useQuery({
     queryKey: ['conversations'],
     queryFn: async () => (await call<{ data: readonly Conversation[] }>('GET', 'conversations')).data,
+  })
+}
+
+export function useMcpServers() {
+  return useQuery({
+    queryKey: ['mcp-servers'],
+    queryFn: async () => (await call<{ data: readonly McpServer[] }>('GET', 'mcp-servers')).data,
   })
 }

@@ -175,6 +175,18 @@ export interface ModelRow {
   readonly callable: { readonly api: NotCallable | null; readonly app: NotCallable | null }
 }
 
+/** An MCP server that the account has registered. */
+export interface McpServer {
+  readonly name: string
+  readonly url: string
+  /** The names of the headers that it is sent. */
+  readonly headers: readonly string[]
+  readonly authorized: boolean
+  readonly needs_authorization: boolean
+  readonly created_at: string
+  readonly changed_at: string
+}
+
 export interface Conversation {
   readonly id: string
   readonly title: string

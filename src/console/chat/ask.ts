@@ -13,21 +13,27 @@ export interface Question {
   readonly reasons: boolean
   /** Whether it may search the web. */
   readonly searches: boolean
+  /** The registered MCP servers whose tools it may use, each call with its reader's approval. */
+  readonly servers: readonly string[]
 }
 
 /** Resolves with the id of the request once the gateway has begun to answer. Rejects with CallError. */
 export async function* ask(
-  { model, previous, input, reasons, searches }: Question,
+  { model, previous, input, reasons, searches, servers }: Question,
   signal: AbortSignal,
   begun: (requestId: string | null) => void,
 ): AsyncGenerator<StreamEvent> {
+  const tools = [
+    ...(searches ? [{ type: 'web_search' }] : []),
+    ...servers.map((name) => ({ type: 'mcp', server_label: name, require_approval: 'always' })),
+  ]
   const body = {
     model,
     input,
     stream: true,
     store: true,
     ...(reasons ? { reasoning: { summary: 'auto' } } : {}),
-    ...(searches ? { tools: [{ type: 'web_search' }] } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
     ...(previous === null ? {} : { previous_response_id: previous }),
   }
   const response = await send('/app/v1/responses', {

@@ -14,13 +14,14 @@ import { Composer } from './composer.tsx'
 import { asMarkdown } from './export.ts'
 import { ModelPicker, pickedOf, usePickedModel } from './model-picker.tsx'
 import { PoolMeter } from './pool-meter.tsx'
-import type { Attachment } from './thread.ts'
+import { Rename } from './rename.tsx'
+import type { Approval, Attachment, Turn } from './thread.ts'
 import { TurnView } from './turn.tsx'
-import { useThread } from './use-thread.ts'
+import { type Asked, useThread } from './use-thread.ts'
 
 export default function Chat() {
   const { id } = useParams<{ id?: string }>()
-  const { turns, title, loading, error, send, stop } = useThread(id)
+  const { turns, title, rename, loading, error, send, stop } = useThread(id)
   const { data: models, refetch } = useModels()
   const [picked, pick] = usePickedModel(models)
   const [draft, setDraft] = useState<Draft | null>(null)
@@ -28,11 +29,19 @@ export default function Chat() {
   const busy = turns.at(-1)?.answer.state === 'running'
   const end = useStuckToEnd(turns)
   const [searches, setSearches] = useState(false)
-  const ask = async (keep: number, text: string, attachments: readonly Attachment[]) => {
+  const [servers, setServers] = useState<readonly string[]>([])
+  const ask = async (keep: number, asked: Asked, more: readonly string[] = []) => {
     setDraft(null)
     // A question may be sent before the models are known.
     const model = picked ?? pickedOf((await refetch({ cancelRefetch: false })).data ?? [])
-    if (model) await send(keep, text, attachments, { model: model.id, reasons: model.reasoning, searches })
+    if (!model) return
+    const all = [...new Set([...servers, ...more])]
+    await send(keep, asked, { model: model.id, reasons: model.reasoning, searches, servers: all })
+  }
+  /** The answer goes on, with the servers that it wanted. */
+  const decide = (index: number, turn: Turn, approvals: readonly Approval[]) => {
+    const asked = { text: '', attachments: [], approvals }
+    void ask(index + 1, asked, serversFor(asked, turn))
   }
   return (
     <div className="flex h-[calc(100dvh-3.3rem)] lg:h-dvh">
@@ -47,7 +56,7 @@ export default function Chat() {
         <Conversations current={id} />
       </div>
       <div className="flex min-w-0 flex-1 flex-col">
-        <div className="flex items-center gap-2 border-b border-line px-3 py-2">
+        <div className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b border-line px-3 py-2">
           <button
             type="button"
             popoverTarget={list}
@@ -55,7 +64,10 @@ export default function Chat() {
           >
             {t('Conversations')}
           </button>
-          <h1 className="min-w-0 flex-1 truncate font-medium">{title || t('New chat')}</h1>
+          <h1 className="min-w-0 flex-1 truncate font-medium max-sm:order-last max-sm:basis-full max-sm:px-2">
+            {title || t('New chat')}
+          </h1>
+          {id !== undefined && title !== '' && <Rename title={title} onRename={rename} />}
           {turns.length > 0 && (
             <Button
               small
@@ -84,8 +96,10 @@ export default function Chat() {
                 key={turn.key}
                 turn={turn}
                 locked={busy || picked === undefined}
+                decided={turns[index + 1]?.approvals}
                 onEdit={() => setDraft({ keep: index, text: turn.text, attachments: turn.attachments })}
-                onAgain={() => void ask(index, turn.text, turn.attachments)}
+                onAgain={() => void ask(index, turn, serversFor(turn, turns[index - 1]))}
+                onDecide={(approvals) => decide(index, turn, approvals)}
               />
             ))}
           </div>
@@ -102,9 +116,13 @@ export default function Chat() {
               ready={models === undefined || picked !== undefined}
               searches={searches}
               onSearches={setSearches}
+              servers={servers}
+              onServers={setServers}
               onCancel={() => setDraft(null)}
               onStop={stop}
-              onSend={(text, attachments) => void ask(draft?.keep ?? turns.length, text, attachments)}
+              onSend={(text, attachments) =>
+                void ask(draft?.keep ?? turns.length, { text, attachments, approvals: [] })
+              }
             />
             <PoolMeter />
           </div>
@@ -112,6 +130,11 @@ export default function Chat() {
       </div>
     </div>
   )
+}
+
+/** What is approved can only be run where its server is declared. */
+function serversFor({ approvals }: Asked, before: Turn | undefined): readonly string[] {
+  return approvals.length === 0 ? [] : (before?.answer.requests ?? []).map(({ server }) => server)
 }
 
 interface Draft {

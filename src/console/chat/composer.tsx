@@ -4,6 +4,7 @@ import { type ClipboardEvent, type KeyboardEvent, useEffect, useId, useRef, useS
 import { t } from '../strings/text.ts'
 import { Button } from '../ui/basics.tsx'
 import { readAttachment, tooLarge } from './attachments.ts'
+import { Servers } from './servers.tsx'
 import type { Attachment } from './thread.ts'
 
 interface ComposerProps {
@@ -14,6 +15,9 @@ interface ComposerProps {
   /** Whether the next answers may search the web. */
   readonly searches: boolean
   readonly onSearches: (searches: boolean) => void
+  /** The MCP servers whose tools they may use. */
+  readonly servers: readonly string[]
+  readonly onServers: (names: readonly string[]) => void
   readonly onSend: (text: string, attachments: readonly Attachment[]) => void
   readonly onStop: () => void
   readonly onCancel: () => void
@@ -25,6 +29,8 @@ export function Composer({
   ready,
   searches,
   onSearches,
+  servers,
+  onServers,
   onSend,
   onStop,
   onCancel,
@@ -142,6 +148,7 @@ export function Composer({
         >
           {t('Search the web')}
         </button>
+        <Servers chosen={servers} onChoose={onServers} />
         <span className="flex-1" />
         {draft !== null && (
           <Button small onClick={onCancel}>

@@ -2,10 +2,11 @@ import type { Turn } from './thread.ts'
 
 /** A conversation as a document of markdown. */
 export function asMarkdown(title: string, turns: readonly Turn[]): string {
-  const parts = turns.map(({ text, attachments, answer }) =>
+  const parts = turns.map(({ text, attachments, approvals, answer }) =>
     [
       `## You`,
       ...attachments.map(({ name }) => `*attached: ${name}*`),
+      ...approvals.map(({ approve }) => (approve ? '*approved the call*' : '*denied the call*')),
       text,
       `## ${answer.model}`,
       ...(answer.reasoning === ''

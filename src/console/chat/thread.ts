@@ -15,6 +15,20 @@ export interface ToolCall {
   readonly detail: string
 }
 
+/** A call that waits for its reader's permission. */
+export interface ApprovalRequest {
+  readonly id: string
+  readonly server: string
+  readonly tool: string
+  readonly arguments: string
+}
+
+/** What a reader has decided about such a call. */
+export interface Approval {
+  readonly id: string
+  readonly approve: boolean
+}
+
 /** A page that an answer cites. */
 export interface Source {
   readonly url: string
@@ -29,6 +43,7 @@ export interface Answer {
   readonly text: string
   readonly reasoning: string
   readonly tools: readonly ToolCall[]
+  readonly requests: readonly ApprovalRequest[]
   readonly sources: readonly Source[]
   readonly state: 'running' | 'done' | 'cut' | 'stopped' | 'failed'
   readonly stored: boolean
@@ -42,6 +57,8 @@ export interface Turn {
   readonly key: string
   readonly text: string
   readonly attachments: readonly Attachment[]
+  /** Where they are given, nothing is asked: the answer before goes on. */
+  readonly approvals: readonly Approval[]
   readonly answer: Answer
 }
 
@@ -53,6 +70,7 @@ export function newAnswer(model: string): Answer {
     text: '',
     reasoning: '',
     tools: [],
+    requests: [],
     sources: [],
     state: 'running',
     stored: false,
@@ -87,6 +105,8 @@ export interface Item {
   readonly action?: { readonly query?: string }
   readonly content?: string | readonly Part[]
   readonly summary?: readonly Part[]
+  readonly approval_request_id?: string
+  readonly approve?: boolean
 }
 
 interface Annotation {
@@ -150,6 +170,11 @@ export function after(answer: Answer, event: StreamEvent): Answer {
 }
 
 function withItem(answer: Answer, item: Item): Answer {
+  const request = requestOf(item)
+  if (request) {
+    const others = answer.requests.filter(({ id }) => id !== request.id)
+    return { ...answer, requests: [...others, request] }
+  }
   const tool = toolOf(item)
   // Text that follows a message of the same answer begins on a line of its own.
   if (tool === undefined) return answer
@@ -167,6 +192,12 @@ function toolOf(item: Item): ToolCall | undefined {
     .filter((text) => typeof text === 'string' && text !== '')
     .join('\n\n')
   return { id, kind: type, label, state, detail }
+}
+
+function requestOf(item: Item): ApprovalRequest | undefined {
+  const { id, type, name = '', server_label: server = '', arguments: json = '' } = item
+  if (type !== 'mcp_approval_request' || id === undefined) return undefined
+  return { id, server, tool: name, arguments: json }
 }
 
 /** The sources with one more, if it is a page and not among them. */
@@ -198,6 +229,7 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
     text: of('message', textIn),
     reasoning: of('reasoning', reasoningIn),
     tools: output.flatMap((item) => toolOf(item) ?? []),
+    requests: output.flatMap((item) => requestOf(item) ?? []),
     sources: output
       .flatMap(partsOf)
       .flatMap(({ annotations = [] }) => annotations)
@@ -208,8 +240,13 @@ export function keptTurn(response: ResponseObject, input: readonly Item[]): Turn
     key: response.id,
     text: asked === undefined ? '' : textIn(asked),
     attachments: asked === undefined ? [] : attachmentsIn(asked),
+    approvals: asked === undefined ? input.flatMap(approvalIn) : [],
     answer: { ...answer, ...endOf(response, answer), stored: true },
   }
+}
+
+function approvalIn({ type, approval_request_id: id, approve }: Item): Approval[] {
+  return type === 'mcp_approval_response' && id !== undefined ? [{ id, approve: approve === true }] : []
 }
 
 function partsOf(item: Item): readonly Part[] {
@@ -248,12 +285,21 @@ export function requestFor(turns: readonly Turn[]): { previous: string | null; i
   )
   const unkept = before.slice(kept + 1).filter(({ answer }) => answer.state !== 'failed')
   const input = unkept.flatMap((turn) => [
-    userItem(turn),
+    ...askedBy(turn),
     ...(turn.answer.text === ''
       ? []
       : [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: turn.answer.text }] }]),
   ])
-  return { previous: before[kept]?.answer.id ?? null, input: [...input, userItem(turns.at(-1)!)] }
+  return { previous: before[kept]?.answer.id ?? null, input: [...input, ...askedBy(turns.at(-1)!)] }
+}
+
+function askedBy(turn: Turn): readonly object[] {
+  if (turn.approvals.length === 0) return [userItem(turn)]
+  return turn.approvals.map(({ id, approve }) => ({
+    type: 'mcp_approval_response',
+    approval_request_id: id,
+    approve,
+  }))
 }
 
 function userItem({ text, attachments }: Turn): object {

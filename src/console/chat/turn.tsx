@@ -7,48 +7,35 @@ import { t } from '../strings/text.ts'
 import { poolNames } from '../pages/credits/pools.ts'
 import { Badge, Button, Copy } from '../ui/basics.tsx'
 import { Markdown } from './markdown.tsx'
-import type { Answer, ToolCall, Turn } from './thread.ts'
+import { Approvals } from './approvals.tsx'
+import type { Answer, Approval, ToolCall, Turn } from './thread.ts'
 
 interface TurnProps {
   readonly turn: Turn
   /** While an answer is being written, nothing else is asked. */
   readonly locked: boolean
+  /** What was decided about the calls that the answer asked for; undefined while it is the last. */
+  readonly decided: readonly Approval[] | undefined
   readonly onEdit: () => void
   readonly onAgain: () => void
+  readonly onDecide: (approvals: readonly Approval[]) => void
 }
 
 export const TurnView = memo(
-  function TurnView({ turn, locked, onEdit, onAgain }: TurnProps) {
-    const { text, attachments, answer } = turn
+  function TurnView({ turn, locked, decided, onEdit, onAgain, onDecide }: TurnProps) {
+    const { approvals, answer } = turn
+    const asks = approvals.length === 0
     return (
       <article className="mb-8">
-        <div className="mb-4 flex flex-col items-end">
-          <h2 className="sr-only">{t('You')}</h2>
-          {attachments.length > 0 && (
-            <ul className="mb-1 flex flex-wrap justify-end gap-2">
-              {attachments.map(({ name, type, data }, index) => (
-                <li key={index} className="card overflow-hidden text-[12.5px]">
-                  {type.startsWith('image/') && data.startsWith('data:') ? (
-                    <img src={data} alt={name} className="max-h-40 max-w-60" />
-                  ) : (
-                    <span className="block px-2 py-1">{name}</span>
-                  )}
-                </li>
-              ))}
-            </ul>
-          )}
-          <p className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap">
-            {text}
-          </p>
-          <Button small look="quiet" disabled={locked} onClick={onEdit}>
-            {t('Edit')}
-          </Button>
-        </div>
+        {asks && <Question turn={turn} locked={locked} onEdit={onEdit} />}
         <h2 className="mb-1 font-mono text-[12px] text-muted">{answer.model}</h2>
         {answer.reasoning !== '' && <Reasoning answer={answer} />}
         {answer.tools.map((tool) => (
           <Tool key={tool.id} tool={tool} />
         ))}
+        {answer.requests.length > 0 && answer.state !== 'running' && (
+          <Approvals requests={answer.requests} decided={decided} locked={locked} onDecide={onDecide} />
+        )}
         <Markdown text={answer.text} growing={answer.state === 'running'} />
         {answer.sources.length > 0 && <Sources of={answer.sources} />}
         {answer.state === 'running' && (
@@ -58,17 +45,47 @@ export const TurnView = memo(
         {answer.state !== 'running' && (
           <div className="mt-2 -ml-2 flex flex-wrap items-center gap-1">
             {answer.text !== '' && <Copy text={answer.text} look="quiet" />}
-            <Button small look="quiet" disabled={locked} onClick={onAgain}>
-              {t('Again')}
-            </Button>
+            {(asks || answer.state !== 'done') && (
+              <Button small look="quiet" disabled={locked} onClick={onAgain}>
+                {t('Again')}
+              </Button>
+            )}
             <Cost answer={answer} />
           </div>
         )}
       </article>
     )
   },
-  (before, now) => before.turn === now.turn && before.locked === now.locked,
+  (before, now) => before.turn === now.turn && before.locked === now.locked && before.decided === now.decided,
 )
+
+function Question({ turn, locked, onEdit }: Pick<TurnProps, 'turn' | 'locked' | 'onEdit'>) {
+  const { text, attachments } = turn
+  return (
+    <div className="mb-4 flex flex-col items-end">
+      <h2 className="sr-only">{t('You')}</h2>
+      {attachments.length > 0 && (
+        <ul className="mb-1 flex flex-wrap justify-end gap-2">
+          {attachments.map(({ name, type, data }, index) => (
+            <li key={index} className="card overflow-hidden text-[12.5px]">
+              {type.startsWith('image/') && data.startsWith('data:') ? (
+                <img src={data} alt={name} className="max-h-40 max-w-60" />
+              ) : (
+                <span className="block px-2 py-1">{name}</span>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="max-w-[85%] rounded-lg bg-accent-soft px-3.5 py-2 break-words whitespace-pre-wrap">
+        {text}
+      </p>
+      <Button small look="quiet" disabled={locked} onClick={onEdit}>
+        {t('Edit')}
+      </Button>
+    </div>
+  )
+}
 
 function Reasoning({ answer }: { answer: Answer }) {
   return (

@@ -9,7 +9,6 @@ import { ask, noteConversation, settledReceipt } from './ask.ts'
 import {
   after,
   type Answer,
-  type Attachment,
   type Item,
   keptTurn,
   newAnswer,
@@ -26,7 +25,11 @@ export interface Asking {
   readonly model: string
   readonly reasons: boolean
   readonly searches: boolean
+  readonly servers: readonly string[]
 }
+
+/** What is asked: a question, or that calls of tools go on or do not. */
+export type Asked = Pick<Turn, 'text' | 'attachments' | 'approvals'>
 
 const longestTitle = 60
 
@@ -84,11 +87,17 @@ export function useThread(id: string | undefined) {
   }
 
   /** Asks after the first `keep` turns; what followed them is left behind. */
-  async function send(keep: number, text: string, attachments: readonly Attachment[], asking: Asking) {
+  async function send(keep: number, { text, attachments, approvals }: Asked, asking: Asking) {
     if (running.current) return
     const controller = new AbortController()
     running.current = controller
-    const turn: Turn = { key: crypto.randomUUID(), text, attachments, answer: newAnswer(asking.model) }
+    const turn: Turn = {
+      key: crypto.randomUUID(),
+      text,
+      attachments,
+      approvals,
+      answer: newAnswer(asking.model),
+    }
     const asked = [...turns.slice(0, keep), turn]
     setTurns(asked)
     setError(null)
@@ -148,7 +157,14 @@ export function useThread(id: string | undefined) {
     await client.invalidateQueries({ queryKey: ['conversations'] })
   }
 
-  return { turns, title, loading, error, send, stop: () => running.current?.abort() }
+  async function rename(name: string) {
+    if (open.current === undefined) return
+    await noteConversation(open.current, { title: name })
+    setTitle(name)
+    await client.invalidateQueries({ queryKey: ['conversations'] })
+  }
+
+  return { turns, title, rename, loading, error, send, stop: () => running.current?.abort() }
 }
 
 /** Of a long conversation, the receipts of the latest answers. */

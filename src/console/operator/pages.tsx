@@ -6,6 +6,7 @@ import { Empty } from '../ui/basics.tsx'
 import { AccountPage } from './account.tsx'
 import { Accounts } from './accounts.tsx'
 import { CatalogPage } from './catalog.tsx'
+import { ManagementKeys } from './management-keys.tsx'
 import { Acts, Ledger, Overview, Providers } from './installation.tsx'
 import { PaymentPage } from './payments/payment.tsx'
 import { AllPayments, Messages } from './payments/payments.tsx'
@@ -27,6 +28,7 @@ export default function OperatorPages() {
       <Route path="/operator/providers" component={Providers} />
       <Route path="/operator/catalog" component={CatalogPage} />
       <Route path="/operator/ledger" component={Ledger} />
+      <Route path="/operator/keys" component={ManagementKeys} />
       <Route path="/operator/acts" component={Acts} />
       <Route path="/operator/settings" component={OperatorSettings} />
       <Route>

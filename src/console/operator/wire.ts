@@ -99,3 +99,15 @@ export interface SignInLink {
   readonly url: string
   readonly expires_at: string
 }
+
+/** A key of the admin API, without its text. */
+export interface ManagementKey {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly state: 'active' | 'revoked' | 'expired'
+  readonly last4: string
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly networks: readonly string[] | null
+}

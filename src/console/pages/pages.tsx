@@ -9,6 +9,7 @@ import { ReceiptPage } from './payments/receipt.tsx'
 import { TopUpPage } from './payments/top-up-form.tsx'
 import { TopUpState } from './payments/top-up.tsx'
 import { Keys } from './keys/keys.tsx'
+import { McpServers } from './mcp/servers.tsx'
 import { Models } from './models.tsx'
 import { Overview } from './overview.tsx'
 import { RequestPage } from './requests/request.tsx'
@@ -30,6 +31,7 @@ export default function Pages() {
       <Route path="/requests" component={Requests} />
       <Route path="/requests/:id" component={RequestPage} />
       <Route path="/models" component={Models} />
+      <Route path="/mcp" component={McpServers} />
       <Route path="/connect" component={Connect} />
       <Route path="/settings" component={Settings} />
       <Route path="/settings/webhooks" component={WebhooksPage} />

@@ -1,0 +1,168 @@
+// Keys of the admin API: made, shown once, revoked.
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/call.ts'
+import { useAct } from '../session/signed-out.tsx'
+import { day } from '../strings/format.ts'
+import { t } from '../strings/text.ts'
+import { Badge, Button, Code, Empty, Failure, Loading, Note, PageHead, Table, Time } from '../ui/basics.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { elevated } from '../ui/elevate.tsx'
+import { textOf, TextField } from '../ui/form.tsx'
+import type { ManagementKey } from './wire.ts'
+
+const queryKey = ['admin', 'management-keys']
+
+const tones: Readonly<Record<ManagementKey['state'], 'good' | 'warn' | 'plain'>> = {
+  active: 'good',
+  revoked: 'warn',
+  expired: 'plain',
+}
+
+export function ManagementKeys() {
+  const client = useQueryClient()
+  const { error: fault, busy, act } = useAct()
+  const [making, setMaking] = useState(false)
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey,
+    queryFn: async () =>
+      (await call<{ data: readonly ManagementKey[] }>('GET', 'admin/management-keys')).data,
+  })
+  const revoke = (id: string) =>
+    act(async () => {
+      await elevated(() => call('DELETE', `admin/management-keys/${encodeURIComponent(id)}`))
+      await client.invalidateQueries({ queryKey })
+    })
+  return (
+    <>
+      <PageHead
+        title={t('Management keys')}
+        about={t('For programs that administer this gateway at /admin/v1. They make no calls to models.')}
+      >
+        <Button look="primary" onClick={() => setMaking(true)}>
+          {t('Make a key')}
+        </Button>
+      </PageHead>
+      {fault !== null && <Failure error={fault} />}
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data?.length === 0 && (
+        <Empty title={t('There are no management keys.')}>
+          <p>{t('A key acts as the operator who made it, until it is revoked or expires.')}</p>
+        </Empty>
+      )}
+      {data && data.length > 0 && (
+        <Table
+          label={t('Management keys')}
+          head={
+            <tr>
+              <th scope="col">{t('Name')}</th>
+              <th scope="col">{t('State')}</th>
+              <th scope="col">{t('Made')}</th>
+              <th scope="col">{t('Expires')}</th>
+              <th scope="col">{t('From networks')}</th>
+              <th scope="col">{t('Act')}</th>
+            </tr>
+          }
+        >
+          {data.map((key) => (
+            <tr key={key.id}>
+              <td>
+                <span className="break-words">{key.name}</span>{' '}
+                <span className="font-mono text-[12px] text-muted">…{key.last4}</span>
+              </td>
+              <td>
+                <Badge tone={tones[key.state]}>{t(key.state)}</Badge>
+              </td>
+              <td>
+                <Time at={key.created_at} />
+              </td>
+              <td>{key.expires_at === null ? t('never') : day(key.expires_at)}</td>
+              <td className="font-mono text-[12.5px]">{key.networks?.join(', ') ?? t('any')}</td>
+              <td>
+                {key.state === 'active' && (
+                  <Button
+                    small
+                    look="danger"
+                    busy={busy}
+                    aria-label={t('Revoke {name}', { name: key.name })}
+                    onClick={() => void revoke(key.id)}
+                  >
+                    {t('Revoke')}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {making && <Making onClose={() => setMaking(false)} />}
+    </>
+  )
+}
+
+/** The key lives in this dialog alone: it is gone when it closes. */
+function Making({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [made, setMade] = useState<string | null>(null)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const body = bodyOf(new FormData(event.currentTarget))
+    void act(async () => {
+      const { key } = await elevated(() => call<{ key: string }>('POST', 'admin/management-keys', body))
+      setMade(key)
+      await client.invalidateQueries({ queryKey })
+    })
+  }
+  if (made !== null)
+    return (
+      <Dialog title={t('The management key')} onClose={onClose} firm>
+        <div className="grid gap-3">
+          <Note tone="warn">{t('This is the only time that it is shown.')}</Note>
+          <Code text={made} label={t('Key')} />
+          <div>
+            <Button look="primary" onClick={onClose}>
+              {t('I have stored the key')}
+            </Button>
+          </div>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title={t('Make a management key')} onClose={onClose}>
+      <form onSubmit={submit} className="grid gap-3.5">
+        <TextField label={t('Name')} name="name" required maxLength={100} autoComplete="off" />
+        <TextField
+          label={t('Expires')}
+          name="expires"
+          type="date"
+          hint={t('At the end of that day by UTC; left empty, never.')}
+        />
+        <TextField
+          label={t('From networks')}
+          name="networks"
+          placeholder="10.0.0.0/8, 203.0.113.7"
+          hint={t('Left empty, from anywhere.')}
+        />
+        {error !== null && <Failure error={error} />}
+        <div>
+          <Button type="submit" look="primary" busy={busy}>
+            {t('Make the key')}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function bodyOf(form: FormData) {
+  const expires = textOf(form, 'expires')
+  const networks = (textOf(form, 'networks') ?? '').split(/[\s,]+/).filter((network) => network !== '')
+  return {
+    name: textOf(form, 'name') ?? '',
+    ...(expires !== undefined && { expires_at: `${expires}T23:59:59.999Z` }),
+    ...(networks.length > 0 && { networks }),
+  }
+}

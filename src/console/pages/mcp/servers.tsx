@@ -1,0 +1,201 @@
+// The MCP servers of the account: what they are sent, whether they answer, and with which tools.
+
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useSearchParams } from 'wouter'
+import { call } from '../../api/call.ts'
+import { useMcpServers } from '../../api/queries.ts'
+import type { McpServer } from '../../api/wire.ts'
+import { useAct } from '../../session/signed-out.tsx'
+import { t } from '../../strings/text.ts'
+import {
+  Badge,
+  Button,
+  Code,
+  Empty,
+  Fact,
+  Failure,
+  Loading,
+  Note,
+  PageHead,
+  Section,
+  Time,
+} from '../../ui/basics.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { authorize, ServerForm } from './server-form.tsx'
+
+interface Probe {
+  readonly ok: boolean
+  readonly tools: readonly string[]
+  readonly error: string | null
+  readonly needs_authorization: boolean
+}
+
+export function McpServers() {
+  const [adding, setAdding] = useState(false)
+  const { data, error, isPending, refetch } = useMcpServers()
+  return (
+    <>
+      <PageHead
+        title={t('Tools')}
+        about={t('MCP servers whose tools models may use, in the chat and in calls that name them.')}
+      >
+        <Button look="primary" onClick={() => setAdding(true)}>
+          {t('Add a server')}
+        </Button>
+      </PageHead>
+      <Outcome />
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {data?.length === 0 && (
+        <Empty title={t('There are no servers.')}>
+          <p>
+            {t('A server is registered once, with what it is sent. Calls then name it, and nothing else.')}
+          </p>
+        </Empty>
+      )}
+      <div className="grid gap-4">
+        {data?.map((server) => (
+          <Server key={server.name} server={server} />
+        ))}
+      </div>
+      {data !== undefined && data.length > 0 && (
+        <Section title={t('In a call')}>
+          <Code label={t('A tool of a call')} text={exampleFor(data[0]!.name)} />
+        </Section>
+      )}
+      {adding && <ServerForm names={data?.map(({ name }) => name) ?? []} onClose={() => setAdding(false)} />}
+    </>
+  )
+}
+
+function exampleFor(name: string): string {
+  return `"tools": [{ "type": "mcp", "server_label": ${JSON.stringify(name)}, "require_approval": "never" }]`
+}
+
+/** What came of a sign-in that has led away from here and back. */
+function Outcome() {
+  const [query] = useSearchParams()
+  const outcome = query.get('outcome')
+  if (outcome === null) return null
+  const isGood = outcome === 'authorized'
+  return (
+    <div className="mb-4">
+      <Note tone={isGood ? 'good' : 'bad'} role="status">
+        {isGood
+          ? t('The server is authorised. Its tools can be used now.')
+          : t('The server was not authorised. Nothing has changed; try it again.')}
+      </Note>
+    </div>
+  )
+}
+
+function Server({ server }: { server: McpServer }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const [probe, setProbe] = useState<Probe | null>(null)
+  const [removing, setRemoving] = useState(false)
+  const path = `mcp-servers/${encodeURIComponent(server.name)}`
+  const test = () =>
+    act(async () => {
+      setProbe(null)
+      setProbe(await call<Probe>('POST', `${path}/test`, {}))
+      await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+    })
+  const lacking = server.needs_authorization || probe?.needs_authorization === true
+  return (
+    <section className="card p-4" aria-label={server.name}>
+      <h2 className="flex flex-wrap items-center gap-2 font-semibold">
+        <span className="min-w-0 font-mono break-all">{server.name}</span>
+        {lacking && <Badge tone="warn">{t('needs a sign-in')}</Badge>}
+        {server.authorized && !lacking && <Badge tone="good">{t('signed in')}</Badge>}
+      </h2>
+      <dl className="mt-2 grid gap-x-6 gap-y-2 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_auto]">
+        <Fact name={t('Address')}>
+          <span className="font-mono text-[12.5px] break-all">{server.url}</span>
+        </Fact>
+        <Fact name={t('Is sent')}>{sentTo(server)}</Fact>
+        <Fact name={t('Changed')}>
+          <Time at={server.changed_at} />
+        </Fact>
+      </dl>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <Button small busy={busy} onClick={() => void test()}>
+          {t('Test')}
+        </Button>
+        {(lacking || server.authorized) && (
+          <Button
+            small
+            look={lacking ? 'primary' : 'plain'}
+            busy={busy}
+            onClick={() => void act(() => authorize(server.name))}
+          >
+            {server.authorized ? t('Sign in again') : t('Sign in')}
+          </Button>
+        )}
+        <Button small look="danger" busy={busy} onClick={() => setRemoving(true)}>
+          {t('Remove')}
+        </Button>
+      </div>
+      <div className="mt-3 grid gap-3 empty:hidden">
+        {error !== null && <Failure error={error} />}
+        {probe && <Tools probe={probe} />}
+      </div>
+      {removing && <Removing name={server.name} path={path} onClose={() => setRemoving(false)} />}
+    </section>
+  )
+}
+
+function sentTo({ headers, authorized }: McpServer): string {
+  const sent = [...headers, ...(authorized ? [t('a token of the sign-in')] : [])]
+  return sent.length === 0 ? t('nothing') : sent.join(', ')
+}
+
+function Tools({ probe }: { probe: Probe }) {
+  const { tools, error } = probe
+  return (
+    <>
+      <Note tone={error === null ? 'good' : 'bad'} role="status">
+        {error === null
+          ? t('It answers. Tools: {count}', { count: tools.length })
+          : t('It cannot be used as it should: {reason}', { reason: error })}
+      </Note>
+      {tools.length > 0 && (
+        <ul className="flex max-h-60 flex-wrap gap-1 overflow-y-auto" aria-label={t('Tools')}>
+          {tools.map((tool) => (
+            <li
+              key={tool}
+              className="max-w-full rounded border border-line px-1.5 font-mono text-[12px] break-all"
+            >
+              {tool}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}
+
+function Removing({ name, path, onClose }: { name: string; path: string; onClose: () => void }) {
+  const client = useQueryClient()
+  const { error, busy, act } = useAct()
+  const remove = () =>
+    act(async () => {
+      await call('DELETE', path)
+      await client.invalidateQueries({ queryKey: ['mcp-servers'] })
+      onClose()
+    })
+  return (
+    <Dialog title={t('Remove {name}', { name })} onClose={onClose}>
+      <div className="grid gap-3">
+        <p>{t('What it is sent is forgotten. Calls that name it are refused from then on.')}</p>
+        {error !== null && <Failure error={error} />}
+        <div>
+          <Button look="danger" busy={busy} onClick={() => void remove()}>
+            {t('Remove the server')}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}
