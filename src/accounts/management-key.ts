@@ -23,7 +23,7 @@ export interface ManagementKey {
 export interface ManagementKeyStore {
   insert(key: ManagementKey): Awaitable<void>
   find(id: string): Awaitable<ManagementKey | undefined>
-  /** Of one account, or all. */
+  /** Of all accounts without an argument. */
   list(account?: string): Awaitable<readonly ManagementKey[]>
   /** Effective at once, in every process. False when there is no such key. */
   revoke(id: string, at: number): Awaitable<boolean>

@@ -3,7 +3,6 @@
 import { freePrice, type PriceSpec } from './prices/price-spec.ts'
 import type { CatalogRow } from './row.ts'
 
-/** A model as its server lists it. */
 export interface ListedModel {
   /** The name that the server knows it by. */
   readonly name: string

@@ -24,7 +24,6 @@ export interface Model {
   readonly flashClass: boolean
   readonly deprecation: Deprecation | undefined
   readonly priceSource: string
-  /** ISO date of the price. */
   readonly priceDate: string
   /** In order of preference; never empty. */
   readonly offers: readonly Offer[]

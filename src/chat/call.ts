@@ -27,7 +27,6 @@ export interface PaidCall {
   readonly arrivedAt: number
 }
 
-/** A chat call. */
 export interface IncomingCall extends PaidCall {
   readonly inbound: Inbound
   readonly request: InboundRequest

@@ -46,7 +46,6 @@ export class InFlight {
     return this.#calls.size
   }
 
-  /** The number of calls of an account. */
   of(account: string): number {
     return this.#perAccount.get(account)?.size ?? 0
   }

@@ -1,6 +1,6 @@
 // CSV as spreadsheets and providers write it: RFC 4180, with a heading, cells in quotes where they must be.
 
-/** What is wrong with a file, and where. */
+/** A fault in a file, with its line. */
 export class FileFault extends Error {}
 
 export interface CsvRow {

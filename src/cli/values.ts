@@ -64,7 +64,6 @@ export function amountOfUsd(option: string, text: string): Pico {
   return amount
 }
 
-/** One of a few words. */
 export function oneOf<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
   const found = words.find((word) => word === text)
   if (found === undefined)

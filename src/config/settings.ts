@@ -5,14 +5,7 @@ import type { SettingMeta } from './fields.ts'
 import { configSchema, providerSchema } from './schema.ts'
 
 /** How text from the environment or the command line becomes a value. */
-export type SettingKind =
-  | 'text'
-  | 'integer'
-  | 'boolean'
-  | 'list'
-  /** One key or several. */
-  | 'keys'
-  | 'structure'
+export type SettingKind = 'text' | 'integer' | 'boolean' | 'list' | 'keys' | 'structure'
 
 export interface Setting {
   /** From the root; `*` stands for a provider's id. */

@@ -92,7 +92,7 @@ export interface Fault {
   readonly param: string | undefined
   /** The provider's own error code or type, where it gave one. */
   readonly providerCode: string | undefined
-  /** The HTTP status, where there was one. */
+  /** undefined if there was no HTTP answer. */
   readonly status: number | undefined
   /** How long the provider asks us to wait. */
   readonly retryAfterMs: number | undefined

@@ -27,7 +27,7 @@ type Steps = Generator<void, void, void>
 /** Of so little no event is cut into pieces: half of one. */
 const littleCharacters = pieceCharacters / 2
 
-/** The progress of one answer, kept from its events. */
+/** Tracks the progress of one answer from its events. */
 export class EventProgress implements Progress {
   started = false
   finished = false

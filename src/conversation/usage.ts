@@ -80,7 +80,7 @@ export const noUsage: Usage = {
   reportedCost: undefined,
 }
 
-/** All tokens of the prompt, cached or not. */
+/** Including cached ones. */
 export function promptTokens(usage: Usage): number {
   return (
     usage.input +
@@ -93,7 +93,7 @@ export function promptTokens(usage: Usage): number {
   )
 }
 
-/** All tokens of the completion, reasoning included. */
+/** Including reasoning. */
 export function completionTokens(usage: Usage): number {
   return usage.output + usage.reasoning + usage.outputAudio + usage.outputImage
 }

@@ -6,7 +6,6 @@ import { lacksDescriptors, noDescriptors } from '../descriptors.ts'
 import { GatewayError } from '../errors.ts'
 import { isAddress, isPublicAddress, withoutBrackets } from './address.ts'
 
-/** The longest URL that is looked at, in characters. */
 const maxUrlCharacters = 8192
 
 /** All addresses of a name, as text. */
@@ -26,7 +25,6 @@ export interface Destination {
   readonly addresses: readonly string[]
 }
 
-/** The resolver of the system. */
 export const systemResolve: Resolve = async (host) => {
   const answers = await lookup(host, { all: true, verbatim: true })
   return answers.map((answer) => answer.address)

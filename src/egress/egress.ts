@@ -44,7 +44,6 @@ export interface FetchOptions extends EgressOptions {
   readonly maxBytes: number
   /** The most time for all of it: name resolution, redirects and body. */
   readonly timeoutMs: number
-  /** The Accept header. */
   readonly accept?: string
   /** Whether an address may be used: asked of the first one and of each that it redirects to. */
   readonly allows?: (url: string) => boolean

@@ -109,7 +109,6 @@ export interface RecordParts {
   readonly statements: StatementReader
 }
 
-/** Webhooks. */
 export interface WebhookParts {
   readonly webhooks: Webhooks
   /** Sends a test message now. */

@@ -26,7 +26,6 @@ import { countMessageTokens, createMessage, refuseMessages } from './v1/messages
 import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
 import { createResponse, deleteResponse, getResponse, listInputItems } from './v1/responses/routes.ts'
 
-/** The documented API. */
 export const api: readonly Route[] = [
   createChatCompletion,
   createCompletion,
@@ -88,7 +87,6 @@ const documentation: Route['handle'] = async (_, { request }) => {
   return (await import('./docs/docs.ts')).docs(request, [...api, ...consoleRoutes, ...adminOperations])
 }
 
-/** Pages for browsers. */
 const pages: readonly Route[] = [
   { method: 'GET', path: '/', handle: toConsole },
   { method: 'GET', path: '/console', handle: consolePage },

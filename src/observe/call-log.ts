@@ -5,7 +5,6 @@ import type { EndedCall, RequestLogRow } from './request-log.ts'
 
 export interface CallLogParts {
   readonly log: Log
-  /** Keeps the row. */
   readonly keep: (row: RequestLogRow) => void
   /** The same for a call that was refused before it began. */
   readonly keepRefused: (row: RequestLogRow) => void
@@ -34,7 +33,6 @@ export class CallLog {
     this.#parts.keep(call)
   }
 
-  /** A call that was refused before it began. */
   refused(call: EndedCall, failure: object): void {
     if (!this.#isNew(failure)) return
     this.#line(call)

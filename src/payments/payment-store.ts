@@ -86,7 +86,7 @@ export interface PaymentStore {
   waitingFor(processor: ProcessorId, paymentId: string): Awaitable<readonly EventRecord[]>
   /** Messages that were received before `before` and not finished, and those whose payment has been credited since. */
   unfinishedEvents(before: number, limit: number): Awaitable<readonly EventRecord[]>
-  /** Of one top-up, or all, the newest first. */
+  /** All events without an id; newest first. */
   listEvents(topUp: string | null, limit: number): Awaitable<readonly EventRecord[]>
 
   /**

@@ -25,7 +25,6 @@ export interface PaymentParts {
   readonly now: () => number
   /** Something an operator has to look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
-  /** Called when a top-up has been credited. */
   readonly credited?: (topUp: TopUp) => void
 }
 

@@ -97,7 +97,6 @@ export function outputBoundOf(
   return most
 }
 
-/** The fields that have a value. */
 export function defined(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(fields).filter((entry): entry is [string, Json] => entry[1] !== undefined),

@@ -56,7 +56,6 @@ export function unable(why: string): OwnSearch {
   return { kind: 'unable', why }
 }
 
-/** Whether the request offers functions to the model. */
 export function hasFunctions({ tools }: ChatRequest): boolean {
   return tools.length > 0
 }

@@ -68,7 +68,6 @@ export interface StreamParser {
 
 export interface Outbound<Quirks = unknown> {
   readonly id: ProtocolId
-  /** How the provider frames a streamed answer. */
   readonly framing: 'sse' | 'ndjson' | 'aws-event-stream'
   /** The framing of one host, where hosts differ in it. */
   framingFor?(target: Target<Quirks>): Outbound['framing']
@@ -215,7 +214,7 @@ export interface InboundRequest {
   readonly fields?: ClientFields
   /** The body as a prompt, to be measured. */
   readonly promptParts: PromptParts
-  /** What it declares of tools that the gateway runs; absent where it declares none. */
+  /** Declared gateway tools, if any. */
   readonly gatewayTools?: DeclaredTools
   /** It holds what only the gateway can read, such as calls of its own tools: no provider is sent the body as it is. */
   readonly translated?: boolean

@@ -24,7 +24,7 @@ export interface WrittenResponse extends Omit<StoredResponse, 'input' | 'answer'
 
 export interface KeepCommand extends Omit<WrittenResponse, 'size'> {
   readonly account: string
-  /** The call it is the answer of. */
+  /** The call that produced it. */
   readonly call: string
   /** Milliseconds since 1970. */
   readonly expiresAt: number

@@ -3,7 +3,6 @@
 import { ownerEmail } from '../accounts/account.ts'
 import { isLoopback } from '../config/accounts.ts'
 
-/** How a provider stands at start. */
 export type ProviderStanding =
   /** Answers inside this process. */
   | 'builtin'

@@ -30,7 +30,7 @@ export function startFacts(
   }
 }
 
-/** The chat models of the servers that were found, in the order of their servers. */
+/** Chat models of the local servers that were found. */
 function localChats({ catalog, servers }: Live): string[] {
   return servers
     .filter(({ models }) => models.length > 0)

@@ -67,7 +67,7 @@ export interface CallEnd {
   readonly attempts: readonly Attempt[]
 }
 
-/** What a group writes beside wallets. */
+/** Writes of a group other than wallets. */
 export interface GroupWrites {
   readonly calls: {
     /** Opens a call; false when its id has been used before. */

@@ -338,7 +338,6 @@ function recordTables(c: typeof columns) {
       expiresAt: c.time('expires_at').notNull(),
       /** Until when a later response may continue it. */
       keptUntil: c.time('kept_until').notNull(),
-      /** Size of the contents. */
       size: c.whole('size').notNull(),
       /** Empty if the contents are in parts. */
       input: c.json('input').notNull(),

@@ -64,7 +64,6 @@ export interface OpenedTools {
   readonly items: readonly JsonObject[]
 }
 
-/** Whose call it is that declares tools. */
 export interface ToolCaller {
   /** The account's id. */
   readonly account: string

@@ -181,7 +181,6 @@ export class Hold {
     return this.#need
   }
 
-  /** The call with the request of the current round. */
   get round(): PaidCall {
     return this.#round
   }

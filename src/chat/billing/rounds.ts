@@ -29,7 +29,6 @@ export class EarlierRounds {
     this.#sum = added(this.#sum, inRound(charge, this.#ended))
   }
 
-  /** Adds a tool that ran after the round that called it. */
   addTool({ name, cost, searches }: ToolFee, round: number): void {
     const line: CostLine = { item: `call:${name}`, quantity: 1, rate: cost, amount: cost, round }
     const toolCalls: Record<string, number> = searches === 0 ? {} : { web_search: searches }

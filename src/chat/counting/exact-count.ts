@@ -44,7 +44,6 @@ export async function tokensOf(counter: Counter, { slices, length }: Sampled): P
   return characters === 0 ? 0 : Math.ceil((tokens * length) / characters)
 }
 
-/** The tokens of a text. */
 function tokensIn(counter: Counter, text: string): Promise<number> {
   return tokensOf(counter, sampleOf([text]))
 }

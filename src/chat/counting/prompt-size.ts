@@ -32,7 +32,6 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
   return Math.ceil(textBytes / 4) + Math.ceil(mediaTokens(content) / 4)
 }
 
-/** What counting needs. */
 export interface CountingParts {
   readonly counter: Counter
   /** Shares the event loop among all calls. */

@@ -200,7 +200,6 @@ class Tries<Answer> {
     }
   }
 
-  /** Records how an attempt ended. */
   #note({ provider }: Candidate, ended: Omit<Attempt, 'provider' | 'upstreamId'>): Attempt {
     const attempt = { provider: provider.id, ...ended, upstreamId: null, ms: Math.round(ended.ms) }
     this.#attempts.push(attempt)

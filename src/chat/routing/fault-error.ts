@@ -44,7 +44,6 @@ export function codeOf(fault: Fault): ErrorCode {
   return codes[fault.kind]
 }
 
-/** The fault with secrets removed from its text. */
 export function withoutSecrets(fault: Fault, redact: (text: string) => string): Fault {
   return {
     ...fault,
@@ -98,7 +97,6 @@ const reasons: Readonly<Record<FaultKind, string>> = {
   timeout: 'the provider did not answer in time',
 }
 
-/** Whether another offer of the same model may succeed. */
 export function anotherOfferMayHelp(fault: Fault): boolean {
   return !showsMessage.has(fault.kind)
 }

@@ -28,7 +28,6 @@ export type Standing = 'healthy' | 'cooling' | 'open'
 
 const none: Trouble = { failures: new Map(), probeAt: 0, coolUntil: 0 }
 
-/** Faults in a row that open the breaker. */
 export const faultsToOpen = 10
 /** How many faults of one account count towards the breaker of all. */
 export const faultsOfOneAccount = 4
@@ -47,7 +46,6 @@ const breaking: ReadonlySet<FaultKind> = new Set(['overloaded', 'broken', 'cut',
 /** Faults that affect the key for every model. */
 const ofKey: ReadonlySet<FaultKind> = new Set(['quota', 'credentials'])
 
-/** Whether a fault counts towards the breaker. */
 export function breaks({ kind }: Fault): boolean {
   return breaking.has(kind)
 }
@@ -217,7 +215,6 @@ export class Health {
     })
   }
 
-  /** The health of a provider for the calls of an account. */
   report(provider: ConfiguredProvider, account: string): ProviderHealth {
     const now = this.#clock()
     const running = [...this.#troubles].flatMap(([name, trouble]) => {

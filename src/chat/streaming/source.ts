@@ -12,7 +12,6 @@ import { transportFault } from '../routing/fault-error.ts'
 export interface SourceParts {
   readonly decoder: FrameDecoder
   readonly parser: StreamParser
-  /** Called for every thought signature of a tool call. */
   readonly onSignature: (toolCallId: string, signature: string) => void
 }
 

@@ -50,7 +50,6 @@ export class ToolConversation {
     this.#said.push(turn, ...results)
   }
 
-  /** Adds results for calls in the client's messages. */
   addResults(results: readonly ToolMessage[]): void {
     const messages = [...this.#asked.messages]
     for (const result of results) {
@@ -146,7 +145,6 @@ export class ToolConversation {
   }
 }
 
-/** Whether two calls are for the same tool. */
 export function isSame(a: ToolOrigin, b: ToolOrigin): boolean {
   if (a.kind !== 'mcp' || b.kind !== 'mcp') return a.kind === b.kind
   return a.serverLabel === b.serverLabel && a.tool === b.tool

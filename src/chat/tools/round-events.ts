@@ -107,14 +107,12 @@ export class RoundEvents {
     return this.#before.text
   }
 
-  /** Calls of the gateway's tools, in order. */
   get gatewayCalls(): readonly CalledTool[] {
     return [...this.#calls.values()].flatMap(({ offered, ...call }) =>
       offered === undefined ? [] : [{ ...call, arguments: argumentsOf(call), offered }],
     )
   }
 
-  /** Whether the model called a function of the client. */
   get callsClient(): boolean {
     return [...this.#calls.values()].some(({ offered }) => offered === undefined)
   }

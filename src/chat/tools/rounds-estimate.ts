@@ -18,7 +18,6 @@ const usualResultTokens = 2_000
 
 type EstimatedCall = Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>
 
-/** The rounds that a call may take. */
 export interface Rounds<Call extends EstimatedCall> {
   /** The call with the tools of the gateway among what its model reads. */
   readonly call: Call
@@ -58,7 +57,6 @@ export async function roundsOf<Call extends EstimatedCall>(
   }
 }
 
-/** What is known of the first round. */
 export interface FirstRound {
   /** Tokens of its prompt, counted and at most. */
   readonly prompt: number

@@ -34,7 +34,6 @@ function imagePart({ mediaType, data }: ToolImage): ContentPart {
   return { kind: 'image', source: { kind: 'base64', mediaType, data }, detail: undefined, cache: undefined }
 }
 
-/** The name of a tool on receipts. */
 export function feeName(origin: ToolOrigin): string {
   switch (origin.kind) {
     case 'web-search':

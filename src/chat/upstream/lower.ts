@@ -18,7 +18,6 @@ export interface LoweringParts {
   readonly turns: Turns
 }
 
-/** A request as it is sent to a provider. */
 export interface ProviderRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

@@ -75,7 +75,6 @@ async function faultOf(response: Response): Promise<Fault> {
   }
 }
 
-/** The fault in anything thrown. */
 export function faultIn(thrown: unknown): Fault {
   if (thrown instanceof CallError) return thrown.fault
   const message = thrown instanceof Error ? thrown.message : String(thrown)

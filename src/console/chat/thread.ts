@@ -140,7 +140,6 @@ export interface ResponseObject {
   } | null
 }
 
-/** The answer after one more event. */
 export function after(answer: Answer, event: StreamEvent): Answer {
   switch (event.type) {
     case 'response.created':

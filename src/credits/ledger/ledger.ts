@@ -104,7 +104,6 @@ export interface SettleCommand {
   readonly served: Served
 }
 
-/** How a call ended. */
 export type Ending =
   | 'finished'
   /** The client disconnected; the answer was cut off or drained. */
@@ -332,7 +331,6 @@ export interface LedgerCommands {
  * not been answered. A single call is shown when it is durable.
  */
 export interface LedgerReader {
-  /** The balance now. */
   balance(account: string): Awaitable<Balance>
   /** What the key has spent and holds since `windowStart`. */
   keySpend(key: string, windowStart: number): Awaitable<Pico>
@@ -341,7 +339,6 @@ export interface LedgerReader {
   call(account: string, id: string): Awaitable<CallRecord | undefined>
 }
 
-/** Verification of the ledger. */
 export interface LedgerProof {
   audit(): Awaitable<AuditReport>
   /** Checks the bookings of the UTC day that begins at `day`. */

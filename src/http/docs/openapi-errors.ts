@@ -62,7 +62,6 @@ export const ofCall = [
   'upstream_timeout',
 ] as const satisfies readonly ErrorCode[]
 
-/** Of a call that is made with an API key. */
 export const ofKeyedCall = [
   'purchased_credits_required',
   'key_limit_exceeded',
@@ -76,7 +75,7 @@ export const ofRepeat = [
   'idempotency_answer_lost',
 ] as const satisfies readonly ErrorCode[]
 
-/** Of a chat that is paid for, in any protocol. */
+/** For paid chats of any protocol. */
 export const ofPaidChat = [
   ...ofAnyRequest,
   ...ofCaller,

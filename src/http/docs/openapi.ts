@@ -6,7 +6,6 @@ import type { Route } from '../route.ts'
 import { errorResponses, errorSchemas } from './openapi-errors.ts'
 import { type DescribedSchema, type Operation, tags } from './operation.ts'
 
-/** The input of the document. */
 export type DocumentedRoute = Pick<Route, 'method' | 'path' | 'operation'>
 
 export interface OpenApiDocument {

@@ -24,7 +24,6 @@ export function sessionCookie({ headers }: Pick<Request, 'headers'>, site: Pick<
   return cookieOf(headers, cookieName(site))
 }
 
-/** The first cookie of a name. */
 export function cookieOf(headers: Headers, name: string): string | undefined {
   for (const pair of (headers.get('cookie') ?? '').split(';')) {
     const at = pair.indexOf('=')

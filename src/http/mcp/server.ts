@@ -74,7 +74,6 @@ const searchOutput = z.object({
 
 const onlyLooks = { readOnlyHint: true, openWorldHint: false }
 
-/** An MCP server whose tools call this API. */
 export function gatewayServer(api: GatewayApi): McpServer {
   const server = new McpServer({ name: 'weir', title: 'Weir', version })
   server.registerTool(

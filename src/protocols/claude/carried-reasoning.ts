@@ -23,7 +23,6 @@ export function thinkingText(detail: ReasoningDetail): string {
   return detail.text ?? detail.summary ?? ''
 }
 
-/** The content block of a whole detail. */
 export function blockOfDetail(detail: ReasoningDetail): JsonObject {
   if (detail.format === reasoningFormat && detail.type === 'reasoning.encrypted') {
     return { type: 'redacted_thinking', data: detail.data ?? '' }

@@ -14,7 +14,6 @@ export interface BlockState<Block extends { readonly kind: string }> {
   readonly brokenCall: boolean
 }
 
-/** The state with this block open at its index. */
 export function withOpen<State extends BlockState<{ readonly kind: string }>>(
   state: State,
   index: number,
@@ -32,7 +31,6 @@ export function addText<State extends { readonly textLength: number }>(
   return [{ ...state, textLength: state.textLength + text.length }, [{ kind: 'text-delta', choice: 0, text }]]
 }
 
-/** The finish reason for the client. */
 export function finishReasonOf(
   reason: FinishReason,
   { open, calls, brokenCall }: BlockState<{ readonly kind: string }>,

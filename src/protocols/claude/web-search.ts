@@ -39,7 +39,7 @@ export function searchTools({ webSearch }: ChatRequest): readonly JsonObject[] {
   ]
 }
 
-/** The fields of the tool that have no price of their own. */
+/** Fields of the tool without a price of their own. */
 const toolFields = ['name', 'allowed_domains', 'blocked_domains', 'user_location', 'cache_control']
 
 /**

@@ -8,7 +8,6 @@ import { isObject } from '../json.ts'
 /** Returns the value as read; undefined if it is something else. */
 export type Read<T> = (value: unknown) => T | undefined
 
-/** What a reader reads. */
 export type ValueRead<R> = R extends Read<infer T> ? T : never
 
 type Fields = Readonly<Record<string, Read<unknown>>>
@@ -27,7 +26,6 @@ export const position: Read<number> = (value) =>
 export const anyObject: Read<JsonObject> = (value) => (isObject(value) ? value : undefined)
 export const anything: Read<unknown> = (value) => value
 
-/** An object whose known fields are read one by one. */
 export function object<F extends Fields>(fields: F): Read<ReadObject<F>> {
   // Of the many fields there are, a value has few: its own names are looked up, not all that are known.
   const readers = Object.assign(Object.create(null), fields) as Readonly<

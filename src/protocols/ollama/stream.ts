@@ -31,7 +31,6 @@ export function streamParser(): StreamParser {
   )
 }
 
-/** A whole answer as events. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const [state, events] = stepValue(initial(), body)
   if (state.ended) return events

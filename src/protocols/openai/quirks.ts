@@ -59,7 +59,6 @@ export interface ParameterQuirks {
   /** The named efforts that are understood, weakest first; another is replaced by the nearest. */
   readonly efforts: readonly string[]
   readonly seedField: 'seed' | 'random_seed'
-  /** Fields that are dropped with a warning. */
   readonly drops: readonly OptionalField[]
   /**
    * Fields of the client's body without a place in the conversation that are passed on unchanged. Each is known to

@@ -30,7 +30,6 @@ export function selectorOf(choice: { readonly [field: string]: unknown }): ToolS
   return { kind: 'mcp', serverLabel, ...(typeof name === 'string' ? { tool: name } : {}) }
 }
 
-/** Fields of a declaration that are read here. */
 const readFields = new Set([
   'type',
   'name',
@@ -146,7 +145,6 @@ function contextSizeOf(value: unknown, param: string): WebSearchDeclaration['con
   throw invalidParam(param, 'must be low, medium or high.')
 }
 
-/** The most domains of one list. */
 const mostDomains = 100
 
 function domainsOf(value: unknown, param: string): readonly string[] {

@@ -32,7 +32,6 @@ export function bearer(...env: readonly string[]): Auth {
   return { kind: 'bearer', env }
 }
 
-/** The key in a header of its own. */
 export function keyHeader(header: string, ...env: readonly string[]): Auth {
   return { kind: 'header', header, env }
 }

@@ -15,7 +15,6 @@ export interface Envelope {
 const created = 1_767_225_600
 const fingerprint = 'fp_sim'
 
-/** The whole answer as JSON text. */
 export function wholeBody(envelope: Envelope, choices: readonly AnswerChoice[], usage: AnswerUsage): string {
   return JSON.stringify({
     id: envelope.id,

@@ -146,7 +146,6 @@ const chatBody = z.looseObject({
     .nullish(),
 })
 
-/** The fields of a body that it reads. */
 export const simulatorReads: readonly string[] = Object.keys(chatBody.shape)
 
 type Body = z.infer<typeof chatBody>

@@ -45,7 +45,6 @@ function appleIn({ subscriptions }: Config): AppleSettings | undefined {
   return { bundleId, environment, rootFingerprint }
 }
 
-/** What is sold as a subscription, by product id. */
 export function productsOf({ subscriptions }: Pick<Config, 'subscriptions'>): ReadonlyMap<string, Product> {
   const products = Object.entries(subscriptions.products)
   return new Map(products.map(([id, { credit_usd, months }]) => [id, { credit: usd(credit_usd), months }]))

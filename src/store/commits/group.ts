@@ -11,7 +11,6 @@ export interface Need {
   readonly account?: string
   /** The id of a call: open, ended or new. */
   readonly call?: string
-  /** The source of a grant. */
   readonly source?: string
   /** The id of a refund or an adjustment. */
   readonly correction?: string

@@ -52,7 +52,7 @@ export interface WebSearch {
   readonly backend: SearchBackend | undefined
 }
 
-/** The web search of these settings. Opens no connection. */
+/** Creates the web search for these settings. Opens no connection. */
 export function openSearch(settings: SearchSettings): WebSearch {
   const configured = backendOf(settings)
   const sim = simBackend(settings.now)

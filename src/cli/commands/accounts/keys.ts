@@ -9,7 +9,7 @@ import { limitsOf, unlimited } from '../../key-limits.ts'
 import { lengthOfTime } from '../../values.ts'
 import { accountOf, type CommandStore, withStore } from '../../with-store.ts'
 
-/** Creates a key and prints it, this once. */
+/** Creates a key and prints it; it cannot be shown again. */
 export async function createKey(context: Context, invocation: Invocation): Promise<void> {
   if (invocation.flag('management'))
     return (await import('./management-keys.ts')).createManagementKey(context, invocation)

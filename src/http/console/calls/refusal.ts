@@ -5,7 +5,6 @@ import { formatUsd, larger, parseUsd } from '../../../credits/money.ts'
 
 interface Rule {
   readonly id: string
-  /** The error codes of this rule. */
   readonly codes: readonly ErrorCode[]
   /** What it checks, as a sentence. */
   readonly asks: string

@@ -93,7 +93,7 @@ export function searchInput({ action }: JsonObject): string {
   return JSON.stringify(typeof url === 'string' ? { url } : { query: typeof query === 'string' ? query : '' })
 }
 
-/** The block of its result, from the search as an item of the Responses protocol. */
+/** Builds the result block from the search as an item of the Responses protocol. */
 export function searchResultBlock(id: string, { action, status }: JsonObject): JsonObject {
   const sources = isObject(action) && Array.isArray(action['sources']) ? action['sources'] : []
   return {
@@ -142,7 +142,6 @@ export function isSearchBlock(block: { readonly [field: string]: unknown }): boo
   return typeof id === 'string' && id.startsWith(searchPrefix)
 }
 
-/** A call of the history. */
 export function readGatewayCall(block: JsonObject): ToolCall | undefined {
   const { type, id, name, input, server_name: serverLabel } = block
   const tool = String(name)

@@ -29,7 +29,6 @@ export function faultIn(value: unknown): Fault | undefined {
   return error === undefined ? undefined : faultOfError(error, error.code, undefined)
 }
 
-/** The fault of an answer that broke off. */
 export function cutOff(): Fault {
   return fault('cut', 'The stream ended before the answer did.')
 }

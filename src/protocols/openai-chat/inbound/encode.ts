@@ -73,7 +73,6 @@ export function chunkHead(context: AnswerContext): JsonObject {
 
 interface OpenChoice {
   finish: FinishReason | undefined
-  /** All of a chunk that comes before its text. */
   readonly beforeText: string
   /** The arguments sent so far of each tool call. */
   readonly calls: Map<number, string>
@@ -88,7 +87,6 @@ export class ChunkEncoder implements StreamEncoder {
   /** Everything before a choice's index and everything after its finish reason, ready to be joined. */
   readonly #before: string
   readonly #after: string
-  /** All of a chunk that comes after its text. */
   readonly #afterText: string
   readonly #choices = new Map<number, OpenChoice>()
 

@@ -30,7 +30,6 @@ export const inbound: Inbound = {
   error: (error) => error,
 }
 
-/** A body as a prompt. */
 export function promptOf(body: JsonObject): PromptParts {
   return promptParts(body, {
     conversation: 'messages',

@@ -5,7 +5,6 @@ import type { ChatRequest, JsonObject } from '../../../conversation/request.ts'
 import { ableTo, bareDomain, type OwnSearch } from '../../own-search.ts'
 import type { OpenAIChatQuirks } from './quirks.ts'
 
-/** The most domains that Perplexity takes. */
 const perplexityDomains = 20
 
 export function ownSearch(

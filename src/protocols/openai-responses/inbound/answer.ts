@@ -37,7 +37,6 @@ export function outputItemId(kind: string, requestId: string, at: number): strin
   return `${kind}_${bareId(requestId)}_${at}`
 }
 
-/** The id of an item of its input. */
 export function inputItemId(kind: string, requestId: string, at: number): string {
   return `${kind}_${bareId(requestId)}_in${at}`
 }

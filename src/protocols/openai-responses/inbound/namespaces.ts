@@ -4,7 +4,6 @@
 import { createHash } from 'node:crypto'
 import type { FunctionToolItem, ResponsesRequest } from './schema.ts'
 
-/** A function as the client names it. */
 export interface ClientFunction {
   readonly name: string
   readonly namespace: string | undefined

@@ -27,7 +27,6 @@ export class RunItem extends OutputItem {
     return origin.kind === 'mcp' ? 'mcp' : 'ws'
   }
 
-  /** The call has run. */
   end(run: GatewayRun): void {
     this.#run = run
     const failed = run.result.failure !== undefined

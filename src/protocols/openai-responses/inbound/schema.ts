@@ -226,7 +226,6 @@ export type InputItem = z.infer<typeof inputItem>
 export type KnownItem = z.infer<typeof knownItem>
 export type FunctionToolItem = z.infer<typeof functionTool>
 
-/** The kind of an item. */
 export function kindOf(item: InputItem): string {
   return item.type ?? 'message'
 }

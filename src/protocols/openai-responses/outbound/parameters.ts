@@ -53,7 +53,6 @@ function parameterTarget(target: ResponsesTarget): ParameterTarget {
   }
 }
 
-/** Sampling and labels. */
 export function lowerSampling(request: ChatRequest, target: ResponsesTarget): LoweredFields {
   const { logprobs: _logprobs, topLogprobs, n: _n, ...sampling } = request.sampling
   const lowered = lowerSharedSampling({ ...request, sampling }, parameterTarget(target))
@@ -67,7 +66,6 @@ export function lowerSampling(request: ChatRequest, target: ResponsesTarget): Lo
   }
 }
 
-/** The bound of the output, in tokens. */
 export function lowerBound({ maxOutputTokens: tokens }: ChatRequest, target: ResponsesTarget): LoweredFields {
   if (tokens === undefined) return { fields: {}, warnings: [] }
   const { leastOutputTokens: least } = target.quirks

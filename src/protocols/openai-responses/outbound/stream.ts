@@ -28,7 +28,6 @@ export function streamParser(quirks: ResponsesQuirks): StreamParser {
   return new ResponseParser(quirks)
 }
 
-/** A whole response as events. */
 export function wholeEvents(body: unknown, quirks: ResponsesQuirks): readonly ChatEvent[] {
   const failure = wholeFailure(body)
   if (failure) return [...usageEvents(isObject(body) ? body : {}, 0, quirks), errorEvent(failure)]
@@ -100,7 +99,6 @@ class ResponseParser implements StreamParser {
     return this.#over ? [] : [cut()]
   }
 
-  /** A response that has come whole. */
   whole(response: JsonObject): readonly ChatEvent[] {
     return [...this.#start(response), ...this.#conclude(response)]
   }

@@ -87,7 +87,6 @@ export class ItemPositions {
   /** The position after those of all items with an id. */
   next = 0
 
-  /** The position of the item that an event is about. */
   of(event: JsonObject, item: JsonObject = {}): number {
     const id = nonEmpty(event.item_id) ?? nonEmpty(item.id)
     const known = id === undefined ? undefined : this.#positions.get(id)

@@ -30,7 +30,6 @@ const everyMs = 1_000
 const mostBytes = 4 * 1024 * 1024
 const keptLines = 1_000
 
-/** The anchor file of a database file. */
 export function anchorsBeside(databasePath: string): string {
   return join(dirname(databasePath), 'ledger.anchors')
 }

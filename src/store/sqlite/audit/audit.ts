@@ -213,7 +213,6 @@ export function auditFile(path: string): AuditReport {
   }
 }
 
-/** A check's result for the report. */
 export function result(name: string, detail: string | null): AuditReport['checks'][number] {
   return { name, ok: detail === null, detail }
 }

@@ -71,7 +71,6 @@ export class UsageDays {
     if (this.#kept.length > 0 && performance.now() - this.#triedAt >= this.#retryMs) this.#retry()
   }
 
-  /** After COMMIT. */
   committed(): void {
     if (this.#done.size > 0) this.#kept = this.#kept.filter((added) => !this.#done.has(added))
     this.#done = new Set()

@@ -12,7 +12,6 @@ export interface GroupHooks {
   begin(): void
   /** In the transaction, after the last: writes what the commands have changed in memory. */
   finish(): void
-  /** After COMMIT. */
   committed(): void
   /** After COMMIT; to be called when that commit and all before it are durable. */
   durable(): () => void
