@@ -91,10 +91,15 @@ export const creditSettings = z
   .strictObject({
     welcome_daily_cap_usd: usdAmount('The most welcome credit that all new accounts of a UTC day get', '50'),
     low_balance_usd: usdAmount(
-      'Free purchased credit below this is told of as low, in the console and to webhooks; "0" never',
+      'Free purchased credit below this is reported as low, in the console and to webhooks; "0" never',
       '1',
     ),
-    expiring_days: whole('How many days before its end a top-up is told of as expiring; 0 never', 14, 0, 365),
+    expiring_days: whole(
+      'How many days before its end a top-up is reported as expiring; 0 never',
+      14,
+      0,
+      365,
+    ),
   })
   .prefault({})
 

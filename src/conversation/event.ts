@@ -211,9 +211,9 @@ export function collect(events: Iterable<ChatEvent>): ChatResult {
   return { id, model, choices, usage, fault }
 }
 
-function choiceOf(index: number, { calls, reasoning, ...told }: Draft): Choice {
+function choiceOf(index: number, { calls, reasoning, ...rest }: Draft): Choice {
   return {
-    ...told,
+    ...rest,
     index,
     reasoning: [...reasoning.values()].toSorted((a, b) => a.index - b.index),
     toolCalls: inOrder(calls).map(([, call]) => ({

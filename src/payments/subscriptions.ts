@@ -143,9 +143,9 @@ export class Subscriptions {
   }
 
   /** Brings the ledger up to date with the period. Each step is done once, however often this runs. */
-  async #settle(period: Period, told: SubscriptionState): Promise<Period> {
+  async #settle(period: Period, reported: SubscriptionState): Promise<Period> {
     // The end of a period does not say whether it was paid for.
-    const entitles = (told === 'active' || told === 'grace') && period.state !== 'refunded'
+    const entitles = (reported === 'active' || reported === 'grace') && period.state !== 'refunded'
     const row = period.lot === null && entitles ? await this.#grant(period) : period
     if (row.lot === null || row.state === 'active' || row.state === 'ended') return row
     const taken = await this.#takeRest(row)

@@ -142,7 +142,7 @@ function parseJson(data: string): unknown {
 function renderReceipt({ usage, model, finishReason }: Reply, id: string | null): string {
   const tokens = usage
     ? `${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`
-    : 'no usage told'
+    : 'no usage reported'
   const parts = Object.entries(usage?.cost_details ?? {}).filter(
     ([name, amount]) => name !== 'total' && amount !== '0',
   )
