@@ -6,6 +6,8 @@ import type { Entry } from './process.ts'
 /** One thing that was committed, as it happens to an oracle. */
 export interface Booked {
   readonly entry: Entry | null
+  /** The time it has left in the file; 0 when it has left none. */
+  time: number
   happenTo(oracle: Oracle): void
 }
 
@@ -36,5 +38,10 @@ export class History {
     const oracle = new Oracle()
     for (const booked of this.#booked) booked.happenTo(oracle)
     return oracle
+  }
+
+  /** The latest time in the file. */
+  get time(): number {
+    return this.#booked.reduce((latest, { time }) => Math.max(latest, time), 0)
   }
 }

@@ -6,7 +6,7 @@ import { minute, noon } from '../credits/support.ts'
 import type { Head } from '../../src/store/sqlite/audit/anchors.ts'
 import { Actions } from './actions.ts'
 import { ProcessDied } from './faulty-database.ts'
-import { History } from './history.ts'
+import { type Booked, History } from './history.ts'
 import { Oracle, type Answer } from './oracle.ts'
 import { replayed, SimulatedProcess, Spill, type Entry, type Issue, type World } from './process.ts'
 import { seeded, type Random } from './random.ts'
@@ -216,6 +216,7 @@ export class Simulation implements World {
     this.#bury()
     this.stage.cutPower()
     this.oracle = this.#history.cut()
+    this.bookedTime = this.#history.time
     this.stage.picture.compareAll(this.oracle, (why) => this.fail(`after a power cut ${why}`))
   }
 
@@ -227,9 +228,13 @@ export class Simulation implements World {
   }
 
   /** Happens to the oracle now, and to every later one that the disk has it for. */
-  #book<T>(entry: Entry | null, happen: (oracle: Oracle) => T): T {
-    this.#history.add({ entry, happenTo: (oracle) => void happen(oracle) })
-    return happen(this.oracle)
+  #book<T>(
+    entry: Entry | null,
+    happen: (oracle: Oracle) => T,
+  ): { readonly booked: Booked; readonly answer: T } {
+    const booked: Booked = { entry, time: 0, happenTo: (oracle) => void happen(oracle) }
+    this.#history.add(booked)
+    return { booked, answer: happen(this.oracle) }
   }
 
   /** Takes the dead out of the world: their tasks, their lock, and what they had not synced. */
@@ -336,8 +341,13 @@ export class Simulation implements World {
       this.tell(() => `${process.owner} commits ${show(carried)} → ${show(answer)}`)
       const tooFarBehind = now - clock > this.clockBackMs
       const lot = this.#newLot(carried, answer)
-      const expected = this.#book(entry, (oracle) => oracle.carryOut(carried, { now, tooFarBehind }, lot))
-      if (leavesTime(carried, expected) || this.oracle.lent) this.bookedTime = Math.max(this.bookedTime, now)
+      const { booked, answer: expected } = this.#book(entry, (oracle) =>
+        oracle.carryOut(carried, { now, tooFarBehind }, lot),
+      )
+      if (leavesTime(carried, expected) || this.oracle.lent) {
+        booked.time = now
+        this.bookedTime = Math.max(this.bookedTime, now)
+      }
       if (answer !== replayed && !Bun.deepEquals(answer, expected)) {
         this.fail(`${show(carried)} gave ${show(answer)}, not ${show(expected)}`)
       }
