@@ -2,6 +2,7 @@
 // answer is noted a message waits in the database, so that a restart loses none; it may then arrive twice, by the same id.
 
 import { randomBytes } from 'node:crypto'
+import { pass } from '../credits/ledger/failpoint.ts'
 import { GatewayError } from '../errors.ts'
 import { signatureHeaders } from '../payments/standard-webhook.ts'
 import type { DeliveryAttempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
@@ -81,7 +82,9 @@ export class WebhookSender {
       const webhook = await store.findWebhook(delivery.webhook)
       // It was removed a moment ago, and what waited for it with it.
       if (!webhook) return
+      pass('message-claimed', delivery.id)
       const attempt = await this.#attempt(webhook, delivery.id, delivery.body)
+      pass('message-answered', delivery.id)
       const attempts = [...delivery.attempts, attempt]
       const pause = pauses[delivery.attempts.length]
       if (isTaken(attempt)) await store.conclude(delivery.id, { state: 'delivered', nextAt: null, attempts })

@@ -1,5 +1,6 @@
 // Kills the real server between the proof of a payment and its credit, between the credit and the answer, and at any
-// moment, again and again, while payers pay; then compares its books with the processor's.
+// moment, again and again, while payers pay; then compares its books with the processor's, and what the webhook of the
+// account was told with both.
 
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -8,6 +9,7 @@ import { paymentFailpoints } from '../../src/credits/ledger/failpoint.ts'
 import { seeded, type Random } from '../simulation/random.ts'
 import { type Delivery, FakeRazorpay, type FakePayment } from '../support/fake-razorpay.ts'
 import { type RunningWeir, startWeir } from '../support/run-weir.ts'
+import { Listener } from './listener.ts'
 import { tempDir } from '../support/tmp.ts'
 
 interface TopUpKills {
@@ -22,6 +24,9 @@ export interface TopUpKillReport {
   readonly reached: Readonly<Record<string, number>>
   readonly paid: number
   readonly refunds: number
+  /** Messages that the webhook has got, and of those how many more than once. */
+  readonly told: number
+  readonly toldAgain: number
   /** Everything that must not be. */
   readonly broken: readonly string[]
 }
@@ -35,8 +40,12 @@ export async function killWhilePaying({ kills, payers, seed }: TopUpKills): Prom
   const random = seeded(seed)
   const home = tempDir('weir-kill-payments-')
   const razorpay = new FakeRazorpay()
+  const listener = new Listener()
   const config = `local_servers: { discover: false }
 ledger: { sweep_ms: 100 }
+secrets: { master_key: master-key-0123456789-abcdefghijklm }
+egress: { allow_hosts: ["${listener.address}"] }
+webhooks: { every_ms: 50, timeout_ms: 200 }
 payments: { fx: { inr_per_usd: "89.015" }, razorpay: ${razorpay.settings} }
 `
   const start = (failpoint?: string) =>
@@ -45,6 +54,7 @@ payments: { fx: { inr_per_usd: "89.015" }, razorpay: ${razorpay.settings} }
   const broken: string[] = []
   let weir = await start()
   const { token, account } = await payerOf(weir)
+  const webhook = await listeningTo(weir, listener)
   const market = new Market(razorpay, random, token, () => weir)
   try {
     const lanes = Array.from({ length: payers }, () => market.run())
@@ -69,17 +79,30 @@ payments: { fx: { inr_per_usd: "89.015" }, razorpay: ${razorpay.settings} }
     await Promise.all(lanes)
     // Whatever was on disk and not finished when the last of them died.
     await Bun.sleep(500)
+    await deliveriesOver(home.path)
+    broken.push(...(await wrongOnPage(weir, account, webhook)))
     const audit = await weir.command('ledger', 'audit', '--json')
     if (audit.code !== 0) broken.push(`the audit says: ${audit.stdout}`)
     await weir.stop()
     broken.push(...market.broken, ...judged(home.path, account, market))
+    broken.push(...listener.broken, ...wrongTold(home.path, listener))
+    const told = [...listener.told.values()]
     const refunds = market.payments.filter(({ refunded }) => refunded > 0).length
-    return { kills, reached, paid: market.payments.length, refunds, broken }
+    return {
+      kills,
+      reached,
+      paid: market.payments.length,
+      refunds,
+      told: told.length,
+      toldAgain: told.filter(({ times }) => times > 1).length,
+      broken,
+    }
   } finally {
     market.close()
     await weir.kill()
     await weir.stop()
     await razorpay.stop()
+    await listener.stop()
     home.remove()
   }
 }
@@ -90,6 +113,56 @@ async function payerOf(weir: RunningWeir): Promise<{ readonly token: string; rea
   const { id } = JSON.parse(made.stdout) as { id: string }
   const { token } = JSON.parse(session.stdout) as { token: string }
   return { token, account: id }
+}
+
+/** Has the account's top-ups told to the listener. Gives the id of the webhook. */
+async function listeningTo(weir: RunningWeir, listener: Listener): Promise<string> {
+  const given = ['--account', 'payer@example.org', '--event', 'top_up.credited', '--json']
+  const added = await weir.command('webhooks', 'add', `http://${listener.address}/`, ...given)
+  const { id, secret } = JSON.parse(added.stdout) as { id: string; secret: string }
+  listener.secret = secret
+  return id
+}
+
+/** Waits until no message waits. */
+async function deliveriesOver(dataDir: string): Promise<void> {
+  using database = new Database(join(dataDir, 'weir.db'), { readonly: true })
+  const waiting = database.prepare<{ many: number }, []>(
+    `SELECT count(*) AS many FROM webhook_delivery WHERE state = 'waiting'`,
+  )
+  for (let polls = 0; waiting.get()!.many > 0 && polls < 200; polls++) await Bun.sleep(50)
+}
+
+/** The page of the webhook shows each message delivered, with the attempt that was. */
+async function wrongOnPage(weir: RunningWeir, account: string, webhook: string): Promise<string[]> {
+  const made = await weir.command('keys', 'create', '--management', '--account', 'owner@localhost', '--json')
+  const { key } = JSON.parse(made.stdout) as { key: string }
+  const response = await fetch(`${weir.origin}/admin/v1/accounts/${account}/webhooks/${webhook}/deliveries`, {
+    headers: { authorization: `Bearer ${key}` },
+  })
+  const { data } = (await response.json()) as {
+    data: { id: string; state: string; attempts: { status: number | null }[] }[]
+  }
+  if (data.length === 0) return ['the page of the webhook shows no message']
+  return data
+    .filter(({ state, attempts }) => state !== 'delivered' || attempts.at(-1)?.status !== 204)
+    .map((delivery) => `the page of the webhook shows ${JSON.stringify(delivery)}`)
+}
+
+/** Each top-up that was credited was told of, always under one id. */
+function wrongTold(dataDir: string, { told }: Listener): string[] {
+  using database = new Database(join(dataDir, 'weir.db'), { readonly: true })
+  const credited = database
+    .prepare<{ id: string }, []>('SELECT id FROM top_up WHERE credited_at IS NOT NULL')
+    .all()
+  const untold = credited.filter(({ id }) => !told.has(id)).map(({ id }) => `${id} was never told of`)
+  const twice = [...told].filter(([, { ids }]) => ids.size !== 1)
+  const early = [...told.keys()].filter((id) => !credited.some((other) => other.id === id))
+  return [
+    ...untold,
+    ...twice.map(([id, { ids }]) => `${id} was told of as ${[...ids].join(' and ')}`),
+    ...early.map((id) => `${id} was told of, and is not credited`),
+  ]
 }
 
 /** Payers who try again until they are answered, and a processor that repeats what was not taken. */

@@ -34,6 +34,8 @@ export const paymentFailpoints = {
   'payment-proven': 'the payment is on disk, and no credit was granted',
   'payment-granted': 'the credit is in the ledger, and the top-up does not know',
   'payment-credited': 'the top-up is credited, and whoever brought the news has not been told',
+  'message-claimed': 'the message of a credit is taken from its queue, and was not sent',
+  'message-answered': 'a webhook has taken the message, and the queue does not know',
   'refund-noted': 'what is to be taken back is on disk, and the ledger has none of it',
   'refund-booked': 'the ledger has taken it back, and the refund does not know',
 } as const
