@@ -88,6 +88,11 @@ export class Subscriptions {
     this.#parts = parts
   }
 
+  /** What is sold, by product id. */
+  get products(): ReadonlyMap<string, Product> {
+    return this.#parts.products
+  }
+
   /**
    * Handles a seller's message about a period. Repeated messages and any order have the same result. Resolves with the
    * period, undefined for a test message. Rejects with `invalid_request` for an unknown account or product.

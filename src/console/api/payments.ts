@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { call } from './call.ts'
-import type { Page } from './wire.ts'
+import type { Page, Pool } from './wire.ts'
 
 export type ProcessorId = 'razorpay' | 'stripe' | 'sim'
 
@@ -53,6 +53,39 @@ export type PaymentReceipt = TopUp & {
     readonly gstin: string | null
   }
   readonly payer: string
+}
+
+interface Standing {
+  readonly credit: string
+  readonly owed: string
+  /** The credit less what is owed. */
+  readonly balance: string
+}
+
+export type MovementKind = 'grant' | 'settle' | 'expire' | 'refund' | 'adjust' | 'repay' | 'borrow'
+type Movement = Standing & { readonly kind: MovementKind; readonly entries: number }
+
+/** What a month has brought to an account and what it has used. */
+export interface MonthlyStatement {
+  readonly account: string
+  readonly email: string
+  /** As `2026-11`. */
+  readonly month: string
+  readonly complete: boolean
+  readonly opening: Standing
+  readonly closing: Standing
+  readonly credit_line: string | null
+  readonly totals: readonly Movement[]
+  readonly days: readonly (Movement & { readonly day: string; readonly pool: Pool })[]
+  readonly receipts: readonly {
+    readonly receipt: string | null
+    readonly payment_id: string
+    /** Rupees. */
+    readonly amount: string | null
+    readonly refunded: string | null
+    readonly credit_usd: string
+    readonly credited_at: string
+  }[]
 }
 
 export function useTopUpTerms() {

@@ -13,6 +13,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { elevated } from '../ui/elevate.tsx'
 import { Choice, textOf, TextField } from '../ui/form.tsx'
 import { AccountKeys, AccountSessions } from './account-access.tsx'
+import { CreditLine } from './account-credit-line.tsx'
 import { AccountState, ShownLink } from './accounts.tsx'
 import type { AccountWhole, SignInLink } from './wire.ts'
 
@@ -94,8 +95,15 @@ function Whole({ account }: { account: AccountWhole }) {
         <Button busy={busy} onClick={() => void makeLink()}>
           {t('Make a sign-in link')}
         </Button>
+        <Link
+          href={`/operator/accounts/${encodeURIComponent(account.id)}/statements`}
+          className="inline-flex h-9 items-center px-2 text-accent underline"
+        >
+          {t('Statements')}
+        </Link>
       </div>
       <Grant path={path} />
+      <CreditLine path={path} credits={account.credits} />
       <AccountKeys path={path} />
       <AccountSessions path={path} />
       {link && (

@@ -4,6 +4,7 @@ import { Route, Switch } from 'wouter'
 import { t } from '../strings/text.ts'
 import { Empty } from '../ui/basics.tsx'
 import { AccountPage } from './account.tsx'
+import { AccountStatement } from './account-statement.tsx'
 import { Accounts } from './accounts.tsx'
 import { CatalogPage } from './catalog.tsx'
 import { ManagementKeys } from './management-keys.tsx'
@@ -20,6 +21,7 @@ export default function OperatorPages() {
       <Route path="/operator" component={Overview} />
       <Route path="/operator/accounts" component={Accounts} />
       <Route path="/operator/accounts/:id" component={AccountPage} />
+      <Route path="/operator/accounts/:id/statements/:month?" component={AccountStatement} />
       <Route path="/operator/payments" component={AllPayments} />
       <Route path="/operator/payments/messages" component={Messages} />
       <Route path="/operator/payments/vouchers" component={Vouchers} />

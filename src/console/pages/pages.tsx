@@ -6,6 +6,7 @@ import { Empty } from '../ui/basics.tsx'
 import { Connect } from './connect.tsx'
 import { Credits } from './credits/credits.tsx'
 import { ReceiptPage } from './payments/receipt.tsx'
+import { StatementPage } from './payments/statement.tsx'
 import { TopUpPage } from './payments/top-up-form.tsx'
 import { TopUpState } from './payments/top-up.tsx'
 import { Keys } from './keys/keys.tsx'
@@ -27,6 +28,7 @@ export default function Pages() {
       <Route path="/credits/top-up" component={TopUpPage} />
       <Route path="/credits/top-ups/:id" component={TopUpState} />
       <Route path="/credits/top-ups/:id/receipt" component={ReceiptPage} />
+      <Route path="/credits/statements/:month?" component={StatementPage} />
       <Route path="/usage" component={Usage} />
       <Route path="/requests" component={Requests} />
       <Route path="/requests/:id" component={RequestPage} />

@@ -52,6 +52,14 @@ export function day(iso: string): string {
   return days.format(new Date(iso))
 }
 
+let months: Intl.DateTimeFormat | undefined
+/** `November 2026`, of `2026-11`. */
+export function monthName(month: string): string {
+  months ??= new Intl.DateTimeFormat(locale(), { month: 'long', year: 'numeric', timeZone: 'UTC' })
+  const at = Date.parse(`${month}-01`)
+  return Number.isNaN(at) ? month : months.format(at)
+}
+
 const steps = [
   ['year', 365 * 86_400],
   ['month', 30 * 86_400],

@@ -190,12 +190,19 @@ const subscriptionRoutes: readonly AdminRoute[] = [
       method: 'GET',
       path: 'subscriptions',
       id: 'listSubscriptions',
-      summary: 'List the latest periods of subscriptions',
+      summary: 'List the latest periods of subscriptions, and what is sold',
       query: ofAccount,
     },
     async ({ parts, request }) => {
       const { account = null } = queryOf(ofAccount, request)
-      return { data: (await parts.subscriptionStore.listPeriods(account, listed)).map(periodView) }
+      return {
+        data: (await parts.subscriptionStore.listPeriods(account, listed)).map(periodView),
+        products: Array.from(parts.subscriptions.products, ([id, { credit, months }]) => ({
+          id,
+          credit_usd: formatUsd(credit),
+          months,
+        })),
+      }
     },
   ),
   adminRoute(

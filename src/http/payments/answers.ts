@@ -113,7 +113,11 @@ export const adminPaymentAnswers: Readonly<Record<string, z.ZodType>> = {
     z.array(voucher.extend({ code: z.string().describe('The code itself, this once.') })),
   ),
   'POST vouchers/:id/revoke': z.strictObject({ id: z.string(), revoked: z.literal(true) }),
-  'GET subscriptions': data(z.array(period)),
+  'GET subscriptions': data(z.array(period)).extend({
+    products: z
+      .array(z.strictObject({ id: z.string(), credit_usd: usd, months: z.int() }))
+      .describe('Those of the configuration: the credit of a period, and its length'),
+  }),
   'POST subscriptions': data(period.nullable()),
   'POST subscriptions/end': data(z.array(period)),
 }

@@ -2,16 +2,18 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { call } from '../../api/call.ts'
+import { call, CallError, faultIn } from '../../api/call.ts'
+import type { Page } from '../../api/wire.ts'
 import { useAct } from '../../session/signed-out.tsx'
 import { day, usd } from '../../strings/format.ts'
 import { t } from '../../strings/text.ts'
 import { Badge, Button, Empty, Failure, Loading, Table } from '../../ui/basics.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { elevated } from '../../ui/elevate.tsx'
-import { textOf, TextField } from '../../ui/form.tsx'
+import { Choice, textOf, TextField } from '../../ui/form.tsx'
 import { AccountLink, PaymentsHead } from './payments.tsx'
-import type { Period } from './wire.ts'
+import type { AccountRow } from '../wire.ts'
+import type { Period, Product } from './wire.ts'
 
 const tones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>> = {
   active: 'good',
@@ -20,13 +22,19 @@ const tones: Readonly<Record<Period['state'], 'good' | 'warn' | 'plain' | 'bad'>
   refunded: 'bad',
 }
 
+interface Listed {
+  readonly data: readonly Period[]
+  readonly products: readonly Product[]
+}
+
 export function Subscriptions() {
   const [granting, setGranting] = useState(false)
   const [ending, setEnding] = useState<Period | null>(null)
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ['admin', 'subscriptions'],
-    queryFn: async () => (await call<{ data: readonly Period[] }>('GET', 'admin/subscriptions')).data,
+    queryFn: () => call<Listed>('GET', 'admin/subscriptions'),
   })
+  const periods = data?.data
   return (
     <>
       <PaymentsHead>
@@ -36,14 +44,14 @@ export function Subscriptions() {
       </PaymentsHead>
       {error && <Failure error={error} retry={() => void refetch()} />}
       {isPending && <Loading />}
-      {data?.length === 0 && (
+      {periods?.length === 0 && (
         <Empty title={t('There are no subscriptions.')}>
           <p>
             {t('Their seller sends signed messages to /hooks/subscriptions, or a period is granted here.')}
           </p>
         </Empty>
       )}
-      {data && data.length > 0 && (
+      {periods && periods.length > 0 && (
         <Table
           label={t('Subscriptions')}
           head={
@@ -63,7 +71,7 @@ export function Subscriptions() {
             </tr>
           }
         >
-          {data.map((period) => (
+          {periods.map((period) => (
             <tr key={`${period.source} ${period.subscription} ${period.product} ${period.from} ${period.to}`}>
               <td className="font-mono text-[12px]">
                 {period.source} {period.subscription}
@@ -94,7 +102,7 @@ export function Subscriptions() {
           ))}
         </Table>
       )}
-      {granting && <Granting onClose={() => setGranting(false)} />}
+      {granting && <Granting products={data?.products ?? []} onClose={() => setGranting(false)} />}
       {ending && <Ending period={ending} onClose={() => setEnding(null)} />}
     </>
   )
@@ -102,46 +110,75 @@ export function Subscriptions() {
 
 const tenYearsMs = 3_650 * 86_400_000
 
-function Granting({ onClose }: { onClose: () => void }) {
+function Granting({ products, onClose }: { products: readonly Product[]; onClose: () => void }) {
   const client = useQueryClient()
   const { error, busy, act } = useAct()
   const [subscription] = useState(() => `sub_${crypto.randomUUID().replaceAll('-', '').slice(0, 18)}`)
+  const [typed, setTyped] = useState('')
+  const accounts = useAccountsLike(typed)
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const given = new FormData(event.currentTarget)
     const until = textOf(given, 'to')
     const now = Date.now()
-    const body = {
-      subscription,
-      source: 'manual',
-      account: textOf(given, 'account'),
-      product: textOf(given, 'product'),
-      period: {
-        from: new Date(now).toISOString(),
-        // The gateway cuts it to the length of the product.
-        to: until === undefined ? new Date(now + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
-      },
-      state: 'active',
-    }
     void act(async () => {
+      const body = {
+        subscription,
+        source: 'manual',
+        account: await accountIdOf(typed),
+        product: textOf(given, 'product'),
+        period: {
+          from: new Date(now).toISOString(),
+          // The gateway cuts it to the length of the product.
+          to: until === undefined ? new Date(now + tenYearsMs).toISOString() : `${until}T23:59:59Z`,
+        },
+        state: 'active',
+      }
       await elevated(() => call('POST', 'admin/subscriptions', body))
       await client.invalidateQueries({ queryKey: ['admin'] })
       onClose()
     })
   }
+  const fault = error === null ? undefined : faultIn(error)
+  const ofAccount = fault?.param === 'account'
+  if (products.length === 0)
+    return (
+      <Dialog title={t('Grant a period')} onClose={onClose}>
+        <p>{t('No product is set: subscriptions.products in the configuration says what is sold.')}</p>
+      </Dialog>
+    )
   return (
     <Dialog title={t('Grant a period')} onClose={onClose}>
       <form onSubmit={submit} className="grid gap-3.5">
-        <TextField label={t('Account, by its id')} name="account" required maxLength={128} />
         <TextField
+          label={t('Account')}
+          name="account"
+          list={accountList}
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
+          autoComplete="off"
+          required
+          maxLength={254}
+          hint={t('Its e-mail address or id.')}
+          error={ofAccount ? fault.message : undefined}
+        />
+        <datalist id={accountList}>
+          {accounts.map(({ id, email }) => (
+            <option key={id} value={email}>
+              {id}
+            </option>
+          ))}
+        </datalist>
+        <Choice
           label={t('Product')}
           name="product"
-          required
-          maxLength={128}
-          hint={t('One of subscriptions.products in the configuration.')}
+          options={products.map(({ id, credit_usd: credit, months }) => [
+            id,
+            t('{name}: {credit} for {months}', { name: id, credit: usd(credit), months: monthsText(months) }),
+          ])}
         />
         <TextField label={t('Ends')} name="to" type="date" hint={t('Empty: as long as the product says.')} />
-        {error !== null && <Failure error={error} />}
+        {error !== null && !ofAccount && <Failure error={error} />}
         <div>
           <Button type="submit" look="primary" busy={busy}>
             {t('Grant')}
@@ -150,6 +187,37 @@ function Granting({ onClose }: { onClose: () => void }) {
       </form>
     </Dialog>
   )
+}
+
+const accountList = 'accounts-like'
+
+function monthsText(months: number): string {
+  return months === 1 ? t('a month') : t('{count} months', { count: months })
+}
+
+function useAccountsLike(typed: string): readonly AccountRow[] {
+  const { data } = useQuery({
+    queryKey: ['admin', 'accounts-like', typed],
+    queryFn: () => accountsLike(typed),
+    placeholderData: (before) => before,
+  })
+  return data ?? []
+}
+
+async function accountsLike(text: string): Promise<readonly AccountRow[]> {
+  const asked = new URLSearchParams({ limit: '20', ...(text === '' ? {} : { q: text }) })
+  return (await call<Page<AccountRow>>('GET', `admin/accounts?${asked}`)).data
+}
+
+/** The id of the account with this address or id. Throws a fault of the field where there is none. */
+async function accountIdOf(typed: string): Promise<string> {
+  const text = typed.trim().toLowerCase()
+  const found = (await accountsLike(text)).find(
+    ({ id, email }) => email.toLowerCase() === text || id.toLowerCase() === text,
+  )
+  if (found) return found.id
+  const message = t('There is no account of this address.')
+  throw new CallError({ status: 404, code: 'not_found', message, param: 'account', metadata: {} })
 }
 
 function Ending({ period, onClose }: { period: Period; onClose: () => void }) {

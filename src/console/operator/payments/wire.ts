@@ -41,6 +41,12 @@ export interface Voucher {
 
 export type MadeVoucher = Voucher & { readonly code: string }
 
+export interface Product {
+  readonly id: string
+  readonly credit_usd: string
+  readonly months: number
+}
+
 export interface Period {
   readonly subscription: string
   readonly source: string

@@ -33,6 +33,9 @@ export function Credits() {
         title={t('Credits')}
         about={t('1 credit is 1 US dollar of model usage, at the provider’s own price.')}
       >
+        <Link href="/credits/statements" className="text-accent underline">
+          {t('Statements')}
+        </Link>
         <Link
           href="/credits/top-up"
           className="inline-flex h-9 items-center rounded-md border border-accent bg-accent px-3.5 font-medium text-accent-ink hover:opacity-90"
@@ -56,7 +59,7 @@ function Whole({ credits }: { credits: CreditsOf }) {
         </Note>
       )}
       {credits.credit_line !== null && (
-        <p className="mb-3 text-muted">
+        <p className="mt-2 mb-3 text-muted">
           {credits.credit_line === 'unlimited'
             ? t('This account may go on without credit: what it uses is owed.')
             : t('Without credit this account may owe up to {amount}.', { amount: usd(credits.credit_line) })}
@@ -135,7 +138,11 @@ function Order({
     <section className="card p-4" aria-label={title}>
       <h2 className="font-semibold">{title}</h2>
       {rows.length === 0 ? (
-        <p className="mt-2 text-muted">{t('Nothing: it would be refused.')}</p>
+        <p className="mt-2 text-muted">
+          {Number(free) > 0
+            ? t('Nothing that is here: it would be owed, on the credit line.')
+            : t('Nothing: it would be refused.')}
+        </p>
       ) : (
         <ol className="mt-2 grid gap-1">
           {rows.map((lot, index) => (

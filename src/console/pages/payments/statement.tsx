@@ -1,0 +1,286 @@
+// The statement of a month, to be read, printed or saved: for whoever's account it is, and for operators.
+
+import { useQuery } from '@tanstack/react-query'
+import { Link, useLocation, useParams } from 'wouter'
+import { call } from '../../api/call.ts'
+import type { MonthlyStatement, MovementKind } from '../../api/payments.ts'
+import { useSession } from '../../api/queries.ts'
+import { decimal, exact, plus, sumOf } from '../../strings/exact.ts'
+import { day, monthName, usd } from '../../strings/format.ts'
+import { t } from '../../strings/text.ts'
+import { Button, Failure, Loading, Note, Section, Table } from '../../ui/basics.tsx'
+import { Choice } from '../../ui/form.tsx'
+import { poolNames } from '../credits/pools.ts'
+import { inr } from './words.tsx'
+
+interface Place {
+  /** Where the statements of the account are asked for, below `/console/api/`. */
+  readonly path: string
+  /** The page of them, below `/console`. */
+  readonly page: string
+  readonly back: { readonly href: string; readonly name: string }
+  /** When the account was opened; undefined until that is known. */
+  readonly since: string | undefined
+}
+
+export function StatementPage() {
+  const { data } = useSession()
+  return (
+    <Statements
+      path="credits/statements"
+      page="/credits/statements"
+      back={{ href: '/credits', name: t('Credits') }}
+      since={data?.account?.created_at}
+    />
+  )
+}
+
+export function Statements({ path, page, back, since }: Place) {
+  const { month = thisMonth() } = useParams<{ month?: string }>()
+  const [, navigate] = useLocation()
+  const at = `${path}/${encodeURIComponent(month)}`
+  const { data, error, isPending, refetch } = useQuery({
+    queryKey: ['statements', path, month],
+    queryFn: async () => (await call<{ data: MonthlyStatement }>('GET', at)).data,
+  })
+  const months = monthsSince(since, month)
+  return (
+    <>
+      <p className="mb-2 text-[13px] print:hidden">
+        <Link href={back.href} className="text-accent underline">
+          {back.name}
+        </Link>
+      </p>
+      <div className="card mb-4 flex flex-wrap items-end gap-3 p-4 print:hidden">
+        <div className="min-w-48 flex-1">
+          <Choice
+            label={t('Month')}
+            value={month}
+            options={months.map((name) => [name, monthName(name)])}
+            onChange={(event) => navigate(`${page}/${event.target.value}`)}
+          />
+        </div>
+        <a
+          className="inline-flex h-9 items-center rounded-md border border-line-strong bg-panel px-3.5 font-medium hover:bg-paper"
+          href={`/console/api/${at}/entries.csv`}
+          download
+        >
+          {t('Every entry as CSV')}
+        </a>
+        <Button look="primary" disabled={!data} onClick={() => print()}>
+          {t('Print')}
+        </Button>
+      </div>
+      {isPending && <Loading />}
+      {error && (
+        <>
+          <h1 className="mb-4 text-xl font-semibold">{t('Statement')}</h1>
+          <Failure error={error} retry={() => void refetch()} />
+        </>
+      )}
+      {data && <Statement statement={data} />}
+    </>
+  )
+}
+
+function Statement({ statement }: { statement: MonthlyStatement }) {
+  const { opening, closing, totals, credit_line: line } = statement
+  return (
+    <article className="card p-6 max-sm:p-4 print:border-0 print:p-0">
+      <header className="mb-4 flex flex-wrap justify-between gap-x-6 gap-y-2">
+        <div>
+          <h1 className="text-xl font-semibold">
+            {t('Statement for {month}', { month: monthName(statement.month) })}
+          </h1>
+          <p className="text-muted">
+            {statement.complete
+              ? t('Days are those of UTC.')
+              : t('The month is not over. Days are those of UTC.')}
+          </p>
+        </div>
+        <div className="min-w-0 sm:text-right">
+          <p className="break-all">{statement.email}</p>
+          <p className="font-mono text-[12px] break-all text-muted">{statement.account}</p>
+        </div>
+      </header>
+      <Table
+        label={t('Sums of the month')}
+        head={
+          <tr>
+            <th scope="col">{t('US dollars')}</th>
+            <th scope="col" className="num">
+              {t('Credit')}
+            </th>
+            <th scope="col" className="num">
+              {t('Owed')}
+            </th>
+            <th scope="col" className="num">
+              {t('Balance')}
+            </th>
+          </tr>
+        }
+      >
+        <SumRow name={t('Opening')} sum={opening} strong />
+        {totals.map((total) => (
+          <SumRow key={total.kind} name={t(kindNames[total.kind])} sum={total} />
+        ))}
+        <SumRow name={t('Closing')} sum={closing} strong />
+      </Table>
+      <div className="mt-3 grid gap-2">
+        {addsUp(statement) ? (
+          <p className="text-muted">{t('Opening and every movement are closing, to the last digit.')}</p>
+        ) : (
+          <Note tone="bad">{t('These figures do not add up: tell the operator of this gateway.')}</Note>
+        )}
+        {(Number(closing.owed) > 0 || line !== null) && <Owed owed={closing.owed} line={line} />}
+      </div>
+      {statement.receipts.length > 0 && <Receipts statement={statement} />}
+      {statement.days.length > 0 && <Days statement={statement} />}
+    </article>
+  )
+}
+
+function Owed({ owed, line }: { owed: string; line: string | null }) {
+  const of =
+    line === null
+      ? t('It owes {amount}: the next top-up pays it first.', { amount: usd(owed) })
+      : line === 'unlimited'
+        ? t('It owes {amount}, on a credit line without limit.', { amount: usd(owed) })
+        : t('It owes {amount} of a credit line of {line}.', { amount: usd(owed), line: usd(line) })
+  return <p className="font-medium">{of}</p>
+}
+
+function SumRow({
+  name,
+  sum,
+  strong = false,
+}: {
+  name: string
+  sum: MonthlyStatement['opening']
+  strong?: boolean
+}) {
+  return (
+    <tr className={strong ? 'font-semibold' : ''}>
+      <th scope="row" className={`min-w-32 ${strong ? 'font-semibold' : 'font-normal'}`}>
+        {name}
+      </th>
+      <td className="num">{amount(sum.credit)}</td>
+      <td className="num">{amount(sum.owed)}</td>
+      <td className="num">{amount(sum.balance)}</td>
+    </tr>
+  )
+}
+
+function Receipts({ statement }: { statement: MonthlyStatement }) {
+  return (
+    <Section title={t('Payments')}>
+      <Table
+        label={t('Payments')}
+        head={
+          <tr>
+            <th scope="col">{t('Day')}</th>
+            <th scope="col">{t('Receipt')}</th>
+            <th scope="col">{t('Payment')}</th>
+            <th scope="col" className="num">
+              {t('Paid')}
+            </th>
+            <th scope="col" className="num">
+              {t('Paid back since')}
+            </th>
+            <th scope="col" className="num">
+              {t('Credit')}
+            </th>
+          </tr>
+        }
+      >
+        {statement.receipts.map((receipt) => (
+          <tr key={receipt.payment_id}>
+            <td className="whitespace-nowrap">{day(receipt.credited_at)}</td>
+            <td className="whitespace-nowrap">{receipt.receipt ?? '–'}</td>
+            <td className="font-mono text-[12px]">{receipt.payment_id}</td>
+            <td className="num">{receipt.amount === null ? '–' : inr(receipt.amount)}</td>
+            <td className="num">{Number(receipt.refunded ?? 0) === 0 ? '–' : inr(receipt.refunded!)}</td>
+            <td className="num">{usd(receipt.credit_usd)}</td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  )
+}
+
+function Days({ statement }: { statement: MonthlyStatement }) {
+  return (
+    <Section title={t('By day')}>
+      <Table
+        label={t('By day')}
+        head={
+          <tr>
+            <th scope="col">{t('Day')}</th>
+            <th scope="col">{t('What')}</th>
+            <th scope="col">{t('Pool')}</th>
+            <th scope="col" className="num">
+              {t('Entries')}
+            </th>
+            <th scope="col" className="num">
+              {t('Credit')}
+            </th>
+            <th scope="col" className="num">
+              {t('Owed')}
+            </th>
+          </tr>
+        }
+      >
+        {statement.days.map((movement) => (
+          <tr key={`${movement.day} ${movement.kind} ${movement.pool}`} className="break-inside-avoid">
+            <td className="whitespace-nowrap">{movement.day}</td>
+            <td className="whitespace-nowrap">{t(kindNames[movement.kind])}</td>
+            <td className="whitespace-nowrap">{t(poolNames[movement.pool])}</td>
+            <td className="num">{movement.entries}</td>
+            <td className="num">{amount(movement.credit)}</td>
+            <td className="num">{amount(movement.owed)}</td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  )
+}
+
+const kindNames: Readonly<Record<MovementKind, string>> = {
+  grant: 'Credit granted',
+  settle: 'Calls',
+  expire: 'Expired',
+  refund: 'Paid back',
+  adjust: 'Corrected',
+  repay: 'Debt repaid',
+  borrow: 'Lent on the credit line',
+}
+
+function amount(text: string): string {
+  return Number(text) === 0 ? '–' : usd(text)
+}
+
+/** Added up here, not taken from the server's word. */
+function addsUp({ opening, closing, totals, days }: MonthlyStatement): boolean {
+  return [totals, days].every((movements) =>
+    (['credit', 'owed', 'balance'] as const).every(
+      (part) =>
+        decimal(plus(exact(opening[part]), sumOf(movements.map((movement) => movement[part])))) ===
+        closing[part],
+    ),
+  )
+}
+
+function thisMonth(): string {
+  return new Date().toISOString().slice(0, 7)
+}
+
+/** The newest first; with the one that is shown, wherever it lies. */
+function monthsSince(since: string | undefined, shown: string): string[] {
+  const months = new Set([thisMonth(), shown])
+  const from = since?.slice(0, 7) ?? thisMonth()
+  for (const at = new Date(`${thisMonth()}-01`); at.toISOString().slice(0, 7) >= from;) {
+    months.add(at.toISOString().slice(0, 7))
+    at.setUTCMonth(at.getUTCMonth() - 1)
+  }
+  return [...months].toSorted().toReversed()
+}
