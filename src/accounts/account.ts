@@ -1,4 +1,4 @@
-// Accounts and their keys as the rest of the gateway sees them, and the store that keeps them.
+// Accounts and their keys, and the interface of the store that keeps them.
 
 import type { Awaitable } from '../awaitable.ts'
 import type { ApiKey } from './api-key.ts'
@@ -17,10 +17,10 @@ export interface Account {
   readonly verifiedAt: number | null
 }
 
-/** Operators may change what belongs to others; users what is their own. */
+/** Operators may change what belongs to others, users only what is their own. */
 export type Role = 'user' | 'operator'
 
-/** What an account is created with beside its address. */
+/** The fields of a new account besides its address. */
 export interface NewAccount {
   /** `user` when left out. */
   readonly role?: Role
@@ -30,9 +30,9 @@ export interface NewAccount {
 
 export interface AccountQuery {
   readonly limit: number
-  /** Those opened after the account with this id. */
+  /** Only accounts opened after the one with this id. */
   readonly after?: string | undefined
-  /** Only those whose address or id holds this text, in lower case. */
+  /** Only accounts whose address or id contains this text, in lower case. */
   readonly q?: string | undefined
 }
 
@@ -55,32 +55,32 @@ export interface AccountStore {
   findAccount(idOrEmail: string): Awaitable<Account | undefined>
   /** Deleted accounts are not among them. */
   listAccounts(): Awaitable<readonly Account[]>
-  /** A page of them in the order they were opened. Throws GatewayError `invalid_request` for an unknown `after`. */
+  /** A page of accounts in order of creation. Throws GatewayError `invalid_request` for an unknown `after`. */
   pageAccounts(query: AccountQuery): Promise<AccountPage>
   /** How many there are. */
   countAccounts(): Promise<AccountCount>
   insertKey(key: ApiKey): Awaitable<void>
   /**
-   * The same for a key that replaces another: both share one spending limit, and what was spent counts on. False when
-   * that one has a successor already.
+   * Inserts a key that replaces another: both share one spending limit, including what was spent. False if that one
+   * has a successor already.
    */
   insertSuccessor(key: ApiKey, replaces: string): Awaitable<boolean>
-  /** Gives a key another name and other limits; its mode and its secret stay. */
+  /** Changes the name and limits of a key; mode and secret stay. */
   changeKey(key: ApiKey): Awaitable<void>
   /** When the last call made with a key ended; null if there was none. */
   keyUsedAt(id: string): Awaitable<number | null>
   findKey(id: string): Awaitable<ApiKey | undefined>
   listKeys(account: string): Awaitable<readonly ApiKey[]>
-  /** Effective at once here, within a second in every other process. False when there is no such key. */
+  /** Effective at once here, within a second in every other process. False if there is no such key. */
   revokeKey(id: string, at: number): Awaitable<boolean>
-  /** Moves the expiry of a key (rotation with overlap). */
+  /** Changes the expiry of a key, for a rotation with overlap. */
   expireKey(id: string, at: number): Awaitable<boolean>
-  /** Refuses the account's calls, or serves them again; effective like a revocation. False for an unknown account. */
+  /** Refuses the account's calls; takes effect like a revocation. False for an unknown account. */
   suspend(id: string): Awaitable<boolean>
   resume(id: string): Awaitable<boolean>
   insertSession(session: Session): Awaitable<void>
   findSession(id: string): Awaitable<Session | undefined>
   listSessions(account: string): Awaitable<readonly Session[]>
-  /** Effective at once here, within a second in every other process. False when there is no such session. */
+  /** Effective at once here, within a second in every other process. False if there is no such session. */
   revokeSession(id: string, at: number): Awaitable<boolean>
 }

@@ -6,7 +6,7 @@ import { mintSecret, readSecret, secretForm } from './secret-text.ts'
 export type KeyMode = 'live' | 'test'
 
 export interface ApiKey {
-  /** 12 characters, part of the key itself: the lookup goes by it, the comparison by hash. */
+  /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */
   readonly id: string
   readonly account: string
   readonly name: string
@@ -17,23 +17,23 @@ export interface ApiKey {
   readonly createdAt: number
   readonly expiresAt: number | null
   readonly revokedAt: number | null
-  /** The most the key may spend in one window, picodollars; null for no limit of its own. */
+  /** The most the key may spend per window, picodollars; null without a limit of its own. */
   readonly spendLimit: bigint | null
   readonly limitWindow: LimitWindow
   /** Model ids or `provider/*` patterns; null allows every model. */
   readonly allowedModels: readonly string[] | null
-  /** The key's own limits; null leaves it to the gateway's. */
+  /** The key's own limits; null for the gateway's. */
   readonly requestsPerMinute: number | null
   readonly tokensPerMinute: number | null
   /** Address ranges (CIDR) it may be used from; null for any. */
   readonly networks: readonly string[] | null
-  /** The id of the first key of its rotations, with which it shares limits; null for a key that replaced none. */
+  /** The id of the first key of its rotations, whose limits they share; null for a key that replaced none. */
   readonly lineage: string | null
-  /** The id of the key that has replaced it. */
+  /** The id of the key that replaced it. */
   readonly replacedBy: string | null
 }
 
-/** The name its limits are counted by: a key and those that replaced it have one limit between them. */
+/** The name that its limits are counted by, which is the same for a key and its successors. */
 export function lineOf({ id, lineage }: Pick<ApiKey, 'id' | 'lineage'>): string {
   return lineage ?? id
 }
@@ -51,11 +51,11 @@ export function keyState(key: Pick<ApiKey, 'revokedAt' | 'expiresAt'>, now: numb
 const form = secretForm('sk-weir', ['live', 'test'])
 
 export interface MintedKey extends Pick<ApiKey, 'id' | 'mode' | 'hash' | 'lastFour'> {
-  /** The key itself: to be shown once and forgotten. */
+  /** The text of the key: shown once, never stored. */
   readonly text: string
 }
 
-/** A new key from the system's random source. */
+/** Generates a key from the system's random source. */
 export function mintKey(mode: KeyMode): MintedKey {
   const { id, text } = mintSecret(form, mode)
   return { id, mode, text, hash: hashOfKey(text), lastFour: text.slice(-4) }
@@ -63,17 +63,17 @@ export function mintKey(mode: KeyMode): MintedKey {
 
 export type ReadKey =
   | { readonly kind: 'key'; readonly id: string; readonly mode: KeyMode }
-  /** Not of our form at all, or of our form with a checksum that is wrong: a typing error. */
+  /** Not a key of ours, or one with a wrong checksum: a typing error. */
   | { readonly kind: 'malformed'; readonly reason: 'form' | 'checksum' }
 
-/** What a presented key says about itself. The checksum tells a mistyped key without asking the database. */
+/** Parses a presented key. The checksum detects a mistyped one without a database lookup. */
 export function readKey(text: string): ReadKey {
   const read = readSecret(form, text)
   if (typeof read === 'string') return { kind: 'malformed', reason: read }
   return { kind: 'key', id: read.id, mode: read.kind === 'test' ? 'test' : 'live' }
 }
 
-/** Whether the presented text is this key, in a time that does not depend on where they differ. */
+/** Whether the text is this key, in constant time. */
 export function matches(key: Pick<ApiKey, 'hash'>, text: string): boolean {
   const stored = Buffer.from(key.hash)
   const presented = Buffer.from(hashOfKey(text))

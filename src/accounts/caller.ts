@@ -1,4 +1,4 @@
-// Who makes a call, as far as anybody after authentication needs to know.
+// Who makes a call, as known after authentication.
 
 import type { Account } from './account.ts'
 import type { ApiKey } from './api-key.ts'
@@ -12,7 +12,7 @@ export interface Caller {
   readonly mode: 'live' | 'test'
 }
 
-/** Whether the caller's key may use this model: its list holds the id, or `<provider>/*`. */
+/** Whether the caller's key may use this model: its list contains the id, or `<provider>/*`. */
 export function mayUse(caller: Caller, modelId: string): boolean {
   const allowed = caller.key?.allowedModels
   if (!allowed) return true

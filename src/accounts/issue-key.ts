@@ -1,4 +1,4 @@
-// A new API key for an account: minted, kept as a hash, handed over once.
+// Issues API keys: generates them and stores their hash.
 
 import type { AccountStore } from './account.ts'
 import { type ApiKey, lineOf, mintKey } from './api-key.ts'
@@ -19,7 +19,7 @@ export type KeyRights = Pick<
 
 export interface IssuedKey {
   readonly key: ApiKey
-  /** The key itself. It is nowhere else. */
+  /** The text of the key, which is stored nowhere. */
   readonly text: string
 }
 
@@ -35,8 +35,8 @@ export async function issueKey(
 }
 
 /**
- * Stores a key with the rights of the one that it replaces, which also hands down what it has spent of its limit.
- * undefined when that one has been replaced already.
+ * Stores a key with the rights of the one it replaces, including what was spent of its limit. undefined if that one
+ * has been replaced already.
  */
 export async function issueSuccessor(
   accounts: Pick<AccountStore, 'insertSuccessor'>,

@@ -1,11 +1,11 @@
-// Keys of the admin API: `mk-weir-<id>-<secret><checksum>`, shown once, stored as a hash. They make no calls.
+// Keys of the admin API: `mk-weir-<id>-<secret><checksum>`, shown once, stored as a hash. They cannot make calls.
 
 import type { Awaitable } from '../awaitable.ts'
 import { hashOfKey } from './api-key.ts'
 import { mintSecret, readSecret, secretForm } from './secret-text.ts'
 
 export interface ManagementKey {
-  /** 12 characters, part of the key itself: the lookup goes by it, the comparison by hash. */
+  /** 12 characters, part of the key: used for lookup, while the comparison uses the hash. */
   readonly id: string
   /** The operator it acts for. */
   readonly account: string
@@ -25,7 +25,7 @@ export interface ManagementKeyStore {
   find(id: string): Awaitable<ManagementKey | undefined>
   /** Of all accounts without an argument. */
   list(account?: string): Awaitable<readonly ManagementKey[]>
-  /** Effective at once, in every process. False when there is no such key. */
+  /** Effective at once, in every process. False if there is no such key. */
   revoke(id: string, at: number): Awaitable<boolean>
 }
 
@@ -33,7 +33,7 @@ const form = secretForm('mk-weir', [])
 
 export type WantedManagementKey = Pick<ManagementKey, 'account' | 'name' | 'expiresAt' | 'networks'>
 
-/** Stores a new key and gives its text, which is nowhere else; `now` in milliseconds since 1970. */
+/** Stores a new key and returns its text, which is stored nowhere; `now` in milliseconds since 1970. */
 export async function issueManagementKey(
   store: Pick<ManagementKeyStore, 'insert'>,
   wanted: WantedManagementKey,
@@ -47,7 +47,7 @@ export async function issueManagementKey(
   return { key, text }
 }
 
-/** The id inside a presented key; undefined for what is no key of the admin API, or mistyped. */
+/** The id in a presented key; undefined if it is not a management key, or mistyped. */
 export function managementKeyIdOf(text: string): string | undefined {
   const read = readSecret(form, text)
   return typeof read === 'string' ? undefined : read.id

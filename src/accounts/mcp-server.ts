@@ -1,4 +1,4 @@
-// MCP servers that an account has registered, to be named in its calls.
+// MCP servers that an account has registered and can name in its calls.
 
 import type { Awaitable } from '../awaitable.ts'
 import { GatewayError } from '../errors.ts'
@@ -24,14 +24,14 @@ export interface McpServerStore {
   remove(account: string, name: string): Awaitable<boolean>
 }
 
-/** What a server is sent, and how it was authorised. */
+/** The headers sent to a server, and its OAuth authorisation. */
 export interface McpSecrets {
   readonly headers: Readonly<Record<string, string>>
-  /** What the MCP library keeps of an authorisation by OAuth, as JSON. */
+  /** The MCP library's OAuth state, as JSON. */
   readonly oauth?: Readonly<Record<string, unknown>>
 }
 
-/** Whether a server is sent a token by OAuth, and whether its owner has to authorise it, or to authorise it again. */
+/** Whether a server has an OAuth token, and whether its owner must authorise it, possibly again. */
 export function authorizationOf({ oauth }: McpSecrets): { authorized: boolean; needsAuthorization: boolean } {
   const authorized = oauth?.['tokens'] !== undefined
   return {
@@ -61,7 +61,7 @@ export class McpServers {
   readonly #sealer: Sealer | undefined
   readonly #now: () => number
 
-  /** Without a sealer only servers without secrets can be kept. */
+  /** Without a sealer only servers without secrets can be stored. */
   constructor(store: McpServerStore, sealer: Sealer | undefined, now: () => number) {
     this.#store = store
     this.#sealer = sealer
@@ -82,8 +82,8 @@ export class McpServers {
   }
 
   /**
-   * Registers a server, or changes one. Throws `invalid_request` for what no server can be, and for too many;
-   * `unsupported_parameter` for secrets where there is no master key.
+   * Registers or changes a server. Throws `invalid_request` for an invalid server or too many; `unsupported_parameter`
+   * for secrets without a master key.
    */
   async put(account: string, server: Wanted): Promise<McpServerRecord> {
     refuseFaulty(server)
@@ -137,7 +137,7 @@ export class McpServers {
 
 type Wanted = Pick<McpServerRecord, 'name' | 'url' | 'secrets'>
 
-/** Whether its address may be reached is seen when it is. */
+/** Whether its address may be reached is checked on each request. */
 function refuseFaulty({ name, url, secrets: { headers } }: Wanted): void {
   if (!serverName.test(name)) {
     throw wrong('name', 'takes up to 64 letters, digits, underscores and hyphens')
@@ -155,7 +155,7 @@ function refuseFaulty({ name, url, secrets: { headers } }: Wanted): void {
   }
 }
 
-/** The error of the platform would repeat the value. */
+/** The platform's error would repeat the value. */
 function isHeader(name: string, value: string): boolean {
   try {
     const sent = new Headers({ [name]: value }).has(name)

@@ -1,11 +1,11 @@
-// Secrets of accounts at rest: AES-256-GCM under the operator's master key, each bound to what it belongs to.
+// Encrypts secrets of accounts at rest: AES-256-GCM under the operator's master key, bound to their row.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 export interface Sealer {
-  /** `context` names the row that the secret belongs to: in any other it cannot be opened. */
+  /** `context` names the row; the secret cannot be opened in any other. */
   seal(text: string, context: string): Uint8Array
-  /** undefined for what was sealed with a key that is not there any more, for another row, or not by us. */
+  /** undefined if it was sealed with a key that has been removed, for another row, or not by us. */
   open(sealed: Uint8Array, context: string): string | undefined
 }
 
@@ -20,7 +20,7 @@ interface MasterKey {
   readonly key: Buffer
 }
 
-/** The first key seals; all of them open, so that a key can be replaced. Takes at least one. */
+/** The first key seals; all of them open, so that keys can be rotated. Takes at least one. */
 export function sealer(masterKeys: readonly string[]): Sealer {
   const keys = masterKeys.map(masterKey)
   const [first] = keys

@@ -1,11 +1,11 @@
-// The form of bearer secrets: `<prefix>-<kind>-<id>-<secret><checksum>`, where a form without kinds leaves the kind out.
+// The form of bearer secrets: `<prefix>-<kind>-<id>-<secret><checksum>`; some forms have no kind.
 
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 export interface SecretForm {
   readonly prefix: string
-  /** What a text of this form looks like: its kind, where there are several, and its id. */
+  /** Matches texts of this form and captures the kind, if any, and the id. */
   readonly pattern: RegExp
 }
 
@@ -15,7 +15,7 @@ const idLength = 12
 const secretLength = 33
 const checksumLength = 6
 
-/** `kinds` is empty for secrets that are all of one kind. */
+/** `kinds` is empty for a form without kinds. */
 export function secretForm(prefix: string, kinds: readonly string[]): SecretForm {
   const kind = kinds.length === 0 ? '()' : `(${kinds.join('|')})-`
   const characters = '[0-9A-Za-z]'
@@ -23,7 +23,7 @@ export function secretForm(prefix: string, kinds: readonly string[]): SecretForm
   return { prefix, pattern: new RegExp(`^${prefix}-${kind}(${characters}{${idLength}})-${secret}$`) }
 }
 
-/** A new secret from the system's random source, and its id: the part that a lookup goes by. */
+/** Generates a secret from the system's random source, and its id for lookups. */
 export function mintSecret(form: SecretForm, kind?: string): { readonly id: string; readonly text: string } {
   const id = randomText(idLength)
   const body = [form.prefix, ...(kind === undefined ? [] : [kind]), id, randomText(secretLength)].join('-')
@@ -44,7 +44,7 @@ export function readSecret(
   return { kind: read[1] === '' ? undefined : read[1], id: read[2]! }
 }
 
-/** CRC-32 in base 62, six digits: what secret scanners check before they raise an alarm. */
+/** CRC-32 in base 62, six digits, for secret scanners. */
 function checksumOf(body: string): string {
   let rest = crc32(body)
   let digits = ''
@@ -55,7 +55,7 @@ function checksumOf(body: string): string {
   return digits
 }
 
-/** Random characters without bias: bytes beyond the last multiple of 62 are thrown away. */
+/** Unbiased random characters: bytes beyond the last multiple of 62 are discarded. */
 function randomText(length: number): string {
   let text = ''
   while (text.length < length) {

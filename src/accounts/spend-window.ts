@@ -2,7 +2,7 @@
 
 import type { LimitWindow } from './api-key.ts'
 
-/** When the window that is open at `now` began, milliseconds since 1970. */
+/** The start of the window that contains `now`, milliseconds since 1970. */
 export function windowStart(window: LimitWindow, now: number): number {
   const day = new Date(now)
   day.setUTCHours(0, 0, 0, 0)
@@ -20,7 +20,7 @@ export function windowStart(window: LimitWindow, now: number): number {
   }
 }
 
-/** When the window that is open at `now` ends, milliseconds since 1970; null for a limit that never resets. */
+/** The end of the window that contains `now`, milliseconds since 1970; null for a limit that never resets. */
 export function windowEnd(window: LimitWindow, now: number): number | null {
   if (window === 'total') return null
   const start = new Date(windowStart(window, now))

@@ -1,4 +1,4 @@
-// May this caller use this model now? The order of the refusals is part of the contract.
+// Whether a caller may use a model now. The order of the refusals is part of the contract.
 
 import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'

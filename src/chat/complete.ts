@@ -40,7 +40,7 @@ export async function complete(parts: ChatParts, incoming: IncomingCall): Promis
   })
 }
 
-/** Of an answer that may pause: it is made in rounds as well. */
+/** For an answer that may pause, which is made in rounds too. */
 const noTools: DeclaredTools = { declarations: [], maxCalls: undefined, approved: [], history: [] }
 
 /** Calls of one session share a turn, and so the same provider key; every other call has a turn of its own. */

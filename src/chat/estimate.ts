@@ -23,7 +23,7 @@ const typicalOutputTokens = 500
 export interface Estimate {
   readonly model: string
   readonly prompt_tokens: { readonly expected: number; readonly maximum: number }
-  /** How often the model is asked, of a call that declares tools of the gateway. */
+  /** How often the model is asked, for a call with gateway tools. */
   readonly rounds?: { readonly expected: number; readonly maximum: number }
   /** Decimal strings in US dollars: for one output token, a typical answer, and the most the request allows. */
   readonly low: string

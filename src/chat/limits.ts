@@ -1,4 +1,4 @@
-/** Every bound of a call, from configuration. Milliseconds, tokens and bytes as the names say. */
+/** The limits of a call, from configuration. */
 export interface ChatLimits {
   readonly connectMs: number
   readonly firstByteMs: number

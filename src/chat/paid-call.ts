@@ -32,7 +32,7 @@ export async function paidCall(
   const hold = await Hold.open(parts, call, candidates, balance, funding)
   try {
     const response = await serve(hold)
-    // A provider may be asked before, and mostly the hold is durable long before it answers.
+    // The provider may be asked before; the hold is usually durable long before it answers.
     await hold.durable
     return response
   } catch (error) {

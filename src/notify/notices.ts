@@ -5,9 +5,9 @@ import type { Balance } from '../credits/ledger/ledger.ts'
 import type { Pico } from '../credits/money.ts'
 
 export interface Thresholds {
-  /** Less free purchased credit than this is low; 0 says that it never is. */
+  /** Free purchased credit below this is low; 0 disables the notice. */
   readonly lowBalance: Pico
-  /** A lot that ends within this time is expiring; 0 says that none is. */
+  /** A lot that ends within this time is expiring; 0 disables the notice. */
   readonly expiringMs: number
 }
 

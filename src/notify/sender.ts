@@ -1,5 +1,6 @@
-// Sends what waits for webhooks: signed, in bounded time, again with growing pauses, and in the end no more. Until an
-// answer is noted a message waits in the database, so that a restart loses none; it may then arrive twice, by the same id.
+// Sends messages to webhooks: signed, with a timeout, retried with growing pauses and finally given up. A message
+// stays in the database until its answer is recorded, so a restart loses none; it may then arrive twice with the same
+// id.
 
 import { randomBytes } from 'node:crypto'
 import { pass } from '../credits/ledger/failpoint.ts'
@@ -7,7 +8,7 @@ import { GatewayError } from '../errors.ts'
 import { signatureHeaders } from '../payments/standard-webhook.ts'
 import type { DeliveryAttempt, Delivery, WebhookRow, Webhooks, WebhookStore } from './webhook.ts'
 
-/** Sends one request to an address that an account has chosen, without following redirects. */
+/** Sends a request to an address chosen by an account, without following redirects. */
 export type Post = (
   url: string,
   request: { readonly headers: Headers; readonly body: string; readonly signal: AbortSignal },
@@ -23,7 +24,7 @@ export interface SenderParts {
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000] as const
 
-/** The pauses after each attempt that failed, as Standard Webhooks recommends; after the last it is given up. */
+/** The pauses after failed attempts, as recommended by Standard Webhooks; after the last it is given up. */
 const pauses = [
   5 * second,
   5 * minute,
@@ -48,7 +49,7 @@ export class WebhookSender {
     this.#parts = parts
   }
 
-  /** Sends all that is due; resolves when the last of it was answered or failed. */
+  /** Sends everything that is due; resolves when all attempts have ended. */
   async sendDue(): Promise<void> {
     const { store, timeoutMs, now } = this.#parts
     const room = mostInFlight - this.#busy.size
@@ -66,7 +67,7 @@ export class WebhookSender {
     await store.forgetDeliveries(now() - keptMs, forgottenAtOnce)
   }
 
-  /** Sends a message of the type `webhook.test` now, once, and says what came of it. */
+  /** Sends a `webhook.test` message now, once, and returns the attempt. */
   async test(webhook: WebhookRow): Promise<DeliveryAttempt> {
     const at = this.#parts.now()
     const id = `msg_${randomBytes(12).toString('hex')}`
@@ -80,7 +81,7 @@ export class WebhookSender {
     this.#busy.add(delivery.webhook)
     try {
       const webhook = await store.findWebhook(delivery.webhook)
-      // It was removed a moment ago, and what waited for it with it.
+      // It has just been removed with its deliveries.
       if (!webhook) return
       pass('message-claimed', delivery.id)
       const attempt = await this.#attempt(webhook, delivery.id, delivery.body)
@@ -115,7 +116,7 @@ export class WebhookSender {
         body,
         signal: AbortSignal.timeout(timeoutMs),
       })
-      // The status says all; what else is answered is not read.
+      // Only the status matters; the body is not read.
       await answer?.cancel().catch(() => undefined)
       const error = status >= 200 && status < 300 ? null : `the answer was ${status}`
       return { at, status, error, ms: now() - at }

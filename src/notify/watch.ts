@@ -23,20 +23,20 @@ const mostRefused = 10_000
 
 export class AccountWatch {
   readonly #parts: WatchParts
-  /** Keys whose limit has refused a call since the last look. */
+  /** Keys whose limit refused a call since the last check. */
   #refused = new Set<string>()
 
   constructor(parts: WatchParts) {
     this.#parts = parts
   }
 
-  /** A call that ended: a key may have met its limit before it has spent the last of it. Never throws. */
+  /** Notes an ended call: a key may reach its limit before it has spent all of it. Never throws. */
   callEnded({ key, code }: { readonly key: string | null; readonly code: string | null }): void {
     if (code === 'key_limit_exceeded' && key !== null && this.#refused.size < mostRefused)
       this.#refused.add(key)
   }
 
-  /** Looks at every account that wants to know, in short steps. */
+  /** Checks all accounts with webhooks, in short steps. */
   async look(): Promise<void> {
     const refused = this.#refused
     this.#refused = new Set()

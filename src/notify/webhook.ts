@@ -27,7 +27,7 @@ export interface WebhookRow {
 
 export interface DeliveryAttempt {
   readonly at: number
-  /** The status of the answer; null where none came. */
+  /** The status of the answer; null if there was none. */
   readonly status: number | null
   readonly error: string | null
   readonly ms: number
@@ -39,10 +39,10 @@ export interface Delivery {
   readonly webhook: string
   readonly type: string
   readonly at: number
-  /** The JSON that is sent, to the byte the same each time. */
+  /** The JSON that is sent, identical on each attempt. */
   readonly body: string
   readonly state: 'waiting' | 'delivered' | 'given_up'
-  /** When it is tried next; null when it is not tried any more. */
+  /** When the next attempt is due; null if there is none. */
   readonly nextAt: number | null
   readonly attempts: readonly DeliveryAttempt[]
 }
@@ -63,9 +63,9 @@ export interface WebhookStore {
   listWebhooks(account: string): Awaitable<readonly WebhookRow[]>
   /** Removes it with its pending deliveries. False if the account has none with this id. */
   removeWebhook(account: string, id: string): Awaitable<boolean>
-  /** Queues an event for each webhook of its account that wants it. */
+  /** Queues an event for each webhook of its account that subscribes to it. */
   emit(event: AccountEvent): Awaitable<void>
-  /** Accounts, in the order of their ids, that have a webhook for one of these; those after `after`. */
+  /** Accounts after `after`, in order of id, with a webhook for one of these types. */
   accountsWanting(types: readonly EventType[], after: string, limit: number): Awaitable<readonly string[]>
   /**
    * Takes what is due at `now`, one message for each webhook that is not in `busy`. Others leave it alone until
@@ -80,7 +80,7 @@ export interface WebhookStore {
   conclude(id: string, outcome: Pick<Delivery, 'state' | 'nextAt' | 'attempts'>): Awaitable<void>
   /** The newest first. */
   listDeliveries(webhook: string, limit: number): Awaitable<readonly Delivery[]>
-  /** Forgets messages from before `before` that are not tried any more. Gives how many. */
+  /** Deletes concluded messages from before `before`. Returns their number. */
   forgetDeliveries(before: number, limit: number): Awaitable<number>
 }
 
@@ -101,8 +101,8 @@ export class Webhooks {
   }
 
   /**
-   * Adds a webhook and makes its secret, which is given this once. Throws `invalid_request` for what is no address and
-   * for too many, `unsupported_parameter` where there is no master key.
+   * Adds a webhook and generates its secret, which is returned only here. Throws `invalid_request` for an invalid
+   * address or too many webhooks, `unsupported_parameter` without a master key.
    */
   async add(
     account: string,
@@ -152,13 +152,13 @@ export class Webhooks {
     return this.#store.listDeliveries(id, limit)
   }
 
-  /** Its secret; undefined where the master key that it was encrypted with is gone. */
+  /** Its secret; undefined if the master key that encrypted it has been removed. */
   secretOf({ account, id, sealed }: WebhookRow): string | undefined {
     return this.#sealer?.open(sealed, contextOf(account, id))
   }
 }
 
-/** Whether it may be reached is seen when it is. */
+/** Whether the address may be reached is checked on each request. */
 function requireAddress(url: string): void {
   const parsed = URL.parse(url)
   const speaks = parsed?.protocol === 'http:' || parsed?.protocol === 'https:'

@@ -1,4 +1,4 @@
-// What becomes known of a call when it has ended: one line in the log, one row in the request log.
+// Records an ended call: a line in the log and a row in the request log.
 
 import type { Log } from './log.ts'
 import type { EndedCall, RequestLogRow } from './request-log.ts'
@@ -12,7 +12,7 @@ export interface CallLogParts {
   readonly usd: (amount: bigint) => string
 }
 
-/** Refusals of one account that leave a row, in one minute: a client in a loop must not fill the disk. */
+/** Refusals per account and minute that leave a row: a client in a loop must not fill the disk. */
 export const refusalRowsPerMinute = 120
 const minuteMs = 60_000
 
@@ -39,7 +39,7 @@ export class CallLog {
     if (this.#mayKeep(call)) this.#parts.keepRefused(call)
   }
 
-  /** A request that was refused before it was a call. */
+  /** A request that was refused before it became a call. */
   turnedAway(fields: Readonly<Record<string, unknown>>, failure: object): void {
     if (this.#isNew(failure)) this.#parts.log.info('a request was refused', fields)
   }

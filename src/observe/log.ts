@@ -1,4 +1,4 @@
-// The log: JSON lines (or pretty ones in a terminal) on stderr, with nothing secret in them.
+// The log: JSON lines (or pretty ones in a terminal) on stderr, without secrets.
 
 import { writeSync } from 'node:fs'
 import {
@@ -13,7 +13,7 @@ export type LogFields = Readonly<Record<string, unknown>>
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** `message` is a fixed sentence; what varies goes into `fields`. Calls below the level cost one comparison. */
+/** `message` is a fixed sentence; variable parts go into `fields`. Calls below the level cost one comparison. */
 export interface Log {
   debug(message: string, fields?: LogFields): void
   info(message: string, fields?: LogFields): void
@@ -27,7 +27,7 @@ export interface LogSettings {
   readonly prompts: boolean
 }
 
-/** Where lines go. `waiting` is how many bytes it has taken and not yet passed on. */
+/** The destination of lines. `waiting`: bytes accepted but not yet written. */
 export interface LogSink {
   readonly terminal: boolean
   write(lines: string): void
@@ -37,19 +37,19 @@ export interface LogSink {
 export interface LogParts {
   readonly sink: LogSink
   readonly clock: () => number
-  /** Secrets that this process holds: they are replaced wherever they turn up. */
+  /** Secrets of this process, replaced wherever they occur. */
   readonly secrets: readonly string[]
 }
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 const tapeLevels = { debug: 'debug', info: 'info', warn: 'warning', error: 'error' } as const
 
-/** A reader of the log that has stopped reading costs lines, never memory: past this much they are counted only. */
+/** If the log's reader is stuck, lines beyond this many bytes are dropped and counted. */
 const maxWaitingBytes = 4 * 1024 * 1024
 
 /**
- * The log of one gateway. It uses LogTape's formatters and not its registry of loggers, which is one for the whole
- * process: two gateways in one test would write into each other's log.
+ * The log of one gateway. Uses LogTape's formatters but not its global registry of loggers: two gateways in one test
+ * would write into each other's log.
  */
 export function createLog(settings: LogSettings, { sink, clock, secrets }: LogParts): Log {
   const redactor = createRedactor({ secrets, prompts: settings.prompts })
@@ -88,13 +88,13 @@ export function createLog(settings: LogSettings, { sink, clock, secrets }: LogPa
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** How long lines wait for others, milliseconds, and how many characters of them at the most. */
+/** How long lines are gathered, milliseconds, and the most characters of them. */
 const gatherMs = 10
 const gatheredAtMost = 65_536
 
 /**
- * Standard error as a sink. The lines of a few milliseconds are written together, as a write costs more than making a
- * line; the last ones are written when the process ends.
+ * Standard error as a sink. Lines are gathered for a few milliseconds, because writing costs more than formatting; the
+ * last ones are written when the process ends.
  */
 export function standardErrorSink(): LogSink {
   const { stderr } = process
@@ -105,7 +105,7 @@ export function standardErrorSink(): LogSink {
     if (lines !== '') stderr.write(lines)
   }
   process.once('exit', () => {
-    // The stream may not get to write any more.
+    // The stream may not be able to write any more.
     if (gathered !== '') writeSync(stderr.fd, gathered)
   })
   return {

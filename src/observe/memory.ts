@@ -1,14 +1,13 @@
-// Memory that a burst has left behind is given back soon after. The runtime collects when its heap has grown to a
-// multiple of what was alive, and what streams leave behind has been alive for a while: at a hundred thousand events a
-// second that multiple is hundreds of megabytes.
+// Collects garbage soon after a burst. The runtime only collects when the heap has grown to a multiple of what was
+// alive, which after a hundred thousand stream events a second is hundreds of megabytes.
 
-/** Growth since the last collection that asks for another, bytes. */
+/** Growth since the last collection that triggers another, bytes. */
 const growthBytes = 48 * 1024 ** 2
 const lookEveryMs = 250
-/** What a burst has left behind without growing any more is collected this long after, milliseconds. */
+/** After a burst without further growth, a collection runs this much later, milliseconds. */
 const afterwardsMs = 2_000
 
-/** Looks after the memory of this process until the function it gives is called. */
+/** Watches this process's memory until the returned function is called. */
 export function keepMemorySmall(): () => void {
   let least = taken()
   let collectedFrom = least

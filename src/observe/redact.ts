@@ -1,16 +1,16 @@
-// Secrets do not reach the log: by the name of their field, by their form, and by being known. One bounded pass.
+// Keeps secrets out of the log: by field name, by form, and known ones by value. One bounded pass.
 
 import { patternOf, redactedText } from './secret-filter.ts'
 
-/** Fields that hold a secret whatever it looks like. `max_tokens`, `cache_key` and the like are not among them. */
+/** Fields that contain a secret whatever their value. `max_tokens`, `cache_key` and the like do not match. */
 const secretField =
   /^(x-)?(proxy-)?(authorization|api[-_]?keys?|(set-)?cookies?|credentials?|session[-_]?id|otp|csrf)$|(secret|passw(or)?d|passphrase|private[-_]?key|bearer|signature)|(access|refresh|id|auth|session|csrf|security)[-_]?token$|^token$|[-_](api|access|secret|auth)[-_]?key$|^[a-z]+(Secret|ApiKey|Password)$|^goog[-_]api[-_]key$|^x-goog-api-key$/i
 
-/** Fields that hold the words of requests and answers. */
+/** Fields with the text of prompts and answers. */
 const promptField =
   /^(prompts?|messages|contents?|input|instructions|system|systemInstruction|body|completion|arguments|(input_|output_|raw_?)?text|tool_?(input|output|result))$/i
 
-/** Forms that keys of this gateway, of providers, clouds and payment services are known by. */
+/** Formats of keys of this gateway, providers, clouds and payment services. */
 const secretForms = new RegExp(
   [
     String.raw`\b(?:sk|rk|pk|whsec|pplx|gsk|xai|csk|nvapi|hf|tvly|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|rzp|key|napi|jina|voyage|pa|sess|ak)[-_][A-Za-z0-9_\-.]{12,}`,
@@ -27,7 +27,7 @@ const secretForms = new RegExp(
   'g',
 )
 
-/** No text of those forms is shorter: `Basic` with six characters behind it. */
+/** No text of these formats is shorter: `Basic` plus six characters. */
 const shortestForm = 12
 
 /** `api_key=…`, `"x-api-key": "…"`, `?token=…`, `Cookie: …` inside running text. */
@@ -37,41 +37,41 @@ const secretAssignment =
 /** `https://user:password@host` */
 const addressCredentials = /(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,256}@/gi
 
-/** Beyond these a value is cut: a log line is never larger than its event deserves. */
+/** Values are cut beyond these limits, so that a log line stays small. */
 const maxDepth = 6
 const maxEntries = 64
 const maxText = 8_192
 const longestSecret = 2_048
-/** The names of fields that are remembered, and how long one may be. */
+/** How many field names are cached, and the longest. */
 const maxKnownFields = 1_000
 const longestKnownField = 64
 
 export interface Redaction {
   /** Secrets that this process holds, exactly. */
   readonly secrets: readonly string[]
-  /** Whether the words of requests and answers may be written. */
+  /** Whether prompts and answers may be logged. */
   readonly prompts: boolean
 }
 
 export interface Redactor {
   text(value: string): string
-  /** A JSON-safe copy of a value with nothing secret in it. Never throws. */
+  /** A JSON-safe copy of a value without secrets. Never throws. */
   value(value: unknown): unknown
 }
 
-/** Makes a redactor; the pattern for the known secrets is built once. */
+/** Creates a redactor; the pattern of the known secrets is built once. */
 export function createRedactor({ secrets, prompts }: Redaction): Redactor {
   const known = patternOf(secrets)
 
   function text(value: string): string {
     if (value.length <= maxText) return replaced(value)
-    // The cut may halve a secret out of recognition, so what lies just before it goes too.
+    // The cut may leave half a secret, so the text just before it is removed too.
     return `${replaced(value.slice(0, maxText)).slice(0, -longestSecret)}…`
   }
 
   function replaced(value: string): string {
     let clean = known ? value.replace(known, redactedText) : value
-    // Most texts of a line are words and ids: what is too short for a pattern, or lacks a sign it needs, is not tried.
+    // Most texts are words and ids: patterns are not tried on texts that are too short or lack a required character.
     if (clean.length >= shortestForm) clean = clean.replace(secretForms, redactedText)
     if (clean.includes('://')) clean = clean.replace(addressCredentials, `$1${redactedText}@`)
     if (clean.includes('=') || clean.includes(':'))
@@ -110,7 +110,7 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     return result
   }
 
-  // Most lines have the same few fields: what is known of those makes a line three times as cheap.
+  // Most lines have the same few fields: caching their kind makes a line three times as cheap.
   const knownFields = new Map<string, { name: string; hide: boolean }>()
 
   function fieldOf(key: string): { name: string; hide: boolean } {
@@ -142,14 +142,14 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
       try {
         return plain(value, 0, [])
       } catch {
-        // A getter that throws must not turn a log line into a failed request.
+        // A throwing getter must not turn a log line into a failed request.
         return '[unreadable]'
       }
     },
   }
 }
 
-/** Counts and switches are no secrets, whatever their field is called. */
+/** Numbers and booleans are not secrets, whatever their field is called. */
 function holdsWords(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null)
 }

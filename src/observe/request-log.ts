@@ -1,5 +1,5 @@
-// The request log: one row per call, and per refusal of one, for operators and the account itself. Kept apart from the
-// money and may be trimmed at any time.
+// The request log: one row per call and refusal, for operators and the account itself. Independent of the ledger; may
+// be trimmed at any time.
 
 import type { Awaitable } from '../awaitable.ts'
 
@@ -9,12 +9,12 @@ export interface RequestLogRow {
   readonly at: number
   readonly account: string
   readonly key: string | null
-  /** As it was asked for; empty where the request named none. */
+  /** As the client named it; empty without one. */
   readonly model: string
   readonly provider: string | null
   readonly stream: boolean
   readonly status: number
-  /** Our error code, where the call failed. */
+  /** Our error code, if the call failed. */
   readonly code: string | null
   readonly ending: string | null
   readonly promptTokens: number
@@ -26,22 +26,22 @@ export interface RequestLogRow {
   readonly totalMs: number
   /** Details of the error besides its code, as a small JSON object; null without any. */
   readonly detail: string | null
-  /** The words of request and answer as JSON, cut to a bound; null unless `log.prompts` allows them. */
+  /** Prompt and answer as JSON, cut to a limit; null unless `log.prompts` is on. */
   readonly contents: string | null
 }
 
-/** A row, with what only the log line says. */
+/** A row, with fields for the log line only. */
 export interface EndedCall extends RequestLogRow {
   /** The last four characters of the key; null for the app. */
   readonly lastFour: string | null
 }
 
 export interface RequestLog {
-  /** Takes the row and writes it soon, in a batch; never throws, and drops rows rather than wait. */
+  /** Queues the row for the next batch; never throws, and drops rows rather than wait. */
   append(row: RequestLogRow): void
 }
 
-/** A row's place in the order of the log, newest first. */
+/** A row's position in the log, newest first. */
 export interface RequestPlace {
   readonly at: number
   readonly seq: number
@@ -52,7 +52,7 @@ export interface RequestQuery {
   readonly key?: string
   readonly model?: string
   readonly code?: string
-  /** Milliseconds since 1970: from then on, and before then. */
+  /** Milliseconds since 1970, a half-open interval. */
   readonly from?: number
   readonly until?: number
   /** Only rows behind this one. */
@@ -63,7 +63,7 @@ export interface RequestQuery {
 export type LoggedRequest = RequestLogRow & RequestPlace
 
 export interface RequestPage {
-  /** Newest first; fewer than the limit, or none, also where more may follow. */
+  /** Newest first. May be shorter than the limit, even empty, although more follow. */
   readonly rows: readonly LoggedRequest[]
   /** Where to continue; null at the end of the log. */
   readonly next: RequestPlace | null
@@ -71,6 +71,6 @@ export interface RequestPage {
 
 export interface RequestReader {
   page(query: RequestQuery): Awaitable<RequestPage>
-  /** By its id; of any account where none is named. */
+  /** By id; of any account if none is given. */
   find(requestId: string, account?: string): Awaitable<LoggedRequest | undefined>
 }

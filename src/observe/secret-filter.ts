@@ -1,14 +1,14 @@
-// Takes the secrets that this process holds out of text that leaves it: whole, encoded, cut short, or masked in the
-// middle as providers repeat a bad key.
+// Removes this process's secrets from outgoing text: whole, encoded, cut short, or masked in the middle, as providers
+// repeat a bad key.
 
 /** What stands where a secret stood. */
 export const redactedText = '[redacted]'
 
-/** Shorter secrets are left alone: replacing `a` everywhere would hide the text and give the secret away. */
+/** Shorter secrets are not replaced: replacing `a` everywhere would destroy the text and reveal the secret. */
 const shortest = 8
-/** Of a secret of this length parts are recognised too; a shorter one is as good as a word. */
+/** From this length on parts of a secret are recognised too. */
 const shortestWithParts = 20
-/** So many characters of its beginning or its end stand for a secret. */
+/** This many characters from its beginning or end identify a secret. */
 const telling = 12
 
 /** Keys in the formats of providers, whoever owns them: an error may quote the key of a gateway behind the provider. */
@@ -25,13 +25,13 @@ const keyForms = [
 
 export type SecretFilter = (text: string) => string
 
-/** A pattern of these secrets in all their forms; undefined where there are none. */
+/** A pattern of these secrets in all their forms; undefined if there are none. */
 export function patternOf(secrets: readonly string[]): RegExp | undefined {
   const forms = formsOf(secrets)
   return forms.length === 0 ? undefined : new RegExp(forms.join('|'), 'g')
 }
 
-/** The function that replaces these secrets, and what has the form of a provider's key. */
+/** Returns the function that replaces these secrets and anything in the format of a provider's key. */
 export function secretFilter(secrets: readonly string[]): SecretFilter {
   const pattern = new RegExp([...formsOf(secrets), ...keyForms].join('|'), 'g')
   return (text) => text.replace(pattern, redactedText)
@@ -39,7 +39,7 @@ export function secretFilter(secrets: readonly string[]): SecretFilter {
 
 function formsOf(secrets: readonly string[]): string[] {
   const whole = [...new Set(secrets.flatMap(partsOf))].filter((secret) => secret.length >= shortest)
-  // The longest first: of two that begin alike, the shorter would leave the rest of the longer.
+  // Longest first: otherwise a prefix of a secret would be replaced and leave its rest.
   const exact = [...new Set(whole.flatMap(encodingsOf))].toSorted((a, b) => b.length - a.length)
   return [
     ...whole.filter((secret) => secret.length >= shortestWithParts).flatMap(pieces),
@@ -47,7 +47,7 @@ function formsOf(secrets: readonly string[]): string[] {
   ]
 }
 
-/** A secret, and the secrets it is made of: `Bearer x`, AWS keys joined by colons, a service account's JSON. */
+/** A secret and its parts: `Bearer x`, AWS keys joined by colons, a service account's JSON. */
 function partsOf(secret: string): string[] {
   const bare = /^(?:Bearer|Basic|Token|ApiKey)\s+(\S+)$/i.exec(secret)?.[1]
   if (bare !== undefined) return [secret, bare, ...Buffer.from(bare, 'base64').toString().split(':').slice(1)]
@@ -71,8 +71,8 @@ function encodingsOf(secret: string): string[] {
 }
 
 /**
- * What is left of a secret that was cut short or masked: its beginning, its end, or both around dots or stars. Every
- * repetition is bounded, as the text may be hostile.
+ * Patterns for a secret that was cut or masked: its beginning, its end, or both around dots or stars. Every repetition
+ * is bounded, because the text may be hostile.
  */
 function pieces(secret: string): string[] {
   const start = RegExp.escape(secret.slice(0, telling))
@@ -86,5 +86,5 @@ function pieces(secret: string): string[] {
   ]
 }
 
-/** What providers put in place of the middle of a key. The lookbehind lets a long row of stars be tried once. */
+/** What providers write instead of the middle of a key. The lookbehind makes a long row of stars match once. */
 const mask = '(?:(?<![*•.…])(?:[*•.…]{2,64}|…))'

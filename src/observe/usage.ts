@@ -1,10 +1,10 @@
-// What calls came to, by day: for charts and statements, from a rollup that is written with the calls themselves.
+// Usage by day, for charts and statements, from a rollup written together with the calls.
 
 /** What a day may be divided by. */
 export type UsageGroup = 'day' | 'model' | 'key' | 'channel' | 'account'
 
 export interface UsageQuery {
-  /** Of the whole installation, when left out. */
+  /** All accounts by default. */
   readonly account?: string
   readonly key?: string
   readonly model?: string
@@ -18,26 +18,23 @@ export interface UsageQuery {
 export interface UsageSum {
   readonly day: number
   /**
-   * A model, the id of a key, of an account, or a channel: `api` or `app`. Empty for what belongs to none: all of a day,
-   * the app where keys are asked for, refusals of unknown models where models are.
+   * A model, the id of a key or an account, or a channel (`api`, `app`). Empty for totals of a day, for the app when
+   * grouping by key, and for refusals of unknown models.
    */
   readonly group: string
-  /** Every call that has ended, refusals included. */
+  /** All ended calls, including refusals. */
   readonly calls: number
   /** Of these: refused, without an answer, or broken off by the provider. */
   readonly errors: number
   readonly inputTokens: number
   readonly outputTokens: number
-  /** What the provider's price makes of it, picodollars. */
+  /** The cost at the provider's price, picodollars. */
   readonly cost: bigint
   /** What of the cost was paid. */
   readonly charged: bigint
 }
 
 export interface UsageReader {
-  /**
-   * By day, and within a day by group. It leaves the event loop to others between days. Rejects with GatewayError
-   * `store_unavailable`.
-   */
+  /** By day, then by group. Yields to the event loop between days. Rejects with GatewayError `store_unavailable`. */
   usage(query: UsageQuery): Promise<readonly UsageSum[]>
 }

@@ -1,5 +1,5 @@
-// App Store Server Notifications V2: a JWS whose certificates lead to a root that the operator has pinned. Verified here,
-// without a call to anybody. developer.apple.com/documentation/appstoreservernotifications/responsebodyv2.
+// App Store Server Notifications V2: a JWS whose certificate chain leads to a root pinned by the operator. Verified
+// locally. developer.apple.com/documentation/appstoreservernotifications/responsebodyv2.
 
 import { verify, X509Certificate } from 'node:crypto'
 import { z } from 'zod'
@@ -14,7 +14,10 @@ export interface AppleSettings {
   readonly rootFingerprint: string
 }
 
-/** What Apple's certificates for this purpose carry: 1.2.840.113635.100.6.11.1 the signer, …6.2.1 its issuer, as DER. */
+/**
+ * Extensions of Apple's certificates for this purpose, as DER: 1.2.840.113635.100.6.11.1 for the signer, …6.2.1 for
+ * its issuer.
+ */
 const signerMark = Buffer.from('060a2a864886f76364060b01', 'hex')
 const issuerMark = Buffer.from('060a2a864886f76364060201', 'hex')
 
@@ -39,7 +42,7 @@ const transaction = z.object({
   appAccountToken: z.string().optional(),
 })
 
-/** What each notification says of the period of its transaction; those that are not here say nothing of it. */
+/** The state of the period after each notification; others do not change it. */
 const states: Readonly<Record<string, SubscriptionState>> = {
   SUBSCRIBED: 'active',
   DID_RENEW: 'active',
@@ -53,9 +56,9 @@ const states: Readonly<Record<string, SubscriptionState>> = {
 }
 
 /**
- * What a notification says of a subscription; undefined where that is nothing. Throws `bad_signature` unless the pinned
- * root stands behind it, and `invalid_request` for another app, or one that is not as documented. Of another environment
- * it is a test, whichever of the two is set.
+ * What a notification says about a subscription; undefined if nothing. Throws `bad_signature` unless it is signed
+ * under the pinned root, and `invalid_request` for another app or an undocumented form. A notification of the other
+ * environment is a test.
  */
 export function readNotification(
   signedPayload: string,
@@ -93,7 +96,7 @@ function requireApp(bundleId: string, settings: AppleSettings): void {
   throw new GatewayError('invalid_request', { message: 'It is about another app.', param: 'bundleId' })
 }
 
-/** The payload of a JWS that the chain of its header has signed. */
+/** The payload of a JWS signed by the certificate chain in its header. */
 function verified(jws: string, settings: AppleSettings, now: number): unknown {
   const [head, payload, signature, ...more] = jws.split('.')
   if (head === undefined || payload === undefined || signature === undefined || more.length > 0)
@@ -109,7 +112,7 @@ function verified(jws: string, settings: AppleSettings, now: number): unknown {
   return decoded(payload)
 }
 
-/** The certificate that signs, once every step from it to the pinned root holds at `now`. */
+/** The signing certificate, if the chain to the pinned root is valid at `now`. */
 function signerIn(head: string, { rootFingerprint }: AppleSettings, now: number): X509Certificate {
   const { success, data } = header.safeParse(decoded(head))
   if (!success) throw badSignature()

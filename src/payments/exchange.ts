@@ -1,4 +1,4 @@
-// From rupees to credit: exact, in whole paise and picodollars. The only place where anything is rounded.
+// Converts rupees to credit, exactly, in whole paise and picodollars. The only place that rounds.
 
 import type { Pico } from '../credits/money.ts'
 
@@ -12,7 +12,7 @@ const minorPerUnit = 100n
 const ratePerUnit = 1_000_000n
 const picoPerUsdTimesRate = 1_000_000_000_000n * ratePerUnit
 
-/** Reads rupees per US dollar, "89.015"; undefined for what is no positive number with at most six decimals. */
+/** Reads rupees per US dollar, "89.015"; undefined unless positive with at most six decimals. */
 export function parseRate(text: string): Rate | undefined {
   const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text)
   if (!match) return undefined
@@ -30,14 +30,14 @@ export function parseMinor(text: string): Minor | undefined {
   return match ? BigInt(match[1]!) * minorPerUnit + BigInt((match[2] ?? '').padEnd(2, '0')) : undefined
 }
 
-/** "500" or "500.50": without decimals where there are none. */
+/** "500" or "500.50": without decimals if they are zero. */
 export function formatMinor(amount: Minor): string {
   const whole = amount / minorPerUnit
   const rest = amount % minorPerUnit
   return rest === 0n ? String(whole) : `${whole}.${String(rest).padStart(2, '0')}`
 }
 
-/** What an amount is worth: `credit` is rounded down, `rounding` is what a picodollar was cut for, 0 or 1. */
+/** The value of an amount: `credit` is rounded down, `rounding` is what was cut off, 0 or 1 picodollars. */
 export interface Exchanged {
   readonly credit: Pico
   readonly rounding: Pico
@@ -51,8 +51,8 @@ export function exchanged(amount: Minor, rate: Rate): Exchanged {
 }
 
 /**
- * The credit of a part that is taken back, when `before` of the payment has been taken back already. All parts together
- * are exactly the credit of the whole, in whatever sizes they come.
+ * The credit of a refunded part, when `before` of the payment was refunded already. All parts together are exactly the
+ * credit of the whole, whatever their sizes.
  */
 export function creditOfPart(before: Minor, part: Minor, rate: Rate): Pico {
   return exchanged(before + part, rate).credit - exchanged(before, rate).credit

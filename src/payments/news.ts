@@ -1,14 +1,14 @@
-// What processors say of payments, in one set of words.
+// What processors report about payments, in a common form.
 
 import type { Minor } from './exchange.ts'
 
 export const processorIds = ['razorpay', 'stripe', 'sim'] as const
 export type ProcessorId = (typeof processorIds)[number]
 
-/** What a processor says about the payment of one top-up. */
+/** What a processor reports about the payment of a top-up. */
 export type PaymentFact =
   | { readonly kind: 'open' }
-  /** Nothing more is expected; money may come in late all the same. */
+  /** Nothing more is expected, although money may still arrive. */
   | { readonly kind: 'failed' }
   | { readonly kind: 'expired' }
   | PaidFact
@@ -19,9 +19,9 @@ export interface PaidFact {
   readonly amount: Minor
   /** ISO 4217, upper case. */
   readonly currency: string
-  /** Milliseconds since 1970; null where the processor does not say. */
+  /** Milliseconds since 1970; null if the processor does not report it. */
   readonly paidAt: number | null
-  /** `upi`, `card`: a word, and nothing of the instrument itself. */
+  /** `upi`, `card`: the kind only, without details of the instrument. */
   readonly method: string | null
 }
 
@@ -30,7 +30,7 @@ export type PaymentNews =
   | PaymentFact
   | RefundNews
   | DisputeNews
-  /** Something was paid, and the message does not prove it: the processor is asked. */
+  /** Something was paid, but the message does not prove it: the processor is asked. */
   | { readonly kind: 'unproven' }
   /** Nothing that the gateway acts on. */
   | { readonly kind: 'other' }
@@ -41,7 +41,7 @@ export interface RefundNews {
   readonly paymentId: string
   readonly amount: Minor
   readonly currency: string
-  /** Whether the amount is of one refund, by its own id, or of all refunds of the payment so far. */
+  /** Whether the amount is that of one refund, by its own id, or of all refunds of the payment so far. */
   readonly of: 'one' | 'total'
 }
 
@@ -58,10 +58,10 @@ export type DisputePhase = 'open' | 'won' | 'lost'
 
 /** A message whose signature has been verified. */
 export interface PaymentEvent {
-  /** The processor's id of it; the same message delivered again has the same. */
+  /** The processor's id of the message, the same on redelivery. */
   readonly id: string
   readonly type: string
-  /** What it says of whose payment it is: our id, or the processor's id of the page. */
+  /** Which payment it is about: our id, or the processor's id of the page. */
   readonly topUp: string | null
   readonly reference: string | null
   readonly news: PaymentNews

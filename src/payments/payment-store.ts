@@ -1,4 +1,4 @@
-// What is kept of payments: top-ups, every message about them, and what was taken back.
+// The interface of the store for payments: top-ups, their messages, and refunds.
 
 import type { Awaitable } from '../awaitable.ts'
 import type { Pico } from '../credits/money.ts'
@@ -6,7 +6,7 @@ import type { Minor } from './exchange.ts'
 import type { DisputePhase, PaymentNews, ProcessorId } from './news.ts'
 import type { TopUp } from './top-up.ts'
 
-/** What became of a message. `waiting`: for a payment that is not credited yet. `received`: it was not finished. */
+/** What became of a message. `waiting`: for a payment that is not credited yet. `received`: not finished. */
 export type EventOutcome = 'received' | 'waiting' | 'unmatched' | 'applied' | 'ignored' | 'refused'
 
 export interface EventRecord {
@@ -23,75 +23,81 @@ export interface EventRecord {
   readonly news: PaymentNews
 }
 
-/** A refund, or a dispute, of a payment. */
+/** A refund or dispute of a payment. */
 export interface Reversal {
   readonly processor: ProcessorId
   /** The processor's id of the refund or dispute. */
   readonly id: string
   readonly topUp: string
   readonly amount: Minor
-  /** What the amount came to at the rate of the top-up, given what had been taken back before it. */
+  /** The amount at the rate of the top-up, given what was refunded before. */
   readonly credit: Pico
-  /** `refund`, or how far a dispute has come. */
+  /** `refund`, or the phase of a dispute. */
   readonly kind: 'refund' | DisputePhase
-  /** Of an open dispute: the credit that was set aside for it. */
+  /** The credit withheld for an open dispute. */
   readonly held: Pico
   /** Whether the ledger has all of it. */
   readonly booked: boolean
   readonly at: number
 }
 
-/** A refund that an operator has asked for, under an id of the operator's. */
+/** A refund requested by an operator, under the operator's id. */
 export interface AskedRefund {
   readonly topUp: string
   readonly id: string
   readonly amount: Minor
   readonly askedAt: number
-  /** When the processor has said that it made it; null while nothing is known of it. */
+  /** When the processor confirmed it; null until then. */
   readonly madeAt: number | null
 }
 
 export interface OpenedUnder {
   readonly key: string
-  /** SHA-256 of what was asked for, hex. */
+  /** SHA-256 of the request, hex. */
   readonly hash: string
 }
 
-/** Every write is durable when its promise resolves; all reject with `store_unavailable` when the database is not there. */
+/**
+ * Every write is durable when its promise resolves; all reject with `store_unavailable` if the database is not
+ * available.
+ */
 export interface PaymentStore {
   /**
-   * Adds a top-up. Where its account has used the same Idempotency-Key before, that top-up is given instead; `conflict`
-   * when another body was sent with it.
+   * Adds a top-up. If its account used the same Idempotency-Key before, returns that top-up, or `conflict` if the
+   * request differs.
    */
   addTopUp(topUp: TopUp, under: OpenedUnder | null): Awaitable<TopUp | 'conflict'>
   findTopUp(id: string): Awaitable<TopUp | undefined>
-  /** By the processor's id of its page, or of its payment. */
+  /** By the processor's id of the page or of the payment. */
   findByReference(processor: ProcessorId, reference: string): Awaitable<TopUp | undefined>
   findByPayment(processor: ProcessorId, paymentId: string): Awaitable<TopUp | undefined>
-  /** The newest first, of one account or all; those before `before`, an id. */
+  /** Of one account or all, newest first, before the id `before`. */
   listTopUps(account: string | null, limit: number, before: string | null): Awaitable<readonly TopUp[]>
-  /** Reads and writes in one transaction; null leaves it as it is. A top-up that becomes `credited` gets its number. */
+  /**
+   * Reads and writes in one transaction; null changes nothing. A top-up that becomes `credited` gets its receipt
+   * number.
+   */
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): Awaitable<TopUp>
-  /** Whether the caller may ask the processor now: at most once in `everyMs`, over all processes. */
+  /** Whether the caller may ask the processor now: at most once per `everyMs`, over all processes. */
   claimQuestion(id: string, now: number, everyMs: number): Awaitable<boolean>
   /** Notes when the sweep asks next. */
   scheduleQuestion(id: string, at: number | null): Awaitable<void>
-  /** Top-ups that the sweep has to ask about, or to credit, at `now`. */
+  /** Top-ups that the sweep must ask about or credit at `now`. */
   dueTopUps(now: number, limit: number): Awaitable<readonly TopUp[]>
 
-  /** Adds a message, or gives what is known of it. */
+  /** Adds a message, or returns what is stored of it. */
   recordEvent(event: EventRecord): Awaitable<EventRecord>
   concludeEvent(event: EventRecord, outcome: EventOutcome, topUp: string | null): Awaitable<void>
   /** Messages that wait for this payment. */
   waitingFor(processor: ProcessorId, paymentId: string): Awaitable<readonly EventRecord[]>
-  /** Messages that were received before `before` and not finished, and those whose payment has been credited since. */
+  /** Messages received before `before` that are not finished, and those whose payment has been credited since. */
   unfinishedEvents(before: number, limit: number): Awaitable<readonly EventRecord[]>
   /** All events without an id; newest first. */
   listEvents(topUp: string | null, limit: number): Awaitable<readonly EventRecord[]>
 
   /**
-   * Reads and writes a reversal together with its top-up, in one transaction; null leaves both as they are. `current` is
-   * undefined for one that is new.
+   * Reads and writes a reversal and its top-up in one transaction; null changes nothing. `current` is undefined for a
+   * new one.
    */
   changeReversal(
     key: Pick<Reversal, 'processor' | 'id' | 'topUp'>,
@@ -102,8 +108,8 @@ export interface PaymentStore {
     ) => { readonly topUp: TopUp; readonly reversal: Reversal } | null,
   ): Awaitable<Reversal | undefined>
   /**
-   * Notes a refund before the processor is asked for it, or gives what is known under its id. `exceeds` when the top-up
-   * has less left.
+   * Records a refund before the processor is asked for it, or returns what is stored under its id. `exceeds` if less
+   * is left of the top-up.
    */
   askRefund(refund: AskedRefund): Awaitable<AskedRefund | 'exceeds'>
   refundMade(refund: AskedRefund, at: number): Awaitable<void>

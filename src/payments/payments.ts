@@ -17,13 +17,13 @@ export interface PaymentParts {
   readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
     Pick<LedgerUpkeep, 'refund' | 'adjust'> &
     Pick<LedgerReader, 'balance'>
-  /** Those that can be paid with, the preferred first. */
+  /** The available processors, the preferred one first. */
   readonly processors: readonly PaymentProcessor[]
   readonly fx: { readonly rate: Rate; readonly asOf: string; readonly source: string }
   readonly least: Minor
   readonly most: Minor
   readonly now: () => number
-  /** Something an operator has to look at. */
+  /** Reports something that an operator must look at. */
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly credited?: (topUp: TopUp) => void
 }
@@ -31,16 +31,16 @@ export interface PaymentParts {
 export interface WantedTopUp {
   readonly account: string
   readonly amount: Minor
-  /** The first of the processors where it is not said. */
+  /** The preferred processor if not given. */
   readonly processor: ProcessorId | undefined
   readonly idempotencyKey: string | null
 }
 
-/** How long a top-up can be paid at the rate it was opened at. */
+/** How long a top-up can be paid at its rate, milliseconds. */
 const openForMs = 30 * 60_000
-/** A processor is asked about one top-up no more often than this. */
+/** A processor is asked about one top-up at most this often, milliseconds. */
 const askEveryMs = 10_000
-/** A message that is not finished after so long is taken up by the sweep. */
+/** The sweep takes up messages that are unfinished for this long, milliseconds. */
 const unfinishedAfterMs = 30_000
 const perSweep = 200
 const atOnce = 8
@@ -61,7 +61,7 @@ export class Payments {
     return this.#parts.processors
   }
 
-  /** The rate that a top-up would be opened at now, and the bounds of its amount. */
+  /** The current rate, and the limits of the amount. */
   get terms(): Pick<PaymentParts, 'fx' | 'least' | 'most'> {
     return this.#parts
   }

@@ -1,11 +1,11 @@
-// E-mail addresses: which texts are one, and which of them reach the same person.
+// E-mail addresses: syntax and normalisation.
 
-/** Whether a text can be an e-mail address; whether it is one, only a mail can tell. */
+/** Whether a text looks like an e-mail address; only a mail can prove that it is one. */
 export function isAddress(text: string): boolean {
   return /^[^\s@\p{Cc}]{1,64}@[^\s@\p{Cc}]{1,190}$/u.test(text)
 }
 
-/** Addresses that differ in nothing but case and blanks are the same account. */
+/** Normalises an address: those that differ only in case and blanks are the same account. */
 export function accountAddress(text: string): string {
   return text.trim().toLowerCase()
 }
@@ -13,8 +13,8 @@ export function accountAddress(text: string): string {
 const gmail = new Set(['gmail.com', 'googlemail.com'])
 
 /**
- * Stands for the person behind an address, where credit is given once: a SHA-256, hex, of the address without its
- * `+tag`, and for Gmail without its dots.
+ * Identifies the person behind an address, for credit that is given once: the SHA-256, hex, of the address without its
+ * `+tag`, and for Gmail without dots.
  */
 export function personOf(email: string): string {
   const address = accountAddress(email).normalize('NFKC')

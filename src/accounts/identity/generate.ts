@@ -1,5 +1,5 @@
-// `bun run passwords:generate`: the commonest passwords that are long enough to be chosen here, from a public list. It
-// runs at build time only.
+// `bun run passwords:generate`: extracts the most common passwords of allowed length from a public list. Runs at build
+// time only.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

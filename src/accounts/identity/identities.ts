@@ -1,4 +1,4 @@
-// Opening an account, signing in to it, and everything that proves whose it is. Knows no HTTP.
+// Accounts, sign-in, and every proof of identity. Independent of HTTP.
 
 import { GatewayError } from '../../errors.ts'
 import type { Account, AccountStore, Role } from '../account.ts'
@@ -11,7 +11,7 @@ import { type Mail, type Mailer, mails } from './mail.ts'
 import { passwordFault, type Passwords } from './password.ts'
 import { mintTicket, type Ticket, ticketIdOf, type TicketKind } from './ticket.ts'
 
-/** How long a proof of identity is fresh, milliseconds. */
+/** How long a proof of identity is valid, milliseconds. */
 export const elevationMs = 10 * 60_000
 
 export interface IdentityParts {
@@ -19,22 +19,22 @@ export interface IdentityParts {
   readonly identities: IdentityStore
   readonly passwords: Passwords
   readonly attempts: SignInLimits
-  /** undefined where no mail server is set. */
+  /** undefined without a configured mail server. */
   readonly mailer: Mailer | undefined
   readonly signUp: 'closed' | 'invite' | 'open'
-  /** How long a session lasts without being used, milliseconds. */
+  /** How long a session may be idle, milliseconds. */
   readonly sessionIdleMs: number
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** The address of the console, without a slash at its end. */
+  /** The address of the console, without a trailing slash. */
   readonly consoleUrl: () => string
-  /** An account may get its free credit from now on. */
+  /** The account may get its free credit from now on. */
   readonly admitted: (account: Account) => void
   /** Reports a failure in background work. */
   readonly failed: (message: string, error: unknown) => void
 }
 
-/** A session that was just opened, and its token: to be handed over once and forgotten. */
+/** A new session and its token, which is shown once. */
 export interface OpenedSession {
   readonly account: Account
   readonly session: Session
@@ -76,7 +76,7 @@ export class Identities {
     attempts.signUp(visitor.network)
     const hash = await passwords.hash(password)
     if (await accounts.findAccount(address)) {
-      // Two durable writes, as opening an account and setting its password are, so that it takes as long.
+      // Two durable writes, like opening an account and setting its password, so that both take the same time.
       const { ticket } = mintTicket('verification', null, now())
       await identities.insertTicket(ticket)
       await identities.useTicket(ticket.id, ticket.hash, ticket.kind, now())
@@ -104,8 +104,8 @@ export class Identities {
   }
 
   /**
-   * The account of an address and its password. Throws `wrong_credentials` whatever of the two is wrong,
-   * `rate_limit_exceeded`, and `account_suspended`, which only the password's owner gets.
+   * The account with this address and password. Throws `wrong_credentials` whichever of the two is wrong,
+   * `rate_limit_exceeded`, and `account_suspended` only if the password is right.
    */
   async signIn(email: string, password: string, visitor: Visitor): Promise<OpenedSession> {
     const account = await this.#parts.accounts.findAccount(accountAddress(email))
@@ -114,7 +114,7 @@ export class Identities {
     return this.open(account!, visitor)
   }
 
-  /** Throws `wrong_credentials` unless the password is that of the account. */
+  /** Throws `wrong_credentials` unless the password is the account's. */
   async #prove(
     account: Account | undefined,
     address: string,
@@ -161,13 +161,13 @@ export class Identities {
     return { account: current, session, text }
   }
 
-  /** A fresh proof by password for a session. Throws as `signIn` does. */
+  /** Renews a session's proof of identity with the password. Throws like `signIn`. */
   async elevate(account: Account, session: Session, password: string, visitor: Visitor): Promise<void> {
     await this.#prove(account, account.email, password, visitor.network)
     await this.elevated(session)
   }
 
-  /** A fresh proof was given in another way. */
+  /** Renews a session's proof of identity after another proof. */
   async elevated(session: Session): Promise<void> {
     await this.#parts.identities.elevateSession(session.id, this.#parts.now() + elevationMs)
   }
@@ -193,7 +193,7 @@ export class Identities {
     return this.open(account, visitor)
   }
 
-  /** Sends a link to set a new password, if the address has an account; returns before anything is looked up. */
+  /** Sends a reset link if the address has an account; returns before the lookup. */
   requestReset(email: string): void {
     const address = accountAddress(email)
     this.#mail(async () => {
@@ -204,12 +204,12 @@ export class Identities {
     }, address)
   }
 
-  /** Sets the password that a reset link allows, and signs in. Throws `invalid_ticket`, and as `changePassword` does. */
+  /** Sets a new password with a reset link, and signs in. Throws `invalid_ticket`, and like `changePassword`. */
   async confirmReset(token: string, password: string, visitor: Visitor): Promise<OpenedSession> {
     const { identities, passwords, now } = this.#parts
     const known = await this.#find(token, 'reset')
     const account = await this.#accountOf(known)
-    // Before the link is used up: a password that is refused must leave it as it was.
+    // Checked before the link is used up, so that a refused password leaves it valid.
     await requirePassword(password, account.email)
     const hash = await passwords.hash(password)
     await this.#use(token, 'reset')
@@ -218,14 +218,14 @@ export class Identities {
     return this.open(account, visitor)
   }
 
-  /** The address is proven by the link that was mailed to it. Throws `invalid_ticket`. */
+  /** Proves an address with the link that was mailed to it. Throws `invalid_ticket`. */
   async verify(token: string): Promise<void> {
     const account = await this.#accountOf(await this.#use(token, 'verification'))
     await this.#parts.identities.verifyEmail(account.id, this.#parts.now())
     this.#parts.admitted((await this.#parts.accounts.findAccount(account.id))!)
   }
 
-  /** Signs in by a link or an invitation. Throws `invalid_ticket` and `account_suspended`. */
+  /** Signs in with a link or an invitation. Throws `invalid_ticket` and `account_suspended`. */
   async follow(token: string, visitor: Visitor): Promise<OpenedSession> {
     const ticket = (await this.#tryUse(token, 'link')) ?? (await this.#use(token, 'invitation'))
     const account = await this.#accountOf(ticket)
@@ -246,8 +246,8 @@ export class Identities {
   }
 
   /**
-   * A new link of an account, in the place of any older one of its kind. An invitation goes out by mail as well, where
-   * there is a mail server.
+   * Creates a link for an account, which replaces an older one of its kind. An invitation is also mailed if a mail
+   * server is configured.
    */
   async linkFor(kind: LinkKind, account: Account): Promise<SecretLink> {
     const { consoleUrl, identities, now } = this.#parts
@@ -262,12 +262,12 @@ export class Identities {
     return link
   }
 
-  /** Throws `rate_limit_exceeded` when a network asks for challenge after challenge. */
+  /** Throws `rate_limit_exceeded` if a network requests too many challenges. */
   allowChallenge({ network }: Visitor): void {
     this.#parts.attempts.challenge(network)
   }
 
-  /** Ends a session of the account. Throws `not_found` for one that is not there, or is another's. */
+  /** Ends a session of the account. Throws `not_found` if it does not exist or belongs to another account. */
   async endSession(account: Account, id: string): Promise<void> {
     const { accounts, now } = this.#parts
     const session = await accounts.findSession(id)
@@ -276,8 +276,7 @@ export class Identities {
   }
 
   /**
-   * Deletes an account with everything that leads into it; its books stay. Throws `invalid_request` for the last
-   * operator.
+   * Deletes an account and every way into it; its ledger entries stay. Throws `invalid_request` for the last operator.
    */
   async remove(account: Account): Promise<void> {
     const { accounts, identities, now } = this.#parts
@@ -333,11 +332,11 @@ export interface SecretLink {
   readonly expiresAt: number
 }
 
-/** The page of the console that each kind of link leads to. */
+/** The console page of each kind of link. */
 const pages = { link: 'link', invitation: 'link', verification: 'verify', reset: 'reset' } as const
 export type LinkKind = keyof typeof pages
 
-/** Mints the ticket of a link, and voids any older one of its kind. `consoleUrl` has no slash at its end. */
+/** Creates the ticket of a link, and voids any older one of its kind. `consoleUrl` has no trailing slash. */
 export async function newLink(
   identities: Pick<IdentityStore, 'dropTickets' | 'insertTicket'>,
   wanted: {
@@ -354,7 +353,7 @@ export async function newLink(
   return { url: `${consoleUrl}/${pages[kind]}#${text}`, expiresAt: ticket.expiresAt }
 }
 
-/** Uses a ticket up by its text; undefined for one that is not there, is of another kind, too old, or used. */
+/** Uses up a ticket by its text; undefined if it is unknown, of another kind, expired or used. */
 export async function useTicket(
   { identities, now }: Pick<IdentityParts, 'identities' | 'now'>,
   token: string,
@@ -364,12 +363,12 @@ export async function useTicket(
   return id === undefined ? undefined : identities.useTicket(id, hashOfKey(token), kind, now())
 }
 
-/** Whether the session's proof of identity is still fresh. */
+/** Whether the session's proof of identity is still valid. */
 export function isElevated({ elevatedUntil }: Session, now: number): boolean {
   return elevatedUntil !== null && elevatedUntil > now
 }
 
-/** The account that an operator invites: opened at once, without any way into it but the invitation. */
+/** Opens the account that an operator invites; the invitation is the only way into it. */
 export async function invitedAccount(accounts: AccountStore, email: string, role: Role): Promise<Account> {
   const address = requireAddress(email)
   const there = await accounts.findAccount(address)

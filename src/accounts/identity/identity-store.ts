@@ -1,4 +1,5 @@
-// What is kept of how people sign in. Results may be awaited: not every database answers at once.
+// The interface of the store for sign-in data. Results may be promises, because not every database answers
+// synchronously.
 
 import type { Awaitable } from '../../awaitable.ts'
 import type { Account, Role } from '../account.ts'
@@ -11,17 +12,17 @@ export interface Passkey {
   readonly account: string
   /** COSE. */
   readonly publicKey: Uint8Array<ArrayBuffer>
-  /** Of signatures, as the authenticator counts them; 0 where it does not. */
+  /** Number of signatures by the authenticator's count; 0 if it does not count. */
   readonly counter: number
   readonly transports: readonly string[]
   readonly name: string
-  /** Whether it is kept in more places than one device. */
+  /** Whether it is synchronised beyond one device. */
   readonly backedUp: boolean
   readonly createdAt: number
   readonly lastUsedAt: number | null
 }
 
-/** An account as an OIDC issuer knows it. */
+/** An account's identity at an OIDC issuer. */
 export interface Identity {
   readonly issuer: string
   readonly subject: string
@@ -30,9 +31,8 @@ export interface Identity {
 export interface IdentityStore {
   /** The hash of an account's password; null without one. */
   passwordOf(account: string): Awaitable<string | null>
-  /** Sets the password's hash and ends every session of the account. */
   setPassword(account: string, hash: string, at: number): Awaitable<void>
-  /** The address is proven; one that was proven before stays so since then. */
+  /** Marks the address as proven; keeps the time of the first proof. */
   verifyEmail(account: string, at: number): Awaitable<void>
   setRole(account: string, role: Role): Awaitable<void>
   /**
@@ -46,33 +46,33 @@ export interface IdentityStore {
    */
   deleteAccount(account: string, at: number): Awaitable<void>
 
-  /** The session has been used: it was last seen `at` and now ends at `expiresAt`. */
+  /** Records a use of the session at `at`, after which it ends at `expiresAt`. */
   touchSession(id: string, at: number, expiresAt: number): Awaitable<void>
   elevateSession(id: string, until: number): Awaitable<void>
-  /** Ends the sessions of an account, all but `except`. */
+  /** Ends all sessions of an account except `except`. */
   endSessions(account: string, at: number, except?: string): Awaitable<void>
   /** Sessions that are neither ended nor expired, last used first. */
   openSessions(account: string, now: number): Awaitable<readonly Session[]>
 
   insertTicket(ticket: Ticket): Awaitable<void>
-  /** A ticket that could be used now, and stays as it is. */
+  /** A valid ticket, without using it up. */
   findTicket(id: string, hash: string, kind: TicketKind, now: number): Awaitable<Ticket | undefined>
-  /** Uses a ticket up, if it is there, of this kind, in time and unused: of any number of callers one gets it. */
+  /** Uses up a ticket if it is of this kind, valid and unused; of several concurrent callers one gets it. */
   useTicket(id: string, hash: string, kind: TicketKind, now: number): Awaitable<Ticket | undefined>
-  /** Makes the tickets of a kind that an account has useless: a newer one takes their place. */
+  /** Voids an account's tickets of a kind, because a newer one replaces them. */
   dropTickets(account: string, kind: TicketKind): Awaitable<void>
 
-  /** False when the credential is registered already. */
+  /** False if the credential is registered already. */
   insertPasskey(passkey: Passkey): Awaitable<boolean>
   findPasskey(id: string): Awaitable<Passkey | undefined>
   listPasskeys(account: string): Awaitable<readonly Passkey[]>
-  /** A signature was accepted; false when another with this counter came first, or the passkey is gone. */
+  /** Records an accepted signature; false if another with this counter came first, or the passkey was removed. */
   usedPasskey(id: string, before: number, counter: number, at: number): Awaitable<boolean>
   renamePasskey(account: string, id: string, name: string): Awaitable<boolean>
   deletePasskey(account: string, id: string): Awaitable<boolean>
 
   findIdentity(identity: Identity): Awaitable<Account | undefined>
-  /** False when the identity is linked already, to whatever account. */
+  /** False if the identity is linked to an account already. */
   linkIdentity(identity: Identity, account: string, at: number): Awaitable<boolean>
 }
 
@@ -83,7 +83,7 @@ export interface Act {
   readonly operator: string
   /** Such as `account.suspend`. */
   readonly what: string
-  /** What it was done to: an id. */
+  /** The id of what it was done to. */
   readonly subject: string
   /** The state before and after as JSON values; null if there is none. */
   readonly before: unknown
@@ -91,13 +91,13 @@ export interface Act {
 }
 
 export interface LoggedAct extends Act {
-  /** Counts up: the order in which acts were recorded. */
+  /** Increasing, in the order of recording. */
   readonly seq: number
 }
 
-/** What operators did. Acts are only ever added. */
+/** The log of operators' acts, append-only. */
 export interface ActLog {
   record(act: Act): Awaitable<void>
-  /** The newest first, those with a smaller `seq` than `before`. */
+  /** Acts with a `seq` below `before`, newest first. */
   page(limit: number, before?: number): Awaitable<readonly LoggedAct[]>
 }

@@ -1,4 +1,4 @@
-// The mails of accounts. The library is loaded with the first mail, and there are none without a mail server.
+// The mails of accounts. The library is loaded with the first mail; without a mail server none are sent.
 
 import type { Transporter } from 'nodemailer'
 
@@ -9,12 +9,12 @@ export interface Mail {
 }
 
 export interface Mailer {
-  /** Rejects when the mail server did not take it. */
+  /** Rejects if the mail server did not accept it. */
   send(mail: Mail): Promise<void>
 }
 
 export interface SmtpSettings {
-  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  /** `smtp://` or `smtps://`, with user and password if the server requires them. */
   readonly url: string
   readonly from: string
   readonly timeoutMs: number
@@ -50,7 +50,7 @@ export class SmtpMailer implements Mailer {
       port: Number(port || (secure ? 465 : 587)),
       secure,
       ...(auth === undefined ? {} : { auth }),
-      // A mail's text is ours: it names no file and no address to fetch.
+      // We write the text of mails: it contains no file or address to fetch.
       disableFileAccess: true,
       disableUrlAccess: true,
       ...times,
@@ -58,7 +58,7 @@ export class SmtpMailer implements Mailer {
   }
 }
 
-/** The words of each mail. `url` holds the secret: it is in no log. */
+/** The texts of the mails. `url` contains the secret, so it is never logged. */
 export const mails = {
   verification: (to: string, url: string): Mail => ({
     to,

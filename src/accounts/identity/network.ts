@@ -1,8 +1,8 @@
-// The network an address belongs to, as limits count it: a customer's prefix, not one address of the many it has.
+// The network of an address, as limits count it: a customer's prefix, not one of its many addresses.
 
 import ipaddr from 'ipaddr.js'
 
-/** `203.0.113.0/24`, `2001:db8:1::/56`; what is no address counts as one network of its own. */
+/** `203.0.113.0/24`, `2001:db8:1::/56`; anything but an address counts as a network of its own. */
 export function networkOf(address: string): string {
   const parsed = parsedAddress(address)
   if (!parsed) return 'unknown'
@@ -11,13 +11,13 @@ export function networkOf(address: string): string {
   return `${ipaddr.fromByteArray(bytes).toString()}/${bits}`
 }
 
-/** Whether an address lies in one of these ranges: CIDR, or single addresses. */
+/** Whether an address is in one of these CIDR ranges or single addresses. */
 export function isWithin(address: string, ranges: readonly string[]): boolean {
   const parsed = parsedAddress(address)
   return parsed !== undefined && ranges.some((range) => matches(parsed, range))
 }
 
-/** Whether a text names a network: an address, or a range as CIDR. */
+/** Whether a text is an address or a CIDR range. */
 export function isNetwork(text: string): boolean {
   return ipaddr.isValid(text) || ipaddr.isValidCIDR(text)
 }
@@ -31,7 +31,7 @@ function matches(address: ipaddr.IPv4 | ipaddr.IPv6, range: string): boolean {
   return single !== undefined && single.toNormalizedString() === address.toNormalizedString()
 }
 
-/** An IPv4 address that came as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address that it is. */
+/** Parses an address; an IPv4 address written as IPv6 (`::ffff:10.0.0.1`) becomes IPv4. */
 function parsedAddress(address: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return ipaddr.isValid(address) ? ipaddr.process(address) : undefined
 }

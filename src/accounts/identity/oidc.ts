@@ -1,5 +1,6 @@
-// Single sign-on by OpenID Connect: a browser is sent to the issuer and comes back with a code, which is exchanged for
-// who it is. The library is loaded, and the issuer asked, with the first sign-in: a dead issuer stops no start.
+// Single sign-on by OpenID Connect: the browser is sent to the issuer and returns with a code, which is exchanged for
+// an identity. The library is loaded, and the issuer contacted, with the first sign-in, so that a dead issuer does not
+// prevent a start.
 
 import type { Configuration, IDToken } from 'openid-client'
 import { GatewayError } from '../../errors.ts'
@@ -14,10 +15,10 @@ export interface OidcSettings {
   readonly clientId: string
   readonly clientSecret: string | undefined
   readonly label: string
-  /** Only verified addresses of these domains may open an account; an empty list is all. */
+  /** Only verified addresses of these domains may open an account; all if empty. */
   readonly allowedDomains: readonly string[]
   readonly autoCreate: boolean
-  /** `claim=value`; undefined where operators are made here. */
+  /** `claim=value`; undefined if the issuer does not decide who is an operator. */
   readonly operatorClaim: string | undefined
 }
 
@@ -28,11 +29,11 @@ export interface OidcParts {
   readonly acts: ActLog
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Where the issuer sends browsers back to: exactly this address. */
+  /** The redirect URI registered with the issuer. */
   readonly redirectUri: () => string
 }
 
-/** Seconds for each request to the issuer. */
+/** Timeout per request to the issuer. */
 const timeoutSeconds = 10
 
 export class Oidc {
@@ -48,8 +49,8 @@ export class Oidc {
   }
 
   /**
-   * Where to send a browser, and the state it must bring back. `linkTo` is the account that the identity is to be linked
-   * to; without one it signs in. Throws `overloaded` when the issuer cannot be reached.
+   * The address to send a browser to, and the state that it must bring back. `linkTo` is the account to link the
+   * identity to; without one it signs in. Throws `overloaded` if the issuer cannot be reached.
    */
   async begin(linkTo: string | null): Promise<{ readonly url: string; readonly state: string }> {
     const { identities, now, redirectUri } = this.#parts
@@ -70,9 +71,9 @@ export class Oidc {
   }
 
   /**
-   * Who has come back with this query. `state` is what the browser kept, `signedIn` whose session it has. Throws
-   * `invalid_ticket` for a state that is not ours, used or too old, `wrong_credentials` for a code that the issuer does
-   * not vouch for, `identity_not_linked` and `sign_up_closed`.
+   * The result of a browser's return with this query. `state` is from the browser's cookie, `signedIn` the account of
+   * its session. Throws `invalid_ticket` for an unknown, used or expired state, `wrong_credentials` for a code that
+   * the issuer rejects, `identity_not_linked` and `sign_up_closed`.
    */
   async finish(
     query: URLSearchParams,
@@ -118,7 +119,10 @@ export class Oidc {
     throw new GatewayError('wrong_credentials')
   }
 
-  /** An account that is signed in to proves that it is its owner's; an address of the issuer's proves nothing of it. */
+  /**
+   * Only a signed-in account can be linked: an address at the issuer does not prove that the account is the same
+   * person's.
+   */
   async #linked(identity: Identity, account: Account): Promise<Account> {
     const { identities, now } = this.#parts
     if (await identities.linkIdentity(identity, account.id, now())) return account
@@ -139,7 +143,7 @@ export class Oidc {
     return account
   }
 
-  /** The issuer makes operators; it takes effect when they sign in, and is taken away by an operator's act. */
+  /** Applies the issuer's operator claim on sign-in; only an act of an operator takes the role away. */
   async #withRole(account: Account, claims: IDToken): Promise<Account> {
     const { accounts, acts, identities, now, settings } = this.#parts
     if (account.role === 'operator' || !hasClaim(claims, settings.operatorClaim)) return account
@@ -165,7 +169,7 @@ export class Oidc {
     const { issuer, clientId, clientSecret } = this.#parts.settings
     const { allowInsecureRequests, discovery, None } = await import('openid-client')
     const url = new URL(issuer)
-    // The configuration takes http: only for an issuer on this machine.
+    // The configuration allows http: only for an issuer on this machine.
     const execute = url.protocol === 'http:' ? [allowInsecureRequests] : []
     const authentication = clientSecret === undefined ? None() : undefined
     return discovery(url, clientId, clientSecret, authentication, { execute, timeout: timeoutSeconds })

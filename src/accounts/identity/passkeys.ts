@@ -19,14 +19,14 @@ export interface PasskeyParts {
   readonly identities: IdentityStore
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Where browsers find the gateway: passkeys belong to its host name. */
+  /** The gateway's address in browsers: passkeys belong to its host name. */
   readonly url: () => string
   readonly origins: () => ReadonlySet<string>
 }
 
 const load = () => import('@simplewebauthn/server')
 
-/** More would be forgotten by their owner. */
+/** Limit per account. */
 const mostPasskeys = 50
 
 export class Passkeys {
@@ -36,7 +36,7 @@ export class Passkeys {
     this.#parts = parts
   }
 
-  /** Browsers know no passkeys of an address, only of a name. */
+  /** Browsers support passkeys only for host names, not IP addresses. */
   get available(): boolean {
     return !ipaddr.isValid(this.#host().replace(/^\[|\]$/g, ''))
   }
@@ -60,12 +60,12 @@ export class Passkeys {
       timeout: ticketLife.webauthn,
       attestationType: 'none',
       excludeCredentials: known.map(({ id }) => ({ id })),
-      // It replaces name and password, so it is found without the one and asks its owner for more than a touch.
+      // It replaces name and password, so it must be discoverable and verify its user.
       authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
     })
   }
 
-  /** Keeps the passkey that a browser made for the account. Throws `invalid_request`. */
+  /** Stores the passkey that a browser created. Throws `invalid_request`. */
   async register(account: Account, response: unknown, name: string): Promise<Passkey> {
     const { identities, now, origins } = this.#parts
     const { verifyRegistrationResponse } = await load()
@@ -108,7 +108,7 @@ export class Passkeys {
     })
   }
 
-  /** The account whose passkey has signed a challenge of ours. Throws `wrong_credentials`. */
+  /** The account whose passkey signed our challenge. Throws `wrong_credentials`. */
   async prove(response: unknown): Promise<Account> {
     const { accounts, identities, now, origins } = this.#parts
     const signed = response as AuthenticationResponseJSON

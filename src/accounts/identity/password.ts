@@ -1,4 +1,4 @@
-// Passwords: which are taken, and their hashes. Hashing is dear on purpose, so few run at one time and few wait.
+// Password rules and hashes. Hashing is deliberately expensive, so few run concurrently and few wait.
 
 import { GatewayError } from '../../errors.ts'
 
@@ -12,24 +12,21 @@ const argon2id = { algorithm: 'argon2id', memoryCost: 19_456, timeCost: 2 } as c
 const nobodysHash =
   '$argon2id$v=19$m=19456,t=2,p=1$j956gOD5Td/Yf8YOAdJqNw+cd3WEq14py9dXVwdfZ2A$8DazhX2S8KAcwRAv9gfAABYSMfoQUlLEDQaQXJ61DSM'
 
-/** More hashes at one time would hold up the streams of everybody else. */
+/** More concurrent hashes would slow everybody's streams down. */
 const hashesAtOnce = 2
 const hashesWaiting = 64
 
-/** Hashes and checks passwords, at most two at one time. */
+/** Hashes and checks passwords, at most two concurrently. */
 export class Passwords {
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Rejects with `rate_limit_exceeded` when too many wait already. */
+  /** Rejects with `rate_limit_exceeded` if too many are waiting. */
   hash(password: string): Promise<string> {
     return this.#inTurn(() => Bun.password.hash(canonical(password), argon2id))
   }
 
-  /**
-   * Whether a password is the one with this hash; without a hash it is not, and that takes as long to say. Rejects like
-   * `hash`.
-   */
+  /** Whether a password has this hash. Without a hash it does not, after the same time. Rejects like `hash`. */
   async matches(password: string, hash: string | null): Promise<boolean> {
     const same = await this.#inTurn(() => Bun.password.verify(canonical(password), hash ?? nobodysHash))
     return same && hash !== null
@@ -46,7 +43,7 @@ export class Passwords {
     try {
       return await work()
     } finally {
-      // The place goes to the next in line, without being free in between.
+      // The slot is handed to the next in line directly.
       const next = this.#waiting.shift()
       if (next) next()
       else this.#running--
@@ -54,12 +51,12 @@ export class Passwords {
   }
 }
 
-/** The same password typed on two keyboards may differ in how its accents are put together. */
+/** Normalises Unicode: keyboards differ in how they compose accents. */
 function canonical(password: string): string {
   return password.normalize('NFKC')
 }
 
-/** What is wrong with a new password, as a sentence; undefined for one that is taken. */
+/** What is wrong with a new password, as a sentence; undefined if it is acceptable. */
 export async function passwordFault(password: string, email: string): Promise<string | undefined> {
   const text = canonical(password)
   const length = [...text].length

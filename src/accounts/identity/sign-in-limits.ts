@@ -6,7 +6,7 @@ import { GatewayError } from '../../errors.ts'
 
 const rememberedNames = 100_000
 
-/** So many within a time, which begins with the first. */
+/** A number of events per window, which begins with the first. */
 export class WindowLimit {
   readonly #most: number
   readonly #ms: number
@@ -20,7 +20,7 @@ export class WindowLimit {
     this.#clock = clock
   }
 
-  /** Counts one more. How long to wait instead, milliseconds, when that is too many; 0 otherwise. */
+  /** Counts an event, or returns how long to wait instead, milliseconds; 0 if it was counted. */
   take(name: string): number {
     const now = this.#clock()
     const open = this.#counts.get(name)
@@ -33,13 +33,13 @@ export class WindowLimit {
     return 0
   }
 
-  /** How long until one more may be counted, milliseconds; counts nothing. */
+  /** How long until another event may be counted, milliseconds. */
   waitMs(name: string): number {
     const open = this.#counts.get(name)
     return open && open.count >= this.#most ? Math.max(0, open.since + this.#ms - this.#clock()) : 0
   }
 
-  /** One that was counted is not to count. */
+  /** Takes back a counted event. */
   giveBack(name: string): void {
     const open = this.#counts.get(name)
     if (open && open.count > 0) open.count--
@@ -49,7 +49,7 @@ export class WindowLimit {
 const failureWindowMs = 15 * 60_000
 const firstDelayMs = 15_000
 
-/** Failures in a row: the first few are free, then each has to wait twice as long as the one before. */
+/** Consecutive failures: the first few are free, then the wait doubles each time. */
 export class Failures {
   readonly #free: number
   readonly #clock: () => number
@@ -62,7 +62,7 @@ export class Failures {
     this.#clock = clock
   }
 
-  /** How long to wait before the next try, milliseconds. */
+  /** How long to wait before the next attempt, milliseconds. */
   waitMs(name: string): number {
     const open = this.#open(name)
     if (!open || open.count < this.#free) return 0
@@ -74,7 +74,7 @@ export class Failures {
     this.#failures.set(name, { count: (this.#open(name)?.count ?? 0) + 1, last: this.#clock() })
   }
 
-  /** One that was added was no failure. */
+  /** Takes back an added failure. */
   undo(name: string): void {
     const open = this.#open(name)
     if (open) this.#failures.set(name, { count: open.count - 1, last: open.last })
@@ -102,7 +102,7 @@ const minute = 60_000
 /** In ten minutes. */
 const challengesPerNetwork = 100
 
-/** All limits of signing in and up. Each throws `rate_limit_exceeded` with the time to wait. */
+/** The limits of sign-in and sign-up. Each throws `rate_limit_exceeded` with the time to wait. */
 export class SignInLimits {
   readonly #failures: Failures
   readonly #perNetwork: WindowLimit
@@ -121,8 +121,8 @@ export class SignInLimits {
   }
 
   /**
-   * A password is about to be tried. It counts as a failure until it is known to be right, or was not tried at all: a
-   * thousand tries at once must not all begin before the first has failed.
+   * Counts an attempt as a failure until it succeeds or turns out not to have been tried: otherwise a thousand
+   * concurrent attempts could begin before the first one fails.
    */
   signIn(address: string, network: string): { right(): void; untried(): void } {
     const name = `${address} ${network}`

@@ -1,12 +1,12 @@
-// Secrets that are used once: `wt-weir-<id>-<secret><checksum>`. Links, invitations, resets and the like are all tickets.
+// Single-use secrets: `wt-weir-<id>-<secret><checksum>`. Used for links, invitations, resets and the like.
 
 import { hashOfKey } from '../api-key.ts'
 import { mintSecret, readSecret, secretForm } from '../secret-text.ts'
 
 export type TicketKind =
-  /** Signs in to an account: printed by the operator's command, or on the first run. */
+  /** Signs in: printed by the operator's command, or on the first run. */
   | 'link'
-  /** Signs in for the first time, and proves the address. */
+  /** Signs in for the first time and proves the address. */
   | 'invitation'
   /** Proves an address by mail. */
   | 'verification'
@@ -34,9 +34,9 @@ export interface Ticket {
   /** SHA-256 of the whole text, hex. */
   readonly hash: string
   readonly kind: TicketKind
-  /** null where it is not known yet whose it is. */
+  /** null if the account is not known yet. */
   readonly account: string | null
-  /** What the kind needs to remember: plain text values. */
+  /** Data of the kind: plain text values. */
   readonly data: Readonly<Record<string, string>>
   readonly createdAt: number
   readonly expiresAt: number
@@ -44,7 +44,7 @@ export interface Ticket {
 
 const form = secretForm('wt-weir', [])
 
-/** A new ticket and its text, which is to be handed over once and forgotten. `now` in milliseconds since 1970. */
+/** A new ticket and its text, which is shown once. `now` in milliseconds since 1970. */
 export function mintTicket(
   kind: TicketKind,
   account: string | null,
@@ -56,7 +56,7 @@ export function mintTicket(
   return { ticket: { id, hash: hashOfKey(text), kind, account, data, ...times }, text }
 }
 
-/** The id inside a presented text; undefined for what is no ticket of ours, or mistyped. */
+/** The id in a presented text; undefined if it is not a ticket, or mistyped. */
 export function ticketIdOf(text: string): string | undefined {
   const read = readSecret(form, text)
   return typeof read === 'string' ? undefined : read.id

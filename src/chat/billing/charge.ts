@@ -48,8 +48,8 @@ export function chargeOf(
 }
 
 /**
- * The count of an answer whose client has disconnected, with the searches that its provider had begun by then: it bills
- * them although nobody reads what they find.
+ * The count of an answer whose client has disconnected, including searches that its provider had begun: it bills them
+ * although nobody reads the results.
  */
 export function withOpenSearches(usage: Usage | undefined, searches: number): Usage | undefined {
   if (searches === 0) return usage

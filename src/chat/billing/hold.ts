@@ -40,7 +40,6 @@ export interface BillingParts {
    */
   readonly owner: string
   readonly limits: ChatLimits
-  /** Calls in flight, for limits and draining. */
   readonly inFlight: InFlight
   readonly turns: Turns
   readonly counter: Counter
@@ -67,7 +66,7 @@ export class Hold {
   /** The call with the request of the current round, and what that round needs. */
   #round: PaidCall
   #need: Need
-  /** Resolves when a power cut would not undo the hold: no byte goes to the client before. */
+  /** Resolves when the hold survives a power cut: nothing is sent to the client before. */
   readonly durable: Promise<void>
   #amount: Pico
   #free: Pico
@@ -171,7 +170,7 @@ export class Hold {
     return larger(0n, this.#room)
   }
 
-  /** The same; negative where earlier rounds cost more than was held for them. */
+  /** The same; negative if earlier rounds cost more than was held for them. */
   get #room(): Pico {
     return this.#amount - this.#earlier.cost
   }

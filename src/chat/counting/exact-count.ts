@@ -12,13 +12,13 @@ const mostCorrection = 2
 
 export type Counter = Pick<TokenCounter, 'count'>
 
-/** The slices of a text that are counted, and the length of the whole text in characters. */
+/** The slices of a text to be counted, and the length of the whole text in characters. */
 export interface Sampled {
   readonly slices: readonly string[]
   readonly length: number
 }
 
-/** What is counted of these texts, joined by line breaks. From long texts evenly spaced slices are taken. */
+/** Samples of these texts, joined by line breaks. From long texts evenly spaced slices are taken. */
 export function sampleOf(texts: readonly string[]): Sampled {
   const length = texts.reduce((sum, text) => sum + text.length + 1, -1)
   const stride = sliceCharacters * Math.max(1, Math.ceil(length / countableCharacters))
@@ -28,7 +28,7 @@ export function sampleOf(texts: readonly string[]): Sampled {
   let begin = 0
   for (let at = 0; at < length; at += stride) {
     while (at > begin + texts[index]!.length) begin += texts[index++]!.length + 1
-    // The texts are not joined first: that would copy up to ten megabytes.
+    // Joining the texts first would copy up to ten megabytes.
     let slice = texts[index]!.slice(at - begin, at - begin + sliceCharacters)
     for (let next = index + 1; slice.length < sliceCharacters && next < texts.length; next++)
       slice += `\n${texts[next]!.slice(0, sliceCharacters)}`

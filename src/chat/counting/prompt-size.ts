@@ -34,7 +34,6 @@ export function promptGuess(prompt: PromptParts, bodyBytes: number): number {
 
 export interface CountingParts {
   readonly counter: Counter
-  /** Shares the event loop among all calls. */
   readonly turns: Pick<Turns, 'run'>
 }
 

@@ -50,7 +50,6 @@ export class TokenCounter {
     return promise
   }
 
-  /** Ends the worker; the next count starts another. */
   stop(): void {
     clearTimeout(this.#idle)
     void this.#worker?.terminate()

@@ -17,11 +17,11 @@ const mostSearches = 30
 
 type Searching = Pick<IncomingCall, 'caller' | 'request'>
 
-/** A call, and who may serve it. */
+/** A call and its candidates. */
 interface Routed<Call> {
   readonly call: Call
   readonly candidates: readonly Candidate[]
-  /** Its answer may pause, and goes on when it is sent back: see OwnSearch. */
+  /** The answer may pause, and continues when it is sent back: see OwnSearch. */
   readonly pauses: boolean
 }
 

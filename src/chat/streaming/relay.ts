@@ -218,7 +218,7 @@ class Relay {
       const made = this.#options.turns.through(channel.push(piece), urgency)
       for (const out of made instanceof Promise ? await made : made) this.#enqueue(out)
       if (!this.#hasRoom) await this.#roomForMore()
-      // The gateway has ended the stream meanwhile: what else has come is of no use.
+      // The gateway has ended the stream meanwhile: the rest is not needed.
       if (this.#stopError !== undefined) throw this.#stopError
     }
   }
@@ -227,7 +227,7 @@ class Relay {
     for (const out of this.#open.channel.end()) this.#enqueue(out)
   }
 
-  /** Bytes that the client has not taken yet; more than any bound when its stream is closed. */
+  /** Unread bytes; larger than any limit once the stream is closed. */
   get #waiting(): number {
     return -(this.#controller?.desiredSize ?? Number.NEGATIVE_INFINITY)
   }
@@ -239,8 +239,8 @@ class Relay {
   }
 
   /**
-   * Waits until the client has taken what there is; a client that takes none of it for too long is given up. The stream
-   * asks for more when nothing waits any longer: one that takes a little now and then is looked at in between.
+   * Waits until the client has read everything; gives up on a client that reads nothing for too long. The stream asks
+   * for more only when its buffer is empty, so a slow reader is checked in between.
    */
   async #roomForMore(): Promise<void> {
     const { watchdog, limits } = this.#options
@@ -292,7 +292,7 @@ class Relay {
       })
       for (const bytes of last) this.#send(bytes)
     } catch (error) {
-      // Nothing can be sent to the client any more; an end without its last frames is an error to it, as it should be.
+      // Nothing more can be sent; an end without the last frames is an error to the client, as it should be.
       this.#onStream((controller) => controller.error(error))
     }
     if (!this.#clientGone) this.#onStream((controller) => controller.close())

@@ -86,7 +86,7 @@ function bodyOf(pieces: readonly string[], turns: Pick<Turns, 'run'>): string | 
   const utf8 = new TextEncoder()
   let next = 0
   return new ReadableStream<Uint8Array>({
-    // A connection that takes all of it at once would have all of it encoded at once.
+    // A fast connection would otherwise have all of it encoded at once.
     pull: (controller) =>
       turns.run(() => {
         let text = ''

@@ -99,13 +99,13 @@ export class Turns {
       }
     }
     if (idle) this.#begunAt = undefined
-    // What the steps trigger runs before the connections are checked: it shares the time of this turn.
+    // Work triggered by the steps runs before the connections are checked: it counts towards this turn.
     else this.#arm()
   }
 
   /**
-   * The queue that has waited too long, if there is one: every queue gets a step now and then, however much is more
-   * urgent. Only one queue in a turn, because such a step comes on top of what the turn has time for.
+   * The queue that has waited too long, if any: every queue gets a step now and then, however much is more urgent.
+   * Only one per turn, because it adds to the time of the turn.
    */
   #longestWaiting(): Queue | undefined {
     let longest: Queue | undefined

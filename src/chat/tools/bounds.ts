@@ -1,4 +1,4 @@
-// How often the tools of the gateway may be called for one request.
+// How often gateway tools may be called per request.
 
 import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
 import type { Warning } from '../../protocols/protocol.ts'

@@ -65,8 +65,8 @@ export class ToolConversation {
   }
 
   /**
-   * The call with the request of the next round. `maxOutputTokens` is what the earlier rounds left of the request's bound,
-   * `searchesLeft` the same of the searches that the provider runs itself; undefined where it has none.
+   * The call with the request of the next round. `maxOutputTokens` is what the earlier rounds left of the limit,
+   * `searchesLeft` the same for the provider's own searches; undefined without one.
    */
   round<Call extends Pick<IncomingCall, 'request' | 'bodyBytes'>>(
     call: Call,

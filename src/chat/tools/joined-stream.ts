@@ -90,7 +90,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
 
   *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
     if (bytes.length > 0) yield* this.#round.channel.push(bytes)
-    // What is written after this look is awaited by the next.
+    // Anything written after this is awaited by the next look.
     this.#written = Promise.withResolvers()
     return yield* this.#parts.sink.written()
   }

@@ -64,7 +64,7 @@ export class ToolLoop {
   #wasLimited = false
   /** How often the provider has paused. */
   #pauses = 0
-  /** Searches of its own in the completed rounds. */
+  /** The provider's own searches in the completed rounds. */
   #searches = 0
 
   /** `first`: the call with the request of the first round, for which the hold was opened. */
@@ -198,13 +198,13 @@ export class ToolLoop {
     this.#loop.emit({ kind: 'choice-finish', choice: 0, reason: said, native })
   }
 
-  /** Provider's own searches that the request still allows after `used`; undefined where it has none. */
+  /** The provider's own searches that the request still allows after `used`; undefined without a limit. */
   #searchesLeft(used: number): number | undefined {
     const { searches } = this.#loop.call.request.envelope
     return searches === undefined ? undefined : Math.max(0, searches - used)
   }
 
-  /** Whether a provider that has paused is asked to go on. */
+  /** Whether a paused provider is asked to continue. */
   #mayGoOn(round: Outcome): boolean {
     const left = this.#searchesLeft(this.#searches + searchesOf(round))
     return this.#pauses < this.#loop.maxCalls && left !== 0

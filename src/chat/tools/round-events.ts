@@ -93,7 +93,7 @@ export class RoundEvents {
     return this.#native
   }
 
-  /** Whether the provider goes on when it is sent back what it has said; not where it calls tools, and awaits results. */
+  /** Whether the provider continues when its message is sent back; not if it calls tools and waits for results. */
   get paused(): boolean {
     return this.#paused && this.#calls.size === 0
   }

@@ -1,5 +1,5 @@
-// What a call with tools of the gateway would cost, over all the rounds it may take. No server is asked for it: what the
-// tools of an MCP server add to the first prompt is not known then.
+// Estimates a call with gateway tools over all of its rounds. No server is asked, so what the tools of an MCP server
+// add to the first prompt is unknown.
 
 import { noUsage } from '../../conversation/usage.ts'
 import type { DeclaredTools } from '../../conversation/gateway-tools.ts'
@@ -12,23 +12,23 @@ import type { ChatParts } from '../parts.ts'
 import { mostCallsOf } from './bounds.ts'
 import { ToolConversation } from './conversation.ts'
 
-/** Tokens of the call of a tool, and of what a search usually finds. */
+/** Tokens of a tool call, and of the usual results of a search. */
 const usualCallTokens = 50
 const usualResultTokens = 2_000
 
 type EstimatedCall = Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>
 
 export interface Rounds<Call extends EstimatedCall> {
-  /** The call with the tools of the gateway among what its model reads. */
+  /** The call with the gateway's tools included in its prompt. */
   readonly call: Call
-  /** Rounds of a usual answer, and the most there can be. */
+  /** Rounds of a typical answer, and the maximum. */
   readonly expected: number
   readonly maximum: number
   /** The most that one call of a tool costs, picodollars. */
   readonly fee: Pico
 }
 
-/** Rejects with GatewayError for a search that cannot be served here, as the call itself would. */
+/** Rejects with GatewayError, like the call itself, if its search is not supported here. */
 export async function roundsOf<Call extends EstimatedCall>(
   parts: Pick<ChatParts, 'toolSources' | 'limits'>,
   call: Call,
@@ -51,7 +51,7 @@ export async function roundsOf<Call extends EstimatedCall>(
   return {
     call: first,
     expected: 1 + Math.min(1, maxCalls),
-    // A model that calls once more is refused, and answers then.
+    // A model that calls once more is refused and then answers.
     maximum: maxCalls === 0 ? 1 : maxCalls + 2,
     fee: tools.tools.reduce<Pico>((most, { tool }) => larger(most, tool.mostCost), 0n),
   }
@@ -63,15 +63,15 @@ export interface FirstRound {
   readonly mostPrompt: number
   /** Tokens that the answer may have. */
   readonly output: number
-  /** Whether `output` bounds all rounds together, as a client's own bound does. */
+  /** Whether `output` limits all rounds together, as a client's own limit does. */
   readonly bounded: boolean
-  /** The most that a prompt of the model may have, tokens. */
+  /** The longest prompt of the model, tokens. */
   readonly contextLength: number | undefined
   /** The most searches of the provider's own, by name. */
   readonly toolCalls: Readonly<Record<string, number>>
 }
 
-/** What a usual answer costs beyond that of one round: a call of a tool, and its result in the next prompt. */
+/** What a typical answer costs beyond one round: a tool call, and its result in the next prompt. */
 export function usualCost(
   { expected, fee }: Omit<Rounds<never>, 'call'>,
   { prompt }: FirstRound,
@@ -82,7 +82,7 @@ export function usualCost(
   return fee + costOf({ ...noUsage, input, output: usualCallTokens }, price).total
 }
 
-/** The most that all rounds cost. Every result is as long as results may be. */
+/** The most that all rounds cost, with results of the greatest length. */
 export function mostCost(
   { maximum, fee }: Omit<Rounds<never>, 'call'>,
   first: FirstRound,

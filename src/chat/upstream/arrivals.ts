@@ -37,7 +37,7 @@ export class Arrival {
     this.#arrivals.comes(this, Number.isNaN(announced) ? undefined : announced)
   }
 
-  /** What has come is worked through, and more is awaited. */
+  /** The answer's bytes have been processed, and more are expected. */
   awaits(): void {
     this.#arrivals.awaits(this)
   }
@@ -47,7 +47,7 @@ export class Arrival {
     this.#arrivals.grows(this, bytes)
   }
 
-  /** Nothing of it waits any longer. To be called once or more. */
+  /** Nothing of the answer is waiting any more. May be called repeatedly. */
   end(): void {
     this.#arrivals.end(this)
   }
@@ -57,7 +57,7 @@ export class Arrivals {
   readonly #mostBytes: number
   readonly #now: () => number
   readonly #open = new Set<Arrival>()
-  /** What the answers of an offer bring in one go, on average. Of most streams it is a few hundred bytes. */
+  /** Average bytes per read of each offer. For most streams it is a few hundred bytes. */
   readonly #expected = new Map<string, number>()
   #bytes = 0
   #waiting: { readonly arrival: Arrival; readonly go: (arrival: Arrival) => void }[] = []
@@ -69,14 +69,14 @@ export class Arrivals {
     this.#now = now
   }
 
-  /** Bytes that lie there now, or are expected to any moment. */
+  /** Bytes waiting now, or expected at any moment. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * The answer that a provider may be asked for; a promise of it, in the order of the calls, where it must wait.
-   * `offer` says of what answers this may be one.
+   * Permission to ask a provider; a promise, in the order of the calls, if the caller must wait. `offer` identifies
+   * the expected size.
    */
   turn(offer: string): Arrival | Promise<Arrival> {
     const arrival = new Arrival(this, offer)
@@ -91,7 +91,7 @@ export class Arrivals {
 
   comes(arrival: Arrival, announced: number | undefined): void {
     this.#remove(arrival)
-    // Of a stream at least something comes, and to have brought next to nothing is something to learn.
+    // A stream counts at least something, and having brought next to nothing is worth learning too.
     arrival.burst = announced ?? 1
     this.#add(arrival, announced ?? streamBytes, this.#now() + longestMs)
   }

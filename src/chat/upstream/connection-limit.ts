@@ -1,4 +1,4 @@
-// How many requests to providers may be open at one time: beyond that they are refused, not queued.
+// Limits concurrent requests to providers: more are refused, not queued.
 
 export class ConnectionLimit {
   readonly #most: number
@@ -8,7 +8,7 @@ export class ConnectionLimit {
     this.#most = most
   }
 
-  /** Counts one more and gives the function that ends it, which counts once; undefined when no more may be open. */
+  /** Counts a request and returns the function that ends it, once; undefined if the limit is reached. */
   take(): (() => void) | undefined {
     if (this.#open >= this.#most) return undefined
     this.#open += 1

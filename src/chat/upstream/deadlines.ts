@@ -1,4 +1,4 @@
-// The deadlines of a call at one provider: the gateway's own, with what the operator says of that provider.
+// The deadlines of a call at one provider: the gateway's, overridden by the provider's configuration.
 
 import type { ConfiguredProvider } from '../../providers/provider.ts'
 import type { ChatLimits } from '../limits.ts'
@@ -6,7 +6,7 @@ import type { ChatLimits } from '../limits.ts'
 /** The limits for a provider: its own where configured, otherwise the gateway's. */
 export function deadlinesOf(limits: ChatLimits, { timeouts }: ConfiguredProvider): ChatLimits {
   const { connect_ms, first_byte_ms, first_byte_reasoning_ms, gap_ms, total_ms } = timeouts
-  // Most have none of their own: a copy for each of their calls would only be garbage.
+  // Most providers have none of their own; copying the limits for each call would only be garbage.
   if ((connect_ms ?? first_byte_ms ?? first_byte_reasoning_ms ?? gap_ms ?? total_ms) === undefined)
     return limits
   return {

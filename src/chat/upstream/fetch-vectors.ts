@@ -23,7 +23,7 @@ export interface Embedded {
   readonly warnings: readonly Warning[]
 }
 
-/** The most bytes a provider may write for one vector: 4,096 numbers in full. */
+/** The longest JSON of one vector, bytes: 4,096 numbers in full. */
 const vectorBytes = 98_304
 
 /** Rejects with AttemptFailed or UnreachableError while another offer can take over. */
@@ -44,7 +44,7 @@ export async function fetchVectors(
   const limits = deadlinesOf(parts.limits, provider)
   const patience = { firstMs: limits.firstByteMs, totalMs: limits.totalMs }
   const request = new UpstreamRequest(parts, call, patience, disconnectPolicy(call, provider.onDisconnect))
-  // For reading errors, which have one shape whatever was asked.
+  // Used for reading errors, which have the same shape for every request.
   const target: Target = {
     model: offer.upstream,
     provider: provider.id,
@@ -59,7 +59,7 @@ export async function fetchVectors(
     const sent = { ...lowered, body: await turns.through(textSteps(lowered.body)) }
     const response = await request.send(candidate, sent, limits.connectMs)
     if (!response.ok) await refuseFailure(response, { outbound, target }, request)
-    // Many vectors are more than any answer of a chat, and as many are expected as were asked for.
+    // Vectors can be larger than any chat answer; as many are expected as were requested.
     const most = Math.max(limits.answerBytes, wanted * vectorBytes)
     const text = await boundedText(response, most, () => request.extend(limits.gapMs), turns)
     request.read()

@@ -22,11 +22,11 @@ export interface WholeAnswer {
   /** What the provider answered. */
   readonly result: ChatResult
   readonly outcome: Outcome
-  /** The client's body, once the charge is known. */
+  /** Builds the client's body once the charge is known. */
   readonly body: (figures: FinalFigures) => JsonObject
 }
 
-/** Asks for a whole answer and reads it. Rejects as `openStream` does. */
+/** Requests a whole answer and reads it. Rejects like `openStream`. */
 export async function fetchWhole(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound'>,
@@ -36,7 +36,7 @@ export async function fetchWhole(
   const { call } = round
   const prepared = await prepare(parts, hold, candidate, round)
   const limits = deadlinesOf(parts.limits, candidate.provider)
-  // A whole answer's first byte comes when its last token is made, so it gets the patience of a reasoning model.
+  // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
   const patience = { firstMs: limits.firstByteReasoningMs, totalMs: limits.totalMs }
   const request = new UpstreamRequest(parts, call, patience, policy)

@@ -1,5 +1,5 @@
-// Images and files given by URL, fetched through the egress guard: for protocols that take bytes only, and for
-// providers in a private network, which would look the name up themselves and may find something private behind it.
+// Fetches images and files given by URL through the egress guard: for protocols that only take bytes, and for
+// providers in a private network, which would resolve the name themselves and may reach something private.
 
 import type { ChatRequest, ContentPart, Message } from '../../conversation/request.ts'
 import { destinationOf, isAllowedHost, type Resolve, systemResolve } from '../../egress/destination.ts'
@@ -9,27 +9,26 @@ import { GatewayError } from '../../errors.ts'
 import type { RequestAddress } from '../../protocols/protocol.ts'
 
 export interface MediaLimits {
-  /** The largest file that is fetched for a prompt, bytes. */
+  /** The largest file fetched for a prompt, bytes. */
   readonly fileBytes: number
-  /** The most bytes that are fetched for one request. */
+  /** The most bytes fetched for one request. */
   readonly requestBytes: number
-  /** The most time for all of a request's files, milliseconds. */
+  /** The time limit for all files of a request, milliseconds. */
   readonly timeoutMs: number
 }
 
-/** How the files of requests are fetched, and which must be. */
 export interface Media {
   /**
-   * The request with the bytes of every image, file and video in place of its URL, where `wanted` says so. Rejects with
-   * `url_not_allowed` for an address that users may not reach and `invalid_request` for one that yields nothing, for
-   * files too large and for a fetch too slow, each naming the part.
+   * The request with the bytes of every image, file and video instead of its URL, if `wanted` accepts the URL. Rejects
+   * with `url_not_allowed` for an address that users may not reach, and `invalid_request` for one that returns
+   * nothing, a file too large or a fetch too slow, each naming the part.
    */
   inline(request: ChatRequest, wanted: (url: string) => boolean, signal: AbortSignal): Promise<ChatRequest>
   /** Whether a provider at this base URL runs in a private network. */
   isPrivate(baseUrl: string): Promise<boolean>
-  /** Whether the operator lets everybody reach the host of this URL (`egress.allow_hosts`). */
+  /** Whether the operator allows everybody to reach the host of this URL (`egress.allow_hosts`). */
   isAllowed(url: string): boolean
-  /** Resolves the name of an address. Rejects with `url_not_allowed` where it leads to a private one. */
+  /** Resolves the name in an address. Rejects with `url_not_allowed` if it is private. */
   check(address: RequestAddress): Promise<void>
 }
 
@@ -40,7 +39,7 @@ export interface MediaParts {
   readonly fetcher?: Fetcher
 }
 
-/** How many files of one request are fetched at a time. */
+/** Concurrent fetches per request. */
 const atOnce = 4
 
 export function media({ allowHosts, limits, resolve = systemResolve, fetcher }: MediaParts): Media {
@@ -101,7 +100,7 @@ function urlParts(request: ChatRequest, wanted: (url: string) => boolean): UrlPa
   )
 }
 
-/** The URL of a part that is an image, a file or a video somewhere else. */
+/** The URL of a part that is an external image, file or video. */
 export function urlOf(part: ContentPart): string | undefined {
   const carriesMedia = part.kind === 'image' || part.kind === 'file' || part.kind === 'video'
   return carriesMedia && part.source.kind === 'url' ? part.source.url : undefined
@@ -114,7 +113,7 @@ function tooMuch(requestBytes: number, param: string): GatewayError {
   })
 }
 
-/** A data: URL carries its bytes itself. */
+/** A data: URL contains its bytes. */
 function inlinedIn(url: string): { mediaType: string; data: string } | undefined {
   const match = /^data:([\w.+/-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/_=-]+)$/.exec(url)
   return match ? { mediaType: match[1]!, data: match[2]! } : undefined

@@ -1,4 +1,4 @@
-// The provider's request for the client's: translated, or passed through when both speak the same protocol.
+// Turns the client's request into the provider's: translated, or passed through if both speak the same protocol.
 
 import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import { textSteps } from '../../json/stringify.ts'
@@ -14,7 +14,6 @@ import { refuseUnpricedMedia } from '../billing/unpriced-media.ts'
 export interface LoweringParts {
   /** Fetches images and files given by URL, for providers that take no URLs or must not fetch them. */
   readonly media: Media
-  /** Shares the event loop among all calls. */
   readonly turns: Turns
 }
 
@@ -25,7 +24,7 @@ export interface ProviderRequest {
   readonly body: string
   readonly warnings: readonly Warning[]
   readonly toolNames?: Readonly<Record<string, string>>
-  /** The answer's frames are the client's own protocol. */
+  /** The answer's frames are in the client's own protocol. */
   readonly passthrough: boolean
 }
 
@@ -99,14 +98,14 @@ function written({ turns }: { readonly turns: Turns }, body: JsonObject): string
   return turns.through(textSteps(body))
 }
 
-/** Whether every answer passes, although requests are translated. */
+/** Whether answers are passed through although requests are translated. */
 function answersPass({ passthrough }: Outbound): boolean {
   return passthrough !== undefined && passthrough.request === undefined
 }
 
 /**
- * The client's own body for a provider of its protocol whose row lets it through; undefined where it has to be
- * translated, or where the gateway bounds the output more tightly than the client does.
+ * The client's own body for a provider of the same protocol whose row allows it; undefined if it must be translated,
+ * or the gateway limits the output more tightly than the client.
  */
 function forwardedBody(
   { request }: IncomingCall,
@@ -121,7 +120,7 @@ function forwardedBody(
   return outbound.passthrough?.request?.(request.body, target, provider.ignores ?? [], searches)
 }
 
-/** The client's request without the fields that only its own protocol has, for a provider of another. */
+/** The client's request without the fields of its own protocol, for a provider of another. */
 function requestFor(
   { inbound, request }: IncomingCall,
   outbound: Outbound,
@@ -132,8 +131,8 @@ function requestFor(
 }
 
 /**
- * The request with its media as the provider can take them. A provider in a private network fetches nothing for a
- * caller: it would look names up again, and another answer may then be a private address.
+ * The request with media that the provider can take. A provider in a private network must not fetch for a caller: it
+ * would resolve names again, and could get a private address.
  */
 async function withMedia(
   { media }: LoweringParts,

@@ -8,14 +8,14 @@ import type { RequestAddress, Warning } from '../../protocols/protocol.ts'
 
 export interface CheckedAddresses {
   readonly addresses: readonly RequestAddress[]
-  /** What was taken out of the body. */
+  /** What was removed from the body. */
   readonly warnings: readonly Warning[]
 }
 
 /**
- * Puts every address in a body into the one form that all parsers read alike, and takes out unknown fields that hold
- * one or name a destination of requests. Changes the body. Throws `url_not_allowed`, naming the field, for an address that users may
- * not have reached.
+ * Normalises every address in a body, so that all parsers read it alike, and removes unknown fields that contain an
+ * address or name a destination. Changes the body. Throws `url_not_allowed`, naming the field, for an address that
+ * users may not reach.
  */
 export function checkAddresses(
   body: JsonObject,
@@ -27,7 +27,7 @@ export function checkAddresses(
   visitAddresses(body, places, {
     found({ text, param, replace }) {
       const url = checkUrl(text, { allowHosts, param })
-      // What was written may name another host to another parser: `http://good.example\@127.0.0.1/`.
+      // Parsers may disagree on the host of the original: `http://good.example\@127.0.0.1/`.
       if (url.href !== text) replace(url.href)
       addresses.push({ url: url.href, param })
     },

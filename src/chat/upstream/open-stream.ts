@@ -1,4 +1,4 @@
-// A streamed answer of one candidate, opened as far as failing over is possible.
+// Opens a streamed answer of one candidate, up to where failing over is no longer possible.
 
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { frameDecoder } from '../../protocols/framing/decoder.ts'
@@ -28,7 +28,7 @@ export interface OpenedStream extends OpenStream {
 
 /**
  * Opens a stream and reads it up to its first content. Rejects with AttemptFailed or UnreachableError while another
- * offer can still take over, with GatewayError when the request itself is at fault.
+ * offer can take over, with GatewayError if the request itself is at fault.
  */
 export async function openStream(
   parts: UpstreamParts,
@@ -98,7 +98,7 @@ function channelFor(
   return new TranslateChannel({ ...source, encoder: call.inbound.encoder(context), extra: context.extra })
 }
 
-/** A provider that answers a streamed request with plain JSON: its answer becomes a stream of one piece. */
+/** For a provider that answers a streamed request with plain JSON: the answer becomes a stream in one piece. */
 async function wholeAsStream(
   response: Response,
   channel: StreamChannel,

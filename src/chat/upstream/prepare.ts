@@ -1,4 +1,4 @@
-// What one candidate is sent, and what is needed to read its answer.
+// The request for one candidate, and what is needed to read its answer.
 
 import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../observe/log.ts'
@@ -21,14 +21,13 @@ export interface UpstreamParts extends LoweringParts {
   readonly signatures: SignatureMemory
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
-  /** Requests to providers that are open now. */
   readonly connections: ConnectionLimit
-  /** What of their answers is still to be worked through. */
+  /** Answers that have arrived but are not processed yet. */
   readonly arrivals: Arrivals
   readonly upstream: Pick<Upstream, 'send'>
-  /** Aborts when the gateway stops and waits no longer: what still runs ends with an error and is settled. */
+  /** Aborts when a shutdown waits no longer: running answers end with an error and are settled. */
   readonly stopping: AbortSignal
-  /** Takes the secrets of this process out of what a provider says: it may quote the key it was sent. */
+  /** Removes this process's secrets from a provider's text, which may quote the key it was sent. */
   readonly redact: (text: string) => string
   readonly log: Log
   /** Milliseconds since 1970. */
@@ -42,7 +41,7 @@ export interface Prepared {
   readonly warnings: readonly Warning[]
 }
 
-/** Lowers the call for a candidate. Rejects with `unsupported_parameter` for what a strict call must not lose. */
+/** Lowers the call for a candidate. Rejects with `unsupported_parameter` if a strict call would lose something. */
 export async function prepare(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound'>,
@@ -69,12 +68,12 @@ export async function prepare(
   if (dropped && call.request.envelope.strict) {
     throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
   }
-  // Of another candidate other things may be true: its warnings are its own.
+  // Warnings differ between candidates.
   const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
   return { outbound, target: answered, lowered, warnings: [...warnings, ...lowered.warnings] }
 }
 
-/** What stays the same over all frames of the answer. */
+/** What is the same for all frames of the answer. */
 export function contextOf(
   { now }: Pick<UpstreamParts, 'now'>,
   call: IncomingCall,

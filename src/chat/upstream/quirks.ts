@@ -1,4 +1,4 @@
-// A provider's quirks in full: its protocol's defaults, and what its row says otherwise.
+// A provider's complete quirks: its protocol's defaults, overridden by its row.
 
 import type { Outbound } from '../../protocols/protocol.ts'
 import type { ConfiguredProvider } from '../../providers/provider.ts'
@@ -7,7 +7,7 @@ type Quirks = Outbound['defaultQuirks']
 
 const merged = new WeakMap<Outbound, WeakMap<object, Quirks>>()
 
-/** The quirks that a protocol's functions are given for a provider; made once for each row and protocol. */
+/** The quirks passed to a protocol's functions; cached per row and protocol. */
 export function quirksFor(outbound: Outbound, { quirks }: ConfiguredProvider): Quirks {
   let ofProtocol = merged.get(outbound)
   if (!ofProtocol) merged.set(outbound, (ofProtocol = new WeakMap()))

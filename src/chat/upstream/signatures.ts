@@ -1,8 +1,8 @@
-// Thought signatures for protocols, which ask for them while they lower a request and cannot wait.
+// Thought signatures for protocols, whose synchronous lowering needs them.
 
 import type { Awaitable } from '../../awaitable.ts'
 
-/** Remembers thought signatures by tool-call id, for clients that drop them. */
+/** Stores thought signatures by tool-call id, for clients that drop them. */
 export interface SignatureMemory {
   remember(toolCallId: string, signature: string): void
   /** undefined if unknown or expired. Never fails: the call can continue without it. */
@@ -11,7 +11,7 @@ export interface SignatureMemory {
 
 type SignatureOf = (toolCallId: string) => string | undefined
 
-/** What `lower` makes with signatures at hand. Where some come later it runs twice: with none of those, then with all. */
+/** Runs `lower` with signatures. If some are loaded asynchronously it runs twice: first without them, then with all. */
 export async function withSignatures<T>(
   memory: Pick<SignatureMemory, 'recall'>,
   lower: (signatureOf: SignatureOf) => Promise<T>,

@@ -13,9 +13,9 @@ import type { Arrival, Arrivals } from './arrivals.ts'
 import type { ProviderRequest } from './lower.ts'
 import type { Prepared, UpstreamParts } from './prepare.ts'
 
-/** How much of an error body is read: providers' errors are short, a web page is not worth more. */
+/** How much of an error body is read: providers' errors are short, and a web page is not worth more. */
 const errorBodyBytes = 65_536
-/** How long it may take: the status says enough. */
+/** How long reading it may take, milliseconds; the status is the main thing. */
 const errorBodyMs = 5_000
 
 type SentRequest = Pick<ProviderRequest, 'path' | 'headers' | 'body'>
@@ -28,13 +28,13 @@ export interface Patience {
   readonly totalMs: number
 }
 
-/** It is aborted by its deadline, by a client that disconnects, and by a shutdown. */
+/** Aborted by its deadline, a client that disconnects, or a shutdown. */
 export class UpstreamRequest {
   readonly #controller = new AbortController()
   readonly #clientGone: AbortSignal
   readonly #stopping: AbortSignal
   readonly #deadline: Deadline
-  /** The end of the whole call on the clock of performance.now(): no extension goes beyond it. */
+  /** When the whole call must end, by performance.now(); extensions do not exceed it. */
   readonly #endsAt: number
   readonly #giveBack: () => void
   readonly #firstMs: number
@@ -49,7 +49,7 @@ export class UpstreamRequest {
   #read = false
   #arrival: Arrival | undefined
 
-  /** Throws `overloaded` when the gateway has no connection left for it. */
+  /** Throws `overloaded` if the gateway has no connection left for it. */
   constructor(
     { watchdog, stopping, connections, arrivals, upstream, turns, redact, log }: UpstreamParts,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
@@ -73,7 +73,7 @@ export class UpstreamRequest {
       this.#expired = true
       this.#abort()
     })
-    // An answer that is to be drained is awaited although its client has disconnected.
+    // An answer that will be drained is awaited even if its client has disconnected.
     if (policy !== 'drain') this.#clientGone.addEventListener('abort', this.#abort, { once: true })
     stopping.addEventListener('abort', this.#abort, { once: true })
     if (stopping.aborted || (this.#clientGone.aborted && policy !== 'drain')) this.#abort()
@@ -81,7 +81,7 @@ export class UpstreamRequest {
 
   async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
-    // The simulator gives the same request the same id unless a header names the call, and receipts are found by it.
+    // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
     const named: Record<string, string> =
       provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
     const headers = { ...lowered.headers, ...named }
@@ -108,7 +108,7 @@ export class UpstreamRequest {
     return response
   }
 
-  /** Gives the provider `ms` more from now, but never more than the whole call may take. */
+  /** Gives the provider `ms` more from now, within the limit of the whole call. */
   extend(ms: number): void {
     this.#deadline.extend(this.#within(ms))
   }
@@ -117,7 +117,7 @@ export class UpstreamRequest {
     return Math.min(ms, this.#endsAt - performance.now())
   }
 
-  /** What an exception of this request means. */
+  /** Interprets an exception of this request. */
   verdict(error: unknown): unknown {
     if (error instanceof AttemptFailed) return new AttemptFailed(withoutSecrets(error.fault, this.#redact))
     if (error instanceof GatewayError) return error
@@ -129,20 +129,20 @@ export class UpstreamRequest {
     return error
   }
 
-  /** The answer has begun: from here on the relay watches over it, and only calls `end`. */
+  /** The answer has begun: from here on the relay watches it, and only calls `end`. */
   settle(): void {
     this.#deadline.clear()
     this.#clientGone.removeEventListener('abort', this.#abort)
     this.#stopping.removeEventListener('abort', this.#abort)
   }
 
-  /** A reader of the answer's body that notes what of it waits to be worked through. */
+  /** A reader of the answer's body that reports which part of it waits to be processed. */
   reader(response: Response): ByteReader {
     const reader = readerOf(response)
     const arrival = this.#arrival!
     const note = (read: Read): Read => {
       const bytes = (read.value ?? []).reduce((sum, { length }) => sum + length, 0)
-      // What brings little was all that there was.
+      // A small read was all that had arrived.
       if (bytes <= smallBytes) arrival.end()
       else arrival.grows(bytes)
       return read
@@ -158,12 +158,10 @@ export class UpstreamRequest {
     }
   }
 
-  /** Nothing of what has come is being worked through. */
   pausing(): void {
     this.#arrival?.end()
   }
 
-  /** The provider's body has been read to its end. */
   read(): void {
     this.#read = true
   }
@@ -177,7 +175,7 @@ export class UpstreamRequest {
   }
 }
 
-/** Rejects with AttemptFailed for what an answer with any status but 2xx says. */
+/** Rejects with AttemptFailed for any status but 2xx. */
 export async function refuseFailure(
   response: Response,
   { outbound, target }: Pick<Prepared, 'outbound' | 'target'>,
@@ -185,7 +183,7 @@ export async function refuseFailure(
 ): Promise<never> {
   request.extend(errorBodyMs)
   const text = await boundedText(response, errorBodyBytes).catch(() => '')
-  // A redirect would carry our key to another host; it is a misconfigured base URL.
+  // Following a redirect would send our key to another host; it means a misconfigured base URL.
   if (response.status < 400) throw new AttemptFailed(transportFault('broken', `status ${response.status}`))
   throw new AttemptFailed(outbound.fault(response.status, response.headers, text, target))
 }
