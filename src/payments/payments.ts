@@ -84,7 +84,7 @@ export class Payments {
     const row = await store.addTopUp(topUp, under === null ? null : { key: under, hash })
     if (row === 'conflict') throw new GatewayError('idempotency_conflict')
     if (row.reference !== null || row.state !== 'open') return row
-    // A repeated request goes to the processor that the first one went to.
+    // A repeated request goes to the same processor as the first.
     const { reference, url } = await this.#required(row.processor).open(row, returnTo(row.id))
     await store.scheduleQuestion(row.id, nextQuestion(row.createdAt, row.createdAt))
     return store.changeTopUp(row.id, (current) =>
@@ -134,7 +134,7 @@ export class Payments {
     }
   }
 
-  /** A top-up of an account, after the processor was asked where it is open and was not asked just now. */
+  /** A top-up of an account; asks the processor first if it is open and was not asked recently. */
   async look(account: string, id: string): Promise<TopUp> {
     const { store } = this.#parts
     const topUp = await store.findTopUp(id)
@@ -143,9 +143,9 @@ export class Payments {
     try {
       return await this.settleTopUp(id, { askEveryMs })
     } catch (error) {
-      // What is known is an answer, too; the sweep asks again.
+      // The stored state is an answer too; the sweep asks again.
       if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
-      // While it was asked, a message may have come.
+      // A message may have arrived while the processor was asked.
       return (await store.findTopUp(id)) ?? topUp
     }
   }
@@ -179,7 +179,7 @@ export class Payments {
     return processor.look(topUp)
   }
 
-  /** Takes what a processor says: the payment, the end without one, or something that an operator must see. */
+  /** Applies a processor's report: the payment, its end without one, or a problem for an operator. */
   async #take(topUp: TopUp, fact: PaymentFact): Promise<TopUp> {
     const { store, now } = this.#parts
     if (fact.kind === 'paid') {
@@ -205,12 +205,12 @@ export class Payments {
     )
     pass('payment-credited', topUp.id)
     if (topUp.creditedAt === null && after.creditedAt !== null) credited?.(after)
-    // A refund may have come before its payment.
+    // A refund may arrive before its payment.
     for (const event of await store.waitingFor(topUp.processor, topUp.paymentId!)) await this.#finish(event)
     return after
   }
 
-  /** The lot of its credit: granted under the id of the payment, and so once. */
+  /** Grants the credit under the id of the payment, and so only once. */
   async #grant(topUp: TopUp): Promise<string | 'refused'> {
     const { ledger } = this.#parts
     const { account, processor, paymentId, amount, rate, credit } = topUp
@@ -247,8 +247,8 @@ export class Payments {
   }
 
   /**
-   * Takes a message whose signature was verified: it is noted first, then acted on. Known ones that were finished change
-   * nothing. Resolves with what became of it; rejects with `store_unavailable` or `overloaded`, so that it is sent again.
+   * Handles a verified message: it is stored first, then acted on. Finished ones have no effect when repeated.
+   * Resolves with the outcome; rejects with `store_unavailable` or `overloaded`, so that it is sent again.
    */
   async take(processor: ProcessorId, event: PaymentEvent, raw: Uint8Array): Promise<EventOutcome> {
     const { news } = event
@@ -286,7 +286,7 @@ export class Payments {
     const { news } = event
     if (news.kind === 'other' || news.kind === 'open') return { outcome: 'ignored', topUp: event.topUp }
     const topUp = await this.#meant(event)
-    // Credentials of a test mode say nothing of live money, and the other way round.
+    // Test credentials say nothing about live payments, and the reverse.
     if (topUp && topUp.test !== this.processor(event.processor)?.test)
       return { outcome: 'refused', topUp: topUp.id }
     if (news.kind === 'refund' || news.kind === 'dispute') {
@@ -295,7 +295,7 @@ export class Payments {
     }
     if (!topUp) return { outcome: 'unmatched', topUp: null }
     if (news.kind === 'unproven') {
-      // Not waited for: the message has to be answered at once, and the sweep asks again.
+      // Not awaited: the message must be answered at once, and the sweep asks again.
       await this.#parts.store.scheduleQuestion(topUp.id, this.#parts.now())
       this.settleTopUp(topUp.id).catch((error: unknown) => this.#unasked(topUp, error))
       return { outcome: 'applied', topUp: topUp.id }
@@ -305,7 +305,7 @@ export class Payments {
     return { outcome: taken && after.state !== 'paid' ? 'applied' : 'refused', topUp: topUp.id }
   }
 
-  /** The top-up that a message is about, among those of the processor that signed it. */
+  /** The top-up that a message is about, among those of its processor. */
   async #meant(event: EventRecord): Promise<TopUp | undefined> {
     const { store } = this.#parts
     const { processor, topUp: id, reference, paymentId } = event
@@ -322,7 +322,7 @@ export class Payments {
   async sweep(now: number): Promise<number> {
     const { store } = this.#parts
     const due = await store.dueTopUps(now, perSweep)
-    // A few at a time: one answer that does not come must not hold up the others.
+    // A few at a time: one that does not answer must not block the others.
     for (let at = 0; at < due.length; at += atOnce)
       await Promise.all(due.slice(at, at + atOnce).map((topUp) => this.#sweepOne(topUp, now)))
     const events = await store.unfinishedEvents(now - unfinishedAfterMs, perSweep)
@@ -351,14 +351,14 @@ export class Payments {
     this.#parts.alarm('a payment processor could not be asked; it is asked again', { top_up: id, error })
   }
 
-  /** Asks the processor now, whatever is known: an operator's reconciliation. */
+  /** Asks the processor now, in any state: an operator's reconciliation. */
   async reconcile(id: string): Promise<TopUp> {
     const topUp = await this.settleTopUp(id)
     for (const event of await this.#parts.store.listEvents(id, perSweep)) await this.#finish(event)
     return (await this.#parts.store.findTopUp(id)) ?? topUp
   }
 
-  /** Gives a part of a payment back: see Refunds. */
+  /** Refunds a part of a payment: see Refunds. */
   refund(id: string, amount: Minor, refundId: string): Promise<RefundResult> {
     return this.#refunds.make(id, amount, refundId)
   }

@@ -1,10 +1,10 @@
-// A payment processor as the gateway sees it: opens a page to pay on, says what became of it, and signs its messages.
+// The interface of payment processors: opening a payment page, reporting its state, and verifying messages.
 
 import type { Minor } from './exchange.ts'
 import type { PaymentEvent, PaymentFact, ProcessorId, RefundNews } from './news.ts'
 import type { TopUp } from './top-up.ts'
 
-/** Asks a processor over HTTP; the address is the operator's. Rejects when there is no connection. */
+/** An HTTP request to a processor, at the operator's address. Rejects without a connection. */
 export type Call = (
   url: string,
   init: {
@@ -17,27 +17,27 @@ export type Call = (
 
 export interface PaymentProcessor {
   readonly id: ProcessorId
-  /** With credentials of the processor's test mode nothing reaches the ledger. */
+  /** With test credentials nothing reaches the ledger. */
   readonly test: boolean
   /**
-   * Opens the page on which a top-up is paid; idempotent by its id. Rejects with `payment_processor_error`, as every
-   * question to the processor does.
+   * Opens the payment page of a top-up; idempotent by its id. Rejects with `payment_processor_error`, like every
+   * request to the processor.
    */
   open(topUp: TopUp, returnTo: ReturnTo): Promise<{ readonly reference: string; readonly url: string }>
   /** What the processor itself says now. */
   look(topUp: TopUp): Promise<PaymentFact>
   /**
-   * Gives `amount` of the payment back; idempotent by `id`. Resolves with the news of the refund, undefined while it is
-   * on its way: its message follows.
+   * Refunds `amount` of the payment; idempotent by `id`. Resolves with the refund, or undefined while it is pending: a
+   * message follows.
    */
   refund(topUp: TopUp, amount: Minor, id: string): Promise<RefundNews | undefined>
   /**
-   * Reads a message of its webhook; undefined where no secret is set, and so nothing can be verified. Rejects with
-   * `bad_signature` before anything of the body is parsed.
+   * Verifies and reads a webhook message; undefined without a secret. Rejects with `bad_signature` before the body is
+   * parsed.
    */
   readonly verify: ((raw: Uint8Array, headers: Headers) => Promise<PaymentEvent>) | undefined
   /**
-   * Reads the address that a payer's browser comes back by, where the processor signs it: the id of the top-up. Throws
+   * Verifies the query of a payer's returning browser, if the processor signs it, and returns the top-up's id. Throws
    * `bad_signature`.
    */
   readonly returned?: (query: URLSearchParams) => string
@@ -45,7 +45,7 @@ export interface PaymentProcessor {
 
 /** Where the payer's browser goes afterwards. */
 export interface ReturnTo {
-  /** The gateway's own address, without a slash at its end. */
+  /** The gateway's own address, without a trailing slash. */
   readonly origin: string
   /** The page that waits for the top-up. */
   readonly page: string

@@ -1,4 +1,4 @@
-// What operators give back, each under an id of theirs: asked for once, however often it is sent.
+// Operators' refunds, each under an id of its own: made once, however often it is requested.
 
 import { GatewayError } from '../errors.ts'
 import { formatMinor, type Minor } from './exchange.ts'
@@ -18,16 +18,16 @@ interface RefundParts {
 
 export interface RefundResult {
   readonly topUp: TopUp
-  /** Whether the same id had given it back before. */
+  /** Whether the same id was refunded before. */
   readonly repeated: boolean
 }
 
-/** Stripe forgets ids after 24 hours: a request that is sent again later would give back a second time. */
+/** Stripe forgets ids after 24 hours: a later repetition would refund a second time. */
 const askAgainForMs = 20 * 3_600_000
 
 export class Refunds {
   readonly #parts: RefundParts
-  /** Those that are being asked for here. */
+  /** Refunds in progress in this process. */
   readonly #asking = new Map<string, Promise<TopUp>>()
 
   constructor(parts: RefundParts) {
@@ -82,10 +82,10 @@ export class Refunds {
       })
     try {
       const news = await processor(topUp.processor).refund(topUp, asked.amount, asked.id)
-      // One that is still on its way comes as a message when it has arrived.
+      // A pending refund is reported by a message when it arrives.
       if (news !== undefined) await reversals.take(topUp, news)
     } catch (error) {
-      // A later refusal says nothing of what an earlier request, which was not answered, has done.
+      // A later refusal does not say what an earlier, unanswered request has done.
       const refused = error instanceof GatewayError && error.details.lasting === true
       if (first && refused) await store.refundRefused(asked)
       throw error

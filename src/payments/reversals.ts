@@ -1,4 +1,4 @@
-// What is taken back of a payment: refunds and disputes, each once, at the rate of its top-up and in the order they come.
+// Refunds and disputes of payments: each booked once, at the rate of its top-up, in the order of arrival.
 
 import { freeIn } from '../credits/balance.ts'
 import { pass } from '../credits/ledger/failpoint.ts'
@@ -19,7 +19,7 @@ interface ReversalParts {
   readonly alarm: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
-/** Calls in flight may take what was free a moment ago; then less of it is set aside. */
+/** Concurrent calls may take free credit meanwhile; then less is withheld. */
 const mostHoldTries = 5
 
 export class Reversals {
@@ -29,7 +29,7 @@ export class Reversals {
     this.#parts = parts
   }
 
-  /** Takes a refund or a dispute of a top-up that was credited. Rejects with `store_unavailable` or `overloaded`. */
+  /** Books a refund or dispute of a credited top-up. Rejects with `store_unavailable` or `overloaded`. */
   async take(topUp: TopUp, news: RefundNews | DisputeNews): Promise<EventOutcome> {
     if (news.currency !== topUp.currency) {
       this.#alarm(topUp, 'currency_differs')
@@ -43,7 +43,7 @@ export class Reversals {
     return 'applied'
   }
 
-  /** Books what a killed process has left. Returns how many. */
+  /** Books what a killed process left. Returns the number. */
   async sweep(limit: number): Promise<number> {
     const unbooked = await this.#parts.store.unbookedReversals(limit)
     for (const reversal of unbooked) await this.#book(reversal)
@@ -57,7 +57,7 @@ export class Reversals {
       if (current) return null
       const before = news.of === 'total' ? sumOf(others.filter(({ kind }) => kind === 'refund')) : 0n
       const part = news.amount - before
-      // A sum that is known already, or an older one than the last.
+      // A sum that is known already, or older than the last.
       if (part <= 0n) return null
       const taken = takenOf(row, part)
       exceeds = taken.amount < part
@@ -76,7 +76,7 @@ export class Reversals {
     let contradicts = false
     const reversal = await this.#parts.store.changeReversal(key, (row, current, all) => {
       const others = all.filter(({ id }) => id !== key.id)
-      // A dispute ends once; `open` may come after its end.
+      // A dispute ends once; `open` may arrive after its end.
       if (current && (current.kind !== 'open' || news.phase === 'open')) {
         contradicts = news.phase !== 'open' && current.kind !== news.phase
         return null
@@ -105,7 +105,7 @@ export class Reversals {
     else if (reversal.kind === 'open') await this.#setAside(topUp, reversal, `dispute:${id}`)
     else {
       const held = await this.#wasSetAside(topUp, reversal, `dispute:${id}`)
-      // In this order nothing of it can be spent in between: what comes back repays the debt first.
+      // In this order it cannot be spent in between: returned credit repays the debt first.
       if (reversal.kind === 'lost') await this.#takeBack(topUp, `dispute:${id}:lost`, reversal.credit)
       if (held > 0n) await this.#adjust(topUp, `dispute:${id}:back`, held)
     }
@@ -119,12 +119,12 @@ export class Reversals {
       await this.#parts.ledger.refund({ id, account: topUp.account, lot: topUp.lot!, amount })
     } catch (error) {
       if (!isRefusal(error)) throw error
-      // An operator has refunded the lot by hand, too.
+      // An operator has refunded the lot by hand too.
       this.#alarm(topUp, 'refund_exceeds', error)
     }
   }
 
-  /** Sets the free rest of the lot aside, as much of it as there is when the ledger gets to it. */
+  /** Withholds the free rest of the lot, as much as is there when the ledger runs the command. */
   async #setAside(topUp: TopUp, reversal: Reversal, id: string): Promise<void> {
     let { held } = reversal
     for (let tries = 0; held > 0n; tries++) {
@@ -135,7 +135,7 @@ export class Reversals {
     }
   }
 
-  /** What was set aside when the dispute began; nothing when that was never booked and cannot be any more. */
+  /** What was withheld when the dispute began; nothing if that was never booked and cannot be any more. */
   async #wasSetAside(topUp: TopUp, { held }: Reversal, id: string): Promise<Pico> {
     if (held === 0n) return 0n
     return (await this.#adjusted(topUp, `${id}:hold`, -held)) ? held : 0n
@@ -161,7 +161,7 @@ export class Reversals {
     )
   }
 
-  /** What is free of the lot of a top-up, as far as the account does not owe it. */
+  /** The free part of the top-up's lot that is not needed for the account's debt. */
   async #freeOf({ account, lot: id }: TopUp): Promise<Pico> {
     const balance = await this.#parts.ledger.balance(account)
     const lot = balance.lots.find((other) => other.id === id)
@@ -178,7 +178,7 @@ export class Reversals {
   }
 }
 
-/** No more than is left of a payment, and its credit at the rate of the payment. */
+/** At most what is left of a payment, and its credit at the payment's rate. */
 function takenOf(topUp: TopUp, wanted: Minor): { readonly amount: Minor; readonly credit: Pico } {
   const left = topUp.amount - topUp.refunded
   const amount = wanted < left ? wanted : left

@@ -1,20 +1,20 @@
-// Messages signed as Standard Webhooks has it: HMAC-SHA256 of id, time and body. standardwebhooks.com, specification 1.0.
+// Messages signed according to Standard Webhooks 1.0: HMAC-SHA256 of id, time and body. standardwebhooks.com.
 
 import { GatewayError } from '../errors.ts'
 import { badSignature, hmac, isSame } from './signature.ts'
 
-/** A message older, or younger, than this is refused, milliseconds. */
+/** The largest accepted clock difference of a message, milliseconds. */
 const toleranceMs = 300_000
 const prefix = 'whsec_'
 
-/** The bytes of a secret: base64 behind `whsec_`, as the specification has it; any other text is its own bytes. */
+/** The bytes of a secret: base64 after `whsec_`; any other text is used as it is. */
 function keyOf(secret: string): Uint8Array {
   return secret.startsWith(prefix)
     ? Buffer.from(secret.slice(prefix.length), 'base64')
     : Buffer.from(secret, 'utf8')
 }
 
-/** Throws `bad_signature` unless one of the secrets has signed the body, lately. */
+/** Throws `bad_signature` unless the body was recently signed with one of the secrets. */
 export function requireSigned(
   raw: Uint8Array,
   headers: Headers,
@@ -36,7 +36,7 @@ export function requireSigned(
   if (!isGood) throw badSignature()
 }
 
-/** The headers of a message that is sent: its id, when it is sent (milliseconds since 1970), and the signature of both. */
+/** The headers of an outgoing message: its id, the time of sending (milliseconds since 1970), and the signature. */
 export function signatureHeaders(
   secret: string,
   id: string,

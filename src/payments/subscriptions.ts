@@ -1,5 +1,5 @@
-// Subscriptions that are sold elsewhere, in an app's store. The gateway knows whose, which product, from when to when, and
-// whether it was taken back; each period is a lot of the pool `subscription`.
+// Subscriptions sold elsewhere, in an app store. The gateway knows account, product, period, and whether it was
+// refunded; each period is a lot of the pool `subscription`.
 
 import { z } from 'zod'
 import type { Awaitable } from '../awaitable.ts'
@@ -39,16 +39,16 @@ export interface Period {
   readonly endsAt: number
   readonly state: SubscriptionState
   readonly amount: Pico
-  /** null where nothing was granted: it was over, or revoked before it was reported. */
+  /** null if nothing was granted: it was over or revoked before it was reported. */
   readonly lot: string | null
-  /** What is taken of its lot: when it is refunded, or moved on for the days of grace. Durable before it is taken. */
+  /** What is taken from its lot by a refund, or when moved to the grace period. Durable before it is taken. */
   readonly takenBack: Pico | null
   readonly createdAt: number
   readonly updatedAt: number
 }
 
 export interface SubscriptionStore {
-  /** Reads and writes a period in one transaction; null leaves it as it is. */
+  /** Reads and writes a period in one transaction; null changes nothing. */
   changePeriod(
     period: string,
     change: (current: Period | undefined) => Period | null,
@@ -56,7 +56,7 @@ export interface SubscriptionStore {
   findPeriod(period: string): Awaitable<Period | undefined>
   /** Of a subscription, the latest first. */
   periodsOf(source: string, subscription: string): Awaitable<readonly Period[]>
-  /** Of one account, or all, the latest first. */
+  /** Of one account or all, latest first. */
   listPeriods(account: string | null, limit: number): Awaitable<readonly Period[]>
 }
 
@@ -70,14 +70,14 @@ export interface SubscriptionParts {
   readonly ledger: Pick<LedgerCommands, 'grant' | 'now'> &
     Pick<LedgerUpkeep, 'adjust'> &
     Pick<LedgerReader, 'balance'>
-  /** The id of an account, undefined for one that there is not. */
+  /** The account with an id, if there is one. */
   readonly accountOf: (account: string) => Awaitable<string | undefined>
   readonly products: ReadonlyMap<string, Product>
   readonly graceMs: number
   readonly now: () => number
 }
 
-/** How far a state has come; a message never leads back. */
+/** The order of states; a message never leads back. */
 const rank: Readonly<Record<SubscriptionState, number>> = { active: 0, grace: 1, ended: 2, refunded: 3 }
 const mostTries = 5
 
@@ -101,7 +101,7 @@ export class Subscriptions {
     if (message.test) return undefined
     const drafted = await this.#drafted(message)
     const before = await this.#parts.store.findPeriod(drafted.period)
-    // Another product for the same period is an upgrade: a lot of its own.
+    // Another product for the same period is an upgrade, with a lot of its own.
     const period =
       before === undefined || before.product === drafted.product
         ? drafted
@@ -161,7 +161,7 @@ export class Subscriptions {
 
   async #grant(row: Period): Promise<Period> {
     const { ledger, graceMs } = this.#parts
-    // One that is first reported in its grace has no period to move.
+    // One that is first reported in its grace period has no earlier lot to move.
     const late = row.state === 'grace'
     const expiresAt = late ? row.endsAt + graceMs : row.endsAt
     if (expiresAt <= ledger.now()) return row
@@ -175,12 +175,12 @@ export class Subscriptions {
     }))
   }
 
-  /** Takes the free rest of the lot of a period, once. What calls in flight hold of it stays with them. */
+  /** Takes the free rest of a period's lot, once. Credit held by calls in flight stays with them. */
   async #takeRest(row: Period): Promise<Period> {
     let current = row
     for (let tries = 0; tries < mostTries; tries++) {
       const rest = current.takenBack ?? (await this.#freeOf(current))
-      // Noted first, so that the same is taken after a death in between.
+      // Recorded first, so that the same amount is taken after a crash in between.
       current = await this.#changed(current, (now) => ({ ...now, takenBack: now.takenBack ?? rest }))
       const amount = current.takenBack ?? 0n
       if (amount === 0n || (await this.#adjusted(current, amount))) return current
@@ -190,7 +190,7 @@ export class Subscriptions {
     return this.#changed(current, (now) => ({ ...now, takenBack: 0n }))
   }
 
-  /** In grace what is left lasts some days more: it is a lot of its own, and a period of its own, without new credit. */
+  /** In the grace period the rest lasts some days longer, as a lot and a period of its own, without new credit. */
   async #moveOn({ takenBack, ...row }: Period): Promise<void> {
     if (takenBack === null || takenBack === 0n) return
     const endsAt = row.endsAt + this.#parts.graceMs
@@ -237,7 +237,7 @@ export class Subscriptions {
     return lot && !over ? lot.remaining - lot.pinned : 0n
   }
 
-  /** Ends a subscription by hand: from now on it is `ended`, or taken back. Resolves with its periods. */
+  /** Ends a subscription by hand: `ended`, or refunded. Resolves with its periods. */
   async end(source: string, subscription: string, state: 'ended' | 'refunded'): Promise<readonly Period[]> {
     const { store, now } = this.#parts
     for (const { period } of await store.periodsOf(source, subscription)) {

@@ -1,4 +1,4 @@
-// Vouchers: a code that becomes credit once. The code is shown when it is made; only its hash is kept.
+// Vouchers: codes that become credit once. The code is shown when it is created; only its hash is stored.
 
 import { createHash, randomBytes } from 'node:crypto'
 import type { Awaitable } from '../awaitable.ts'
@@ -20,7 +20,7 @@ export interface Voucher {
   /** Who has redeemed it. */
   readonly account: string | null
   readonly redeemedAt: number | null
-  /** The lot that it became; null until the ledger has it. */
+  /** Its lot; null until the ledger has it. */
   readonly lot: string | null
 }
 
@@ -35,13 +35,13 @@ export interface VoucherStore {
   voucherGranted(id: string, lot: string): Awaitable<void>
   /** The newest first. */
   listVouchers(limit: number): Awaitable<readonly Voucher[]>
-  /** False for one that there is not, or that was redeemed. */
+  /** False if it does not exist or was redeemed. */
   revokeVoucher(id: string, at: number): Awaitable<boolean>
-  /** Redeemed, and not in the ledger yet: their process died. */
+  /** Redeemed but not yet in the ledger, because their process died. */
   ungrantedVouchers(limit: number): Awaitable<readonly Voucher[]>
 }
 
-/** Without letters that look like digits, or like each other. */
+/** Without letters that look like digits or each other. */
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const randomCharacters = 15
 
@@ -79,7 +79,7 @@ export function readCode(text: string): string | undefined {
   return checkCharacter(plain.slice(0, -1)) === plain.at(-1) ? plain : undefined
 }
 
-/** Odd weights: any one wrong character shows, and nearly every two that were swapped. */
+/** Odd weights detect any single wrong character and nearly every swap of two. */
 function checkCharacter(body: string): string {
   let sum = 0
   for (const [at, character] of [...body].entries()) sum += (2 * at + 1) * alphabet.indexOf(character)
@@ -102,8 +102,8 @@ export class Vouchers {
   }
 
   /**
-   * Makes a voucher the purchased credit of an account, once. Rejects with `voucher_invalid`, `voucher_used`,
-   * `store_unavailable` and `overloaded`; after the last two it may be redeemed again by the same account.
+   * Redeems a voucher as purchased credit of an account, once. Rejects with `voucher_invalid`, `voucher_used`,
+   * `store_unavailable` and `overloaded`; after the last two the same account may redeem it again.
    */
   async redeem(account: string, code: string): Promise<{ readonly credit: Pico; readonly lot: string }> {
     const body = readCode(code)
@@ -115,7 +115,7 @@ export class Vouchers {
     if (!claimed) {
       if (voucher.account === null) throw new GatewayError('voucher_invalid')
       if (voucher.account !== account) throw new GatewayError('voucher_used')
-      // Only a process that died between its claim and its credit has left it so.
+      // Only a crash between claim and credit leaves it in this state.
       if (voucher.lot !== null) throw new GatewayError('voucher_used', { metadata: { lot: voucher.lot } })
     }
     return { credit: voucher.amount, lot: await this.#grant(voucher) }
@@ -134,7 +134,7 @@ export class Vouchers {
     return granted.lot
   }
 
-  /** Grants what a killed process has left. Returns how many. */
+  /** Grants what a killed process left. Returns the number. */
   async sweep(): Promise<number> {
     const left = await this.#store.ungrantedVouchers(100)
     for (const voucher of left) await this.#grant(voucher)

@@ -1,4 +1,4 @@
-// What `weir serve` says when it is up: where it listens, who can answer, and on the first run the key to begin with.
+// The start-up banner of `weir serve`: where it listens, which providers can answer, and on the first run the key.
 
 import { ownerEmail } from '../accounts/account.ts'
 import { isLoopback } from '../config/accounts.ts'
@@ -8,7 +8,7 @@ export type ProviderStanding =
   | 'builtin'
   | 'key'
   | 'no-key'
-  /** A server that needs no key, on this machine or named by the operator; found or not when it was asked. */
+  /** A server without a key, on this machine or named by the operator, and whether it answered. */
   | 'found'
   | 'not-found'
   | 'disabled'
@@ -16,23 +16,23 @@ export type ProviderStanding =
 export interface ProviderFact {
   readonly id: string
   readonly standing: ProviderStanding
-  /** For a server found on this machine: how many models it lists. */
+  /** For a local server: the number of its models. */
   readonly models?: number
 }
 
-/** The key of the owner account, known on the first run only. */
+/** The owner account's key, known on the first run only. */
 export interface OwnerKey {
   readonly account: string
   readonly email: string
   readonly key: string
   readonly creditUsd: string
-  /** Signs in to the console, once and soon. */
+  /** A short-lived, single-use sign-in link for the console. */
   readonly signIn: string
 }
 
 export interface StartFacts {
   readonly version: string
-  /** `127.0.0.1:8787`, with the port that was really taken. */
+  /** `127.0.0.1:8787`, with the actual port. */
   readonly listen: string
   /** `http://127.0.0.1:8787/v1` */
   readonly baseUrl: string
@@ -44,23 +44,23 @@ export interface StartFacts {
   readonly providers: readonly ProviderFact[]
   /** How many models can be called now. */
   readonly available: number
-  /** The chat models of servers that were found. */
+  /** The chat models of local servers. */
   readonly local: readonly string[]
   readonly catalog: { readonly date: string; readonly models: number }
-  /** A model that answers without a provider's key, for the first try: of a server that was found, where there is one. */
+  /** A model for the first try that needs no provider key: of a local server if there is one. */
   readonly tryModel: string
   readonly owner: OwnerKey | undefined
 }
 
-/** The address clients use: a wildcard host is reached by loopback, an IPv6 host stands in brackets. */
+/** The address for clients: a wildcard host becomes loopback, an IPv6 host gets brackets. */
 export function baseUrlOf(host: string, port: number): string {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}/v1`
 }
 
 /**
- * Where a browser on this machine finds the console. A name, because passkeys do not work at an address; only a host
- * that this name does not lead to keeps its own.
+ * The console's address for a browser on this machine. A name, because passkeys do not work at an IP address, unless
+ * the name does not lead to this host.
  */
 export function consoleOrigin(host: string, port: number): string {
   const local = isLoopback(host) || host === '0.0.0.0' || host === '::'
@@ -68,8 +68,8 @@ export function consoleOrigin(host: string, port: number): string {
 }
 
 /**
- * The banner as text, without a line break at its end: what works now and how to call it, then where things are, then
- * what could be added. Pure: the same facts give the same text.
+ * The banner as text without a final line break: what works now and how to call it, where things are, and what could
+ * be added. Pure.
  */
 export function renderBanner(facts: StartFacts): string {
   const works = rowsOf([
@@ -112,7 +112,7 @@ function rowsOf(rows: readonly (readonly [string, string | undefined])[]): strin
   )
 }
 
-/** Who answers: the operator's providers first, the simulator last. */
+/** Providers that can answer: the operator's first, the simulator last. */
 function able(facts: StartFacts): string {
   const names = [namesWith(facts, ['key', 'found']), namesWith(facts, ['builtin'])]
   return names.filter((each) => each !== undefined).join(', ')
@@ -124,7 +124,7 @@ function namesWith(facts: StartFacts, standings: readonly ProviderStanding[]): s
   return found.map(({ id, models }) => (models ? `${id} (${models})` : id)).join(', ')
 }
 
-/** How many models of local servers are named; all are in the list of models. */
+/** How many models of local servers are named. */
 const localNamed = 3
 
 function localModels(ids: readonly string[]): string | undefined {
@@ -133,7 +133,7 @@ function localModels(ids: readonly string[]): string | undefined {
   return `${ids.slice(0, localNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** The providers most people have a key of: they stand for all others in one line. */
+/** The providers most people have a key for, named in one line for all others. */
 const known = ['openai', 'anthropic', 'gemini']
 
 function additions({ providers }: StartFacts): string | undefined {
@@ -151,7 +151,7 @@ function additions({ providers }: StartFacts): string | undefined {
 const margin = `  ${' '.repeat(15)}`
 const lineWidth = 100
 
-/** Breaks a long list at its commas, so that a terminal does not break it at its names. */
+/** Breaks a long list at its commas, so that a terminal does not break it inside names. */
 function wrapped(text: string): string {
   const lines = ['']
   for (const word of text.split(' ')) {
@@ -162,7 +162,7 @@ function wrapped(text: string): string {
   return lines.join(`\n${margin}`)
 }
 
-/** One line for a POSIX shell: with the key on the first run, later with the one in its environment. */
+/** One line for a POSIX shell: with the key on the first run, later with a variable. */
 function curlLine({ baseUrl, owner, tryModel }: StartFacts): string {
   const body = JSON.stringify({
     model: tryModel,

@@ -10,15 +10,15 @@ import { openAccount, type OpeningStore, welcome } from './open-account.ts'
 export interface FirstRunSettings {
   /** Purchased credit of the owner, US dollars. */
   readonly creditUsd: string
-  /** The most welcome credit of a day, US dollars. */
+  /** The limit of welcome credit per day, US dollars. */
   readonly welcomeCapUsd: string
   /** Where a browser finds the console. */
   readonly consoleUrl: string
 }
 
 /**
- * Creates the owner account where there is no account at all, and gives its key; undefined on any later run.
- * The grant has an id of its own, so that a process that dies halfway does not grant twice.
+ * Creates the owner account if there is no account, and returns its key; undefined on later runs. The grant has a
+ * fixed id, so a process that dies halfway does not grant twice.
  */
 export async function firstRun(
   store: OpeningStore,
@@ -27,7 +27,7 @@ export async function firstRun(
 ): Promise<OwnerKey | undefined> {
   const accounts = await store.accounts.listAccounts()
   const [only] = accounts
-  // An owner without a key is a first run that was cut off before anybody saw the key.
+  // An owner without a key is a first run that was interrupted before the key was shown.
   const unfinished =
     accounts.length === 1 &&
     only?.email === ownerEmail &&
@@ -36,7 +36,7 @@ export async function firstRun(
   const account = only ?? (await openAccount(store, ownerEmail, welcomeCapUsd, 'operator'))
   if (only) await welcome(store, only, welcomeCapUsd)
   const amount = usd(creditUsd)
-  // A first run that was cut off has granted what was configured then.
+  // An interrupted first run granted what was configured then.
   if (amount > 0n && (await store.ledger.totals(account.id)).purchased === 0n) {
     const source = `bootstrap:${account.id}`
     await store.ledger.grant({

@@ -5,13 +5,13 @@ import { reasonOf } from '../config.ts'
 /** Lower ports need privileges, unless the system is configured otherwise. */
 const firstFreePort = 1024
 
-/** The error that ends a start whose address cannot be listened on; `cause` is what the runtime threw. */
+/** The error of a start that cannot listen on its address; `cause` is the runtime's error. */
 export function listenFault(
   { host, port }: { readonly host: string; readonly port: number },
   cause: unknown,
 ): Error {
   const isDenied = cause instanceof Error && Reflect.get(cause, 'code') === 'EACCES'
-  // Bun asks whether the port is in use, also where it is the address that does not exist.
+  // Bun suggests that the port is in use even if the address does not exist.
   const why = !isDenied
     ? 'another program uses the port, or this machine has no such address'
     : port < firstFreePort

@@ -1,4 +1,4 @@
-// A new account: created, and granted the welcome credit that every person gets once.
+// Creates an account, and grants the once-per-person welcome credit.
 
 import type { Account, Role } from '../accounts/account.ts'
 import { personOf } from '../accounts/identity/address.ts'
@@ -9,9 +9,9 @@ import type { Store } from '../store/store.ts'
 export type OpeningStore = Pick<Store, 'accounts' | 'identities' | 'ledger'>
 
 /**
- * Opens an account whose address the operator vouches for. `welcomeCapUsd` is what a day may give away: beyond it the
- * account gets its welcome when it is first used on another day. Throws GatewayError `invalid_request` when the address
- * is taken.
+ * Opens an account whose address the operator vouches for. `welcomeCapUsd` limits what a day may give away: beyond it
+ * the account gets its welcome when it is first used on another day. Throws GatewayError `invalid_request` if the
+ * address is taken.
  */
 export async function openAccount(
   store: OpeningStore,
@@ -24,7 +24,7 @@ export async function openAccount(
   return account
 }
 
-/** Grants the welcome credit; the second time it grants nothing. */
+/** Grants the welcome credit; a second time it grants nothing. */
 export async function welcome(
   { identities, ledger }: OpeningStore,
   account: Account,

@@ -7,30 +7,27 @@ import type { Environment } from '../config/read/environment.ts'
 const limitName = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
 /**
- * Bun refuses headers of more than 16 kB with an empty 431 of its own. Raised, so that `server.max_header_bytes`
- * decides, and the answer has the contract's shape.
+ * Bun refuses headers above 16 kB with an empty 431 of its own. Raised, so that `server.max_header_bytes` decides and
+ * the answer has the contract's shape.
  */
 const runtimeOptions = '--max-http-header-size=1048576'
 
 const poolName = 'UV_THREADPOOL_SIZE'
 
-/**
- * Threads for what must not hold the loop up. Two hash passwords at a time, which takes them 70 ms: the syncs of the
- * ledger are not to wait for that.
- */
+/** Threads for blocking work. Two hash passwords at a time, for 70 ms each: ledger syncs must not wait for those. */
 const leastThreads = 4
 
-/** The most Bun takes. How many requests are really sent is bounded by `limits.max_connections_upstream`. */
+/** Bun's maximum. The actual limit is `limits.max_connections_upstream`. */
 const mostRequests = '65336'
 
 /**
- * Replaces the process, under the same process id, unless the limit is set already. Returns where the platform
- * cannot do that (Windows): then 256 requests at a time are the limit.
+ * Replaces the process, keeping its id, unless the limit is set already. Returns if the platform cannot (Windows):
+ * then 256 concurrent requests are the limit.
  */
 export function raiseFetchLimit(env: Environment): void {
   if (env[limitName] || typeof process.execve !== 'function' || process.platform === 'win32') return
   const script = process.argv[1]
-  // In an executable the script is a file inside it, and the arguments follow the program's name directly.
+  // In an executable the script is embedded, and the arguments follow the program's name.
   const own = script === undefined || script.startsWith('/$bunfs/') ? [] : [...process.execArgv, script]
   const given = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
   process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {

@@ -1,4 +1,4 @@
-// Where the server of a data directory listens, for commands that ask it: `serve.json`, beside the lock that it holds.
+// The address of the running server of a data directory, for commands: `serve.json`, beside its lock.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ function noticePath(dataDir: string): string {
   return join(dataDir, 'serve.json')
 }
 
-/** Says where this process serves the data directory. Throws what the file system throws. */
+/** Writes where this process serves the data directory. Throws file system errors. */
 export function announceServer(dataDir: string, baseUrl: string): void {
   const path = noticePath(dataDir)
   const unfinished = `${path}.unfinished`
@@ -28,7 +28,7 @@ export function withdrawServer(dataDir: string): void {
  */
 export function runningServer(dataDir: string): string | undefined {
   const notice = noticeIn(noticePath(dataDir))
-  // A server that was killed leaves its notice behind; the lock names the process that was the last to serve.
+  // A killed server leaves its file behind; the lock names the process that served last.
   if (notice === undefined || servingProcess(dataDir) !== notice.pid || !isAlive(notice.pid)) return undefined
   return notice.base_url
 }

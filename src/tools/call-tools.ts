@@ -1,4 +1,4 @@
-// The tools of one call: opened from its declarations, and closed when it ends.
+// The tools of one call: opened from its declarations, closed when it ends.
 
 import type { DeclaredTools, ToolDeclaration } from '../conversation/gateway-tools.ts'
 import type { JsonObject } from '../conversation/request.ts'
@@ -29,7 +29,7 @@ export class CallTools {
   }
 
   /**
-   * Opens what a call declares; `taken` are the names of the client's own functions. Rejects with GatewayError for a
+   * Opens the declared tools; `taken` are the names of the client's own functions. Rejects with GatewayError for a
    * declaration that cannot be served; nothing stays open then.
    */
   static async open(
@@ -63,7 +63,7 @@ export class CallTools {
     }
   }
 
-  /** The tool that was offered under this name; undefined for a function of the client's. */
+  /** The tool offered under this name; undefined for a function of the client. */
   named(name: string): OfferedTool | undefined {
     return this.#byName.get(name)
   }
@@ -74,7 +74,7 @@ export class CallTools {
   }
 }
 
-/** What a client sends with every request must not fail those that cannot be served it. */
+/** A field that clients send with every request must not fail requests that cannot be served it. */
 function sourceOrWarning(
   sources: ToolSources,
   declaration: ToolDeclaration,

@@ -38,7 +38,7 @@ export async function runTool(
         return failed('tool_error', 'The tool could not be run.')
       },
     )
-    // A tool that takes no notice of the abort is left to itself.
+    // A tool that ignores the abort is abandoned.
     const first = await Promise.race([ran, ended])
     if (typeof first !== 'string') return first
     ending.abort()

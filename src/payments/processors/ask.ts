@@ -1,11 +1,11 @@
-// A question to a payment processor: bounded in time and size, and JSON or nothing.
+// A request to a payment processor, with a timeout and a size limit, for JSON.
 
 import { z } from 'zod'
 import { GatewayError } from '../../errors.ts'
 import type { ProcessorId } from '../news.ts'
 import type { Call } from '../processor.ts'
 
-/** How long a processor may take to answer. */
+/** A processor's time to answer, milliseconds. */
 const patienceMs = 10_000
 const mostBytes = 1024 * 1024
 
@@ -18,7 +18,7 @@ export interface Question {
   readonly body?: string
 }
 
-/** What a processor refused, with its own status. */
+/** A processor's refusal, with its status. */
 export class ProcessorRefusal extends Error {
   readonly status: number
 
@@ -30,8 +30,8 @@ export class ProcessorRefusal extends Error {
 }
 
 /**
- * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx, and with `payment_processor_error` for
- * silence, a 5xx, a body that is no JSON or not of the shape.
+ * The answer, checked by `schema`. Rejects with ProcessorRefusal for a 4xx, and with `payment_processor_error` for a
+ * timeout, a 5xx, or a body that is not JSON of this shape.
  */
 export async function ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
   const { processor, call, url, method, headers, body } = question
@@ -74,7 +74,7 @@ async function boundedText(response: Response): Promise<string> {
 
 const refusal = z.object({ error: z.object({ description: z.string() }) })
 
-/** The words of a refusal, for the operator. */
+/** The refusal's message, for the operator. */
 function descriptionIn(text: string): string {
   try {
     return refusal.parse(JSON.parse(text)).error.description.slice(0, 300)

@@ -1,4 +1,4 @@
-// Razorpay by its Payment Links: three calls, and two signatures that must not be confused.
+// Razorpay Payment Links: three requests, and two signatures that must not be confused.
 // razorpay.com/docs/api/payments/payment-links, /docs/api/refunds, /docs/webhooks/validate-test.
 
 import { z } from 'zod'
@@ -14,12 +14,12 @@ import type { TopUp } from '../top-up.ts'
 export interface RazorpaySettings {
   readonly keyId: string
   readonly keySecret: string
-  /** Those that are valid, the current one first; empty where messages cannot be verified. */
+  /** Valid secrets, the current one first; without any, messages cannot be verified. */
   readonly webhookSecrets: readonly string[]
   readonly baseUrl: string
 }
 
-/** Links expire no sooner than this after they were made; ours live longer, but clocks differ. */
+/** Razorpay's minimum life of a link, plus a margin for clock differences. */
 const leastLinkLifeMs = 16 * 60_000
 
 export class Razorpay implements PaymentProcessor {
@@ -57,7 +57,7 @@ export class Razorpay implements PaymentProcessor {
       return { reference: link.id, url: link.short_url }
     } catch (error) {
       if (!(error instanceof ProcessorRefusal)) throw error
-      // A reference stands for one link: this one was made by a request whose answer was lost.
+      // A reference belongs to one link: this one was created by a request whose answer was lost.
       const made = error.status === 400 ? await this.#made(topUp).catch(() => undefined) : undefined
       if (made?.short_url !== undefined) return { reference: made.id, url: made.short_url }
       throw refused(error)
@@ -126,7 +126,7 @@ export class Razorpay implements PaymentProcessor {
     return ask(question, schema)
   }
 
-  /** Of webhooks: hex of the HMAC over the raw body, by the secret of the webhook. */
+  /** For webhooks: the hex HMAC of the raw body with the webhook's secret. */
   async #verify(raw: Uint8Array, headers: Headers): Promise<PaymentEvent> {
     const given = headers.get('x-razorpay-signature') ?? ''
     const { webhookSecrets } = this.#settings
@@ -134,7 +134,7 @@ export class Razorpay implements PaymentProcessor {
     return newsOf(parseMessage(raw), headers.get('x-razorpay-event-id'), raw)
   }
 
-  /** Of the callback: HMAC over four of its parameters, by the secret of the API key. */
+  /** For the callback: the HMAC of four of its parameters with the API key's secret. */
   returned(query: URLSearchParams): string {
     const [link, topUp, status, payment, signature] = returnedParameters.map((name) => query.get(name) ?? '')
     const signed = [link, topUp, status, payment].join('|')
@@ -186,7 +186,7 @@ const refundSchema = z.object({
   status: z.string(),
 })
 
-/** A link is paid when it says so and shows the captured payment; until then there is nothing to credit. */
+/** A link is paid if it says so and shows the captured payment; until then nothing is credited. */
 function factOf(link: Link, topUp: TopUp): PaymentFact {
   const captured = (link.payments ?? []).filter(({ status }) => status === 'captured')
   const payment = captured.find(({ payment_id: id }) => id === topUp.paymentId) ?? captured[0]

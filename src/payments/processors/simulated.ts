@@ -1,5 +1,5 @@
-// The processor that is built in: the whole flow without a provider, an account or the internet. It takes no money, so
-// its top-ups are always of the test mode and never reach the ledger.
+// The built-in simulated processor: the whole flow without a provider, an account or the internet. It takes no money:
+// its top-ups are always in test mode and never reach the ledger.
 
 import { randomBytes } from 'node:crypto'
 import type { Minor } from '../exchange.ts'
@@ -13,7 +13,7 @@ interface SimulatedPage {
   fact: PaymentFact
 }
 
-/** Pages that are remembered; the oldest goes first, and its top-up expires. */
+/** Limit of remembered pages; the oldest is dropped, and its top-up expires. */
 const mostPages = 1_000
 
 export class SimulatedProcessor implements PaymentProcessor {
@@ -41,12 +41,12 @@ export class SimulatedProcessor implements PaymentProcessor {
     return { kind: 'refund', refundId: id, paymentId: topUp.paymentId ?? '', amount, currency, of: 'one' }
   }
 
-  /** The page as its visitor sees it; undefined for one that there is not. */
+  /** The page as its visitor sees it; undefined if there is none. */
   page(reference: string): { readonly topUp: TopUp; readonly returnTo: string } | undefined {
     return this.#pages.get(reference)
   }
 
-  /** What its visitor has pressed. The first payment stands. */
+  /** The visitor's choice. The first payment stands. */
   choose(reference: string, choice: 'paid' | 'failed', now: number): void {
     const page = this.#pages.get(reference)
     if (!page || page.fact.kind === 'paid') return

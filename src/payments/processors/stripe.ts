@@ -14,16 +14,16 @@ import type { TopUp } from '../top-up.ts'
 
 export interface StripeSettings {
   readonly secretKey: string
-  /** Those that are valid, the current one first; empty where messages cannot be verified. */
+  /** Valid secrets, the current one first; without any, messages cannot be verified. */
   readonly webhookSecrets: readonly string[]
-  /** With or without the `/v1` that the library adds. */
+  /** With or without the `/v1` that the library appends. */
   readonly baseUrl: string
 }
 
 /** Older messages are refused, seconds; replaying a younger one has no effect. */
 const toleranceSeconds = 300
 const patienceMs = 10_000
-/** A page lives at least so long, by Stripe's rule of 30 minutes and a difference of clocks. */
+/** Stripe's minimum of 30 minutes, plus a margin for clock differences. */
 const leastPageLifeMs = 31 * 60_000
 
 export class StripeCheckout implements PaymentProcessor {
@@ -39,7 +39,7 @@ export class StripeCheckout implements PaymentProcessor {
     this.#settings = settings
     this.#call = call
     this.#now = now
-    // Whatever does not say that it is live is not.
+    // Anything not marked as live is a test key.
     this.test = !/^[sr]k_live_/.test(settings.secretKey)
     this.verify =
       settings.webhookSecrets.length === 0 ? undefined : (raw, headers) => this.#verify(raw, headers)
@@ -89,7 +89,7 @@ export class StripeCheckout implements PaymentProcessor {
       const wanted = { payment_intent: paymentId, amount: Number(amount), metadata: { top_up: topUp.id } }
       const made = await stripe.refunds.create(wanted, { idempotencyKey: id })
       if (made.status !== 'succeeded') return undefined
-      // Its messages tell the sum of all refunds: counted in two ways one of them would count twice.
+      // Its messages report the sum of all refunds: mixing that with single refunds would count one twice.
       const paid = await stripe.paymentIntents.retrieve(paymentId, { expand: ['latest_charge'] })
       return refundedOf(paid.latest_charge, paymentId)
     })
@@ -119,7 +119,7 @@ export class StripeCheckout implements PaymentProcessor {
   async #load(): Promise<Stripe> {
     const { default: Library } = await import('stripe')
     const { protocol, hostname, port } = new URL(this.#settings.baseUrl)
-    // Its own fetch goes where the gateway's calls go; nothing but the address of the operator is called.
+    // Replaces the library's fetch with the gateway's, which only calls the operator's address.
     const call = (url: RequestInfo | URL, init?: RequestInit) => {
       const headers = Object.fromEntries(new Headers(init?.headers).entries())
       const body = typeof init?.body === 'string' && init.body !== '' ? { body: init.body } : {}
@@ -153,7 +153,7 @@ export class StripeCheckout implements PaymentProcessor {
         return newsOf(verified)
       } catch (error) {
         if (error instanceof GatewayError) throw error
-        // Of a good signature over something that is no JSON, too: nothing of it may be used.
+        // Also for a valid signature over something that is not JSON: none of it may be used.
         if (!(error instanceof Error)) throw error
       }
     }

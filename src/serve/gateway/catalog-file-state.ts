@@ -1,4 +1,4 @@
-// What operators see of where the prices come from.
+// Where the prices come from, for operators.
 
 import { bundledCatalog } from '../../catalog/bundled/bundled.ts'
 import { fileChanges } from '../../catalog/file-changes.ts'
@@ -7,8 +7,8 @@ import type { CatalogFileState } from '../../http/parts.ts'
 import { catalogFileInUse, importedCatalogPath } from './catalog-in-use.ts'
 
 /**
- * The sources of the catalog in use, and what an imported file and the configuration have changed of the bundled one.
- * Each step gives way to the calls. Rejects where an imported file is damaged.
+ * The sources of the catalog in use, and what an imported file and the configuration changed of the bundled one.
+ * Yields to calls between steps. Rejects if an imported file is damaged.
  */
 export async function catalogFileState({ data_dir, models }: Config): Promise<CatalogFileState> {
   const imported = await Bun.file(importedCatalogPath(data_dir)).exists()

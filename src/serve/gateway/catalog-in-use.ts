@@ -1,4 +1,4 @@
-// The catalog as this installation has it: the imported file or the bundled one, under what the configuration says.
+// This installation's catalog: the imported or bundled file, overridden by the configuration.
 
 import { join } from 'node:path'
 import { bundledCatalog, bundledRows } from '../../catalog/bundled/bundled.ts'
@@ -12,19 +12,19 @@ import { configureProvider } from '../../providers/configure.ts'
 import { ignoredParameters } from '../../providers/ignored-parameters.ts'
 import { providerById, providers } from '../../providers/registry.ts'
 
-/** Where `weir catalog import` puts the file that replaces the bundled catalog. */
+/** Where `weir catalog import` stores the file that replaces the bundled catalog. */
 export function importedCatalogPath(dataDir: string): string {
   return join(dataDir, 'catalog.json')
 }
 
-/** The catalog file in use. Throws when an imported one has been damaged. */
+/** The catalog file in use. Throws if an imported one is damaged. */
 export function catalogFileInUse(dataDir: string): CatalogFile {
   const path = importedCatalogPath(dataDir)
   const text = readTextFile(path)
   return text === undefined ? bundledCatalog() : parseCatalogFile(path, text)
 }
 
-/** A catalog file's content, checked. Throws with its first faults. */
+/** Parses and checks a catalog file. Throws with its first faults. */
 export function parseCatalogFile(path: string, text: string): CatalogFile {
   let json: unknown
   try {
@@ -42,7 +42,7 @@ export function parseCatalogFile(path: string, text: string): CatalogFile {
   throw new Error(`${path} is not a catalog:\n${faults.join('\n')}`)
 }
 
-/** Every provider that may serve: the registry's and the operator's own, without those taken out of service. */
+/** All providers that may serve: the registry's and the operator's own, without disabled ones. */
 export function providersInService(config: Config): ReadonlySet<string> {
   const named = [...providers.map(({ id }) => id), ...Object.keys(config.providers)]
   return new Set(named.filter((id) => !config.providers[id]?.disabled))
@@ -64,7 +64,7 @@ function isLocalServer(id: string): boolean {
   return row !== undefined && row.local && row.transport === 'http'
 }
 
-/** Today's date by a clock, as every call asks for it: it is written once a day. */
+/** Today's date, cached because every call needs it. */
 function utcDay(now: () => number): () => string {
   let day = Number.NaN
   let text = ''
@@ -79,8 +79,8 @@ function utcDay(now: () => number): () => string {
 }
 
 /**
- * The catalog that a configuration leads to. `local` are rows of servers found on this machine; the bundled catalog
- * and the operator's entries stand above them.
+ * The catalog of a configuration. `local` are rows of local servers; the bundled catalog and the operator's entries
+ * override them.
  */
 export function catalogInUse(config: Config, now: () => number, local: readonly CatalogRow[] = []): Catalog {
   const file = catalogFileInUse(config.data_dir)

@@ -1,4 +1,4 @@
-// Inference servers beside this gateway: found, watched, and noticed when they are gone.
+// Finds and watches local inference servers.
 
 import type { Config } from '../../config.ts'
 import { configureProviders } from '../../providers/configure.ts'
@@ -8,8 +8,8 @@ import { providers as rows } from '../../providers/registry.ts'
 import { type Live, liveOf } from './live.ts'
 
 /**
- * Looks for inference servers, again and again: those of the registry that the operator says nothing about, and those
- * that the operator names and gives away.
+ * Looks for inference servers periodically: those of the registry that the operator did not configure, and those that
+ * the operator configured as free.
  */
 export class Discovery {
   readonly #config: Config
@@ -18,14 +18,14 @@ export class Discovery {
   readonly #known: KnownFacts = new Map()
   #last: ReadonlyMap<string, LocalServer> = new Map()
 
-  /** `ownPort` is where this gateway listens: it is not asked for models. */
+  /** `ownPort`: where this gateway listens, which is not asked for models. */
   constructor(config: Config, ownPort: number, registry: readonly Provider[] = rows) {
     this.#config = config
     this.#ownPort = ownPort
     this.#registry = registry
   }
 
-  /** Asks them all at once, each for at most `local_servers.timeout_ms`. A server at work keeps what it listed before. */
+  /** Asks all of them at once, each for at most `local_servers.timeout_ms`. A busy server keeps its previous list. */
   async scan(): Promise<readonly LocalServer[]> {
     const asked = [...this.#unnamed(), ...this.#named()].map(async (provider): Promise<LocalServer[]> => {
       const { id, baseUrl } = provider

@@ -1,4 +1,4 @@
-// What a gateway is put together from.
+// The dependencies of a gateway.
 
 import type { Config } from '../../config.ts'
 import type { HttpParts } from '../../http/parts.ts'
@@ -11,15 +11,15 @@ export interface GatewayParts {
   readonly store: Store
   readonly live: Live
   readonly log: Log
-  /** The configuration as people read it: with origins, and secrets masked. */
+  /** The configuration for display: with origins, secrets masked. */
   readonly settings: HttpParts['settings']
   /** Milliseconds since 1970. */
   readonly clock: () => number
-  /** Names this process in holds, so that a zombie cannot end a call that recovery has ended. */
+  /** Identifies this process in holds, so that a process presumed dead cannot end a call that recovery has ended. */
   readonly owner: string
-  /** What listens for this gateway; undefined before it does, and where nothing does. */
+  /** The server that listens for this gateway; undefined before it does, or without one. */
   readonly server: () => ListeningServer | undefined
 }
 
-/** What the gateway uses of the server that listens for it. */
+/** The part of the server that the gateway uses. */
 type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>

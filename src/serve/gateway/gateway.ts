@@ -1,4 +1,4 @@
-// The gateway without a process around it: gives `fetch`, listens nowhere, opens nothing, and takes its clock as a parameter.
+// The gateway without a process: provides `fetch`, does not listen, opens nothing, and takes its clock as a parameter.
 
 import { Buffered } from '../../chat/streaming/buffered.ts'
 import type { ChatLimits } from '../../chat/limits.ts'
@@ -37,20 +37,20 @@ import { paymentParts, sweepable, type Sweepable } from './payments.ts'
 
 export interface Gateway {
   fetch(request: Request): Response | Promise<Response>
-  /** The address of the gateway as its clients know it, without a slash at its end. */
+  /** The gateway's address as clients know it, without a trailing slash. */
   readonly publicUrl: () => string
-  /** Where a browser finds it, without a slash at its end. */
+  /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
-  /** Begins to send what webhooks wait for, and to watch accounts that have some. */
+  /** Starts sending webhook messages and watching accounts with webhooks. */
   notify(): { stop(): void }
   /** Stops accepting calls; running ones continue. */
   drain(): void
-  /** Ends the calls in flight with an error; each is settled. */
+  /** Ends running calls with an error; each is settled. */
   cutOff(): void
-  /** Ends what works beside it: to be called once nothing is in flight. */
+  /** Stops background work; called once nothing is in flight. */
   close(): void
 }
 
@@ -61,7 +61,7 @@ export function createGateway(parts: GatewayParts): Gateway {
   const counter = new TokenCounter()
   const notifications = notificationsOf(parts.config, parts.store, parts.clock)
   const http = httpParts({ ...parts, notifications }, counter, stopping.signal, () => draining)
-  // `fetch` is a getter that compiles the routes whenever it is read.
+  // `fetch` is a getter that compiles the routes on each access.
   const { fetch } = createRoutes(http)
   const { config, log } = parts
   return {
@@ -198,7 +198,7 @@ function httpParts(
   }
 }
 
-/** Where clients find the gateway: what the operator says, else where it listens. */
+/** The address for clients: the configured one, otherwise where it listens. */
 function publicUrlOf({ server }: Config, port: number): string {
   return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
 }

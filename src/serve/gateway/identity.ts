@@ -1,4 +1,4 @@
-// The parts of the gateway that know people, from configuration: who may sign in, from where, and what they are given.
+// Sign-in from configuration: who may sign in, from where, and what they are granted.
 
 import { SignInLimits } from '../../accounts/identity/sign-in-limits.ts'
 import { Identities } from '../../accounts/identity/identities.ts'
@@ -16,7 +16,6 @@ import type { IdentityParts } from '../../http/parts.ts'
 import { baseUrlOf, consoleOrigin } from '../banner.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 
-/** What the routes need to know people. */
 export function identityParts({
   config,
   store,

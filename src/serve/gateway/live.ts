@@ -1,4 +1,4 @@
-// What can be called now: the configuration, and the models of inference servers as they come and go.
+// What can be called now: the configuration, and the models of local servers as they come and go.
 
 import type { Catalog } from '../../catalog/catalog.ts'
 import { localModels } from '../../catalog/local-models.ts'
@@ -12,11 +12,11 @@ import { catalogInUse } from './catalog-in-use.ts'
 export interface Live {
   catalog: Catalog
   providers: ReadonlyMap<string, ConfiguredProvider>
-  /** Servers that were found, and those that the operator names: without models where they do not answer. */
+  /** Local servers that were found or configured; without models if they do not answer. */
   servers: readonly LocalServer[]
 }
 
-/** What a configuration and these servers lead to. Throws when an imported catalog is damaged. */
+/** The catalog and providers for a configuration and these servers. Throws if an imported catalog is damaged. */
 export function liveOf(config: Config, servers: readonly LocalServer[]): Live {
   const today = new Date().toISOString().slice(0, 10)
   const discovered = servers.flatMap(({ id, models }) => localModels(id, models, today))
@@ -27,13 +27,13 @@ export function liveOf(config: Config, servers: readonly LocalServer[]): Live {
   }
 }
 
-/** The providers that can answer now: those with an address and a key, and the servers that do. */
+/** The providers that can answer now: those with an address and a key, and running local servers. */
 export function answering({ providers, servers }: Live): ReadonlySet<string> {
   const silent = new Set(servers.filter(({ models }) => models.length === 0).map(({ id }) => id))
   return new Set([...providers.keys()].filter((id) => !silent.has(id)))
 }
 
-/** The catalog as it is at each moment: `live` is replaced when servers come and go. */
+/** The current catalog: `live` is replaced when servers come and go. */
 export function liveCatalog(live: Live): Catalog {
   return {
     get date() {

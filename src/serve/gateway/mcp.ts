@@ -1,4 +1,4 @@
-// MCP as the settings configure it: the servers that calls name, and those that accounts have registered.
+// MCP from configuration: servers named in calls, and servers registered by accounts.
 
 import { randomBytes } from 'node:crypto'
 import { McpServers, type McpServerRecord } from '../../accounts/mcp-server.ts'
@@ -25,7 +25,7 @@ export interface Mcp {
 export interface McpAuthorization {
   /** How the gateway describes itself to authorisation servers. */
   clientMetadata(redirectUrl: string): object
-  /** Where the user's browser has to go. `session` must bring the answer back to `redirectUrl`. */
+  /** Where to send the user's browser. `session` must bring the answer back to `redirectUrl`. */
   begin(asked: {
     readonly account: string
     readonly name: string
@@ -34,7 +34,7 @@ export interface McpAuthorization {
     /** Where this client describes itself, for authorisation servers that read such documents. */
     readonly clientMetadataUrl: string | undefined
   }): Promise<string>
-  /** Takes what the browser has brought back, and gives the name of the server that is authorised now. */
+  /** Completes an authorisation with the browser's answer, and returns the server's name. */
   end(brought: {
     readonly account: string
     readonly session: string
@@ -54,12 +54,12 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
   const authorized = (serverUrl: string) => ({ serverUrl, egress, now })
   const keep = async (account: string, { name, url }: McpServerRecord, kept: OAuthKept) => {
     const record = await servers.find(account, name).catch(() => undefined)
-    // An authorisation takes its time: the server may have been removed meanwhile, or be another one.
+    // An authorisation takes time: the server may have been removed or replaced meanwhile.
     if (record?.url !== url) return
     await servers.put(account, { name, url, secrets: { ...record.secrets, oauth: { ...kept } } })
   }
 
-  /** Refreshes of one server at a time: of two, the second would find its refresh token used up. */
+  /** One refresh per server at a time: a second would find its refresh token used up. */
   const refreshing = new Map<string, Promise<string>>()
   const tokenOf = (account: string, record: McpServerRecord, kept: OAuthKept): Promise<string> => {
     const key = `${account} ${record.name}`
@@ -90,7 +90,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     if (!asksForAuthorization(challenge)) return
     const record = await servers.find(account, name).catch(() => undefined)
     const oauth: OAuthKept | undefined = record?.secrets.oauth
-    // The server may have been removed meanwhile; of another token it is not known what it lacks.
+    // The server may have been removed meanwhile; for another token it is unknown what is missing.
     if (!record || oauth?.tokens?.access_token !== token) return
     await keep(account, record, { ...oauth, challenge })
   }
@@ -99,7 +99,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     clientMetadata,
     async begin({ account, name, ...asked }) {
       const record = await servers.find(account, name)
-      // The name says whose answer it is; the rest cannot be guessed.
+      // The name identifies the server; the rest cannot be guessed.
       const state = `${name}.${randomBytes(24).toString('base64url')}`
       const before: OAuthKept = record.secrets.oauth ?? {}
       const headers = new Headers(record.secrets.headers)

@@ -1,4 +1,4 @@
-// Payments from configuration: which processors there are, at which rate, and how they are called.
+// Payments from configuration: processors, rate, and how they are called.
 
 import type { Config } from '../../config.ts'
 import { parseMinor, parseRate } from '../../payments/exchange.ts'
@@ -16,11 +16,10 @@ import { SimulatedProcessor } from '../../payments/processors/simulated.ts'
 import { StripeCheckout } from '../../payments/processors/stripe.ts'
 import type { GatewayParts } from './gateway-parts.ts'
 
-/** The rate that the simulator's top-ups show where no other is set. */
+/** The rate shown by the simulator if none is configured. */
 const exampleRate = { inr_per_usd: '89.015', as_of: '2026-11-20', source: 'an example' }
 const oldRateMs = 30 * 86_400_000
 
-/** What the routes need to take payments. */
 export function paymentParts(parts: Pick<GatewayParts, 'config' | 'store' | 'log' | 'clock'>): PaymentParts {
   const { config, store, clock } = parts
   const { secret, secret_before: before } = config.subscriptions
@@ -117,7 +116,7 @@ function processorsOf({ payments }: Config, clock: () => number): PaymentProcess
   return [...processors, new SimulatedProcessor()]
 }
 
-/** The secrets that sign messages now; the one of before counts beside a current one only. */
+/** The current secrets; the previous one counts only beside a current one. */
 function secretsIn(settings: {
   readonly webhook_secret?: string | undefined
   readonly webhook_secret_before?: string | undefined
@@ -127,14 +126,14 @@ function secretsIn(settings: {
   return before === undefined || before === '' ? [secret] : [secret, before]
 }
 
-/** Redirects are not followed: they would carry the key to another host. */
+/** Following a redirect would send the key to another host. */
 const call: Call = (url, init) => fetch(url, { ...init, redirect: 'error' })
 
 export interface Sweepable {
   sweep(now: number): Promise<unknown>
 }
 
-/** The sweep of everything that a killed process may have left half done. */
+/** The sweep of everything that a killed process may have left unfinished. */
 export function sweepable({ payments, vouchers }: Pick<PaymentParts, 'payments' | 'vouchers'>): Sweepable {
   return {
     sweep: async (now) => {

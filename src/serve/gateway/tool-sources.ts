@@ -1,4 +1,4 @@
-// Who serves the tools that requests declare, as the settings name them.
+// The tools that requests may declare, from configuration.
 
 import type { Config } from '../../config.ts'
 import type { Log } from '../../observe/log.ts'

@@ -1,4 +1,4 @@
-// The web search that the settings name.
+// The configured web search.
 
 import type { Config } from '../../config.ts'
 import { parseUsd } from '../../credits/money.ts'

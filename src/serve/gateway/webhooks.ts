@@ -1,4 +1,4 @@
-// Webhooks as the settings configure them: how their secrets are kept, how they are reached, and what watches accounts.
+// Webhooks from configuration: encryption of secrets, delivery, and watching accounts.
 
 import { sealer } from '../../accounts/sealed.ts'
 import type { Config } from '../../config.ts'
@@ -31,7 +31,7 @@ export function webhooksOf(
   const sender = new WebhookSender({
     store: store.webhooks,
     webhooks,
-    // The one door to addresses that users choose: private hosts only by the operator's list.
+    // Through the egress guard: private hosts only from the operator's list.
     post: (url, { headers, body, signal }) =>
       dial(url, { method: 'POST', headers, body }, { allowHosts: config.egress.allow_hosts, signal }),
     timeoutMs: config.webhooks.timeout_ms,
@@ -53,7 +53,7 @@ export function notificationsOf(
   return { webhooks, sender, watch, thresholds, testWebhook: (webhook) => sender.test(webhook) }
 }
 
-/** Sends what is due every `everyMs`, and looks at accounts every `watchMs`. */
+/** Sends due messages every `everyMs`, and checks accounts every `watchMs`. */
 export function keepNotifying(
   { sender, watch }: Pick<Notifications, 'sender' | 'watch'>,
   { everyMs, watchMs }: { readonly everyMs: number; readonly watchMs: number },
@@ -61,8 +61,8 @@ export function keepNotifying(
 ): { stop(): void } {
   const failed = (error: unknown) =>
     log.warn('webhooks could not be served; the next round tries again', { error })
-  // An address that hangs must not hold up the others: a round begins whether the last is over or not, and each
-  // address has one message on its way.
+  // A hanging address must not block others: a round begins whether or not the last is over, with one message per
+  // address at a time.
   const sending = setInterval(() => void sender.sendDue().catch(failed), everyMs)
   let looking = false
   const watching = setInterval(() => {

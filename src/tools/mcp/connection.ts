@@ -11,11 +11,11 @@ import { type CallResult, callResult } from './result.ts'
 export interface McpServer {
   readonly url: string
   readonly headers: Headers
-  /** Is given each answer by which the server asks for another authorisation; the answer waits for it. */
+  /** Called with each answer by which the server asks for another authorisation; the answer waits for it. */
   readonly refused?: (challenge: Challenge) => void | Promise<void>
 }
 
-/** A tool as its server lists it; nothing of it has been checked. */
+/** A tool as its server lists it, unchecked. */
 export type RawTool = Readonly<Record<string, unknown>>
 
 export interface CallOptions {
@@ -26,13 +26,13 @@ export interface CallOptions {
 /** How we introduce ourselves to servers. */
 const identity = { name: 'weir', version }
 
-/** The most tools that a server may list; more are not read. */
+/** Limit of listed tools; more are not read. */
 const mostListed = 20_000
 /** How long ending a session is waited for; the server ends it eventually anyway. */
 const patienceMs = 1_000
-/** The library has bounds of its own, which are shorter than ours might be: ours come as a signal. */
+/** The library has timeouts of its own, which may be shorter than ours: ours come as a signal. */
 const noTimeoutMs = 2 ** 31 - 1
-/** A server that names no sensible time is asked again after this, milliseconds. */
+/** A server that names no sensible retry time is asked again after this, milliseconds. */
 const retryMs = { least: 100, most: 10_000 }
 
 const toolsPage = z.looseObject({
@@ -59,9 +59,9 @@ export class McpConnection {
   }
 
   /**
-   * Connects and negotiates the protocol's version, by Streamable HTTP or, with servers that have nothing newer, by
-   * HTTP with SSE. Rejects with `url_not_allowed` where the server's own address may not be reached, with McpFault for
-   * any other fault of the server, and with the signal's reason.
+   * Connects and negotiates the protocol version, over Streamable HTTP, or HTTP with SSE for older servers. Rejects
+   * with `url_not_allowed` if the server's own address may not be reached, with McpFault for any other fault of the
+   * server, and with the signal's reason.
    */
   static async open(server: McpServer, egress: McpEgress, signal: AbortSignal): Promise<McpConnection> {
     try {
@@ -70,18 +70,18 @@ export class McpConnection {
       if (!(error instanceof McpFault) || !oldStatuses.has(error.status ?? 0)) throw error
       const old = await connected(server, egress, signal, serverSentEvents).catch(() => undefined)
       signal.throwIfAborted()
-      // Where neither is spoken, what the server said to the newer one tells more.
+      // If neither works, the answer to the newer protocol says more.
       if (!old) throw error
       return old
     }
   }
 
-  /** Whether the server has done nothing yet that ends the connection. */
+  /** Whether the connection can still be used. */
   get usable(): boolean {
     return !this.#exchange.signal.aborted
   }
 
-  /** All tools of the server, page by page. Rejects with McpFault, or the signal's reason. */
+  /** All tools of the server, page by page. Rejects with McpFault or the signal's reason. */
   async listTools(signal: AbortSignal): Promise<readonly RawTool[]> {
     const tools: RawTool[] = []
     const cursors = new Set<string>()
@@ -104,7 +104,10 @@ export class McpConnection {
     }
   }
 
-  /** Has a tool run. Rejects with McpFault where no result came, or the signal's reason; the server is notified of that. */
+  /**
+   * Runs a tool. Rejects with McpFault if there is no result, or with the signal's reason, of which the server is
+   * notified.
+   */
   callTool(
     tool: { readonly name: string; readonly inputSchema: RawTool },
     args: Record<string, unknown>,
@@ -130,14 +133,13 @@ export class McpConnection {
     }, signal)
   }
 
-  /** The connection is not to be used again. */
   end(why: McpFault): void {
     this.#exchange.abandon(why)
   }
 
   /** Ends the session at the server and closes the connection; never rejects. */
   async close(): Promise<void> {
-    // A connection that is broken off has no session to end.
+    // A broken connection has no session to end.
     const ended = this.usable ? this.#transport.terminateSession?.().catch(() => undefined) : undefined
     await Promise.race([ended, Bun.sleep(patienceMs)])
     await this.#exchange.end(patienceMs)
@@ -158,7 +160,7 @@ export class McpConnection {
   }
 }
 
-/** Statuses by which a server without Streamable HTTP answers it, says the specification. */
+/** Statuses by which a server without Streamable HTTP answers it, according to the specification. */
 const oldStatuses = new Set([400, 404, 405])
 
 type Ending = Transport & { terminateSession?: () => Promise<void> }
@@ -196,7 +198,7 @@ async function connected(
   signal: AbortSignal,
   make: MakeTransport,
 ): Promise<McpConnection> {
-  // It is large, and most calls have no use for it.
+  // It is large, and most calls do not need it.
   const library = await import('@modelcontextprotocol/client')
   const exchange = new Exchange(egress, server.refused)
   const client = new library.Client(identity, {

@@ -1,11 +1,11 @@
-// What a request says of an MCP server, checked. The shape is that of OpenAI's `mcp` tool.
+// Checks the declaration of an MCP server in a request. Its shape is that of OpenAI's `mcp` tool.
 
 import { z } from 'zod'
 import type { McpDeclaration } from '../../conversation/gateway-tools.ts'
 import { GatewayError } from '../../errors.ts'
 import type { McpServer } from './connection.ts'
 
-/** Which tools of a server are meant. A tool must fit all that is said. */
+/** Selects tools of a server; a tool must match all fields. */
 export interface ToolFilter {
   readonly names: ReadonlySet<string> | undefined
   readonly readOnly: boolean | undefined
@@ -14,11 +14,11 @@ export interface ToolFilter {
 export interface ApprovalRule {
   readonly always: ToolFilter | undefined
   readonly never: ToolFilter | undefined
-  /** For tools that neither names, or both. */
+  /** For tools that match neither, or both. */
   readonly otherwise: 'always' | 'never'
 }
 
-/** Where a server is: named by its address, or registered by the account under a name. */
+/** A server by its address, or by the name under which the account registered it. */
 export type McpTarget =
   | { readonly kind: 'address'; readonly server: McpServer }
   | { readonly kind: 'registered'; readonly name: string }
@@ -52,10 +52,10 @@ const schema = z.looseObject({
 })
 type Written = z.infer<typeof schema>
 
-/** A server is reached by its address. Programs are never started, whatever a declaration asks for. */
+/** A server is reached by its address. Programs are never started, whatever a declaration contains. */
 const programFields = ['command', 'args', 'env', 'cwd', 'stdio'] as const
 
-/** Headers that belong to the connection or to the protocol; they are not the caller's to set. */
+/** Headers of the connection or the protocol, which callers may not set. */
 const reservedHeader =
   /^(?:host|connection|content-.*|transfer-encoding|te|trailer|upgrade|keep-alive|proxy-.*|expect|accept|accept-encoding|mcp-.*|last-event-id|forwarded|x-forwarded-.*|via)$/
 
@@ -77,7 +77,7 @@ export function checkedDeclaration({ declaration, param, serverLabel }: McpDecla
   }
 }
 
-/** Whether a tool is meant. `readOnly` is what its server says of it. */
+/** Whether a tool is selected. `readOnly` is what its server claims. */
 export function fits(
   filter: ToolFilter,
   tool: { readonly name: string; readonly readOnly: boolean },

@@ -9,10 +9,10 @@ import { GatewayError } from '../../errors.ts'
 import { shapeFault } from '../../json/shape.ts'
 import { McpFault } from './fault.ts'
 
-/** A server that makes the library ask again and again is left after so many requests of one connection. */
+/** Limit of requests per connection: a server could make the library repeat them endlessly. */
 const mostRequests = 500
 
-/** How the gateway reaches the servers that its users name. */
+/** How the gateway reaches users' servers. */
 export interface McpEgress {
   /** `host` or `host:port` entries that may be private: the setting `egress.allow_hosts`. */
   readonly allowHosts: readonly string[]
@@ -22,13 +22,15 @@ export interface McpEgress {
   readonly resolve?: Resolve
 }
 
-/** How a server refuses the authorisation of a request: status 401 or 403, and its `WWW-Authenticate`, which may be empty. */
+/**
+ * How a server refuses a request's authorisation: status 401 or 403, and its `WWW-Authenticate`, which may be empty.
+ */
 export interface Challenge {
   readonly status: number
   readonly header: string
 }
 
-/** Whether the tokens are the reason: refused, or given for less than what was asked (RFC 6750, 3.1). */
+/** Whether the tokens are the reason: refused, or with too little scope (RFC 6750, 3.1). */
 export function asksForAuthorization({ status, header }: Challenge): boolean {
   return status === 401 || /\berror="?insufficient_scope\b/i.test(header)
 }
@@ -43,7 +45,7 @@ export class Exchange {
   readonly #ended = new AbortController()
   readonly #last = new Set<Promise<unknown>>()
   #requests = 0
-  /** Why the very first request may not be sent: the caller's own address is at fault, and no answer of the server. */
+  /** Why the very first request may not be sent: the caller's own address is at fault, not the server. */
   refusal: GatewayError | undefined
 
   constructor(egress: McpEgress, refused?: (challenge: Challenge) => void | Promise<void>) {
@@ -51,12 +53,12 @@ export class Exchange {
     this.#challenged = refused
   }
 
-  /** Aborts when the server has done what no server may do. Its reason is an McpFault. */
+  /** Aborts when the server violates the protocol or our limits. Its reason is an McpFault. */
   get signal(): AbortSignal {
     return this.#ended.signal
   }
 
-  /** Ends all requests and answers, once those that end something at the server are out, or `patienceMs` are over. */
+  /** Ends all requests and answers, once those that end a session are sent or `patienceMs` have passed. */
   async end(patienceMs: number): Promise<void> {
     await Promise.race([Promise.allSettled(this.#last), Bun.sleep(patienceMs)])
     this.#ended.abort(new McpFault('the connection is closed'))
@@ -67,7 +69,7 @@ export class Exchange {
     this.#ended.abort(why)
   }
 
-  /** What the library takes for fetch. `streams` allows it a stream of its own, without a request to answer. */
+  /** A fetch for the library. `streams` allows it a stream without a request to answer. */
   fetchFor({ streams }: { readonly streams: boolean }) {
     return (url: string | URL, init?: RequestInit): Promise<Response> => {
       const headers = new Headers(init?.headers)
@@ -153,7 +155,7 @@ export class Exchange {
     }
   }
 
-  /** The same events, written anew, each checked before the library parses it. */
+  /** The same events, rewritten and checked before the library parses them. */
   #events(response: Response): ReadableStream<Uint8Array> {
     const body = boundedStream(response, this.#egress.answerBytes)
     if (!body) return new ReadableStream()
@@ -187,7 +189,7 @@ export class Exchange {
     })
   }
 
-  /** The library would try again or wait; nothing more is wanted of this server. */
+  /** Makes the library stop retrying or waiting for this server. */
   #fault(what: string): McpFault {
     return this.#end(new McpFault(`the server ${what}`))
   }

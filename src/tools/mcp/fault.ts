@@ -2,12 +2,12 @@
 
 import { GatewayError } from '../../errors.ts'
 
-/** So much of what a server says is repeated, in characters. */
+/** At most this many characters of a server's message are repeated. */
 const mostRepeated = 300
 
-/** A server's answer, or the server itself, cannot be used. The message names no secret of ours. */
+/** A server or its answer cannot be used. The message contains no secret of ours. */
 export class McpFault extends Error {
-  /** The HTTP status of the answer that was the fault. */
+  /** The HTTP status of the faulty answer. */
   readonly status: number | undefined
 
   constructor(message: string, { status, cause }: { status?: number | undefined; cause?: unknown } = {}) {
@@ -32,7 +32,7 @@ export function faultOf(error: unknown): McpFault {
   const status = statusOf(error)
   if (status !== undefined)
     return new McpFault(`the server answered HTTP ${status}`, { status, cause: error })
-  // A number is the code of a JSON-RPC error, which is the server's own; a text, one of the library's.
+  // A number is a JSON-RPC error code of the server; a text is one of the library's codes.
   if (codeOf(error) !== undefined) {
     return new McpFault(`the server reports: ${plain(error instanceof Error ? error.message : '')}`, {
       cause: error,
@@ -44,9 +44,9 @@ export function faultOf(error: unknown): McpFault {
   })
 }
 
-/** A message of an untrusted server, short and on one line. */
+/** An untrusted server's message on one line, shortened. */
 export function plain(text: string): string {
-  // Controls would end up in logs and terminals.
+  // Control characters would end up in logs and terminals.
   const line = text.replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim()
   return line.length > mostRepeated ? `${line.slice(0, mostRepeated)}…` : line
 }

@@ -1,4 +1,4 @@
-// The tools that a server lists, as far as they can be offered to a model.
+// Checks the tools that a server lists, and which of them can be offered to a model.
 
 import { createHash } from 'node:crypto'
 import type { Json, JsonObject } from '../../conversation/request.ts'
@@ -11,13 +11,13 @@ export interface ListedTool {
   readonly description: string
   readonly inputSchema: JsonObject
   readonly annotations: JsonObject | null
-  /** What its server says; nothing holds it to that. */
+  /** As the server claims; nothing enforces it. */
   readonly readOnly: boolean
 }
 
 export interface Listing {
   readonly tools: readonly ListedTool[]
-  /** Why some were left out, or all; undefined where none was. */
+  /** Why some or all were left out; undefined if none was. */
   readonly error: string | undefined
 }
 
@@ -36,7 +36,7 @@ const most = {
   named: 5,
 }
 
-/** Takes a server's list, only the tools that `wanted` lets through, and at most `mostTools` of them. */
+/** Reads a server's list: tools accepted by `wanted`, at most `mostTools`. */
 export function listingOf(
   raw: readonly RawTool[],
   wanted: (tool: ListedTool) => boolean,
@@ -60,7 +60,7 @@ export function listingOf(
   return { tools: [...tools.values()], error: faults.length === 0 ? undefined : leftOut(faults) }
 }
 
-/** What a caller approves: the tool as it was listed then. A change of any part gives another fingerprint. */
+/** Identifies a tool as listed when the caller approved it: any change gives another fingerprint. */
 export function fingerprint(label: string, tool: ListedTool): string {
   const { name, description, inputSchema } = tool
   const text = JSON.stringify([label, name, description, sorted(inputSchema)])
@@ -73,7 +73,7 @@ function leftOut(faults: readonly string[]): string {
   return `Tools that cannot be offered were left out: ${named}${more}.`
 }
 
-/** Why it cannot be offered, or the tool. */
+/** The tool, or why it cannot be offered. */
 function toolOf({ name, description, inputSchema, annotations }: RawTool): ListedTool | string {
   if (typeof name !== 'string' || name === '') return 'one has no name'
   if (name.length > most.name) return `${plain(name.slice(0, 40))}… has a name of ${name.length} characters`
@@ -84,7 +84,7 @@ function toolOf({ name, description, inputSchema, annotations }: RawTool): Liste
   return {
     name,
     description: typeof description === 'string' ? described(description) : '',
-    // A tool without arguments may leave out both; providers want them.
+    // A tool without arguments may omit both; providers require them.
     inputSchema: { type: 'object', properties: {}, ...(inputSchema as JsonObject) },
     annotations: shown,
     readOnly: shown?.readOnlyHint === true,
@@ -97,7 +97,7 @@ function described(text: string): string {
 
 const types = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
 
-/** What would make a provider refuse the whole request. Not more: dialects of JSON Schema differ. */
+/** Finds what would make a provider refuse the whole request. No more than that: dialects of JSON Schema differ. */
 function schemaFault(schema: unknown): string | undefined {
   if (!isObject(schema)) return 'it is no object'
   if (schema.type !== undefined && schema.type !== 'object') return 'its type is not object'
@@ -131,7 +131,7 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Servers may list the members of a schema in another order each time. */
+/** Servers may list a schema's members in a different order each time. */
 function sorted(value: Json): Json {
   if (Array.isArray(value)) return value.map(sorted)
   if (!isObject(value)) return value

@@ -1,4 +1,4 @@
-// What is kept of an authorisation, and the MCP library's view of it.
+// The stored state of an OAuth authorisation, and the MCP library's view of it.
 
 import type {
   OAuthClientInformationContext,
@@ -9,18 +9,18 @@ import type {
 } from '@modelcontextprotocol/client'
 import type { Challenge } from './exchange.ts'
 
-/** A client as an authorisation server knows it. */
+/** A client as registered with an authorisation server. */
 type OAuthClient = StoredOAuthClientInformation
 
-/** What is kept of an authorisation, as JSON. */
+/** The stored state of an authorisation, as JSON. */
 export interface OAuthKept {
-  /** The client that the account itself has registered at the authorisation server; no other is registered then. */
+  /** The client that the account registered itself; no other is registered then. */
   readonly given?: OAuthClient
   readonly client?: OAuthClient
   readonly tokens?: StoredOAuthTokens
-  /** Which authorisation server they are of: an answer of another one is refused. */
+  /** The authorisation server that they belong to: an answer of another is refused. */
   readonly discovery?: OAuthDiscoveryState
-  /** When the tokens were given, milliseconds since 1970. */
+  /** When the tokens were issued, milliseconds since 1970. */
   readonly tokensAt?: number
   /** How the server has refused the tokens since. */
   readonly challenge?: Challenge
@@ -28,7 +28,7 @@ export interface OAuthKept {
   readonly begun?: {
     readonly state: string
     readonly verifier: string
-    /** Where the answer must come back to, as it was registered. */
+    /** The registered redirect address. */
     readonly redirectUrl: string
     /** Who must bring the answer back. */
     readonly session: string
@@ -49,11 +49,11 @@ interface Flow {
   readonly redirectUrl: string
   readonly state: string
   readonly verifier?: string | undefined
-  /** The address of a document about this client, for servers that take it for an id (SEP-991). */
+  /** The address of a document that describes this client, for servers that accept it as an id (SEP-991). */
   readonly clientMetadataUrl?: string | undefined
 }
 
-/** Describes this client to authorisation servers: at registration (RFC 7591), and as a document of its own. */
+/** Describes this client to authorisation servers: for registration (RFC 7591), and as a document. */
 export function clientMetadata(redirectUrl: string) {
   return {
     client_name: 'Weir',
@@ -97,7 +97,7 @@ export class StoredClient implements OAuthClientProvider {
 
   clientInformation(context?: OAuthClientInformationContext): OAuthClient | undefined {
     const { given, client } = this.kept
-    // Its secret is for the authorisation server that it was used with first, and for no other.
+    // Its secret may only be used with the authorisation server that it was first used with.
     const isOfAnother =
       given?.issuer !== undefined && context !== undefined && given.issuer !== context.issuer
     return given && !isOfAnother ? given : client
@@ -113,7 +113,7 @@ export class StoredClient implements OAuthClientProvider {
   }
 
   saveTokens(tokens: StoredOAuthTokens): void {
-    // A server may leave out a refresh token that stays good.
+    // A server may omit a refresh token that stays valid.
     const { refresh_token } = this.kept.tokens ?? {}
     this.kept.tokens = { ...(refresh_token === undefined ? {} : { refresh_token }), ...tokens }
   }

@@ -1,5 +1,5 @@
-// OAuth for registered servers: authorisation by code with PKCE, and refreshed tokens. The library does the talking;
-// what it wants kept is plain JSON, and every address that a server names is reached through the same door.
+// OAuth for registered servers: authorisation codes with PKCE, and token refresh. The library speaks the protocol, its
+// state is stored as JSON, and every address that a server names is reached through the egress guard.
 
 import type { AuthOptions } from '@modelcontextprotocol/client'
 import { checkUrl } from '../../egress/destination.ts'
@@ -17,7 +17,7 @@ interface Authorized {
 
 /** How long a person may take to approve. */
 const longestBegunMs = 10 * 60_000
-/** A token that ends so soon is refreshed before it is used. */
+/** A token that expires this soon is refreshed before use. */
 const soonMs = 60_000
 const longestExchangeMs = 30_000
 const longestProbeMs = 10_000
@@ -39,7 +39,7 @@ export async function beginAuthorization(
 ): Promise<{ readonly url: string; readonly kept: OAuthKept }> {
   const { redirectUrl, session, state } = asked
   const wanted = await wantedOf(server, before)
-  // Where it is authorised is found out anew each time.
+  // The authorisation server is discovered anew each time.
   const { discovery: _, begun: _begun, ...known } = before
   const client = new StoredClient(known, asked)
   const outcome = await authorised(server, client, { forceReauthorization: true, ...wanted })
@@ -62,8 +62,8 @@ export async function beginAuthorization(
 }
 
 /**
- * Ends an authorisation with what the browser has brought back. Rejects with GatewayError `invalid_request` for one that
- * was never begun, by another session, or too long ago, and for a code that the server refuses.
+ * Completes an authorisation with the browser's answer. Rejects with GatewayError `invalid_request` for one that was
+ * not begun, by another session or too long ago, and for a code that the server refuses.
  */
 export async function endAuthorization(
   server: Authorized,
@@ -82,7 +82,7 @@ export async function endAuthorization(
   return { ...client.kept, tokensAt: server.now() }
 }
 
-/** A token that can be used now, and what to keep where it is another one than before. Rejects with GatewayError. */
+/** A valid token, and the new state if it changed. Rejects with GatewayError. */
 export async function freshToken(
   server: Authorized,
   before: OAuthKept,
@@ -91,7 +91,7 @@ export async function freshToken(
   if (!tokens) throw notAuthorised('it has not been authorised yet')
   const { expires_in: seconds, refresh_token: next } = tokens
   const lasts = seconds === undefined || tokensAt + seconds * 1_000 - soonMs > server.now()
-  // Not every server says how long its tokens last: some refuse them one day.
+  // Not every server says how long its tokens last; some just refuse them one day.
   const refused = challenge?.status === 401 && next !== undefined
   if (lasts && !refused) return { token: tokens.access_token, kept: undefined }
   if (next === undefined) throw notAuthorised('its token has expired: authorise it again')
@@ -99,13 +99,13 @@ export async function freshToken(
   const outcome = await authorised(server, client, {})
   const fresh = client.kept.tokens
   if (outcome !== 'AUTHORIZED' || !fresh) throw notAuthorised('its token has expired: authorise it again')
-  // A refresh grants nothing more: what lacked is still lacking.
+  // A refresh does not extend the scope: what was missing is still missing.
   const lacking = challenge?.status === 403 ? { challenge } : {}
   const kept = { ...client.kept, tokensAt: server.now(), ...lacking, ...(begun && { begun }) }
   return { token: fresh.access_token, kept }
 }
 
-/** What the server itself says of its authorisation: it refuses a request without a token, and says how to get one. */
+/** The server's own requirements: it refuses a request without a token, and says how to get one. */
 async function wantedOf(
   { serverUrl, egress, headers }: Authorized & { readonly headers: Headers },
   { tokens, challenge: lacking }: OAuthKept,
@@ -141,7 +141,7 @@ async function challengeOf(
     // Some let anybody connect.
     await connection.listTools(signal)
   } catch (error) {
-    // A server that does not answer at all is reported by what is asked of it next.
+    // A server that does not answer at all is reported by the next request to it.
     if (!(error instanceof McpFault) && !signal.aborted) throw error
   } finally {
     await connection?.close()
@@ -172,7 +172,7 @@ async function authorised(
   }
 }
 
-/** The library prints refusals of token requests, and those may repeat the token: of them only the code is kept. */
+/** The library logs refused token requests, which may repeat the token: only the code is kept. */
 async function withoutDetails(response: Response, init: RequestInit | undefined): Promise<Response> {
   if (response.ok || init?.method !== 'POST') return response
   const { status } = response

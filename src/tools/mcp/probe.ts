@@ -1,4 +1,4 @@
-// Whether a server answers, and with which tools.
+// Tests whether a server answers, and lists its tools.
 
 import { McpConnection, type McpServer } from './connection.ts'
 import { asksForAuthorization, type Challenge, type McpEgress } from './exchange.ts'
@@ -10,11 +10,11 @@ export interface McpProbe {
   readonly tools: readonly string[]
   /** Why there are none, or fewer than the server has. */
   readonly error: string | undefined
-  /** The server wants to be authorised first, or for more than it was. */
+  /** The server requires an authorisation, or one with more scope. */
   readonly needsAuthorization: boolean
 }
 
-/** Connects and lists. Rejects with GatewayError where the address may not be reached, and with the signal's reason. */
+/** Connects and lists. Rejects with GatewayError if the address may not be reached, and with the signal's reason. */
 export async function probeServer(
   server: McpServer,
   settings: { readonly egress: McpEgress; readonly mostTools: number },

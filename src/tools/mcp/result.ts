@@ -1,11 +1,11 @@
-// What a tool of an MCP server gave, as text and images for a model.
+// Converts the result of an MCP tool to text and images for a model.
 
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client'
 import type { ToolImage } from '../../conversation/gateway-tools.ts'
 import type { Json } from '../../conversation/request.ts'
 import { plain } from './fault.ts'
 
-/** More text than this is cut, in characters: the caller pays for each that the model reads, in every round. */
+/** Longer texts are cut, characters: the caller pays for everything the model reads, in every round. */
 const mostCharacters = 100_000
 /** More of them are left out. */
 const mostImages = 10
@@ -14,19 +14,19 @@ export interface CallResult {
   /** Never empty. */
   readonly text: string
   readonly images: readonly ToolImage[]
-  /** The tool itself says that it failed; `text` says why. */
+  /** The tool reports its own failure; `text` gives the reason. */
   readonly isError: boolean
-  /** The same as values, where the tool gave them. */
+  /** The structured result, if the tool returned one. */
   readonly structured: Json | undefined
 }
 
-/** What models are shown. Other media are named in the text. */
+/** Image types that models accept. Other media are named in the text. */
 const imageTypes = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
 
 export function callResult({ content, structuredContent, isError }: CallToolResult): CallResult {
   const images: ToolImage[] = []
   const texts = (content ?? []).map((block) => textOf(block, images)).filter((text) => text !== '')
-  // Tools that give values give the same as text; not all do.
+  // Tools that return structured results should repeat them as text; not all do.
   if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent))
   if (texts.length === 0) texts.push(images.length > 0 ? '(see image)' : '(the tool gave no output)')
   const structured = structuredContent as Json | undefined

@@ -29,9 +29,9 @@ export class ServerTools {
   }
 
   /**
-   * The tools, and the item that lists them. `before` is such an item of an earlier turn: it spares asking the server,
-   * unless it is to be asked `anew`. Rejects with GatewayError where the server's address may not be reached, and with
-   * the signal's reason where that says that nobody waits any more.
+   * The tools, and the item that lists them. `before` is such an item of an earlier turn, used instead of asking the
+   * server unless `anew`. Rejects with GatewayError if the server's address may not be reached, and with the signal's
+   * reason if nobody waits any more.
    */
   async open(before: JsonObject | undefined, anew: boolean, signal: AbortSignal): Promise<OpenedTools> {
     const known = before?.error == null ? before : undefined
@@ -108,7 +108,7 @@ export class ServerTools {
     try {
       return await connection.callTool(tool, args, options)
     } catch (error) {
-      // The session is over at the server, which has run nothing then: the protocol says to begin another.
+      // The server has ended the session and run nothing: the protocol says to begin another.
       if (!(error instanceof McpFault) || error.status !== 404) throw error
       connection.end(error)
       return (await this.#connected(signal)).callTool(tool, args, options)
@@ -129,7 +129,7 @@ export class ServerTools {
     }
   }
 
-  /** Calls that run at once share one connection; where it broke, the next has another. */
+  /** Concurrent calls share one connection; after a fault the next gets another. */
   async #connected(signal: AbortSignal): Promise<McpConnection> {
     for (;;) {
       if (this.#closed) throw new McpFault('the call has ended')
@@ -149,7 +149,7 @@ export class ServerTools {
   }
 }
 
-/** Some providers refuse the keyword, which says nothing to a model. */
+/** Some providers refuse the keyword, which means nothing to a model. */
 function withoutDialect({ $schema: _, ...schema }: JsonObject): JsonObject {
   return schema
 }

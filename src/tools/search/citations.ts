@@ -1,4 +1,4 @@
-// Which sources an answer cites: the results of searches whose addresses stand in its text.
+// Finds the sources that an answer cites: search results whose address is in its text.
 
 import type { Annotation } from '../../conversation/event.ts'
 import type { Source } from '../../conversation/gateway-tools.ts'
@@ -18,8 +18,8 @@ export interface Citation extends Annotation {
 const labelCharacters = 500
 
 /**
- * Every place where a source's address stands in the text: the whole of a markdown link, or the plain address. Pure,
- * in the order of the text; to be asked once the text is complete.
+ * Every place where a source's address is in the text: the whole markdown link, or the plain address. Pure, in text
+ * order; for complete texts.
  */
 export function citationsIn(text: string, sources: readonly Source[]): Citation[] {
   const known = new Map<string, Source>()
@@ -50,7 +50,7 @@ interface Place {
 }
 
 function placesOf(text: string, known: ReadonlyMap<string, Source>): Place[] {
-  // Full stops and brackets of East Asian scripts end an address as a space does.
+  // East Asian full stops and brackets end an address like a space does.
   const addresses = text.matchAll(/https?:\/\/(?:(?!\]\()[^\s<>"`\u3000-\u303f\uff00-\uffef]){1,2100}/gi)
   return [...addresses].flatMap((match) => {
     const at = match.index
@@ -65,14 +65,14 @@ function placesOf(text: string, known: ReadonlyMap<string, Source>): Place[] {
   })
 }
 
-/** How long the address may be: what follows it without a space may be punctuation, or words of another script. */
+/** Candidate lengths of the address: what follows it without a space may be punctuation, or text in another script. */
 function lengthsOf(run: string, linked: boolean): number[] {
   const ascii = run.search(/[^\x21-\x7e]/)
   const runs = ascii < 0 ? [run] : [run, run.slice(0, ascii)]
   return runs.map((each) => (linked ? closedBy(each) : trimmed(each)))
 }
 
-/** Up to the bracket that closes a link: brackets of the address itself come in pairs. */
+/** Up to the bracket that closes the link; brackets inside the address are balanced. */
 function closedBy(run: string): number {
   let open = 0
   for (let at = 0; at < run.length; at++) {
@@ -82,7 +82,7 @@ function closedBy(run: string): number {
   return trimmed(run)
 }
 
-/** Without the punctuation behind an address; a bracket that it opens itself is its own. */
+/** Without trailing punctuation; a closing bracket is kept if the address opens it. */
 function trimmed(run: string): number {
   let open = run.split('(').length - run.split(')').length
   let end = run.length
@@ -95,7 +95,7 @@ function trimmed(run: string): number {
   return end
 }
 
-/** The markdown link whose address stands at this place. */
+/** The markdown link with its address at this place. */
 function linkAround(text: string, start: number, end: number): { start: number; end: number } {
   const close = /^>?(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)/.exec(text.slice(end, end + labelCharacters))
   let open = 0
@@ -118,7 +118,7 @@ function withoutInner(places: readonly Place[]): Place[] {
   })
 }
 
-/** For each offset in UTF-16 units the offset in code points, in one walk over the text. */
+/** Maps UTF-16 offsets to code point offsets, in one pass over the text. */
 function codePointsAt(text: string, units: readonly number[]): Map<number, number> {
   const wanted = [...new Set(units)].toSorted((a, b) => a - b)
   const points = new Map<number, number>()

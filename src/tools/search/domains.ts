@@ -3,7 +3,7 @@
 
 import { GatewayError } from '../../errors.ts'
 
-/** The most rules of one request, and the longest of them in characters. */
+/** The most rules per request, and the longest, characters. */
 const maxRules = 100
 const maxRuleCharacters = 253 + 1024
 
@@ -13,8 +13,8 @@ interface Rule {
 }
 
 /**
- * Whether an address may be used: on an allowed domain where any are named, and on no blocked one. Throws
- * `invalid_request` for a rule that names no domain; `param` is where the rules stand in the client's body.
+ * A filter that allows an address on an allowed domain, if any are named, and on no blocked one. Throws
+ * `invalid_request` for a rule that names no domain; `param` is the field of the rules.
  */
 export function domainFilter(
   allowed: readonly string[],

@@ -1,4 +1,4 @@
-// The door of this room: the web search as the settings configure it, opened once for each call that declares it.
+// The configured web search, opened once for each call that declares it.
 
 import type { WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
 import type { Pico } from '../../credits/money.ts'
@@ -26,11 +26,11 @@ export interface SearchSettings {
   readonly backend: 'none' | SearchEngine
   readonly baseUrl: string | undefined
   readonly apiKey: string | undefined
-  /** What one executed search costs, picodollars; undefined for the backend's list price. */
+  /** The price of a search, picodollars; undefined for the backend's list price. */
   readonly pricePerSearch: Pico | undefined
   readonly timeoutMs: number
   readonly maxResults: number
-  /** Whether the model is also offered to open pages, and how: see PageLimits. */
+  /** Whether and how the model may open pages: see PageLimits. */
   readonly pages: (PageLimits & { readonly readMs: number }) | undefined
   /** Private hosts that pages may be on, as host or host:port. */
   readonly allowHosts: readonly string[]

@@ -1,6 +1,7 @@
-// What two addresses of one page have in common.
-
-/** Equal for addresses that differ in scheme, `www.`, fragment, marks of campaigns or a slash at the end. */
+/**
+ * Equal for addresses of the same page: those that differ in scheme, `www.`, fragment, campaign parameters or a
+ * trailing slash.
+ */
 export function pageKey(address: URL): string {
   const url = new URL(address)
   url.hash = ''

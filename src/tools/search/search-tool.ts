@@ -1,4 +1,4 @@
-// The web search as a tool of the model: reads its arguments, asks the backend, and gives back numbered sources.
+// The web search as a tool of the model: reads its arguments, asks the backend, and returns numbered sources.
 
 import { z } from 'zod'
 import type { ToolResult, WebSearchDeclaration } from '../../conversation/gateway-tools.ts'
@@ -18,7 +18,7 @@ import { bounded, resultsText, visible } from './results-text.ts'
 export interface SearchToolOptions {
   readonly backend: SearchBackend
   readonly request: WebSearchDeclaration
-  /** The oldest that a page may be, whatever the model asks for. */
+  /** The maximum age of pages, whatever the model asks for. */
   readonly recency: Recency | undefined
   readonly maxResults: number
   /** The domain rules of the request. */
@@ -35,7 +35,7 @@ const argumentsSchema = z.object({
   recency: z.enum(recencies).nullish().catch(undefined),
 })
 
-/** The tool for one call: it counts how often it was used. */
+/** The tool for one call; it counts its uses. */
 export function searchTool(options: SearchToolOptions): GatewayTool {
   const { request } = options
   let uses = 0
@@ -74,7 +74,7 @@ export function searchTool(options: SearchToolOptions): GatewayTool {
           ),
           action: actionOf(query, []),
         }
-      // Counted before the answer: calls of one round run side by side.
+      // Counted before the answer: calls of one round run concurrently.
       uses++
       return searched(options, query, read.recency ?? undefined, context)
     },
@@ -94,7 +94,7 @@ async function searched(
       {
         text: query,
         allowedDomains: hostsOf(request.allowedDomains),
-        // A rule for a part of a host must not hide the rest of it.
+        // A rule for a part of a host must not block the rest of it.
         blockedDomains: hostsOf(request.blockedDomains.filter((rule) => !hasPath(rule))),
         // The model may ask for newer pages than the request allows, not for older ones.
         recency: narrower(oldest, recency),

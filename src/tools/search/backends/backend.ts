@@ -1,19 +1,19 @@
-// What Weir asks of a search backend, and how one may fail.
+// The interface of search backends, and how they fail.
 
 import type { SearchLocation, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { Pico } from '../../../credits/money.ts'
 
-/** The backends by name: what `search.backend` and `engine` may say. */
+/** The backends by name: values of `search.backend` and `engine`. */
 export const searchEngines = ['searxng', 'tavily', 'brave', 'exa', 'sim'] as const
 export type SearchEngine = (typeof searchEngines)[number]
 
-/** The oldest that a page may be, from the newest on. */
+/** The maximum age of pages, newest first. */
 export const recencies = ['day', 'week', 'month', 'year'] as const
 export type Recency = (typeof recencies)[number]
 
 export interface SearchQuery {
   readonly text: string
-  /** A hint: what a backend gives beyond these rules is taken out afterwards. */
+  /** A hint: results outside of these rules are removed afterwards. */
   readonly allowedDomains: readonly string[]
   readonly blockedDomains: readonly string[]
   readonly recency: Recency | undefined
@@ -26,23 +26,23 @@ export interface SearchQuery {
 export interface SearchResult {
   readonly url: string
   readonly title: string
-  /** What of the page is of interest; may be empty. */
+  /** The relevant text of the page; may be empty. */
   readonly text: string
-  /** As the backend writes it: a date, or words such as "2 days ago". */
+  /** As the backend writes it: a date, or text such as "2 days ago". */
   readonly publishedAt: string | undefined
 }
 
 export interface SearchAnswer {
   readonly results: readonly SearchResult[]
-  /** What the backend says the search cost; undefined where it says nothing. */
+  /** The cost reported by the backend, if any. */
   readonly cost: Pico | undefined
 }
 
 export interface SearchBackend {
   readonly id: SearchEngine
-  /** What a search costs where the backend does not say, picodollars. */
+  /** The cost of a search if the backend does not report it, picodollars. */
   readonly price: Pico
-  /** The most that a search can cost, which is held before it runs, picodollars. */
+  /** The most that a search can cost, held before it runs, picodollars. */
   readonly mostPrice: Pico
   /** Throws SearchFault for every fault of the backend, and the signal's reason if the caller gave up. */
   search(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>
@@ -60,7 +60,7 @@ export const searchFaults = {
 
 export type SearchFaultCode = keyof typeof searchFaults
 
-/** A search that did not come about. The message is fit for clients and models; `detail` is for the operator. */
+/** A failed search. The message is for clients and models, `detail` for the operator. */
 export class SearchFault extends Error {
   readonly code: SearchFaultCode
   readonly detail: string

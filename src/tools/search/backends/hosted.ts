@@ -1,4 +1,4 @@
-// One search at a backend over HTTP: what the four have in common. How each is asked and answers is in its own file.
+// One search at an HTTP backend: what all four have in common. Each has a file for its requests and answers.
 
 import { boundedBytes, TooLargeError } from '../../../egress/bounded-body.ts'
 import { dial, type EgressOptions } from '../../../egress/egress.ts'
@@ -11,21 +11,21 @@ import {
   type SearchQuery,
 } from './backend.ts'
 
-/** How a backend is asked and what it answers: data and pure functions. */
+/** How to query a backend and read its answers: data and pure functions. */
 export interface HostedBackend {
   readonly id: 'searxng' | 'tavily' | 'brave' | 'exa'
   /** Its public address; undefined without one. */
   readonly baseUrl: string | undefined
-  /** What one search costs by its price list, US dollars. */
+  /** The list price of a search, US dollars. */
   readonly listPrice: string
-  /** Where it says what a search cost: the most that is believed and held, US dollars. */
+  /** If it reports the cost of a search: the highest value that is accepted, and held, US dollars. */
   readonly mostPrice?: string
-  /** The most results it gives for the price of one search. */
+  /** The most results for the price of one search. */
   readonly mostResults: number
   request(query: SearchQuery, key: string | undefined): HostedRequest
-  /** Undefined for what is no answer of this backend. */
+  /** undefined if it is not an answer of this backend. */
   read(answer: unknown): SearchAnswer | undefined
-  /** Why it refused, where the status alone does not say or says something else. */
+  /** Why it refused, if the status is not enough or misleading. */
   faultOf?(status: number, text: string): SearchFaultCode | undefined
 }
 
@@ -33,7 +33,7 @@ export interface HostedRequest {
   /** Appended to the base address, with the query string. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Sent as JSON by POST; a request without one is a GET. */
+  /** Sent as JSON by POST; without it the request is a GET. */
   readonly body?: object
 }
 
@@ -47,11 +47,11 @@ export interface HostedSettings {
   readonly rim: Pick<EgressOptions, 'fetcher' | 'resolve'>
 }
 
-/** The largest answer that is read: twenty results with all their snippets are a tenth of it. */
+/** The largest answer that is read: twenty results with all snippets are a tenth of it. */
 const answerBytes = 4 * 1024 * 1024
-/** How much of a refusal is repeated to the operator, in characters. */
+/** How much of a refusal is shown to the operator, characters. */
 const detailCharacters = 200
-/** The backend as the settings configure it. Opens nothing. */
+/** The configured backend. Opens no connection. */
 export function hostedBackend(row: HostedBackend, settings: HostedSettings): SearchBackend {
   const price = settings.price ?? usd(row.listPrice)
   const mostPrice = settings.price ?? usd(row.mostPrice ?? row.listPrice)
@@ -66,7 +66,7 @@ export function hostedBackend(row: HostedBackend, settings: HostedSettings): Sea
       if (!answer) throw new SearchFault('search_unusable_answer', `${row.id} answered without results`)
       const { cost } = answer
       const credible = cost !== undefined && cost >= 0n && cost <= mostPrice
-      // What the operator says a search costs holds: a contract may be cheaper than the price list.
+      // The operator's price takes precedence: a contract may be cheaper than the list.
       return { ...answer, cost: settings.price === undefined && credible ? cost : price }
     },
   }
@@ -94,7 +94,7 @@ async function answerOf(
         }),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       },
-      // The operator has named this address; it may be on this machine.
+      // The operator configured this address, which may be on this machine.
       { allowHosts: [new URL(base).host], signal: either, ...settings.rim },
     )
     const text = new TextDecoder().decode(await boundedBytes(response, answerBytes, either))
@@ -137,7 +137,7 @@ function parsed(row: HostedBackend, text: string): unknown {
   }
 }
 
-/** The query with operators for the domains, for backends that have no field for them. */
+/** The query with domain operators, for backends without a field for them. */
 export function withSites({ text, allowedDomains, blockedDomains }: SearchQuery): string {
   const allowed = allowedDomains.slice(0, mostSites).map((host) => `site:${host}`)
   const blocked = blockedDomains.slice(0, mostSites).map((host) => `-site:${host}`)
@@ -145,5 +145,5 @@ export function withSites({ text, allowedDomains, blockedDomains }: SearchQuery)
   return [text, ...sites, ...blocked].join(' ')
 }
 
-/** Queries are bounded at the backends: what is left out here is taken out of the results. */
+/** Backends limit the length of queries: results outside of the remaining domains are removed afterwards. */
 const mostSites = 8

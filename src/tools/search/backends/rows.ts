@@ -1,4 +1,4 @@
-// How SearXNG, Tavily, Brave and Exa are asked and what they answer. Sources are named at each.
+// The requests and answers of SearXNG, Tavily, Brave and Exa. Each names its sources.
 
 import { z } from 'zod'
 import { type Pico, parseUsd } from '../../../credits/money.ts'
@@ -14,7 +14,7 @@ const optionalText = z
   .nullish()
   .transform((value) => value ?? undefined)
 
-/** Results that are none are left out one by one: a backend's oddity costs a result, not the search. */
+/** Invalid results are left out one by one: one oddity must not fail the search. */
 function resultsOf<Row>(list: readonly unknown[], schema: z.ZodType<Row>, as: (row: Row) => SearchResult) {
   return list.flatMap((item) => {
     const row = schema.safeParse(item)
@@ -52,7 +52,7 @@ export const searxng: HostedBackend = {
       cost: 0n,
     }
   },
-  // It has no accounts: 403 is a format that is not switched on.
+  // It has no accounts: 403 means that the JSON format is not enabled.
   faultOf: (status) => (status === 403 ? 'search_refused' : undefined),
 }
 
@@ -160,7 +160,7 @@ export const brave: HostedBackend = {
   },
 }
 
-/** Names of cities may have letters that headers must not. */
+/** City names may contain characters that headers cannot. */
 function isHeaderText(value: string): boolean {
   return /^[\x20-\x7e]{1,100}$/.test(value)
 }

@@ -1,5 +1,5 @@
-// The pages of the offline index: written for Weir, on what everybody may know, at addresses that are reserved for
-// examples. What happens is dated by its age, so that searches for recent pages find the same ones every day.
+// The pages of the offline index: written for Weir from general knowledge, at addresses reserved for examples. Events
+// are dated by age, so that searches for recent pages find the same ones every day.
 
 export interface SimPage {
   readonly url: string
@@ -9,7 +9,7 @@ export interface SimPage {
   readonly text: string
 }
 
-/** What is found when nothing else is. */
+/** The result if nothing else matches. */
 export const aboutPage: SimPage = {
   url: 'https://sim.example.org/about',
   title: 'About the offline index',

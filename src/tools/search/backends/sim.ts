@@ -5,7 +5,7 @@ import { domainFilter } from '../domains.ts'
 import { dayMs, oldestDays, type SearchBackend, type SearchResult } from './backend.ts'
 import { aboutPage, type SimPage, simPages } from './sim-pages.ts'
 
-/** A word in the title says more about a page than one in its text. */
+/** A word in the title counts more than one in the text. */
 const titleWeight = 3
 const commonWords = new Set(
   'a an and are as at be by do for from how in is it of on or that the this to was what when where which who why with'.split(
@@ -35,7 +35,7 @@ export function simBackend(clock: () => number, price: Pico = 0n): SearchBackend
   }
 }
 
-/** The bundled page at this address, as `open_page` gives it to test keys. */
+/** The bundled page at this address, for test keys' `open_page`. */
 export function simPageAt(url: string): SimPage | undefined {
   const address = URL.parse(url)
   if (!address) return undefined
@@ -71,7 +71,7 @@ interface IndexedPage {
 let index: ReadonlyMap<SimPage, IndexedPage> | undefined
 let frequency: ReadonlyMap<string, number> | undefined
 
-/** Made at the first search: most gateways never make one here. */
+/** Built on the first search: most gateways never run one here. */
 function indexed(): ReadonlyMap<SimPage, IndexedPage> {
   return (index ??= new Map(
     simPages.map((page) => [

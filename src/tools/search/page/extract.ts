@@ -1,4 +1,4 @@
-// From HTML to markdown: what of a page is worth reading. Runs in the worker; nothing of the page is executed.
+// Converts HTML to markdown, keeping the readable part. Runs in the worker; nothing of the page is executed.
 
 import { Readability } from '@mozilla/readability'
 import { parseHTML } from 'linkedom/worker'
@@ -9,10 +9,10 @@ export interface Extracted {
   readonly markdown: string
 }
 
-/** Readability looks at no more elements than this; a page with more is read as plain text. */
+/** Limit of elements for Readability; a page with more is converted to plain text. */
 const mostElements = 60_000
 
-/** Never throws: a page that defeats the reader is given as the text between its tags. */
+/** Never throws: a page that cannot be parsed gives the text between its tags. */
 export function extract(html: string, address: string): Extracted {
   try {
     if (html.split('<', mostElements + 1).length > mostElements) return plainText(html)
@@ -24,7 +24,7 @@ export function extract(html: string, address: string): Extracted {
 }
 
 function read(html: string, address: string): Extracted {
-  // Without a root the parser makes a document of the first element alone.
+  // Without a root element the parser would keep only the first element.
   const { document } = parseHTML(/<html[\s>]/i.test(html) ? html : `<html><body>${html}</body></html>`)
   const ownTitle = document.querySelector('title')?.textContent ?? ''
   for (const element of document.querySelectorAll(neverRead)) element.remove()
@@ -35,7 +35,7 @@ function read(html: string, address: string): Extracted {
     disableJSONLD: true,
   }).parse()
   const main = article?.content ? markdownOf(article.content as HTMLElement, address) : ''
-  // Lists of links and short pages have no article: there the whole page says more than what is left of it.
+  // Link lists and short pages have no article: then the whole page is better than what Readability extracts.
   const markdown = main.length * 5 >= all.length || main.length > 2_000 ? main : all
   const title = article?.title?.trim() ?? ''
   return { title: title === '' ? ownTitle.trim() : title, markdown }
@@ -69,7 +69,7 @@ function attribute(node: Node, name: string): string {
   return 'getAttribute' in node ? ((node as Element).getAttribute(name) ?? '') : ''
 }
 
-/** Links that people can follow; scripts, data and places of the same page are none. */
+/** Links that can be followed, unlike scripts, data URLs and fragments. */
 function absolute(href: string, address: string): string | undefined {
   if (href === '' || href.startsWith('#')) return undefined
   const url = URL.parse(href, address)
@@ -79,7 +79,7 @@ function absolute(href: string, address: string): string | undefined {
     : undefined
 }
 
-/** The text between the tags, read from left to right: nothing can make this slow. */
+/** The text between the tags, in one linear pass. */
 function plainText(html: string): Extracted {
   const parts: string[] = []
   let hidden: string | undefined

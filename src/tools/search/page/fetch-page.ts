@@ -1,4 +1,4 @@
-// A page of the web as text: fetched through the egress, refused where it is no text, decoded as it says.
+// Fetches a web page as text through the egress guard; refuses other media, and decodes the text.
 
 import type { EgressOptions, Fetched } from '../../../egress/egress.ts'
 import { fetchPublic } from '../../../egress/egress.ts'
@@ -7,11 +7,11 @@ import { GatewayError } from '../../../errors.ts'
 export interface PageLimits {
   /** The most bytes of a page, after decompression. */
   readonly bytes: number
-  /** The most time for names, redirects and the body, milliseconds. */
+  /** The time limit for name resolution, redirects and the body, milliseconds. */
   readonly fetchMs: number
 }
 
-/** A page that cannot be given; code and message are fit for clients and models. */
+/** A page that cannot be read; code and message are for clients and models. */
 export class PageFault extends Error {
   readonly code: string
 
@@ -60,19 +60,19 @@ export async function fetchPage(
 
 const textTypes = /^(text\/(?!rtf)|application\/([\w.-]+\+)?(json|xml|yaml|javascript|x-ndjson)$)/
 
-/** Undefined for what is no text, whatever it says that it is. */
+/** undefined if it is not text, whatever its content type. */
 function kindOf({ mediaType, bytes }: Fetched): Page['kind'] | undefined {
   const start = new TextDecoder('latin1').decode(bytes.subarray(0, 1_024))
-  // UTF-16 has zero bytes as well, and begins with a mark.
+  // UTF-16 contains zero bytes too, but begins with a byte order mark.
   if (start.startsWith('%PDF-') || (start.includes('\0') && !/^(ÿþ|þÿ)/.test(start))) return undefined
   if (mediaType === 'text/html' || mediaType === 'application/xhtml+xml') return 'html'
   if (textTypes.test(mediaType)) return 'text'
-  // Servers say this of files that they have no type for.
+  // Servers use this type for unknown files.
   if (mediaType !== '' && mediaType !== 'application/octet-stream') return undefined
   return /^\s*(<!doctype html|<html)/i.test(start) ? 'html' : 'text'
 }
 
-/** By the header, the mark at the start, or the page itself, in the order that browsers believe them. */
+/** By the header, the byte order mark or the page itself, in browsers' order of precedence. */
 function decoded({ bytes, charset }: Fetched, kind: Page['kind']): string {
   const start = new TextDecoder('latin1').decode(bytes.subarray(0, 1_024))
   const mark = start.startsWith('ï»¿')

@@ -1,4 +1,4 @@
-// `open_page` as a tool of the model: fetches one page, and gives what is worth reading of it as markdown.
+// `open_page` as a tool of the model: fetches a page and returns its readable part as markdown.
 
 import { z } from 'zod'
 import type { ToolResult, WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
@@ -11,17 +11,17 @@ import { fetchPage, PageFault, type PageLimits } from './fetch-page.ts'
 import { type PageReader, UnreadablePage } from './page-reader.ts'
 
 export interface OpenPageOptions {
-  /** The offline index has found the pages: `with-web` opens others, too, `alone` (for test keys) none but its own. */
+  /** How the offline index is used: `with-web` opens other pages too, `alone` (for test keys) only its own. */
   readonly offline: 'no' | 'with-web' | 'alone'
   readonly contextSize: WebSearchDeclaration['contextSize']
-  /** The domain rules of the request; they hold for redirects, too. */
+  /** The domain rules of the request, which also apply to redirects. */
   readonly allows: (url: string) => boolean
   readonly limits: PageLimits
   readonly reader: PageReader
   readonly egress: EgressOptions
 }
 
-/** Characters of a page, by how much the request wants to be read. */
+/** Characters per page, by the requested context size. */
 const pageCharacters: Readonly<Record<WebSearchDeclaration['contextSize'], number>> = {
   low: 8_000,
   medium: 24_000,

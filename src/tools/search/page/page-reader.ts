@@ -1,5 +1,5 @@
-// Pages are turned into markdown by a worker: a hostile one costs its own time and not that of the calls. The worker is
-// started for the first page, takes one at a time, and is ended when a page takes too long or none has come for a while.
+// Converts pages to markdown in a worker, so that a hostile page cannot block calls. The worker is started for the
+// first page, handles one at a time, and ends when a page takes too long or when idle.
 
 import { Worker } from 'node:worker_threads'
 import type { Extracted } from './extract.ts'
@@ -11,10 +11,10 @@ export interface ToExtract {
   readonly address: string
 }
 
-/** What comes back: that the worker has started, then a page for each job. */
+/** From the worker: that it has started, then one page per job. */
 export type FromWorker = { readonly started: true } | ({ readonly job: number } & Extracted)
 
-/** The page could not be read in time, or too many others wait. */
+/** The page could not be converted in time, or too many others are waiting. */
 export class UnreadablePage extends Error {}
 
 interface Job extends ToExtract {
@@ -22,11 +22,11 @@ interface Job extends ToExtract {
   readonly reject: (reason: unknown) => void
 }
 
-/** A worker that has nothing to do for this long, milliseconds, is ended. */
+/** An idle worker ends after this long, milliseconds. */
 const idleMs = 60_000
-/** Starting the worker reads a few hundred kilobytes of code. */
+/** Starting the worker loads a few hundred kilobytes of code. */
 const startMs = 10_000
-/** Pages that may wait: each holds its text in memory. */
+/** Limit of waiting pages: each is held in memory. */
 const mostWaiting = 32
 
 export class PageReader {
@@ -50,7 +50,7 @@ export class PageReader {
     return this.#worker !== undefined
   }
 
-  /** The page as markdown. Throws UnreadablePage, and the signal's reason when the caller gave up. */
+  /** The page as markdown. Throws UnreadablePage, and the signal's reason if the caller gave up. */
   extract(html: string, address: string, signal: AbortSignal): Promise<Extracted> {
     signal.throwIfAborted()
     if (this.#waiting.length >= mostWaiting) return Promise.reject(new UnreadablePage('too many pages wait'))
@@ -67,7 +67,6 @@ export class PageReader {
     return promise.finally(() => signal.removeEventListener('abort', give))
   }
 
-  /** Ends the worker; the next page starts another. */
   stop(): void {
     clearTimeout(this.#idle)
     clearTimeout(this.#deadline)
@@ -96,7 +95,7 @@ export class PageReader {
     this.#deadline = setTimeout(() => this.#fail(new UnreadablePage(reason)), ms)
   }
 
-  /** What the worker does now is given up with it. */
+  /** The worker's current page is abandoned with it. */
   #fail(reason: unknown): void {
     this.stop()
     const failed = this.#running
@@ -130,7 +129,7 @@ export class PageReader {
     worker.on('error', (error) => {
       if (this.#worker === worker) this.#fail(new UnreadablePage(`the reader failed: ${error.message}`))
     })
-    // A process that ends does not wait for it.
+    // A process that exits does not wait for the worker.
     worker.unref()
     this.#worker = worker
     this.#failAfter(startMs, 'the reader did not start')
@@ -138,7 +137,7 @@ export class PageReader {
 }
 
 function startWorker(): Worker {
-  // In the executable all code lies in one folder, and the worker where the build has put its file.
+  // The executable keeps all code in one folder, the worker where the build put its file.
   const inSource = import.meta.url.endsWith('.ts')
   const file = inSource ? './page-worker.ts' : './tools/search/page/page-worker.ts'
   return new Worker(new URL(file, import.meta.url))

@@ -1,4 +1,4 @@
-// Extracts pages for page-reader.ts, in a thread of its own that can be ended in the middle of a page.
+// The thread of page-reader.ts, which can be terminated in the middle of a page.
 
 import { parentPort } from 'node:worker_threads'
 import { extract } from './extract.ts'
