@@ -1,12 +1,7 @@
 // The log: JSON lines (or pretty ones in a terminal) on stderr, without secrets.
 
 import { writeSync } from 'node:fs'
-import {
-  getAnsiColorFormatter,
-  getJsonLinesFormatter,
-  type LogRecord,
-  type TextFormatter,
-} from '@logtape/logtape'
+import { getAnsiColorFormatter, type LogRecord, type TextFormatter } from '@logtape/logtape'
 import { createRedactor } from './redact.ts'
 
 export type LogFields = Readonly<Record<string, unknown>>
@@ -121,13 +116,39 @@ export function standardErrorSink(): LogSink {
 
 function formatterFor(format: LogSettings['format'], terminal: boolean): TextFormatter {
   const pretty = format === 'pretty' || (format === 'auto' && terminal)
-  if (!pretty) return getJsonLinesFormatter({ properties: 'nest:fields' })
+  if (!pretty) return jsonLine
   return getAnsiColorFormatter({
     timestamp: 'time',
     level: 'FULL',
     format: ({ timestamp, level, message, record }) =>
       `${timestamp} ${level} ${message}${oneLine(record.properties)}`,
   })
+}
+
+const shownLevels: Readonly<Record<string, string>> = {
+  debug: 'DEBUG',
+  info: 'INFO',
+  warning: 'WARN',
+  error: 'ERROR',
+}
+
+/** A record as a JSON line. Every call writes one, and its fields are JSON already: LogTape's way takes four times as long. */
+function jsonLine({ timestamp, level, rawMessage, properties }: LogRecord): string {
+  const line = JSON.stringify({
+    '@timestamp': new Date(timestamp).toISOString(),
+    level: shownLevels[level],
+    message: rawMessage,
+    logger: 'weir',
+    fields: properties,
+  })
+  return `${line.replace(terminalControls, escaped)}\n`
+}
+
+/** DEL and the C1 controls: a terminal that shows the log would obey them. */
+const terminalControls = /[\u007f-\u009f]/g
+
+function escaped(control: string): string {
+  return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 function oneLine(properties: LogFields): string {

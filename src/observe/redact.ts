@@ -79,18 +79,19 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     return clean
   }
 
-  function plain(value: unknown, depth: number, seen: readonly object[]): unknown {
+  function plain(value: unknown, depth: number, within: Within | undefined): unknown {
     if (typeof value === 'string') return text(value)
     if (typeof value === 'bigint') return value.toString()
     if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
     if (typeof value === 'boolean' || value === null || value === undefined) return value
     if (typeof value !== 'object') return `[${typeof value}]`
-    if (seen.includes(value)) return '[circular]'
+    for (let outer = within; outer; outer = outer.within) if (outer.value === value) return '[circular]'
     if (depth >= maxDepth) return '[deeper]'
-    return structure(value, depth + 1, [...seen, value])
+    return structure(value, depth + 1, { value, within })
   }
 
-  function structure(value: object, depth: number, seen: readonly object[]): unknown {
+  function structure(value: object, depth: number, seen: Within): unknown {
+    if (isPlain(value)) return ownFields(value, depth, seen)
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString()
     if (value instanceof URL) return text(value.href)
     if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
@@ -98,16 +99,34 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     if (value instanceof Set) return structure([...value].slice(0, maxEntries), depth, seen)
     if (value instanceof Map || value instanceof Headers) return fields([...value.entries()], depth, seen)
     if (value instanceof Error) return errorFields(value, depth, seen)
-    return fields(Object.entries(value), depth, seen)
+    return ownFields(value, depth, seen)
   }
 
-  function fields(entries: readonly (readonly [unknown, unknown])[], depth: number, seen: readonly object[]) {
+  function fields(entries: readonly (readonly [unknown, unknown])[], depth: number, seen: Within) {
     const result: Record<string, unknown> = {}
-    for (const [key, value] of entries.slice(0, maxEntries)) {
-      const { name, hide } = fieldOf(String(key))
-      result[name] = hide && holdsWords(value) ? redactedText : plain(value, depth, seen)
+    for (const [key, value] of entries.slice(0, maxEntries)) addField(result, String(key), value, depth, seen)
+    return result
+  }
+
+  function ownFields(value: object, depth: number, seen: Within) {
+    const result: Record<string, unknown> = {}
+    let left = maxEntries
+    for (const key of Object.keys(value)) {
+      if (left-- === 0) break
+      addField(result, key, (value as Readonly<Record<string, unknown>>)[key], depth, seen)
     }
     return result
+  }
+
+  function addField(
+    result: Record<string, unknown>,
+    key: string,
+    value: unknown,
+    depth: number,
+    seen: Within,
+  ): void {
+    const { name, hide } = fieldOf(key)
+    result[name] = hide && holdsWords(value) ? redactedText : plain(value, depth, seen)
   }
 
   // Most lines have the same few fields: caching their kind makes a line three times as cheap.
@@ -122,7 +141,7 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     return field
   }
 
-  function errorFields(error: Error, depth: number, seen: readonly object[]) {
+  function errorFields(error: Error, depth: number, seen: Within) {
     const own = Object.entries(error).filter(
       ([key]) => key !== 'stack' && key !== 'message' && key !== 'cause',
     )
@@ -140,13 +159,24 @@ export function createRedactor({ secrets, prompts }: Redaction): Redactor {
     text,
     value(value) {
       try {
-        return plain(value, 0, [])
+        return plain(value, 0, undefined)
       } catch {
         // A throwing getter must not turn a log line into a failed request.
         return '[unreadable]'
       }
     },
   }
+}
+
+/** A value, and the values that contain it. */
+interface Within {
+  readonly value: object
+  readonly within: Within | undefined
+}
+
+/** Most logged values are object literals, which need no further checks. */
+function isPlain(value: object): boolean {
+  return Object.getPrototypeOf(value) === Object.prototype
 }
 
 /** Numbers and booleans are not secrets, whatever their field is called. */
