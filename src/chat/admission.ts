@@ -2,6 +2,7 @@
 
 import type { Account } from '../accounts/account.ts'
 import { mayUse, type Caller } from '../accounts/caller.ts'
+import { andThen, type Awaitable } from '../awaitable.ts'
 import type { Model } from '../catalog/model.ts'
 import { remainingIn } from '../credits/balance.ts'
 import type { Balance } from '../credits/ledger/ledger.ts'
@@ -92,15 +93,24 @@ interface Admitted {
  * The models that may serve the call. The first must be admitted (throws otherwise); a fallback that is not admitted
  * is left out.
  */
-export async function admitted(
+export function admitted(
   parts: Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,
   purpose: Purpose,
-): Promise<Admitted> {
+): Awaitable<Admitted> {
+  return andThen(parts.ledger.balance(call.caller.account.id), (balance) =>
+    admittedBy(parts, call, purpose, balance),
+  )
+}
+
+function admittedBy(
+  parts: Pick<ChatParts, 'catalog' | 'now' | 'providers'>,
+  call: Pick<PaidCall, 'caller' | 'request'>,
+  purpose: Purpose,
+  balance: Balance,
+): Admitted {
   const { caller } = call
   const { model: first, fallbacks } = call.request.envelope
-  const read = parts.ledger.balance(caller.account.id)
-  const balance = read instanceof Promise ? await read : read
   const warnings: Warning[] = [...(call.request.warnings ?? [])]
   const models: Model[] = []
   for (const [position, id] of [first, ...fallbacks].entries()) {

@@ -19,11 +19,13 @@ import { transcribed } from './transcript.ts'
  */
 export async function complete(parts: ChatParts, incoming: IncomingCall): Promise<Response> {
   const received = transcribed(parts, incoming)
-  const { models, warnings, balance } = await admitted(parts, received, 'chat')
+  const admission = admitted(parts, received, 'chat')
+  const { models, warnings, balance } = admission instanceof Promise ? await admission : admission
   const { routing, n } = received.request.envelope
   const able = candidatesFor(models, parts.providers, routing, turnOf(incoming), n)
   const { call, candidates, pauses } = withOwnSearch(parts.outbounds, received, able)
-  const funding = await fundingFor(parts, call, candidates)
+  const pools = fundingFor(parts, call, candidates)
+  const funding = pools instanceof Promise ? await pools : pools
   const inRounds = pauses && incoming.inbound.pauses !== true && n === 1
   const gatewayTools = call.request.gatewayTools ?? (inRounds ? noTools : undefined)
   if (gatewayTools !== undefined) {

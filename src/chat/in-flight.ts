@@ -18,8 +18,6 @@ export interface LiveCall {
   hold: bigint
 }
 
-type LiveFacts = Partial<Omit<LiveCall, 'id' | 'account'>>
-
 const nothing: Omit<LiveCall, 'id' | 'account' | 'startedAt'> = {
   phase: 'admitted',
   model: '',
@@ -79,10 +77,31 @@ export class InFlight {
     else this.#perAccount.set(account, new Set([call]))
   }
 
-  /** Adds facts about a call in flight. */
-  note(requestId: string, facts: LiveFacts): void {
+  /** Its credit is held, picodollars, and a provider is asked. */
+  held(requestId: string, known: Pick<LiveCall, 'model' | 'key' | 'channel' | 'hold'>): void {
     const call = this.#calls.get(requestId)
-    if (call) Object.assign(call, facts)
+    if (!call) return
+    call.phase = 'waiting'
+    call.model = known.model
+    call.key = known.key
+    call.channel = known.channel
+    call.hold = known.hold
+  }
+
+  /** Its answer has begun. */
+  answered(requestId: string, firstByteMs: number): void {
+    const call = this.#calls.get(requestId)
+    if (!call) return
+    call.phase = 'streaming'
+    call.firstByteMs = firstByteMs
+  }
+
+  /** What its answer has come to: output tokens, and picodollars held for it. */
+  progressed(requestId: string, outputTokens: number, hold: bigint): void {
+    const call = this.#calls.get(requestId)
+    if (!call) return
+    call.outputTokens = outputTokens
+    call.hold = hold
   }
 
   leave(requestId: string): void {

@@ -65,8 +65,18 @@ export interface Cost {
   readonly unpriced: readonly string[]
 }
 
-/** Whether every call is free at this price, whatever its usage. */
+const free = new WeakMap<Price, boolean>()
+
+/** Whether every call is free at this price, whatever its usage. Computed once per price: every call asks. */
 export function isFree(price: Price): boolean {
+  const known = free.get(price)
+  if (known !== undefined) return known
+  const costsNothing = allZero(price)
+  free.set(price, costsNothing)
+  return costsNothing
+}
+
+function allZero(price: Price): boolean {
   const rates = [price.rates, ...price.tiers.map((tier) => tier.rates)].flatMap((each) => Object.values(each))
   return [...rates, ...Object.values(price.perCall), price.perRequest].every((amount) => amount === 0n)
 }

@@ -73,19 +73,22 @@ export class Upstream {
     const options = { ...init, signal, redirect: 'manual', timeout: false } as const
     const connect = this.#watchConnect(request)
     try {
-      const response = await fetch(url, options).catch((error: unknown) => {
+      let response: Response
+      try {
+        response = await fetch(url, options)
+      } catch (error) {
         // A kept-alive connection that the provider had closed: not a byte came back, so nothing was answered. A
         // provider that resets without having answered since has no such connection, and is not asked twice.
         const wasKept = this.#lastAnswer.delete(request.provider.baseUrl)
-        if (codeOf(error) === 'ECONNRESET' && wasKept && !signal.aborted) return fetch(url, options)
-        throw error
-      })
+        if (codeOf(error) !== 'ECONNRESET' || !wasKept || signal.aborted) throw error
+        response = await fetch(url, options)
+      }
       this.#lastAnswer.set(request.provider.baseUrl, performance.now())
       return response
     } catch (error) {
-      if (signal.aborted && !connect.timedOut()) throw signal.reason
+      if (signal.aborted && !connect.timedOut) throw signal.reason
       if (lacksDescriptors(error)) throw noDescriptors(error)
-      throw unreachable(error, connect.timedOut())
+      throw unreachable(error, connect.timedOut)
     } finally {
       connect.stop()
     }
@@ -127,26 +130,41 @@ export class Upstream {
    * has not answered lately and otherwise when its answer is late: when even the bare connection does not come about in
    * time, the request is given up.
    */
-  #watchConnect(request: SendRequest): { stop: () => void; timedOut: () => boolean } {
-    const { provider, connectMs, abort } = request
-    let timedOut = false
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let hangUp = () => {}
-    const stop = () => {
-      clearTimeout(timer)
-      hangUp()
-    }
-    const watch = () => {
-      hangUp = dial(provider.baseUrl, stop)
-      timer = setTimeout(() => {
-        timedOut = true
-        abort.abort()
-      }, connectMs)
-    }
-    const answered = this.#lastAnswer.get(provider.baseUrl) ?? Number.NEGATIVE_INFINITY
-    if (performance.now() - answered < reachableForMs) timer = setTimeout(watch, connectMs)
-    else watch()
-    return { stop, timedOut: () => timedOut }
+  #watchConnect({ provider: { baseUrl }, connectMs, abort }: SendRequest): ConnectWatch {
+    const answered = this.#lastAnswer.get(baseUrl) ?? Number.NEGATIVE_INFINITY
+    const isReachable = performance.now() - answered < reachableForMs
+    return new ConnectWatch(baseUrl, connectMs, abort, isReachable ? 'when-late' : 'at-once')
+  }
+}
+
+/** Watches over the connection of one request. */
+class ConnectWatch {
+  readonly #baseUrl: string
+  readonly #connectMs: number
+  readonly #abort: AbortController
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #hangUp: (() => void) | undefined
+  timedOut = false
+
+  constructor(baseUrl: string, connectMs: number, abort: AbortController, dialled: 'at-once' | 'when-late') {
+    this.#baseUrl = baseUrl
+    this.#connectMs = connectMs
+    this.#abort = abort
+    if (dialled === 'at-once') this.#watch()
+    else this.#timer = setTimeout(() => this.#watch(), connectMs)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#hangUp?.()
+  }
+
+  #watch(): void {
+    this.#hangUp = dial(this.#baseUrl, () => this.stop())
+    this.#timer = setTimeout(() => {
+      this.timedOut = true
+      this.#abort.abort()
+    }, this.#connectMs)
   }
 }
 

@@ -1,5 +1,6 @@
 // Which pools may pay for a chat call: the daily allowance only if every candidate is flash class.
 
+import type { Awaitable } from '../../awaitable.ts'
 import { isFlash } from '../../catalog/prices/flash.ts'
 import type { ChatRequest } from '../../conversation/request.ts'
 import type { TokenBucket } from '../../conversation/usage.ts'
@@ -13,14 +14,15 @@ import { mediaIn } from './unpriced-media.ts'
  * The pools that may pay for the call, in spending order. One candidate that is not flash class excludes the daily
  * allowance.
  */
-export async function fundingFor(
+export function fundingFor(
   parts: CountingParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,
   candidates: readonly Candidate[],
-): Promise<readonly Pool[]> {
+): Awaitable<readonly Pool[]> {
   const { channel } = call.caller
   // An API key spends purchased credit only.
-  return fundingOf(channel, channel === 'app' && (await isFlashCall(parts, call, candidates)))
+  if (channel !== 'app') return fundingOf(channel, false)
+  return isFlashCall(parts, call, candidates).then((isFlash) => fundingOf(channel, isFlash))
 }
 
 async function isFlashCall(

@@ -1,5 +1,6 @@
 // The credit reserved for one call, and the one settle or release that ends it.
 
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import type { Attempt, Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
@@ -74,7 +75,8 @@ export class Hold {
   #attempts: readonly Attempt[] = []
   #firstByteMs: number | null = null
   #ended = false
-  readonly #checkpoints: Checkpoints
+  /** Only a call of several rounds has any. */
+  #checkpoints: Checkpoints | undefined
 
   private constructor(
     parts: BillingParts,
@@ -89,10 +91,6 @@ export class Hold {
     this.#parts = parts
     this.#call = call
     this.#round = call
-    this.#checkpoints = new Checkpoints(parts, call.requestId, () => {
-      const { usage, cost } = this.sum(noCharge)
-      return { usage, cost: cost.total }
-    })
     this.durable = durable
     this.#amount = amount
     this.#free = free
@@ -118,7 +116,8 @@ export class Hold {
     const room =
       caller.key?.spendLimit == null ? undefined : await keyRoom(parts.ledger, caller.key, parts.now())
     const free = smaller(credit, room ?? credit)
-    const need = await needFor(parts, call, candidates, free)
+    const needed = needFor(parts, call, candidates, free)
+    const need = needed instanceof Promise ? await needed : needed
     const now = parts.now()
     parts.ledger.recordPrice(offer.price.version, model.id, priceRecord(offer.price))
     pass('hold-queued', call.requestId)
@@ -138,8 +137,7 @@ export class Hold {
     if (result.kind === 'refused') throw refusedHold(result, need, call, now)
     pass('hold-decided', call.requestId)
     parts.inFlight.enter(call.requestId, caller.account.id)
-    parts.inFlight.note(call.requestId, {
-      phase: 'waiting',
+    parts.inFlight.held(call.requestId, {
       model: call.request.envelope.model,
       key: caller.key?.id ?? null,
       channel: caller.channel,
@@ -208,8 +206,7 @@ export class Hold {
     this.#candidate = candidate
     this.tried(attempts)
     this.#firstByteMs ??= Math.round(performance.now() - this.#call.arrivedAt)
-    const begun = { phase: 'streaming', firstByteMs: this.#firstByteMs } as const
-    this.#parts.inFlight.note(this.#call.requestId, begun)
+    this.#parts.inFlight.answered(this.#call.requestId, this.#firstByteMs)
     const { price } = candidate.offer
     this.#parts.ledger.recordPrice(price.version, candidate.model.id, priceRecord(price))
   }
@@ -231,7 +228,7 @@ export class Hold {
   /** Ends a round that another one follows: its cost is charged with the rest, and by recovery if the process dies. */
   async endRound(outcome: Outcome): Promise<void> {
     this.#earlier.addRound(await this.#charge(outcome))
-    this.#checkpoints.soon()
+    this.#checkpointSoon()
   }
 
   /**
@@ -240,7 +237,15 @@ export class Hold {
    */
   ranTool(fee: ToolFee, round: number, when: 'durable' | 'charged-later'): void {
     this.#earlier.addTool(fee, round)
-    if (when === 'durable') this.#checkpoints.soon()
+    if (when === 'durable') this.#checkpointSoon()
+  }
+
+  #checkpointSoon(): void {
+    this.#checkpoints ??= new Checkpoints(this.#parts, this.#call.requestId, () => {
+      const { usage, cost } = this.sum(noCharge)
+      return { usage, cost: cost.total }
+    })
+    this.#checkpoints.soon()
   }
 
   /** Holds the cost of a tool, picodollars. Returns what prevents it, or undefined. */
@@ -273,7 +278,7 @@ export class Hold {
     if (this.#maxCost !== undefined && this.#earlier.cost + least > this.#maxCost) return 'max_cost'
     if (this.#room >= want) return undefined
     // What is queued together shares one commit.
-    this.#checkpoints.flush()
+    this.#checkpoints?.flush()
     if (await this.#extendAhead(want)) return undefined
     for (let part = want - this.#room; part > 0n && this.#room < want; part /= 4n) {
       const more = larger(part, least - this.#room)
@@ -296,15 +301,17 @@ export class Hold {
    * answer cannot be built it is not charged, and the error is passed on; a stream is charged for what was delivered.
    */
   async settle(outcome: Outcome, make: (figures: FinalFigures) => void | Promise<void>): Promise<void> {
-    const charge = this.sum(await this.#charge(outcome))
+    const counted = this.#charge(outcome)
+    const charge = this.sum(counted instanceof Promise ? await counted : counted)
     warnOfUnpriced(this.#parts.log, this.#call, this.#candidate, charge)
     let made = false
     try {
-      await make({
+      const making = make({
         usage: charge.usage,
         bill: billOf(charge.cost, this.#maxCost),
         stoppedBy: this.#boundBy(outcome),
       })
+      if (making instanceof Promise) await making
       made = true
     } finally {
       if (!made && !this.#call.request.envelope.stream) {
@@ -341,7 +348,7 @@ export class Hold {
   }
 
   /** Computes the charge. Counts tokens that the provider did not count, which takes a moment. */
-  async #charge({ ending, usage, delivered }: Outcome): Promise<Charge> {
+  #charge({ ending, usage, delivered }: Outcome): Awaitable<Charge> {
     const complete = ending === 'finished'
     const free = ending === 'client-gone' && this.#candidate.provider.onDisconnect === 'free'
     const openSearches = ending === 'client-gone' ? delivered.openSearches : 0
@@ -350,15 +357,16 @@ export class Hold {
     const credible = counted && credibleUsage(counted, this.#candidate.model, this.#round.request.envelope.n)
     if (complete) warnOfUncounted(this.#parts.log, this.#call, this.#candidate, usage, credible)
     const answered = { usage: credible, complete, delivered }
-    const own = await exactCount(this.#parts, this.#round, answered)
-    const charge = chargeFor(this.#candidate, answered, own, this.left)
-    return openSearches === 0 ? charge : { ...charge, estimated: true }
+    return andThen(exactCount(this.#parts, this.#round, answered), (own) => {
+      const charge = chargeFor(this.#candidate, answered, own, this.left)
+      return openSearches === 0 ? charge : { ...charge, estimated: true }
+    })
   }
 
   async #end(command: () => Promise<void>): Promise<void> {
     if (this.#ended) return
     this.#ended = true
-    this.#checkpoints.stop()
+    this.#checkpoints?.stop()
     try {
       await command()
     } finally {
@@ -411,17 +419,22 @@ export class Hold {
 }
 
 /** Counts the prompt only if its quick upper bound exceeds what the caller has or wants to spend. */
-async function needFor(
+function needFor(
   parts: BillingParts,
   { request: { envelope, promptParts }, bodyBytes }: PaidCall,
   candidates: readonly Candidate[],
   free: Pico,
-): Promise<Need> {
+): Awaitable<Need> {
   const { holdOutputTokens } = parts.limits
-  const quick = await parts.turns.run(() =>
+  const quick = parts.turns.run(() =>
     quickNeed(envelope, candidates, promptBound(promptParts, bodyBytes), holdOutputTokens, free),
   )
-  return (
-    quick ?? needOf(envelope, candidates, await tokenBound(parts, promptParts, bodyBytes), holdOutputTokens)
+  return andThen(
+    quick,
+    (need) =>
+      need ??
+      tokenBound(parts, promptParts, bodyBytes).then((bound) =>
+        needOf(envelope, candidates, bound, holdOutputTokens),
+      ),
   )
 }

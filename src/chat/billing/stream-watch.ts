@@ -52,7 +52,7 @@ export class StreamWatch {
     const usage = this.#credible(progress.usage)
     const { output, reasoning } = roughOutput({ delivered: progress.delivered, usage })
     const tokens = output + reasoning
-    this.#parts.inFlight.note(this.#call.requestId, { outputTokens: tokens, hold: amount })
+    this.#parts.inFlight.progressed(this.#call.requestId, tokens, amount)
     if (ignoresBound(tokens, maxOutputTokens, n)) return 'max_tokens'
     const within = this.#tokensWithin(usage)
     // A bounded answer is covered by its hold; only a provider that ignores the limit needs more.

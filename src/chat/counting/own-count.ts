@@ -1,5 +1,6 @@
 // What the gateway counts itself because the provider did not.
 
+import type { Awaitable } from '../../awaitable.ts'
 import type { Delivered, DeliveredTokens } from '../../conversation/delivered.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../conversation/usage.ts'
 import { type Counter, deliveredTokensIn } from './exact-count.ts'
@@ -37,9 +38,19 @@ export function uncountedSides({ usage, complete }: Pick<Answered, 'usage' | 'co
   return { prompt: promptTokens(usage ?? noUsage) === 0, output: true }
 }
 
-/** Counts with the vocabulary, in the worker, for a charge. Never rejects. */
-export async function exactCount(parts: CountingParts, call: Sized, answered: Answered): Promise<OwnCount> {
+/** Counts with the vocabulary, in the worker, for a charge; at once if there is nothing to count. Never rejects. */
+export function exactCount(parts: CountingParts, call: Sized, answered: Answered): Awaitable<OwnCount> {
   const sides = uncountedSides(answered)
+  if (!sides.prompt && !sides.output) return nothing
+  return exactSides(parts, call, answered, sides)
+}
+
+async function exactSides(
+  parts: CountingParts,
+  call: Sized,
+  answered: Answered,
+  sides: ReturnType<typeof uncountedSides>,
+): Promise<OwnCount> {
   const [prompt, output] = await Promise.all([
     sides.prompt ? promptCount(parts, call.request.promptParts) : nothing.prompt,
     sides.output ? exactOutput(parts.counter, answered) : nothing.output,

@@ -69,13 +69,12 @@ const passing: ReadonlySet<Fault['kind']> = new Set(['overloaded', 'broken', 'cu
  * skipped, that is the error. Any other fault of the request ends the search, except that a prompt that is too long
  * moves on to the next model. Rejects with DispatchFailed.
  */
-export async function dispatch<Answer>(
+export function dispatch<Answer>(
   search: Search,
   attempt: (candidate: Candidate) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
-  const tries = new Tries(search, attempt)
   search.budget.request()
-  return (await tries.eachOnce()) ?? (await tries.again()) ?? tries.fail()
+  return new Tries(search, attempt).run()
 }
 
 interface Failure {
@@ -83,14 +82,15 @@ interface Failure {
   readonly fault: Fault
 }
 
+/** The tries of one call. Most calls have one, which succeeds: what the others need is made when they come. */
 class Tries<Answer> {
   readonly #search: Search
   readonly #attempt: (candidate: Candidate) => Promise<Answer>
   readonly #attempts: Attempt[] = []
-  readonly #failures: Failure[] = []
-  readonly #refusedModels = new Set<string>()
+  #failures: Failure[] | undefined
+  #refusedModels: Set<string> | undefined
   /** Offers that cannot take a required parameter, and the error. They were not asked. */
-  readonly #leftOut = new Map<Offer, GatewayError>()
+  #leftOut: Map<Offer, GatewayError> | undefined
   /** The request is at fault, or the client has disconnected: no one else is asked. */
   #over = false
 
@@ -99,36 +99,47 @@ class Tries<Answer> {
     this.#attempt = attempt
   }
 
-  async eachOnce(): Promise<Dispatched<Answer> | undefined> {
+  /** Each candidate once, then those that may have got over it. */
+  async run(): Promise<Dispatched<Answer>> {
     for (const candidate of inOrderOfHealth(this.#search)) {
-      if (this.#isOver) return undefined
-      if (this.#refusedModels.has(candidate.model.id) || this.#leftOut.has(candidate.offer)) continue
+      if (this.#isOver) break
+      if (this.#refusedModels?.has(candidate.model.id) || this.#leftOut?.has(candidate.offer)) continue
       if (!this.#mayTry(candidate)) continue
-      const served = await this.#try(candidate)
-      if (served) return served
+      const startedAt = performance.now()
+      try {
+        return this.#served(candidate, await this.#attempt(candidate), startedAt)
+      } catch (error) {
+        this.#failed(candidate, error, startedAt)
+      }
     }
-    return undefined
+    return (await this.#again()) ?? this.#fail()
   }
 
-  async again(): Promise<Dispatched<Answer> | undefined> {
+  async #again(): Promise<Dispatched<Answer> | undefined> {
     const { account, budget, disconnect, health, pause } = this.#search
     for (let round = 0; !this.#isOver; round++) {
       const next = this.#soonest(round)
       if (next === undefined || health.standing(next.candidate, account) === 'open' || !budget.take())
         return undefined
       await pause(next.waitMs, disconnect)
-      const served = this.#isOver ? undefined : await this.#try(next.candidate)
-      if (served) return served
+      if (this.#isOver) continue
+      const startedAt = performance.now()
+      try {
+        return this.#served(next.candidate, await this.#attempt(next.candidate), startedAt)
+      } catch (error) {
+        this.#failed(next.candidate, error, startedAt)
+      }
     }
     return undefined
   }
 
   /** Throws the error that sums up all failures. */
-  fail(): never {
-    const [unable] = this.#leftOut.values()
-    if (unable && this.#search.candidates.every(({ offer }) => this.#leftOut.has(offer)))
+  #fail(): never {
+    const leftOut = this.#leftOut
+    const [unable] = leftOut?.values() ?? []
+    if (unable && this.#search.candidates.every(({ offer }) => leftOut?.has(offer)))
       throw new DispatchFailed(unable, this.#attempts)
-    const error = worst(this.#failures, this.#search.disconnect.aborted)
+    const error = worst(this.#failures ?? [], this.#search.disconnect.aborted)
     throw new DispatchFailed(withAttempts(error, this.#attempts), this.#attempts)
   }
 
@@ -146,62 +157,71 @@ class Tries<Answer> {
 
   /** The failed offer that can be retried soonest, judged by its last fault; undefined if none can. */
   #soonest(round: number): { candidate: Candidate; waitMs: number } | undefined {
-    const last = new Map(this.#failures.map(({ candidate, fault }) => [candidate, fault]))
+    const last = new Map(this.#failures?.map(({ candidate, fault }) => [candidate, fault]))
     const waits = [...last].flatMap(([candidate, fault]) => {
       const waitMs = waitBefore(candidate, fault, round)
-      return waitMs === undefined || this.#refusedModels.has(candidate.model.id)
+      return waitMs === undefined || this.#refusedModels?.has(candidate.model.id)
         ? []
         : [{ candidate, waitMs }]
     })
     return waits.toSorted((a, b) => a.waitMs - b.waitMs)[0]
   }
 
-  async #try(candidate: Candidate): Promise<Dispatched<Answer> | undefined> {
-    const { account, health, disconnect } = this.#search
-    const startedAt = performance.now()
-    try {
-      const answer = await this.#attempt(candidate)
-      const ms = performance.now() - startedAt
-      this.#note(candidate, { ms, outcome: 'served', code: null, status: null, reason: null })
-      health.answered(candidate, ms)
-      return { answer, candidate, attempts: this.#attempts }
-    } catch (error) {
-      const refused = error instanceof GatewayError
-      const fault = refused ? undefined : faultOf(error)
-      if (refused && error.code === 'unsupported_parameter') {
-        this.#leftOut.set(candidate.offer, error)
-        return undefined
-      }
-      const ms = performance.now() - startedAt
-      const failed = { ms, outcome: 'failed' } as const
-      if (fault === undefined) {
-        const known = asGatewayError(error)
-        const note = this.#note(candidate, {
-          ...failed,
-          code: known.code,
-          status: null,
-          reason: known.message,
-        })
-        this.#search.failed(candidate, note, error)
-        throw new DispatchFailed(known, this.#attempts)
-      }
-      const facts = { code: codeOf(fault), status: fault.status ?? null, reason: publicReason(fault) }
-      this.#search.failed(candidate, this.#note(candidate, { ...failed, ...facts }), error)
-      // One call counts once against a candidate however often it tries; otherwise two calls would open the breaker.
-      const counted =
-        breaks(fault) &&
-        this.#failures.some((before) => before.candidate === candidate && breaks(before.fault))
-      this.#failures.push({ candidate, fault })
-      // A client that disconnects breaks its own connection; the provider is not to blame.
-      if (!disconnect.aborted && !counted) health.failed(candidate, fault, ms, account)
-      if (!anotherModelMayHelp(fault)) this.#over = true
-      if (!anotherOfferMayHelp(fault)) this.#refusedModels.add(candidate.model.id)
-      return undefined
-    }
+  #served(candidate: Candidate, answer: Answer, startedAt: number): Dispatched<Answer> {
+    const ms = performance.now() - startedAt
+    this.#note(candidate, 'served', ms, null, null, null)
+    this.#search.health.answered(candidate, ms)
+    return { answer, candidate, attempts: this.#attempts }
   }
 
-  #note({ provider }: Candidate, ended: Omit<Attempt, 'provider' | 'upstreamId'>): Attempt {
-    const attempt = { provider: provider.id, ...ended, upstreamId: null, ms: Math.round(ended.ms) }
+  /** Records why an attempt failed. Throws DispatchFailed for a fault of our own, which another attempt would meet again. */
+  #failed(candidate: Candidate, error: unknown, startedAt: number): void {
+    const { account, health, disconnect } = this.#search
+    const refused = error instanceof GatewayError
+    const fault = refused ? undefined : faultOf(error)
+    if (refused && error.code === 'unsupported_parameter') {
+      this.#leftOut = (this.#leftOut ?? new Map<Offer, GatewayError>()).set(candidate.offer, error)
+      return
+    }
+    const ms = performance.now() - startedAt
+    if (fault === undefined) {
+      const known = asGatewayError(error)
+      const note = this.#note(candidate, 'failed', ms, known.code, null, known.message)
+      this.#search.failed(candidate, note, error)
+      throw new DispatchFailed(known, this.#attempts)
+    }
+    const note = this.#note(candidate, 'failed', ms, codeOf(fault), fault.status ?? null, publicReason(fault))
+    this.#search.failed(candidate, note, error)
+    const failures = (this.#failures ??= [])
+    // One call counts once against a candidate however often it tries; otherwise two calls would open the breaker.
+    const counted =
+      breaks(fault) && failures.some((before) => before.candidate === candidate && breaks(before.fault))
+    failures.push({ candidate, fault })
+    // A client that disconnects breaks its own connection; the provider is not to blame.
+    if (!disconnect.aborted && !counted) health.failed(candidate, fault, ms, account)
+    if (!anotherModelMayHelp(fault)) this.#over = true
+    if (!anotherOfferMayHelp(fault))
+      this.#refusedModels = (this.#refusedModels ?? new Set()).add(candidate.model.id)
+  }
+
+  /** Records how an attempt ended. */
+  #note(
+    { provider }: Candidate,
+    outcome: Attempt['outcome'],
+    ms: number,
+    code: Attempt['code'],
+    status: Attempt['status'],
+    reason: Attempt['reason'],
+  ): Attempt {
+    const attempt: Attempt = {
+      provider: provider.id,
+      ms: Math.round(ms),
+      outcome,
+      code,
+      status,
+      reason,
+      upstreamId: null,
+    }
     this.#attempts.push(attempt)
     return attempt
   }
@@ -217,6 +237,7 @@ function withAttempts(error: GatewayError, attempts: readonly Attempt[]): Gatewa
 
 /** Healthy candidates by rank, then the others by rank. */
 function inOrderOfHealth({ account, candidates, health }: Search): readonly Candidate[] {
+  if (health.isQuiet) return candidates
   const isWell = (candidate: Candidate) => health.standing(candidate, account) === 'healthy'
   if (candidates.every(isWell)) return candidates
   const well = candidates.filter(isWell)

@@ -166,7 +166,12 @@ export class Health {
     this.#clock = clock
   }
 
-  /** The state of a candidate for an account's calls: the worse of its offer and its key. */
+  /** Whether nothing at all is in trouble. */
+  get isQuiet(): boolean {
+    return this.#troubles.size === 0
+  }
+
+  /** How a candidate stands for the calls of an account: the worse of its offer and its key. */
   standing(candidate: Candidate, account: string): Standing {
     if (this.#troubles.size === 0) return 'healthy'
     const now = this.#clock()

@@ -1,5 +1,6 @@
 // Builds the client's HTTP response: the headers of every answer, and the body, whole or streaming.
 
+import { andThen } from '../../awaitable.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { stepCharacters } from '../../json/steps.ts'
 import { stringifySteps } from '../../json/stringify.ts'
@@ -66,21 +67,37 @@ export async function jsonResponse(
 ): Promise<Response> {
   const allHeaders = { 'content-type': 'application/json;charset=utf-8', ...headers }
   let pieces: readonly string[] = []
-  await hold.settle(answer.outcome, async (figures) => {
-    const body = await turns.run(() => answer.body(figures))
-    pieces = await turns.through(stringifySteps(body))
-    await inbound?.kept?.()
-    keeper?.begin(allHeaders)
-    for (const piece of keeper ? pieces : []) keeper?.add(Buffer.from(piece))
-    keeper?.keep()
+  await hold.settle(answer.outcome, (figures) => {
+    const body = turns.run(() => answer.body(figures))
+    const written = andThen(body, (json) => turns.through(stringifySteps(json)))
+    return andThen(written, (made) => {
+      pieces = made
+      if (inbound?.kept === undefined && keeper === undefined) return
+      return keptAnswer(pieces, allHeaders, keeper, inbound?.kept)
+    })
   })
   return new Response(bodyOf(pieces, turns), { headers: allHeaders })
+}
+
+/** Has an answer kept, by its protocol and for a client that asks again: the charge is queued behind it. */
+async function keptAnswer(
+  pieces: readonly string[],
+  headers: Readonly<Record<string, string>>,
+  keeper: PaidCall['keeper'],
+  kept: IncomingCall['inbound']['kept'],
+): Promise<void> {
+  await kept?.()
+  if (keeper === undefined) return
+  keeper.begin(headers)
+  for (const piece of pieces) keeper.add(Buffer.from(piece))
+  keeper.keep()
 }
 
 /** Larger bodies are encoded piece by piece while they are sent. */
 const wholeCharacters = 1024 ** 2
 
 function bodyOf(pieces: readonly string[], turns: Pick<Turns, 'run'>): string | ReadableStream<Uint8Array> {
+  if (pieces.length === 1) return pieces[0]!
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
   if (length <= wholeCharacters) return pieces.join('')
   const utf8 = new TextEncoder()

@@ -1,5 +1,6 @@
 // Reads the body of a provider's answer within bounds, and parses it.
 
+import { andThen, type Awaitable, whenDone } from '../../awaitable.ts'
 import type { Fault } from '../../conversation/event.ts'
 import { decodeSteps } from '../../json/decode.ts'
 import { parseSteps } from '../../json/parse.ts'
@@ -15,35 +16,37 @@ const mostValues = 2_000_000
 const smallBodyBytes = 65_536
 
 /**
- * The JSON of an answer. Rejects with AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
+ * The JSON of an answer. Throws, or rejects with, AttemptFailed if it is not JSON or is nested too deeply: the attempt failed like
  * any other and is not charged. `most` bounds the number of objects, arrays and items.
  */
-export async function parsedAnswer(
+export function parsedAnswer(
   response: Response,
   text: string,
   turns: Turns,
   most = mostValues,
-): Promise<unknown> {
+): Awaitable<unknown> {
   // Short text is parsed in one step.
   const isShort = text.length <= stepCharacters
-  const fault = isShort ? shapeFault(text, most) : await turns.through(shapeFaultSteps(text, most))
-  if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
-  try {
-    return isShort
-      ? await turns.run(() => JSON.parse(text) as unknown)
-      : await turns.through(parseSteps(text))
-  } catch {
-    const type = response.headers.get('content-type') ?? 'no content type'
-    const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
-    throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
-  }
+  const shape = isShort ? shapeFault(text, most) : turns.through(shapeFaultSteps(text, most))
+  return andThen(shape, (fault) => {
+    if (fault !== undefined) throw new AttemptFailed(transportFault('broken', `the answer ${fault}`))
+    return whenDone(
+      () => (isShort ? turns.run(() => JSON.parse(text) as unknown) : turns.through(parseSteps(text))),
+      (parsed) => parsed,
+      () => {
+        const type = response.headers.get('content-type') ?? 'no content type'
+        const what = text.trim() === '' ? 'an empty body' : `a body that is not JSON (${type.slice(0, 60)})`
+        throw new AttemptFailed(transportFault('broken', `the provider answered ${what}`))
+      },
+    )
+  })
 }
 
 /**
  * Reads at most `maxBytes` of a body as text, so that a provider cannot fill the memory. `onBytes` is called for each
  * part.
  */
-export async function boundedText(
+export function boundedText(
   response: Response,
   maxBytes: number,
   onBytes: () => void = () => undefined,
@@ -52,6 +55,15 @@ export async function boundedText(
   onBytes()
   const announced = Number(response.headers.get('content-length') ?? Number.NaN)
   if (announced <= Math.min(maxBytes, smallBodyBytes)) return response.text()
+  return textInParts(response, maxBytes, onBytes, turns)
+}
+
+async function textInParts(
+  response: Response,
+  maxBytes: number,
+  onBytes: () => void,
+  turns: Turns,
+): Promise<string> {
   const reader = readerOf(response)
   const chunks: Uint8Array[] = []
   let size = 0

@@ -8,15 +8,15 @@ export class ConnectionLimit {
     this.#most = most
   }
 
-  /** Counts a request and returns the function that ends it, once; undefined if the limit is reached. */
-  take(): (() => void) | undefined {
-    if (this.#open >= this.#most) return undefined
+  /** Counts a request, which must be given back once; false if the limit is reached. */
+  take(): boolean {
+    if (this.#open >= this.#most) return false
     this.#open += 1
-    let mine = true
-    return () => {
-      if (mine) this.#open -= 1
-      mine = false
-    }
+    return true
+  }
+
+  giveBack(): void {
+    this.#open -= 1
   }
 
   get taken(): number {

@@ -1,5 +1,6 @@
 // A whole answer of one candidate.
 
+import { andThen } from '../../awaitable.ts'
 import { Delivered } from '../../conversation/delivered.ts'
 import { type ChatResult, collect } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -34,7 +35,8 @@ export async function fetchWhole(
   round: Round,
 ): Promise<WholeAnswer> {
   const { call } = round
-  const prepared = await prepare(parts, hold, candidate, round)
+  const made = prepare(parts, hold, candidate, round)
+  const prepared = made instanceof Promise ? await made : made
   const limits = deadlinesOf(parts.limits, candidate.provider)
   // A whole answer's first byte arrives after its last token, so it gets the deadline of a reasoning model.
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)
@@ -52,8 +54,10 @@ export async function fetchWhole(
     request.read()
     pass('answer-read', call.requestId)
     const { turns } = parts
-    const parsed = await parsedAnswer(response, text, turns)
-    return await turns.run(() => wholeAnswer(parts, call, candidate, prepared, parsed))
+    const answer = andThen(parsedAnswer(response, text, turns), (parsed) =>
+      turns.run(() => wholeAnswer(parts, call, candidate, prepared, parsed)),
+    )
+    return answer instanceof Promise ? await answer : answer
   } catch (error) {
     throw request.verdict(error)
   } finally {

@@ -1,5 +1,6 @@
 // Turns the client's request into the provider's: translated, or passed through if both speak the same protocol.
 
+import { andThen, type Awaitable, whenDone } from '../../awaitable.ts'
 import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import { textSteps } from '../../json/stringify.ts'
 import { errorFor, warningsFor } from '../../protocols/request/client-fields.ts'
@@ -33,7 +34,7 @@ export interface ProviderRequest {
  * `translated` neither the request nor the answer is passed through in the client's own protocol. Rejects with
  * `unsupported_parameter` or `url_not_allowed` for what cannot be sent to the provider.
  */
-export async function loweredFor(
+export function loweredFor(
   parts: LoweringParts,
   call: IncomingCall,
   candidate: Candidate,
@@ -41,17 +42,21 @@ export async function loweredFor(
   target: Target,
   outputBound: number | undefined,
   answer: 'passes' | 'translated' = 'passes',
-): Promise<ProviderRequest> {
+): Awaitable<ProviderRequest> {
   const { fields } = call.request
-  try {
-    const lowered = await lower(parts, call, candidate, outbound, target, outputBound, answer)
-    return { ...lowered, warnings: warningsFor(lowered.warnings, fields) }
-  } catch (error) {
-    throw errorFor(error, fields)
-  }
+  return whenDone(
+    () => lower(parts, call, candidate, outbound, target, outputBound, answer),
+    (lowered) =>
+      lowered.warnings.length === 0
+        ? lowered
+        : { ...lowered, warnings: warningsFor(lowered.warnings, fields) },
+    (error) => {
+      throw errorFor(error, fields)
+    },
+  )
 }
 
-async function lower(
+function lower(
   parts: LoweringParts,
   call: IncomingCall,
   candidate: Candidate,
@@ -59,42 +64,68 @@ async function lower(
   target: Target,
   outputBound: number | undefined,
   answer: 'passes' | 'translated',
-): Promise<ProviderRequest> {
+): Awaitable<ProviderRequest> {
   const { provider } = candidate
   const namesAddresses = (call.request.addresses ?? []).length > 0
-  const isPrivate = namesAddresses && (await parts.media.isPrivate(provider.baseUrl))
+  const privacy = namesAddresses ? parts.media.isPrivate(provider.baseUrl) : false
   const mayPass = answer === 'passes' && call.inbound.id === outbound.id
-  const forwarded =
-    isPrivate || !mayPass ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
-  if (forwarded) return { ...forwarded, body: await written(parts, forwarded.body), passthrough: true }
-  const common = await parts.turns.run(() => requestFor(call, outbound))
-  const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
-  const { request: asked, warnings: unpriced } = withPricedOutput(
-    heeded.request,
-    candidate.model.outputModalities,
-  )
-  const bounded: ChatRequest = outputBound === undefined ? asked : { ...asked, maxOutputTokens: outputBound }
-  const request = await withMedia(parts, call, bounded, outbound, target, isPrivate)
-  refuseUnpricedMedia(request, candidate)
-  const { turns } = parts
-  const {
-    path,
-    headers,
-    body,
-    warnings: lost,
-    toolNames,
-  } = await turns.run(() => outbound.lower(request, target))
-  return {
-    path,
-    headers,
-    body: await written(parts, body),
-    warnings: [...common.warnings, ...heeded.warnings, ...unpriced, ...lost],
-    ...(toolNames && { toolNames }),
-    passthrough: mayPass && answersPass(outbound),
-  }
+  return andThen(privacy, (isPrivate) => {
+    const forwarded =
+      isPrivate || !mayPass ? undefined : forwardedBody(call, candidate, outbound, target, outputBound)
+    if (forwarded)
+      return andThen(written(parts, forwarded.body), (body) => ({ ...forwarded, body, passthrough: true }))
+    const passthrough = mayPass && answersPass(outbound)
+    return translated(parts, call, candidate, outbound, target, { outputBound, isPrivate, passthrough })
+  })
 }
 
-function written({ turns }: { readonly turns: Turns }, body: JsonObject): string | Promise<string> {
+interface Translation {
+  readonly outputBound: number | undefined
+  /** The provider is in a private network. */
+  readonly isPrivate: boolean
+  readonly passthrough: boolean
+}
+
+/** The request in the provider's protocol: what it takes of it, with its media as it can take them. */
+function translated(
+  parts: LoweringParts,
+  call: IncomingCall,
+  candidate: Candidate,
+  outbound: Outbound,
+  target: Target,
+  { outputBound, isPrivate, passthrough }: Translation,
+): Awaitable<ProviderRequest> {
+  const { turns } = parts
+  const { provider, model } = candidate
+  let warnings: readonly Warning[] = []
+  const asked = andThen(
+    turns.run(() => requestFor(call, outbound)),
+    (common): Awaitable<ChatRequest> => {
+      const heeded = withoutIgnored(common.request, provider.ignores ?? [], provider.id)
+      const priced = withPricedOutput(heeded.request, model.outputModalities)
+      warnings = [...common.warnings, ...heeded.warnings, ...priced.warnings]
+      const { request } = priced
+      const bounded = outputBound === undefined ? request : { ...request, maxOutputTokens: outputBound }
+      return withMedia(parts, call, bounded, outbound, target, isPrivate)
+    },
+  )
+  const lowered = andThen(asked, (request) => {
+    refuseUnpricedMedia(request, candidate)
+    return turns.run(() => outbound.lower(request, target))
+  })
+  return andThen(lowered, ({ path, headers, body, warnings: lost, toolNames }) =>
+    andThen(written(parts, body), (text): ProviderRequest => ({
+      path,
+      headers,
+      body: text,
+      warnings: [...warnings, ...lost],
+      ...(toolNames && { toolNames }),
+      passthrough,
+    })),
+  )
+}
+
+function written({ turns }: { readonly turns: Turns }, body: JsonObject): Awaitable<string> {
   return turns.through(textSteps(body))
 }
 
@@ -134,17 +165,41 @@ function requestFor(
  * The request with media that the provider can take. A provider in a private network must not fetch for a caller: it
  * would resolve names again, and could get a private address.
  */
-async function withMedia(
+function withMedia(
+  parts: LoweringParts,
+  call: IncomingCall,
+  request: ChatRequest,
+  outbound: Outbound,
+  target: Target,
+  isPrivate: boolean,
+): Awaitable<ChatRequest> {
+  const urls = urlsIn(request)
+  return urls.length === 0 && !isPrivate
+    ? request
+    : withFetchedMedia(parts, call, request, outbound, target, isPrivate, urls)
+}
+
+function urlsIn({ messages }: ChatRequest): readonly string[] {
+  const urls: string[] = []
+  for (const { content } of messages)
+    for (const part of content) {
+      const url = urlOf(part)
+      if (url !== undefined) urls.push(url)
+    }
+  return urls
+}
+
+async function withFetchedMedia(
   { media }: LoweringParts,
   call: IncomingCall,
   request: ChatRequest,
   outbound: Outbound,
   target: Target,
   isPrivate: boolean,
+  urls: readonly string[],
 ): Promise<ChatRequest> {
   const isElsewhere = (url: string) => isPrivate && /^https?:/i.test(url) && !media.isAllowed(url)
   const mustInline = (url: string) => outbound.inlinesUrls && outbound.readsUrl?.(url, target) !== true
-  const urls = request.messages.flatMap(({ content }) => content.flatMap((part) => urlOf(part) ?? []))
   if (isPrivate) {
     const others = (call.request.addresses ?? []).filter(({ url }) => !urls.includes(url))
     await Promise.all(others.map((address) => media.check(address)))

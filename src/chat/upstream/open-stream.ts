@@ -37,7 +37,8 @@ export async function openStream(
   round: Round,
 ): Promise<OpenedStream> {
   const { call } = round
-  const prepared = await prepare(parts, hold, candidate, round)
+  const made = prepare(parts, hold, candidate, round)
+  const prepared = made instanceof Promise ? await made : made
   const limits = deadlinesOf(parts.limits, candidate.provider)
   const patience = prepared.target.reasoning ? limits.firstByteReasoningMs : limits.firstByteMs
   const policy = disconnectPolicy(call, candidate.provider.onDisconnect)

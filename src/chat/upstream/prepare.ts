@@ -1,5 +1,6 @@
 // The request for one candidate, and what is needed to read its answer.
 
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../observe/log.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
@@ -41,19 +42,19 @@ export interface Prepared {
   readonly warnings: readonly Warning[]
 }
 
-/** Lowers the call for a candidate. Rejects with `unsupported_parameter` if a strict call would lose something. */
-export async function prepare(
+/** Lowers the call for a candidate. Throws, or rejects with, `unsupported_parameter` if a strict call would lose something. */
+export function prepare(
   parts: UpstreamParts,
   hold: Pick<Hold, 'outputBound'>,
   candidate: Candidate,
   { call, warnings, emit }: Round,
-): Promise<Prepared> {
+): Awaitable<Prepared> {
   const { provider, model, offer } = candidate
   const outbound = parts.outbounds[provider.protocol]
   const answer = emit === undefined ? 'passes' : 'translated'
   const bound = hold.outputBound(candidate)
-  const { target, lowered } = await withSignatures(parts.signatures, async (rememberedSignature) => {
-    const to: Target = {
+  const lowering = withSignatures(parts.signatures, (rememberedSignature) => {
+    const target: Target = {
       model: offer.upstream,
       provider: provider.id,
       quirks: quirksFor(outbound, provider),
@@ -62,15 +63,20 @@ export async function prepare(
       efforts: offer.efforts,
       rememberedSignature,
     }
-    return { target: to, lowered: await loweredFor(parts, call, candidate, outbound, to, bound, answer) }
+    return andThen(loweredFor(parts, call, candidate, outbound, target, bound, answer), (lowered) => ({
+      target,
+      lowered,
+    }))
   })
-  const [dropped] = lowered.warnings
-  if (dropped && call.request.envelope.strict) {
-    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
-  }
-  // Warnings differ between candidates.
-  const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
-  return { outbound, target: answered, lowered, warnings: [...warnings, ...lowered.warnings] }
+  return andThen(lowering, ({ target, lowered }): Prepared => {
+    const [dropped] = lowered.warnings
+    if (dropped && call.request.envelope.strict) {
+      throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+    }
+    // Warnings differ between candidates.
+    const answered = lowered.toolNames ? { ...target, toolNames: lowered.toolNames } : target
+    return { outbound, target: answered, lowered, warnings: [...warnings, ...lowered.warnings] }
+  })
 }
 
 /** What is the same for all frames of the answer. */

@@ -1,6 +1,6 @@
 // Thought signatures for protocols, whose synchronous lowering needs them.
 
-import type { Awaitable } from '../../awaitable.ts'
+import { andThen, type Awaitable } from '../../awaitable.ts'
 
 /** Stores thought signatures by tool-call id, for clients that drop them. */
 export interface SignatureMemory {
@@ -12,21 +12,25 @@ export interface SignatureMemory {
 type SignatureOf = (toolCallId: string) => string | undefined
 
 /** Runs `lower` with signatures. If some are loaded asynchronously it runs twice: first without them, then with all. */
-export async function withSignatures<T>(
+export function withSignatures<T>(
   memory: Pick<SignatureMemory, 'recall'>,
-  lower: (signatureOf: SignatureOf) => Promise<T>,
-): Promise<T> {
-  const known = new Map<string, string | undefined>()
-  const awaited = new Map<string, Promise<string | undefined>>()
+  lower: (signatureOf: SignatureOf) => Awaitable<T>,
+): Awaitable<T> {
+  let known: Map<string, string | undefined> | undefined
+  let awaited: Map<string, Promise<string | undefined>> | undefined
   const signatureOf: SignatureOf = (id) => {
-    if (known.has(id)) return known.get(id)
+    if (known?.has(id)) return known.get(id)
     const found = memory.recall(id)
     if (!(found instanceof Promise)) return found
-    awaited.set(id, found)
+    awaited = (awaited ?? new Map<string, Promise<string | undefined>>()).set(id, found)
     return undefined
   }
-  const lowered = await lower(signatureOf)
-  if (awaited.size === 0) return lowered
-  for (const [id, signature] of awaited) known.set(id, await signature)
-  return lower(signatureOf)
+  return andThen(lower(signatureOf), (lowered) => {
+    if (awaited === undefined) return lowered
+    const ids = [...awaited.keys()]
+    return Promise.all(awaited.values()).then((signatures) => {
+      known = new Map(ids.map((id, at) => [id, signatures[at]]))
+      return lower(signatureOf)
+    })
+  })
 }

@@ -3,13 +3,14 @@
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { GatewayError } from '../../errors.ts'
 import type { PaidCall } from '../call.ts'
+import { offAbort, onAbort } from '../streaming/on-abort.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed, shuttingDown, transportFault, withoutSecrets } from '../routing/fault-error.ts'
 import type { ByteReader, Read } from '../streaming/relay.ts'
-import { smallBytes, type Turns } from '../streaming/turns.ts'
+import { smallBytes } from '../streaming/turns.ts'
 import type { Deadline } from '../streaming/watchdog.ts'
 import { boundedText, readerOf } from './answer-body.ts'
-import type { Arrival, Arrivals } from './arrivals.ts'
+import type { Arrival } from './arrivals.ts'
 import type { ProviderRequest } from './lower.ts'
 import type { Prepared, UpstreamParts } from './prepare.ts'
 
@@ -31,77 +32,74 @@ export interface Patience {
 /** Aborted by its deadline, a client that disconnects, or a shutdown. */
 export class UpstreamRequest {
   readonly #controller = new AbortController()
-  readonly #clientGone: AbortSignal
-  readonly #stopping: AbortSignal
+  readonly #parts: UpstreamParts
+  readonly #call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>
+  readonly #patience: Patience
   readonly #deadline: Deadline
-  /** When the whole call must end, by performance.now(); extensions do not exceed it. */
-  readonly #endsAt: number
-  readonly #giveBack: () => void
-  readonly #firstMs: number
-  readonly #arrivals: Arrivals
-  readonly #upstream: UpstreamParts['upstream']
-  readonly #redact: UpstreamParts['redact']
-  readonly #log: UpstreamParts['log']
-  readonly #turns: Turns
-  readonly #requestId: string
   readonly #abort = () => this.#controller.abort()
   #expired = false
   #read = false
+  /** Whether a client that disconnects aborts the request; once it is settled, the relay decides. */
+  #endsWithClient: boolean
+  #ended = false
   #arrival: Arrival | undefined
 
   /** Throws `overloaded` if the gateway has no connection left for it. */
   constructor(
-    { watchdog, stopping, connections, arrivals, upstream, turns, redact, log }: UpstreamParts,
+    parts: UpstreamParts,
     call: Pick<PaidCall, 'signal' | 'requestId' | 'arrivedAt'>,
-    { firstMs, totalMs }: Patience,
+    patience: Patience,
     policy: 'cancel' | 'drain' | 'free',
   ) {
-    const giveBack = connections.take()
-    if (!giveBack) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
-    this.#giveBack = giveBack
-    this.#firstMs = firstMs
-    this.#arrivals = arrivals
-    this.#upstream = upstream
-    this.#turns = turns
-    this.#clientGone = call.signal
-    this.#requestId = call.requestId
-    this.#redact = redact
-    this.#log = log
-    this.#stopping = stopping
-    this.#endsAt = call.arrivedAt + totalMs
-    this.#deadline = watchdog.arm(this.#within(firstMs), () => {
+    const { watchdog, stopping, connections } = parts
+    if (!connections.take()) throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
+    this.#parts = parts
+    this.#call = call
+    this.#patience = patience
+    this.#deadline = watchdog.arm(this.#within(patience.firstMs), () => {
       this.#expired = true
       this.#abort()
     })
     // An answer that will be drained is awaited even if its client has disconnected.
-    if (policy !== 'drain') this.#clientGone.addEventListener('abort', this.#abort, { once: true })
-    stopping.addEventListener('abort', this.#abort, { once: true })
-    if (stopping.aborted || (this.#clientGone.aborted && policy !== 'drain')) this.#abort()
+    this.#endsWithClient = policy !== 'drain'
+    const { signal } = call
+    // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
+    if (this.#endsWithClient) signal.addEventListener('abort', () => this.#clientGone(), { once: true })
+    onAbort(stopping, this.#abort)
+    if (stopping.aborted || (signal.aborted && this.#endsWithClient)) this.#abort()
+  }
+
+  #clientGone(): void {
+    if (this.#endsWithClient) this.#abort()
   }
 
   async send(candidate: Candidate, lowered: SentRequest, connectMs: number): Promise<Response> {
     const { provider, key } = candidate
+    const { arrivals, upstream, turns, log } = this.#parts
+    const { requestId } = this.#call
     // The simulator derives its id from the request unless a header names the call, and receipts are found by that id.
-    const named: Record<string, string> =
-      provider.transport === 'builtin' ? { 'x-client-request-id': this.#requestId } : {}
-    const headers = { ...lowered.headers, ...named }
-    this.#log.debug('a provider is asked', {
-      request_id: this.#requestId,
+    const headers =
+      provider.transport === 'builtin'
+        ? { ...lowered.headers, 'x-client-request-id': requestId }
+        : lowered.headers
+    const { path, body } = lowered
+    log.debug('a provider is asked', {
+      request_id: requestId,
       provider: provider.id,
-      url: provider.baseUrl + lowered.path,
-      bytes: lowered.body.length,
+      url: provider.baseUrl + path,
+      bytes: body.length,
     })
-    const turn = this.#arrivals.turn(`${provider.id}/${candidate.offer.upstream}`)
+    const turn = arrivals.turn(`${provider.id}/${candidate.offer.upstream}`)
     if (turn instanceof Promise) {
       // The provider has not been asked yet: this is not its time.
       this.#deadline.clear()
       this.#arrival = await turn
-      this.extend(this.#firstMs)
+      this.extend(this.#patience.firstMs)
     } else this.#arrival = turn
-    const response = await this.#turns.run(() => {
+    const response = await turns.run(() => {
       const abort = this.#controller
-      const sent = this.#upstream.send({ ...lowered, headers, provider, key, abort, connectMs })
-      pass('request-sent', this.#requestId)
+      const sent = upstream.send({ path, headers, body, provider, key, abort, connectMs })
+      pass('request-sent', requestId)
       return sent
     }, 'new')
     this.#arrival.comes(response)
@@ -113,17 +111,19 @@ export class UpstreamRequest {
     this.#deadline.extend(this.#within(ms))
   }
 
+  /** The end of the whole call bounds every extension. */
   #within(ms: number): number {
-    return Math.min(ms, this.#endsAt - performance.now())
+    return Math.min(ms, this.#call.arrivedAt + this.#patience.totalMs - performance.now())
   }
 
   /** Interprets an exception of this request. */
   verdict(error: unknown): unknown {
-    if (error instanceof AttemptFailed) return new AttemptFailed(withoutSecrets(error.fault, this.#redact))
+    if (error instanceof AttemptFailed)
+      return new AttemptFailed(withoutSecrets(error.fault, this.#parts.redact))
     if (error instanceof GatewayError) return error
     if (this.#expired) return new AttemptFailed(transportFault('timeout', 'no answer in time'))
-    if (this.#stopping.aborted) return shuttingDown()
-    if (this.#clientGone.aborted && this.#controller.signal.aborted) {
+    if (this.#parts.stopping.aborted) return shuttingDown()
+    if (this.#call.signal.aborted && this.#controller.signal.aborted) {
       return new AttemptFailed(transportFault('cut', 'the client disconnected'))
     }
     return error
@@ -132,8 +132,8 @@ export class UpstreamRequest {
   /** The answer has begun: from here on the relay watches it, and only calls `end`. */
   settle(): void {
     this.#deadline.clear()
-    this.#clientGone.removeEventListener('abort', this.#abort)
-    this.#stopping.removeEventListener('abort', this.#abort)
+    this.#endsWithClient = false
+    offAbort(this.#parts.stopping, this.#abort)
   }
 
   /** A reader of the answer's body that reports which part of it waits to be processed. */
@@ -171,7 +171,8 @@ export class UpstreamRequest {
     this.settle()
     this.pausing()
     if (!this.#read) this.#abort()
-    this.#giveBack()
+    if (!this.#ended) this.#parts.connections.giveBack()
+    this.#ended = true
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
+import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Call, Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
@@ -43,15 +44,19 @@ export async function answered(
   }
 }
 
-/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
-async function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Promise<Caller> {
-  const caller = await (identify === undefined
-    ? authenticate(request.headers, parts)
-    : identify(parts, request))
-  const networks = caller.key?.networks
-  if (networks && !isWithin(parts.site.addressOf(request), networks))
-    throw new GatewayError('network_not_allowed')
-  return caller
+/**
+ * Throws, or rejects with, `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws.
+ */
+function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Awaitable<Caller> {
+  return whenDone(
+    () => (identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)),
+    (caller) => {
+      const networks = caller.key?.networks
+      if (networks && !isWithin(parts.site.addressOf(request), networks))
+        throw new GatewayError('network_not_allowed')
+      return caller
+    },
+  )
 }
 
 /** A handler that answers its caller with JSON. */

@@ -4,6 +4,7 @@ import type { AccountStore } from '../../accounts/account.ts'
 import { matches, readKey } from '../../accounts/api-key.ts'
 import type { Caller } from '../../accounts/caller.ts'
 import { type Session, sessionIdOf } from '../../accounts/session.ts'
+import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
@@ -12,35 +13,41 @@ export interface Authentication {
 }
 
 /**
- * The caller with the key in `Authorization: Bearer`. Throws `missing_api_key`, `invalid_api_key`, `api_key_revoked`,
- * `api_key_expired`, and `invalid_request` for two different credentials. A mistyped key is refused by its checksum
- * without a database lookup; no answer repeats the key.
+ * The caller with the key in `Authorization: Bearer`. Throws, or rejects with, `missing_api_key`, `invalid_api_key`,
+ * `api_key_revoked`, `api_key_expired`, and `invalid_request` for two different credentials. A mistyped key is refused
+ * by its checksum without a database lookup; no answer repeats the key.
  */
-export async function authenticate(headers: Headers, parts: Authentication): Promise<Caller> {
+export function authenticate(headers: Headers, parts: Authentication): Awaitable<Caller> {
   return callerOf(bearerOf(headers), parts)
 }
 
 /** Like `authenticate`, for clients that send the key in a header of their own, as a bearer, or both. */
-export async function authenticateEither(
+export function authenticateEither(
   headers: Headers,
   parts: Authentication,
   header: 'x-api-key' | 'x-goog-api-key' = 'x-api-key',
-): Promise<Caller> {
+): Awaitable<Caller> {
   return callerOf(keyOf(headers, header), parts)
 }
 
-async function callerOf(text: string, { accounts, now }: Authentication): Promise<Caller> {
+function callerOf(text: string, { accounts, now }: Authentication): Awaitable<Caller> {
   const read = readKey(text)
   if (read.kind === 'malformed') throw new GatewayError('invalid_api_key')
-  const found = accounts.findKey(read.id)
-  const key = found instanceof Promise ? await found : found
-  if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
-  if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
-  if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
-  const owner = accounts.findAccount(key.account)
-  const account = owner instanceof Promise ? await owner : owner
-  if (!account) throw new GatewayError('invalid_api_key')
-  return { account, key, channel: 'api', mode: key.mode }
+  return whenDone(
+    () => accounts.findKey(read.id),
+    (key) => {
+      if (!key || !matches(key, text)) throw new GatewayError('invalid_api_key')
+      if (key.revokedAt !== null && key.revokedAt <= now()) throw new GatewayError('api_key_revoked')
+      if (key.expiresAt !== null && key.expiresAt <= now()) throw new GatewayError('api_key_expired')
+      return whenDone(
+        () => accounts.findAccount(key.account),
+        (account): Caller => {
+          if (!account) throw new GatewayError('invalid_api_key')
+          return { account, key, channel: 'api', mode: key.mode }
+        },
+      )
+    },
+  )
 }
 
 /** Who is signed in, and by which session. */

@@ -5,7 +5,7 @@ import { boundedText, parsedAnswer, readWhole } from '../../../src/chat/upstream
 import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 
-const parsed = (text: string, most?: number) => parsedAnswer(new Response(), text, new Turns(), most)
+const parsed = async (text: string, most?: number) => parsedAnswer(new Response(), text, new Turns(), most)
 const numbers = (count: number) => `{"data":[${'0,'.repeat(count - 1)}0]}`
 
 describe('a whole answer', () => {

@@ -12,7 +12,7 @@ import { errorResponse, type Refuse } from '../error-response.ts'
 import { idempotent, type KeyedRequest, type Run } from './idempotency.ts'
 import type { PaidParts } from '../../parts.ts'
 import { creditFigures, isWantOfCredit } from './refusal-figures.ts'
-import { withinLimits } from './within-limits.ts'
+import { type RefuseLater, withinLimits } from './within-limits.ts'
 
 /** The HTTP request and the call it makes; `bodyBytes` is the size of the body. */
 export interface ReadChat extends KeyedRequest {
@@ -63,15 +63,15 @@ export async function servePaid(
   refuse: Refuse = errorResponse,
 ): Promise<Response> {
   const { request, caller, requestId } = paid
-  const noted: Refuse = (thrown, ...failed) => {
-    note(parts, paid, thrown)
+  const noted: RefuseLater = async (thrown, ...failed) => {
+    note(parts, paid, thrown, await figuresOf(parts, paid, thrown))
     return refuse(thrown, ...failed)
   }
   try {
     if (!parts.ready()) throw shuttingDown()
     parts.keepOpen(request)
     return await idempotent(parts, paid, (signal, keeper) =>
-      withinLimits(parts, caller, requestId, () => explained(parts, paid, run(signal, keeper)), noted),
+      withinLimits(parts, caller, requestId, () => run(signal, keeper), noted),
     )
   } catch (thrown) {
     note(parts, paid, thrown)
@@ -79,17 +79,14 @@ export async function servePaid(
   }
 }
 
-/** Runs the call; if it is refused for lack of credit, adds the figures for the log. */
-async function explained(parts: PaidParts, paid: PaidRequest, answer: Promise<Response>): Promise<Response> {
-  try {
-    return await answer
-  } catch (thrown) {
-    if (thrown instanceof GatewayError && isWantOfCredit(thrown.code)) {
-      const figures = await creditFigures(parts.ledger, paid.caller, parts.now()).catch(() => ({}))
-      note(parts, paid, thrown, figures)
-    }
-    throw thrown
-  }
+/** For a call that is refused for lack of credit: the figures for the log. */
+async function figuresOf(
+  { ledger, now }: PaidParts,
+  { caller }: PaidRequest,
+  thrown: unknown,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (!(thrown instanceof GatewayError) || !isWantOfCredit(thrown.code)) return {}
+  return creditFigures(ledger, caller, now()).catch(() => ({}))
 }
 
 /** Calls are in the log already. */

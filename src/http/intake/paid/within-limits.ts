@@ -5,13 +5,16 @@ import { GatewayError } from '../../../errors.ts'
 import { errorResponse, type Refuse } from '../error-response.ts'
 import type { PaidParts } from '../../parts.ts'
 
+/** Makes the response for a refusal, once it is in the log. */
+export type RefuseLater = (...refused: Parameters<Refuse>) => Response | Promise<Response>
+
 /** Runs the call and adds the limits to the headers of every answer, including refusals, which count too. */
 export async function withinLimits(
   { limiter, publicUrl }: Pick<PaidParts, 'limiter' | 'publicUrl'>,
   caller: Caller,
   requestId: string,
   run: () => Promise<Response>,
-  refuse: Refuse = errorResponse,
+  refuse: RefuseLater = errorResponse,
 ): Promise<Response> {
   let response: Response
   try {
@@ -21,7 +24,7 @@ export async function withinLimits(
     limiter.leave(requestId)
     // Internal errors are passed on to be logged.
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
-    response = refuse(error, requestId, publicUrl())
+    response = await refuse(error, requestId, publicUrl())
   }
   const limits = limiter.headers(caller)
   for (const name in limits) response.headers.set(name, limits[name]!)

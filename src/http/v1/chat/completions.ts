@@ -33,11 +33,8 @@ async function serve(
   const known = identify()
   const caller = known instanceof Promise ? await known : known
   const { json, bytes } = await readJson(request, parts)
-  const call = {
-    inbound,
-    request: await parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse)),
-    bodyBytes: bytes,
-    arrivedAt,
-  }
+  const read = parts.turns.run(() => parsedBody(parts, inbound, json, inbound.parse))
+  const asked = read instanceof Promise ? await read : read
+  const call = { inbound, request: asked, bodyBytes: bytes, arrivedAt }
   return serveChat(parts, { request, caller, json, requestId, call })
 }
