@@ -117,8 +117,16 @@ export class ToolConversation {
         ? { kind: 'function', name: only! }
         : { kind: 'allowed', mode, names: all }
     }
+    if (own.length === 0 && this.#choosesMissing()) return { kind: 'none' }
     if (this.freedom === 'asked') return toolChoice
     return toolChoice?.kind === 'allowed' ? { ...toolChoice, mode: 'auto' } : undefined
+  }
+
+  /** Whether it names tools that are not there, as where their server fails: no others are free to call then. */
+  #choosesMissing(): boolean {
+    // A search may be the provider's own.
+    const isOfServers = this.#choice?.tools.every(({ kind }) => kind === 'mcp') === true
+    return isOfServers && this.#asked.tools.length + this.#offered.length > 0
   }
 
   /** The names of the gateway tools that the client's tool choice allows. */

@@ -103,12 +103,28 @@ export function declaredTools(
       )
   }
   if (declarations.length === 0) return undefined
+  refuseUndeclared(choice, declarations)
   return {
     declarations,
     maxCalls,
     approved,
     history: history.map(({ item }) => item).filter(({ type }) => type === 'mcp_list_tools'),
     ...(choice === undefined ? {} : { choice }),
+  }
+}
+
+/** A choice that no declaration can meet would leave every tool open to the model. */
+function refuseUndeclared(choice: GatewayChoice | undefined, declarations: readonly ToolDeclaration[]): void {
+  for (const selector of choice?.tools ?? []) {
+    const isDeclared = declarations.some((each) =>
+      each.kind === 'mcp'
+        ? selector.kind === 'mcp' && selector.serverLabel === each.serverLabel
+        : selector.kind === each.kind,
+    )
+    if (!isDeclared) {
+      const named = selector.kind === 'mcp' ? `server ${JSON.stringify(selector.serverLabel)}` : 'web search'
+      throw invalidParam('tool_choice', `no ${named} is declared among the tools.`)
+    }
   }
 }
 

@@ -49,7 +49,12 @@ export function messagesServers(servers: unknown, tools: readonly JsonObject[]):
   return named.map((server: Json, at) => {
     const param = `mcp_servers.${at}`
     if (!isObject(server)) throw invalidParam(param, 'must be an object.')
-    const { name, url, authorization_token: token, tool_configuration: configuration } = server
+    const { type, name, url, authorization_token: token, tool_configuration: configuration } = server
+    if (type != null && type !== 'url')
+      throw invalidParam(
+        `${param}.type`,
+        'must be url: servers are reached by their address, no program is started.',
+      )
     if (typeof name !== 'string' || !labelForm.test(name)) {
       throw invalidParam(`${param}.name`, 'must be up to 64 letters, digits, underscores and hyphens.')
     }

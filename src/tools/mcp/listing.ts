@@ -60,10 +60,14 @@ export function listingOf(
   return { tools: [...tools.values()], error: faults.length === 0 ? undefined : leftOut(faults) }
 }
 
-/** Identifies a tool as listed when the caller approved it: any change gives another fingerprint. */
-export function fingerprint(label: string, tool: ListedTool): string {
+/**
+ * Identifies a tool as listed when the caller approved it, and the server at `url`: any change gives another fingerprint.
+ */
+export function fingerprint(label: string, url: string, tool: ListedTool): string {
   const { name, description, inputSchema } = tool
-  const text = JSON.stringify([label, name, description, sorted(inputSchema)])
+  // A query may hold a token, which changes while the server stays the same.
+  const { origin, pathname } = new URL(url)
+  const text = JSON.stringify([label, origin, pathname, name, description, sorted(inputSchema)])
   return createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 

@@ -54,7 +54,7 @@ export class ServerTools {
       return this.#listing(await connection.listTools(signal))
     } catch (error) {
       if (error instanceof McpFault)
-        return { tools: [], error: `The tools could not be listed: ${error.message}.` }
+        return { tools: [], error: `The tools could not be listed: ${sentence(error.message)}` }
       if (isTimeout(error))
         return { tools: [], error: 'The tools could not be listed: the server did not answer in time.' }
       throw error
@@ -74,7 +74,7 @@ export class ServerTools {
     const { label, approval } = this.#declaration
     return tools.map((tool) => {
       const asked = asksFirst(approval, tool)
-      const id = `mcpr_${fingerprint(label, tool)}`
+      const id = `mcpr_${fingerprint(label, this.#server.url, tool)}`
       return {
         preferredName: `${label}__${tool.name}`,
         description: tool.description,
@@ -97,7 +97,7 @@ export class ServerTools {
     } catch (error) {
       context.signal.throwIfAborted()
       const why = error instanceof Error ? error.message : 'the server did not answer'
-      return failed('mcp_server_failed', `The tool could not be run: ${why}.`)
+      return failed('mcp_server_failed', `The tool could not be run: ${sentence(why)}`)
     }
   }
 
@@ -190,6 +190,10 @@ function argumentsOf(text: string): Record<string, unknown> | undefined {
 
 function failed(code: string, message: string): ToolResult {
   return { text: message, failure: { code, message }, cost: 0n, searches: 0 }
+}
+
+function sentence(text: string): string {
+  return text.endsWith('.') ? text : `${text}.`
 }
 
 function isTimeout(error: unknown): boolean {

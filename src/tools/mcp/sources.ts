@@ -80,7 +80,11 @@ class McpSource implements ToolSource {
   async #server(account: string): Promise<McpServer> {
     const { target } = this.#declaration
     if (target.kind === 'registered') {
-      return this.#settings.registered(account, target.name)
+      return this.#settings.registered(account, target.name).catch((error: unknown) => {
+        if (!(error instanceof GatewayError) || error.code !== 'not_found') throw error
+        const message = `The account has registered no MCP server named ${JSON.stringify(target.name)}, and no address is given.`
+        throw new GatewayError('not_found', { ...error.details, message, param: this.#param, cause: error })
+      })
     }
     const { allowHosts } = this.#settings.egress
     const url = checkUrl(target.server.url, { allowHosts, param: this.#param })

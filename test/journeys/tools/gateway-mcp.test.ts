@@ -184,6 +184,42 @@ describe('responses', () => {
     expect(arrived()).toEqual([])
   })
 
+  test('S31 what was approved for one server is not run at another', async () => {
+    const first = (await ask({})) as OpenAI.Responses.Response
+    const { id } = itemOf(first, 'mcp_approval_request')
+    const approval = { type: 'mcp_approval_response', approval_request_id: id, approve: true }
+    const elsewhere = { server_url: `${server.url}/of-another` }
+    const second = (await ask(
+      { input: [approval], previous_response_id: first.id },
+      elsewhere,
+    )) as OpenAI.Responses.Response
+    expect(itemOf(second, 'mcp_call')).toMatchObject({ status: 'failed', approval_request_id: id })
+    expect(itemOf(second, 'mcp_approval_request').id).not.toBe(id)
+    expect(arrived()).toEqual([])
+    // Its query may hold a token, which says nothing about the server.
+    const third = (await ask(
+      { input: [approval], previous_response_id: first.id },
+      { server_url: `${server.url}?key=2` },
+    )) as OpenAI.Responses.Response
+    expect(itemOf(third, 'mcp_call')).toMatchObject({ status: 'completed' })
+  })
+
+  test.each<[object, number, string]>([
+    [{ tool_choice: { type: 'mcp', server_label: 'other' } }, 400, 'tool_choice'],
+    [{ tool_choice: { type: 'web_search' } }, 400, 'tool_choice'],
+    [{ tools: [{ type: 'mcp', server_label: 'unknown' }] }, 404, 'tools[0].server_url'],
+  ])('what names no tool of the request is refused: %j', async (more, status, param) => {
+    const error = await ask(more, freely).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ status, param })
+  })
+
+  test('a choice of a tool that its server does not have makes no other free to call', async () => {
+    const choice = { type: 'mcp', server_label: 'sky', name: 'tide' }
+    const answer = (await ask({ tool_choice: choice }, freely)) as OpenAI.Responses.Response
+    expect(answer.output.map(({ type }) => type)).toEqual(['mcp_list_tools', 'message'])
+    expect(arrived()).toEqual([])
+  })
+
   test('S31 a tool that has changed since it was approved is asked about again', async () => {
     const first = (await ask({})) as OpenAI.Responses.Response
     const { id } = itemOf(first, 'mcp_approval_request')
@@ -358,6 +394,7 @@ describe('messages', () => {
     [{ url: 'http://10.0.0.1/mcp' }, 'mcp_servers[0].url'],
     [{ authorization_token: 'a\r\nb' }, 'mcp_servers.0.authorization_token'],
     [{ name: 'a b' }, 'mcp_servers.0.name'],
+    [{ type: 'stdio', command: 'sh' }, 'mcp_servers.0.type'],
   ])('what is wrong is named in the words of the protocol: %j', async (more, param) => {
     const refused = await ask({ mcp_servers: [{ ...servers()[0], ...more }] }).then(
       () => undefined,
