@@ -6,64 +6,11 @@ import { modelOverrideSchema } from '../catalog/overrides.ts'
 import { premiumOutputRate } from '../catalog/model.ts'
 import { failpoints, parseFailpoint } from '../credits/ledger/failpoint.ts'
 import { formatUsdPerMillion, parseUsdPerMillion } from '../credits/money.ts'
-import { ignorableParameters } from '../protocols/parameters.ts'
-import { protocolIds } from '../protocols/protocol.ts'
 import { accountSettings, creditSettings, mailSettings, networkRange } from './accounts.ts'
-import { baseUrl, day, masterKey, milliseconds, note, secret, usdAmount, usdText, whole } from './fields.ts'
+import { baseUrl, day, masterKey, milliseconds, note, usdAmount, whole } from './fields.ts'
 import { paymentSettings, subscriptionSettings } from './payments.ts'
-
-const providerTimeouts = {
-  connect_ms: note(z.int().min(1).max(day), 'Overrides timeouts.connect_ms for this provider'),
-  first_byte_ms: note(z.int().min(1).max(day), 'Overrides timeouts.first_byte_ms for this provider'),
-  first_byte_reasoning_ms: note(
-    z.int().min(1).max(day),
-    'Overrides timeouts.first_byte_reasoning_ms for this provider',
-  ),
-  gap_ms: note(z.int().min(1).max(day), 'Overrides timeouts.gap_ms for this provider'),
-  total_ms: note(z.int().min(1).max(day), 'Overrides timeouts.total_ms for this provider'),
-}
-
-export const providerSchema = z.strictObject({
-  name: note(z.string().min(1).optional(), 'What people call it'),
-  protocol: note(
-    z.enum(protocolIds).optional(),
-    'The wire protocol it speaks; the registry knows that of known providers',
-  ),
-  base_url: note(
-    baseUrl.optional(),
-    'Its address up to and including the version segment; the protocol appends the rest',
-  ),
-  api_key: note(
-    z.union([secret.transform((key) => [key]), z.array(secret)]).default([]),
-    'Its key, or a list of keys used in turn: text, ${ENVIRONMENT_NAME} or file:/path',
-    { secret: true },
-  ),
-  headers: note(
-    z.record(z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/), z.string().regex(/^[^\r\n\0]*$/)).default({}),
-    'Fixed headers sent with every request to it',
-    { secret: true },
-  ),
-  quirks: note(
-    z.record(z.string(), z.unknown()).default({}),
-    "What deviates from the protocol's defaults. `passes` lists further fields of clients' bodies that go on although " +
-      'the gateway has no word for them: any that might change the price or the length of an answer does not; ' +
-      '`bodyExtras` are fields of every request, whatever clients say of them; `dialects: false` keeps models that ' +
-      "reason in the provider's own protocol, for an address that serves no other (OpenAI's, Azure's and xAI's are asked in Responses)",
-  ),
-  ignores: note(
-    z.array(z.enum(ignorableParameters)).default([]),
-    'Parameters, by their names in chat completions, that it takes and ignores: each is left out, named to the client, ' +
-      "and refused where the request is strict. Without this a server is believed to know what its protocol defines, but for OpenAI's own extras " +
-      '(metadata, store, service_tier, verbosity, safety_identifier, prompt_cache_key, prompt_cache_retention), ' +
-      'which are left out and named unless quirks.drops says otherwise',
-  ),
-  timeouts: z.strictObject(providerTimeouts).partial().prefault({}),
-  price: note(
-    z.literal('free').optional(),
-    '`free` sells its models without a price of their own for nothing, on purpose',
-  ),
-  disabled: note(z.boolean().default(false), 'Takes the provider out of service'),
-})
+import { providerSchema } from './providers.ts'
+import { mcpSettings, searchSettings } from './tools.ts'
 
 export const configSchema = z.strictObject({
   server: z
@@ -156,30 +103,7 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
-  search: z
-    .strictObject({
-      backend: note(
-        z.enum(['none', 'searxng', 'tavily', 'brave', 'exa', 'sim']).default('none'),
-        'What answers web searches of models whose provider has none of its own; sim is an offline index of a few dozen ' +
-          'bundled pages, for trying it out. Test keys always search that index',
-      ),
-      base_url: note(baseUrl.optional(), 'Its address, where it is not the public one'),
-      api_key: note(secret.optional(), 'Its key: text, ${ENVIRONMENT_NAME} or file:/path', { secret: true }),
-      price_per_call: note(
-        usdText.optional(),
-        'What one executed search costs the account, US dollars; unset, what the backend says it cost, or its list price ' +
-          '(searxng 0, tavily 0.008, brave 0.005, exa as it reports)',
-      ),
-      timeout_ms: milliseconds('How long one search may take', 10_000, 1, 300_000),
-      max_results: whole('The most results handed to the model', 5, 1, 50),
-      open_pages: note(
-        z.boolean().default(true),
-        'Whether models that may search may also open pages, which the gateway fetches (open_page)',
-      ),
-      page_bytes: whole('The largest page that is opened', 2 * 1024 ** 2, 1024, 16 * 1024 ** 2),
-      page_read_ms: milliseconds('How long turning a page into text may take', 2_000, 10, 60_000),
-    })
-    .prefault({}),
+  search: searchSettings,
   secrets: z
     .strictObject({
       master_key: note(
@@ -190,12 +114,7 @@ export const configSchema = z.strictObject({
       ),
     })
     .prefault({}),
-  mcp: z
-    .strictObject({
-      answer_bytes: whole('The largest answer of an MCP server', 10 * 1024 ** 2, 1024, 256 * 1024 ** 2),
-      tools: whole('Tools of one MCP server that a model is offered', 128, 1, 1_000),
-    })
-    .prefault({}),
+  mcp: mcpSettings,
   egress: z
     .strictObject({
       allow_hosts: note(

@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import type { SettingMeta } from './fields.ts'
-import { configSchema, providerSchema } from './schema.ts'
+import { providerSchema } from './providers.ts'
+import { configSchema } from './schema.ts'
 
 /** How text from the environment or the command line becomes a value. */
 export type SettingKind = 'text' | 'integer' | 'boolean' | 'list' | 'keys' | 'structure'

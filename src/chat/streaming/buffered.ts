@@ -21,7 +21,7 @@ export class Buffered {
   }
 
   /**
-   * Whether a stream with `bytes` unread may buffer more: the total is within the limit, or the stream within its
+   * Whether a stream with `bytes` unread may buffer more: the total is within the limit, and the stream within its
    * share.
    */
   hasRoomFor(bytes: number): boolean {

@@ -62,7 +62,7 @@ function quoted(text: string): string {
     .replace(/(?:\n> *)+$/, '')
 }
 
-/** Without line breaks and invisible characters, at most `most` characters. */
+/** Without line breaks and invisible characters, cut to so many characters. */
 export function oneLine(text: string, characters: number): string {
   return bounded(visible(text).replace(/\s+/g, ' ').trim(), characters)
 }

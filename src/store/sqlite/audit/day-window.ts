@@ -45,7 +45,7 @@ function firstTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   }
 }
 
-/** The last key whose row is earlier than `moment`, as far as the probes show. */
+/** One past the last key whose row is earlier than `moment`, as far as the probes show. */
 function lastTurn(timeline: Timeline, ends: Window, moment: number): bigint {
   let turn = turnWithin(timeline, moment, ends.first, ends.last + 1n)
   for (;;) {
