@@ -86,6 +86,8 @@ export interface Outbound<Quirks = unknown> {
    * (n > 1, logprobs, a kind of part the protocol cannot carry); what may be dropped is named in `warnings`.
    */
   lower(request: ChatRequest, target: Target<Quirks>): LoweredRequest
+  /** The results of tools may hold nothing but text. */
+  readonly textResults?: true
   /**
    * Whether the provider can search the web for this request itself, as `search` wishes; undefined where it has no
    * search. Then `lower` may be given the request with `webSearch`.
@@ -218,6 +220,11 @@ export interface InboundRequest {
   readonly gatewayTools?: DeclaredTools
   /** It holds what only the gateway can read, such as calls of its own tools: no provider is sent the body as it is. */
   readonly translated?: boolean
+  /**
+   * Whether a field of the chat request, such as `messages[3].content`, is one that the gateway itself has added: its
+   * client is neither warned of it nor refused for it.
+   */
+  readonly isAdded?: (param: string) => boolean
   toChatRequest(): ChatRequest
 }
 

@@ -31,6 +31,8 @@ export class ToolConversation {
   readonly #choice: GatewayChoice | undefined
   readonly #offered: readonly FunctionTool[]
   readonly #said: Message[] = []
+  /** All messages that are not the client's own. */
+  readonly #added = new Set<Message>()
   freedom: Freedom = 'asked'
 
   constructor(asked: ChatRequest, tools: CallTools, declared: Pick<DeclaredTools, 'choice'>) {
@@ -48,11 +50,13 @@ export class ToolConversation {
   /** Adds the model's message of a round and the results of its calls. */
   add(turn: AssistantMessage, results: readonly ToolMessage[]): void {
     this.#said.push(turn, ...results)
+    for (const message of [turn, ...results]) this.#added.add(message)
   }
 
   addResults(results: readonly ToolMessage[]): void {
     const messages = [...this.#asked.messages]
     for (const result of results) {
+      this.#added.add(result)
       const at = messages.findLastIndex(
         (message) =>
           message.role === 'assistant' && message.toolCalls.some(({ id }) => id === result.toolCallId),
@@ -84,6 +88,12 @@ export class ToolConversation {
       maxOutputTokens,
       ...(webSearch && searches !== undefined && { webSearch: { ...webSearch, maxUses: searches } }),
     }
+    const ownChoice = this.freedom === 'asked'
+    const isAdded = (param: string) => {
+      if (param === 'tool_choice') return !ownChoice
+      const message = /^messages\[(\d+)\]/.exec(param)
+      return message !== null && this.#added.has(request.messages[Number(message[1])]!)
+    }
     const added: JsonObject = {
       messages: this.#said.map(wireMessage),
       tools: this.#offered as unknown as Json[],
@@ -99,6 +109,7 @@ export class ToolConversation {
           promptParts(added, { conversation: 'messages', declared: ['tools'] }),
         ),
         translated: true,
+        isAdded,
         toChatRequest: () => request,
       },
     }

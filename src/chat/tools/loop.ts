@@ -142,7 +142,7 @@ export class ToolLoop {
     } else conversation.freedom = 'free'
     conversation.add(
       this.#events.message(),
-      results.map(({ call, result }) => toolMessage(call.id, result)),
+      results.map(({ call, result }) => toolMessage(call.id, result, this.#sees)),
     )
     signal.throwIfAborted()
     return this.#begin()
@@ -172,7 +172,7 @@ export class ToolLoop {
     const called = { id: requestId, name, arguments: json, thoughtSignature: undefined }
     const result = refusal ?? (await this.#runOne({ ...called, offered: offered! }))
     this.#ran(call, result, false)
-    return toolMessage(requestId, result)
+    return toolMessage(requestId, result, this.#sees)
   }
 
   async #refusalOf(
@@ -188,6 +188,16 @@ export class ToolLoop {
       return failed('approval_outdated', message)
     }
     return this.#refusal(offered.tool.mostCost)
+  }
+
+  /** What of a result every candidate can be sent: any of them may have to go on. */
+  get #sees(): 'images' | 'text' {
+    const { candidates, parts } = this.#loop
+    const seeing = candidates.every(
+      ({ model, provider }) =>
+        model.inputModalities.includes('image') && parts.outbounds[provider.protocol].textResults !== true,
+    )
+    return seeing ? 'images' : 'text'
   }
 
   /** Ends the answer the way its last round ended. */

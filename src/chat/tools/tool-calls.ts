@@ -25,9 +25,17 @@ export function approvalRequest({
   }
 }
 
-export function toolMessage(toolCallId: string, { text, images = [], failure }: ToolResult): ToolMessage {
-  const content: ContentPart[] = [{ kind: 'text', text, cache: undefined }, ...images.map(imagePart)]
-  return { role: 'tool', toolCallId, content, isError: failure !== undefined }
+/** The result of a call, for the model: its images as well where `sees` says that it takes them. */
+export function toolMessage(
+  toolCallId: string,
+  { text, images = [], failure }: ToolResult,
+  sees: 'images' | 'text',
+): ToolMessage {
+  const shown = sees === 'images' ? images.map(imagePart) : []
+  const unseen = images.length - shown.length
+  const note = `\n[${unseen === 1 ? 'An image' : `${unseen} images`} of the result cannot be shown to this model.]`
+  const words: ContentPart = { kind: 'text', text: unseen === 0 ? text : text + note, cache: undefined }
+  return { role: 'tool', toolCallId, content: [words, ...shown], isError: failure !== undefined }
 }
 
 function imagePart({ mediaType, data }: ToolImage): ContentPart {

@@ -118,7 +118,7 @@ function translated(
       path,
       headers,
       body: text,
-      warnings: [...warnings, ...lost],
+      warnings: [...warnings, ...lost.filter(({ param }) => call.request.isAdded?.(param) !== true)],
       ...(toolNames && { toolNames }),
       passthrough,
     })),

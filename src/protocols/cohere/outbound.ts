@@ -13,6 +13,7 @@ export const outbound: Outbound<CohereQuirks> = {
   auth: { kind: 'bearer' },
   defaultQuirks,
   inlinesUrls: false,
+  textResults: true,
   lower,
   whole: parseWhole,
   parser: streamParser,

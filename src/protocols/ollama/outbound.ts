@@ -14,6 +14,7 @@ export const outbound: Outbound<OllamaQuirks> = {
   auth: { kind: 'bearer' },
   defaultQuirks,
   inlinesUrls: true,
+  textResults: true,
   lower,
   whole: parseWhole,
   parser: streamParser,

@@ -8,7 +8,11 @@ import type { ChatRequest, JsonObject, ToolMessage } from '../../../src/conversa
 import { outbounds } from '../../../src/protocols/registry.ts'
 import type { ProtocolId } from '../../../src/protocols/protocol.ts'
 import { CallTools } from '../../../src/tools/call-tools.ts'
+import { media } from '../../../src/chat/upstream/inline-media.ts'
+import { loweredFor } from '../../../src/chat/upstream/lower.ts'
+import { Turns } from '../../../src/chat/streaming/turns.ts'
 import { callOf } from '../parts.ts'
+import { candidateOf } from '../support.ts'
 import { toolOf } from './tool-lab.ts'
 
 const caller = {
@@ -158,4 +162,39 @@ test('the prompt of a later round is measured with all that was added to it', as
   expect(second.bodyBytes - first.bodyBytes).toBeGreaterThan(found.length)
   expect(second.request.promptParts.reading().texts).toContain(found)
   expect(second.request.promptParts.reading().messages).toBe(first.request.promptParts.reading().messages + 2)
+})
+
+describe('a strict request is not refused for what the gateway has added to it', () => {
+  const protocols = Object.keys(outbounds) as ProtocolId[]
+
+  test.each(protocols)('by way of %s', async (protocol) => {
+    const tools = await toolsOf()
+    const call = callOf({ model: 'a/m', tools: [{ type: 'web_search' }], strict: true })
+    const conversation = new ToolConversation(call.request.toChatRequest(), tools, {})
+    const round = new RoundEvents(tools, { text: 0, reasoning: 0, calls: 0, runs: 0 }, () => undefined)
+    const [text, start, , finish] = called
+    // The thoughts of another provider, arguments that are no JSON, and after them no choice of tools any more.
+    const broken = { kind: 'tool-call-delta', choice, call: 0, arguments: '{"query": ' } as const
+    for (const event of [...thought('another-v1'), text!, start!, broken, finish!]) round.take(event)
+    conversation.freedom = 'none'
+    const failed = { kind: 'text', text: 'The call failed.', cache: undefined } as const
+    conversation.add(round.message(), [
+      { role: 'tool', toolCallId: 'toolu_1', content: [failed], isError: true },
+    ])
+    const outbound = outbounds[protocol]
+    const candidate = candidateOf('a', { protocol })
+    const target = {
+      model: 'm',
+      provider: 'a',
+      quirks: outbound.defaultQuirks,
+      maxOutputTokens: 8_000,
+      reasoning: true,
+      rememberedSignature: () => undefined,
+    }
+    const limits = { fileBytes: 1, requestBytes: 1, timeoutMs: 1 }
+    const parts = { media: media({ allowHosts: [], limits }), turns: new Turns() }
+    const asked = conversation.round(call, undefined)
+    const { warnings } = await loweredFor(parts, asked, candidate, outbound, target, 100, 'translated')
+    expect(warnings).toEqual([])
+  })
 })

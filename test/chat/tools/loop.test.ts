@@ -145,6 +145,21 @@ describe.each([
     expect(content.slice(start_index as number, end_index as number)).toContain(url)
   })
 
+  test.each([
+    ['a model that takes none is told of them', ['text'], undefined],
+    ['a model that takes them is shown them', ['text', 'image'], 'data:image/png;base64,aGVsbG8='],
+  ] as const)('has images among a result: %s', async (_, inputModalities, url) => {
+    const images = [{ mediaType: 'image/png', data: 'aGVsbG8=' }]
+    const tool = toolOf(() => Promise.resolve(ran('A map.', { images })))
+    await using lab = await toolLab({ turns: [look, answer], tools: [tool], model: { inputModalities } })
+    const { content } = await lab.ask(how)
+    expect(content).toBe('The river runs.')
+    const sent = JSON.stringify(lab.asked[1])
+    expect(sent.includes('An image of the result cannot be shown to this model.')).toBe(url === undefined)
+    expect(sent.includes('image_url')).toBe(url !== undefined)
+    if (url !== undefined) expect(sent).toContain(url)
+  })
+
   test('goes on after a tool that fails, hangs, throws or says nothing, and pays nothing for it', async () => {
     const failing = {
       fails: () => Promise.resolve(ran('', { failure: { code: 'down', message: 'Down.' }, cost: 9n })),
@@ -260,6 +275,31 @@ describe.each([
     expect(choices[1]).not.toEqual(choices[0])
     await lab.ask({ ...how, tool_choice: 'required' })
     expect(lab.upstream.arrivals[2]!.body['tool_choice']).toBe('required')
+  })
+
+  test('forces a tool of the gateway in the first round alone', async () => {
+    await using lab = await toolLab({ turns: [look, answer] })
+    const { content } = await lab.ask({ ...how, tool_choice: { type: 'web_search' } })
+    expect(content).toBe('The river runs.')
+    const chosen = lab.upstream.arrivals.map(({ body }) => body['tool_choice'])
+    const forced = { type: 'function', function: { name: 'web_search' } }
+    expect(chosen[0]).toEqual(forced)
+    expect(chosen[1]).not.toEqual(forced)
+    expect(chosen[1]).not.toBe('required')
+  })
+
+  test("keeps a function of the client's apart from a tool of the same name", async () => {
+    const own = { type: 'function', function: { name: 'web_search', parameters: { type: 'object' } } }
+    let runs = 0
+    const tool = toolOf(() => Promise.resolve(ran(`Found ${++runs}.`)))
+    const calls = [{ name: 'web_search', arguments: '{"mine":true}' }]
+    await using lab = await toolLab({ turns: [{ calls }], tools: [tool] })
+    const { toolCalls, finishes } = await lab.ask({ ...how, tools: [search, own] })
+    expect(toolCalls[0]).toMatchObject({ function: { name: 'web_search' } })
+    expect([runs, finishes]).toEqual([0, ['tool_calls']])
+    const offered = lab.upstream.arrivals[0]!.body['tools'] as { function: { name: string } }[]
+    const names = offered.map((each) => each.function.name)
+    expect([names.length, new Set(names).size, names.includes('web_search')]).toEqual([2, 2, true])
   })
 
   test("leaves the client's own function its name, and what chooses it", async () => {

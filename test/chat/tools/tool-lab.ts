@@ -2,6 +2,7 @@
 // do as the test says.
 
 import { complete } from '../../../src/chat/complete.ts'
+import type { Model } from '../../../src/catalog/model.ts'
 import type { ChatLimits } from '../../../src/chat/limits.ts'
 import type { JsonObject } from '../../../src/conversation/request.ts'
 import type { ToolResult } from '../../../src/conversation/gateway-tools.ts'
@@ -108,6 +109,7 @@ interface LabOptions {
   readonly limits?: Partial<ChatLimits>
   /** Further providers of the same model, who play the turns as well. */
   readonly others?: readonly string[]
+  readonly model?: Partial<Model>
 }
 
 export async function toolLab({
@@ -116,6 +118,7 @@ export async function toolLab({
   credit = usd(10),
   limits,
   others = [],
+  model: more = {},
 }: LabOptions) {
   const dir = tempDir()
   const store = await openStore(dir.path, { clock: () => Date.now() })
@@ -140,7 +143,7 @@ export async function toolLab({
   const models = (id: string) => {
     const model = bare.catalog.resolve(id)
     const [offer] = model.offers
-    return { ...model, offers: ids.map((provider) => ({ ...offer!, provider })) }
+    return { ...model, ...more, offers: ids.map((provider) => ({ ...offer!, provider })) }
   }
   const parts: { -readonly [Part in keyof typeof bare]: (typeof bare)[Part] } = {
     ...bare,

@@ -50,7 +50,7 @@ const weir = await serveWeir({
 local_servers: { discover: false }
 egress: { allow_hosts: ['127.0.0.1'] }
 providers: { obedient: { protocol: openai-chat, base_url: '${provider.url}', api_key: key } }
-models: [{ id: obedient/m, price: free, context_length: 100000, max_output_tokens: 1000 }]
+models: [{ id: obedient/m, price: free, input_modalities: [text, image], context_length: 100000, max_output_tokens: 1000 }]
 `,
 })
 const openai = new OpenAI({ apiKey: weir.key, baseURL: weir.baseUrl, maxRetries: 0 })
