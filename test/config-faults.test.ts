@@ -53,6 +53,11 @@ search: { backend: tavily }
     ['server: { port: 1.5 }', 'server.port: must be a whole number, not 1.5'],
     ['server: 5', 'server: must be a mapping, not 5'],
     ['models: { a: 1 }', 'models: must be a list, not {"a":1}'],
+    ['subscriptions: { secret: whsec_ }', 'subscriptions.secret: must have a key in base64 behind whsec_'],
+    [
+      'payments: { fx: { inr_per_usd: "89" }, stripe: { secret_key: pk_live_a } }',
+      'payments.stripe.secret_key: is the publishable key: the secret one begins with sk_ or rk_',
+    ],
     ['log: { level: trace }', 'log.level: must be one of debug, info, warn, error, not "trace"'],
     ['log: { prompts: maybe }', 'log.prompts: must be true or false, not "maybe"'],
     ['bootstrap: { credit_usd: 5 }', 'bootstrap.credit_usd: must be written as a string, "0.10", not 5'],

@@ -87,7 +87,12 @@ export const paymentSettings = z
     stripe: z
       .strictObject({
         secret_key: note(
-          secret.optional(),
+          secret
+            .refine(
+              (text) => !text.startsWith('pk_'),
+              'is the publishable key: the secret one begins with sk_ or rk_',
+            )
+            .optional(),
           `The secret key of Stripe: ${inEnvironment}; one that is not of the live mode (sk_live_, rk_live_) shows the ` +
             'flow and never touches the ledger',
           { secret: true },
@@ -104,6 +109,12 @@ export const paymentSettings = z
   })
   .prefault({})
 
+/** `whsec_` with nothing that base64 could read behind it is an empty secret, which signs for everybody. */
+const hookSecret = secret.refine(
+  (text) => !text.startsWith('whsec_') || Buffer.from(text.slice('whsec_'.length), 'base64').length > 0,
+  'must have a key in base64 behind whsec_',
+)
+
 const product = z.strictObject({
   credit_usd: z
     .string('must be written as a string, "5"')
@@ -114,12 +125,12 @@ const product = z.strictObject({
 export const subscriptionSettings = z
   .strictObject({
     secret: note(
-      secret.optional(),
+      hookSecret.optional(),
       'The secret of /hooks/subscriptions, as Standard Webhooks has them (whsec_…): ' +
         `${inEnvironment}; without one the address does not exist`,
       { secret: true },
     ),
-    secret_before: note(secret.optional(), 'The secret before the last change, which is still valid', {
+    secret_before: note(hookSecret.optional(), 'The secret before the last change, which is still valid', {
       secret: true,
     }),
     products: note(

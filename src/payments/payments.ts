@@ -40,6 +40,8 @@ export interface WantedTopUp {
 const openForMs = 30 * 60_000
 /** A processor is asked about one top-up at most this often, milliseconds. */
 const askEveryMs = 10_000
+/** A page waits at most this long for its processor, milliseconds; then it gets the stored state. */
+const lookPatienceMs = 3_000
 /** The sweep takes up messages that are unfinished for this long, milliseconds. */
 const unfinishedAfterMs = 30_000
 const perSweep = 200
@@ -134,20 +136,26 @@ export class Payments {
     }
   }
 
-  /** A top-up of an account; asks the processor first if it is open and was not asked recently. */
+  /**
+   * A top-up of an account; asks the processor first if it is open and was not asked recently. An answer that takes more
+   * than three seconds still counts, and is seen the next time.
+   */
   async look(account: string, id: string): Promise<TopUp> {
     const { store } = this.#parts
     const topUp = await store.findTopUp(id)
     if (topUp?.account !== account)
       throw new GatewayError('not_found', { message: 'There is no such top-up.' })
+    const asking = this.settleTopUp(id, { askEveryMs })
     try {
-      return await this.settleTopUp(id, { askEveryMs })
+      const answer = await within(lookPatienceMs, asking)
+      if (answer !== 'late') return answer
+      asking.catch((error: unknown) => this.#unasked(topUp, error))
     } catch (error) {
       // The stored state is an answer too; the sweep asks again.
       if (!(error instanceof GatewayError) || error.code !== 'payment_processor_error') throw error
-      // A message may have arrived while the processor was asked.
-      return (await store.findTopUp(id)) ?? topUp
     }
+    // A message may have arrived while the processor was asked.
+    return (await store.findTopUp(id)) ?? topUp
   }
 
   /**
@@ -372,6 +380,16 @@ export class Payments {
 
 function invalid(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', { message, param })
+}
+
+async function within<T>(ms: number, answer: Promise<T>): Promise<T | 'late'> {
+  const { promise, resolve } = Promise.withResolvers<'late'>()
+  const timer = setTimeout(() => resolve('late'), ms)
+  try {
+    return await Promise.race([answer, promise])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function sha256(data: string | Uint8Array): string {
