@@ -33,6 +33,7 @@ import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, BodyParts } from './intake/read-body.ts'
 import type { HookLimit } from './payments/hook-limit.ts'
 import type { Site } from './intake/site.ts'
+import type { RunningCalls } from './mcp/running-calls.ts'
 
 /** Where the prices come from. */
 export interface CatalogFileState {
@@ -149,6 +150,8 @@ export interface HttpParts
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
   readonly mcpServers: McpServers
+  /** Calls of tools at /mcp that can be cancelled. */
+  readonly mcpCalls: RunningCalls
   /** Connects to a registered server and lists its tools. Rejects with GatewayError. */
   readonly probeMcp: (
     account: string,

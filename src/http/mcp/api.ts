@@ -16,12 +16,12 @@ export type GatewayApi = (path: string, body: object | undefined, signal: AbortS
 
 const routes: readonly Route[] = [createChatCompletion, createResponse, estimateCall, listModels, getCredits]
 
-/** The API as `caller`, for the request that identified it. */
-export function ownApi(parts: HttpParts, outer: Request, caller: Caller): GatewayApi {
+/** The API as `caller`, for a request to the gateway's address `base`; `gone` aborts when nobody waits any more. */
+export function ownApi(parts: HttpParts, base: string, caller: Caller, gone: AbortSignal): GatewayApi {
   // The outer request has its idle timeout lifted already.
   const within: HttpParts = { ...parts, keepOpen: () => undefined }
   return async (path, body, signal) => {
-    const url = new URL(path, outer.url)
+    const url = new URL(path, base)
     const route = routes.find((each) => each.path === url.pathname)!
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers = { 'content-type': 'application/json' }
@@ -29,7 +29,7 @@ export function ownApi(parts: HttpParts, outer: Request, caller: Caller): Gatewa
       method: route.method,
       headers,
       // The library may report a disconnected client late, or never.
-      signal: AbortSignal.any([signal, outer.signal]),
+      signal: AbortSignal.any([signal, gone]),
       ...(text === undefined ? {} : { body: text }),
     })
     const requestId = newRequestId()

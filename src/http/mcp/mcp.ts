@@ -1,10 +1,11 @@
-// /mcp: the gateway as an MCP server over Streamable HTTP. Stateless: each request carries its key.
+// /mcp: the gateway as an MCP server over Streamable HTTP. Each request carries its key; a session is a name alone.
 
 import { GatewayError } from '../../errors.ts'
 import { errorResponse } from '../intake/error-response.ts'
 import { readJson, refuseByHeaders } from '../intake/read-body.ts'
 import type { HttpParts } from '../parts.ts'
 import type { Call, Route } from '../route.ts'
+import { sessionHeader, withSession } from './running-calls.ts'
 
 /** Serves every protocol version. Other methods are for sessions and server-initiated messages. */
 export const callMcp: Route = {
@@ -30,12 +31,17 @@ async function serve(parts: HttpParts, { request, caller: identify }: Call): Pro
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const { gatewayServer } = await import('./server.ts')
   const { ownApi } = await import('./api.ts')
-  const handler = createMcpHandler(() => gatewayServer(ownApi(parts, request, caller)), {
+  const signal = parts.mcpCalls.signalFor(json, {
+    account: caller.account.id,
+    session: request.headers.get(sessionHeader),
+    gone: request.signal,
+  })
+  const handler = createMcpHandler(() => gatewayServer(ownApi(parts, request.url, caller, signal)), {
     // Nothing here changes while a client listens.
     maxSubscriptions: 0,
     onerror: (error) => parts.log.debug('a request to the MCP server failed', { error }),
   })
-  return handler.fetch(request, { parsedBody: json })
+  return withSession(json, await handler.fetch(request, { parsedBody: json }))
 }
 
 /** Required by the specification, against DNS rebinding. */

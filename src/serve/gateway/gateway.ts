@@ -24,6 +24,7 @@ import { type Config, secretsOf } from '../../config.ts'
 import { Limiter, type RequestLimits } from '../../http/intake/paid/limits.ts'
 import { formatUsd } from '../../credits/money.ts'
 import { crossOrigin } from '../../http/intake/cors.ts'
+import { RunningCalls } from '../../http/mcp/running-calls.ts'
 import { createRoutes } from '../../http/routes.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
@@ -180,6 +181,7 @@ function httpParts(
     thresholds: notifications.thresholds,
     managementKeys: store.managementKeys,
     mcpServers: mcp.servers,
+    mcpCalls: new RunningCalls(),
     probeMcp: mcp.probe,
     mcpAuthorization: mcp.authorization,
     audit: auditing(store.path),

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { creditsOf, eventually, restingCredits } from '../../support/call-gateway.ts'
 import { startWeir, type RunningWeir, weirCommand } from '../../support/run-weir.ts'
 
 let weir: RunningWeir
@@ -41,6 +42,15 @@ function post(body: unknown, given: Record<string, string> = {}): Promise<Respon
     headers,
     body: typeof body === 'string' ? body : JSON.stringify(body),
   })
+}
+
+/** What calls hold, once it is more than this. */
+async function heldAbove(amount: string): Promise<string> {
+  const { held } = await eventually(
+    () => creditsOf(weir),
+    ({ held }) => Number(held) > Number(amount),
+  )
+  return held
 }
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
@@ -151,6 +161,27 @@ describe('/mcp', () => {
       [401, 'invalid_api_key', 'Bearer realm="weir"'],
     ])
   })
+
+  test.each<Era>(['legacy', 'auto'])(
+    'a cancelled chat is ended and settled, and no other (%s)',
+    async (mode) => {
+      const [client, other] = await Promise.all([connected(weir.key, mode), connected(weir.key, mode)])
+      const gone = new AbortController()
+      const hanging = client.callTool(
+        { name: 'chat', arguments: { model: 'sim/hang', prompt: 'Say nothing.' } },
+        { signal: gone.signal },
+      )
+      const first = await heldAbove('0')
+      // Both clients give their calls the same ids.
+      const slow = other.callTool({ name: 'chat', arguments: { model: 'sim/slow', prompt: 'Hello' } })
+      await heldAbove(first)
+      gone.abort()
+      await expect(hanging).rejects.toThrow()
+      expect(textOf(await slow)).toStartWith('slow')
+      expect((await restingCredits(weir)).held).toBe('0')
+      await Promise.all([client.close(), other.close()])
+    },
+  )
 
   test('S8 a page of another origin is refused, and other methods are', async () => {
     expect((await post(list, { origin: 'https://evil.example' })).status).toBe(403)

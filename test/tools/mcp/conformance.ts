@@ -47,7 +47,7 @@ export const serverScenarios = [
 const otherServer =
   'calls tools, resources or prompts of the example server of the suite, by names that are only there'
 const notOffered = 'is an option of servers, and /mcp does not offer it'
-const noSession = '/mcp keeps no sessions: each request brings its key, and has its answer'
+const noSession = 'an option of servers: answers of /mcp are not taken up again once their connection is gone'
 const nobodyToAsk = 'a call of the API is answered in one go: nobody is there whom a server could ask'
 const extension =
   'an extension; servers are authorised by their users in the browser, or sent a token as it is'

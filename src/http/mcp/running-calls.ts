@@ -1,0 +1,51 @@
+// Calls of tools by clients of the protocol before 2026-07: they cancel one by a request of its own, which names it by
+// its id. Ids count from 0 in every client, so each has a session of its own; nothing else is kept of it.
+
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+
+/** Of more than this, the oldest can no longer be cancelled. */
+const mostRunning = 10_000
+
+/** Characters; ours are UUIDs. */
+const longestSession = 64
+
+const requestId = z.union([z.string().max(256), z.number()])
+const cancelled = z.object({
+  method: z.literal('notifications/cancelled'),
+  params: z.object({ requestId }),
+})
+const called = z.object({ method: z.literal('tools/call'), id: requestId })
+const initialized = z.object({ method: z.literal('initialize') })
+
+export const sessionHeader = 'mcp-session-id'
+
+export class RunningCalls {
+  readonly #running = new LRUCache<string, AbortController>({ max: mostRunning })
+
+  /**
+   * What ends the work for this message: its client's disconnection, or a later message of the session that cancels it.
+   * Such a message is carried out here. `session` is what the client sent as its session, `account` whose key it has.
+   */
+  signalFor(
+    message: unknown,
+    { account, session, gone }: { account: string; session: string | null; gone: AbortSignal },
+  ): AbortSignal {
+    if (session === null || session.length > longestSession) return gone
+    const keyOf = (id: string | number) => JSON.stringify([account, session, id])
+    const end = cancelled.safeParse(message)
+    if (end.success) this.#running.get(keyOf(end.data.params.requestId))?.abort()
+    const call = called.safeParse(message)
+    if (!call.success) return gone
+    const controller = new AbortController()
+    this.#running.set(keyOf(call.data.id), controller)
+    return AbortSignal.any([gone, controller.signal])
+  }
+}
+
+/** Names a new session in the answer to a client that begins one. */
+export function withSession(message: unknown, response: Response): Response {
+  if (initialized.safeParse(message).success && response.ok)
+    response.headers.set(sessionHeader, crypto.randomUUID())
+  return response
+}
