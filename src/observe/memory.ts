@@ -1,37 +1,95 @@
-// Collects garbage soon after a burst. The runtime only collects when the heap has grown to a multiple of what was
-// alive, which after a hundred thousand stream events a second is hundreds of megabytes.
+// Collects garbage before it adds up. The runtime often collects young objects, and all objects only when the heap has
+// grown to a multiple of what was alive. The buffers of large answers outlive a collection of young objects: two thousand
+// streams leave hundreds of megabytes, and more on a slow machine, where the runtime's own collections fall behind.
 
-/** Growth since the last collection that triggers another, bytes. */
+import { fullGC } from 'bun:jsc'
+
+/** Growth that triggers a collection of young objects, bytes. */
 const growthBytes = 48 * 1024 ** 2
 const lookEveryMs = 250
-/** After a burst without further growth, a collection runs this much later, milliseconds. */
+/** Growth that triggers a collection of all objects while large answers are read, bytes. */
+const burstBytes = 32 * 1024 ** 2
+/** The same as a share of what was alive: collecting a large heap takes longer. */
+const burstShare = 0.4
+/** While large answers are read, memory is measured at most this often, milliseconds. */
+const burstLookMs = 10
+/** After a burst of large answers, a last collection runs this much later, milliseconds. */
 const afterwardsMs = 2_000
 
-/** Watches this process's memory until the returned function is called. */
-export function keepMemorySmall(): () => void {
-  let least = taken()
-  let collectedFrom = least
-  let collectedAt = performance.now()
-  const timer = setInterval(() => {
-    const bytes = taken()
-    least = Math.min(least, bytes)
-    const now = performance.now()
-    const hasGrown = bytes > Math.min(collectedFrom, bytes) + growthBytes
-    const isLeftBehind = bytes > least + growthBytes && now - collectedAt > afterwardsMs
-    if (hasGrown || isLeftBehind) {
-      // Without `true` it does not wait for the collection, so no call is held up.
-      Bun.gc(false)
-      collectedAt = now
-      // Memory that stays alive would otherwise trigger this every two seconds.
-      if (!hasGrown) least = bytes
-    }
-    if (hasGrown || bytes < collectedFrom) collectedFrom = bytes
-  }, lookEveryMs)
-  timer.unref()
-  return () => clearInterval(timer)
+interface MemoryUse {
+  /** Bytes of the heap, and of the buffers and strings that belong to it. */
+  readonly taken: () => number
+  /** Collects young objects without waiting for it, so no call is held up. */
+  readonly collectYoung: () => void
+  /** Collects all objects and waits for it: 10 to 30 ms with two thousand streams. */
+  readonly collectAll: () => void
+  /** Milliseconds; never goes back. */
+  readonly now: () => number
 }
 
-function taken(): number {
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
+const ofThisProcess: MemoryUse = {
+  taken: () => {
+    const { heapUsed, external } = process.memoryUsage()
+    return heapUsed + external
+  },
+  collectYoung: () => Bun.gc(false),
+  collectAll: fullGC,
+  now: () => performance.now(),
+}
+
+export class Memory {
+  readonly #use: MemoryUse
+  /** The least memory in use since the last collection of all objects, bytes. */
+  #low: number
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #collectedAt: number
+  /** The least memory in use since the last collection of young objects, bytes. */
+  #youngFrom: number
+  /** Large answers have been read since the last collection of all objects. */
+  #burst = false
+
+  constructor(use: MemoryUse = ofThisProcess) {
+    this.#use = use
+    this.#low = this.#youngFrom = use.taken()
+    this.#collectedAt = use.now()
+  }
+
+  /** To be called before a large piece of an answer is processed: collects garbage if there is too much of it. */
+  makeRoom(): void {
+    const now = this.#use.now()
+    if (now - this.#lookedAt < burstLookMs) return
+    this.#lookedAt = now
+    this.#burst = true
+    if (this.#grown() > Math.max(burstBytes, burstShare * this.#low)) this.#collectAll()
+  }
+
+  /** Watches this process's memory until the returned function is called. */
+  watch(): () => void {
+    const timer = setInterval(() => this.look(), lookEveryMs)
+    timer.unref()
+    return () => clearInterval(timer)
+  }
+
+  /** Collects young objects if memory has grown, and all objects some time after large answers. */
+  look(): void {
+    const isOver = this.#burst && this.#use.now() - this.#collectedAt > afterwardsMs
+    if (isOver && this.#grown() > growthBytes) this.#collectAll()
+    const bytes = this.#use.taken()
+    const hasGrown = bytes > this.#youngFrom + growthBytes
+    if (hasGrown) this.#use.collectYoung()
+    if (hasGrown || bytes < this.#youngFrom) this.#youngFrom = bytes
+  }
+
+  #grown(): number {
+    const bytes = this.#use.taken()
+    this.#low = Math.min(this.#low, bytes)
+    return bytes - this.#low
+  }
+
+  #collectAll(): void {
+    this.#use.collectAll()
+    this.#burst = false
+    this.#low = this.#use.taken()
+    this.#collectedAt = this.#use.now()
+  }
 }

@@ -16,7 +16,6 @@ import type { Config } from '../config.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
 import type { Log } from '../observe/log.ts'
-import { keepMemorySmall } from '../observe/memory.ts'
 import { openStore, type Store } from '../store/open.ts'
 
 export interface RunningGateway {
@@ -84,7 +83,7 @@ export async function startGateway(
     )
     // Start-up garbage would otherwise stay until the first burst of calls.
     Bun.gc(true)
-    const leaveMemory = keepMemorySmall()
+    const leaveMemory = gateway.memory.watch()
     const sweep = startSweep({
       ledger: store.ledger,
       forgetful: [store.idempotency, store.responses, store.retention, store.identities],

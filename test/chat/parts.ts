@@ -15,6 +15,7 @@ import { Arrivals } from '../../src/chat/upstream/arrivals.ts'
 import { ConnectionLimit } from '../../src/chat/upstream/connection-limit.ts'
 import { media } from '../../src/chat/upstream/inline-media.ts'
 import type { JsonObject } from '../../src/conversation/request.ts'
+import { Memory } from '../../src/observe/memory.ts'
 import type { EndedCall } from '../../src/observe/request-log.ts'
 import { inbound } from '../../src/protocols/openai-chat/inbound/inbound.ts'
 import { outbounds } from '../../src/protocols/registry.ts'
@@ -70,6 +71,7 @@ export function partsOf(
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     watchdog: new Watchdog(),
     turns: new Turns(),
+    memory: new Memory(),
     counter,
     buffered: new Buffered(1e9),
     limits: { ...limits, ...more },

@@ -2,6 +2,7 @@
 
 import type { ChatEvent } from '../../conversation/event.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
+import type { Memory } from '../../observe/memory.ts'
 import type { ByteReader } from './relay.ts'
 import type { StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
@@ -22,7 +23,7 @@ export async function readHead(
   reader: ByteReader,
   channel: StreamChannel,
   whole: (body: unknown) => readonly ChatEvent[],
-  turns: Turns,
+  { turns, memory }: { readonly turns: Turns; readonly memory: Pick<Memory, 'makeRoom'> },
 ): Promise<Head> {
   const received: Uint8Array[] = []
   const head: Uint8Array[] = []
@@ -35,6 +36,7 @@ export async function readHead(
     const steps = (value ?? []).flatMap((bytes) => [...stepsOf(bytes)])
     for (const [at, piece] of steps.entries()) {
       received.push(piece)
+      if (!isSmall(piece)) memory.makeRoom()
       const made = turns.through(channel.push(piece), isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))
       // Anything after the first content is buffered for the client like the rest of the stream.

@@ -2,6 +2,7 @@
 
 import type { Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
+import type { Memory } from '../../observe/memory.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
 import { asGatewayError, renderError, type GatewayError } from '../../errors.ts'
 import type { Buffered, Waiting } from './buffered.ts'
@@ -63,6 +64,8 @@ export interface RelayOptions {
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly turns: Turns
+  /** The memory of this process. */
+  readonly memory: Pick<Memory, 'makeRoom'>
   /** Unread bytes of all streams. */
   readonly buffered: Buffered
   /** Milliseconds the call has taken so far; they count towards its total. */
@@ -215,6 +218,7 @@ class Relay {
     const { channel } = this.#open
     const urgency = isSmall(bytes) ? 'soon' : 'begun'
     for (const piece of stepsOf(bytes)) {
+      if (urgency === 'begun') this.#options.memory.makeRoom()
       const made = this.#options.turns.through(channel.push(piece), urgency)
       for (const out of made instanceof Promise ? await made : made) this.#enqueue(out)
       if (!this.#hasRoom) await this.#roomForMore()

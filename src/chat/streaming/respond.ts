@@ -15,6 +15,7 @@ import { codeOf } from '../routing/fault-error.ts'
 import type { Health } from '../routing/health.ts'
 import type { ChatLimits } from '../limits.ts'
 import type { Log } from '../../observe/log.ts'
+import type { Memory } from '../../observe/memory.ts'
 import type { Buffered } from './buffered.ts'
 import type { Turns } from './turns.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -25,6 +26,8 @@ import { bounded, triedFields } from '../routing/search.ts'
 export interface StreamingParts {
   readonly watchdog: Watchdog
   readonly turns: Turns
+  /** The memory of this process. */
+  readonly memory: Pick<Memory, 'makeRoom'>
   /** Unread bytes of all streams. */
   readonly buffered: Buffered
   readonly limits: ChatLimits
@@ -138,6 +141,7 @@ export function streamResponse(
     limits: deadlinesOf(parts.limits, provider),
     watchdog: parts.watchdog,
     turns: parts.turns,
+    memory: parts.memory,
     buffered: parts.buffered,
     elapsedMs: performance.now() - call.arrivedAt,
     disconnect: call.signal,

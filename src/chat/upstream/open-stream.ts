@@ -53,7 +53,7 @@ export async function openStream(
           request.reader(response),
           channel,
           (body) => prepared.outbound.whole(body, prepared.target),
-          parts.turns,
+          parts,
         )
     if (opened.ended) request.read()
     const { fault, started } = channel.progress

@@ -3,6 +3,7 @@
 import { andThen, type Awaitable } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Log } from '../../observe/log.ts'
+import type { Memory } from '../../observe/memory.ts'
 import type { AnswerContext, Outbound, ProtocolId, Target, Warning } from '../../protocols/protocol.ts'
 import type { Hold } from '../billing/hold.ts'
 import type { IncomingCall, Round } from '../call.ts'
@@ -23,6 +24,8 @@ export interface UpstreamParts extends LoweringParts {
   readonly limits: ChatLimits
   readonly watchdog: Watchdog
   readonly connections: ConnectionLimit
+  /** The memory of this process. */
+  readonly memory: Pick<Memory, 'makeRoom'>
   /** Answers that have arrived but are not processed yet. */
   readonly arrivals: Arrivals
   readonly upstream: Pick<Upstream, 'send'>

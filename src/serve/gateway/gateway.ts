@@ -29,6 +29,7 @@ import { createRoutes } from '../../http/routes.ts'
 import type { HttpParts } from '../../http/parts.ts'
 import { callEnded } from '../../observe/call-ended.ts'
 import { CallLog } from '../../observe/call-log.ts'
+import { Memory } from '../../observe/memory.ts'
 import { secretFilter } from '../../observe/secret-filter.ts'
 import { Upstream } from '../../providers/upstream.ts'
 import { outbounds } from '../../protocols/registry.ts'
@@ -43,6 +44,8 @@ export interface Gateway {
   /** Its address in a browser, without a trailing slash. */
   readonly consoleOrigin: () => string
   readonly inFlight: Pick<InFlight, 'size'>
+  /** The memory of this process; to be watched by whoever owns the process. */
+  readonly memory: Memory
   /** Its sweep asks about unreported payments. */
   readonly payments: Sweepable
   /** Starts sending webhook messages and watching accounts with webhooks. */
@@ -60,8 +63,9 @@ export function createGateway(parts: GatewayParts): Gateway {
   const stopping = new AbortController()
   let draining = false
   const counter = new TokenCounter()
+  const memory = new Memory()
   const notifications = notificationsOf(parts.config, parts.store, parts.clock)
-  const http = httpParts({ ...parts, notifications }, counter, stopping.signal, () => draining)
+  const http = httpParts({ ...parts, notifications, memory }, counter, stopping.signal, () => draining)
   // `fetch` is a getter that compiles the routes on each access.
   const { fetch } = createRoutes(http)
   const { config, log } = parts
@@ -70,6 +74,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     publicUrl: http.publicUrl,
     consoleOrigin: http.site.url,
     inFlight: http.chat.inFlight,
+    memory,
     payments: sweepable(http),
     notify: () =>
       keepNotifying(
@@ -86,12 +91,12 @@ export function createGateway(parts: GatewayParts): Gateway {
 }
 
 function httpParts(
-  parts: GatewayParts & { readonly notifications: Notifications },
+  parts: GatewayParts & { readonly notifications: Notifications; readonly memory: Memory },
   counter: TokenCounter,
   stopping: AbortSignal,
   draining: () => boolean,
 ): HttpParts {
-  const { config, store, live, log, clock, owner, notifications } = parts
+  const { config, store, live, log, clock, owner, notifications, memory } = parts
   const catalog = liveCatalog(live)
   const publicUrl = () => publicUrlOf(config, parts.server()?.port ?? config.server.port)
   const inFlight = new InFlight()
@@ -131,6 +136,7 @@ function httpParts(
     log,
     watchdog: new Watchdog(),
     turns,
+    memory,
     counter,
     buffered: new Buffered(config.stream.total_buffer_bytes),
     limits: limitsOf(config),

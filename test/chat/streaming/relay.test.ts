@@ -1,5 +1,6 @@
 // What waits for a client is bounded, and a client that reads slowly is waited for as long as it reads.
 
+import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { Buffered } from '../../../src/chat/streaming/buffered.ts'
 import { relay, type OpenStream, type RelayOptions } from '../../../src/chat/streaming/relay.ts'
@@ -77,6 +78,7 @@ function running(chunks: number, bufferBytes: number, buffered = new Buffered(1e
     limits: limits as RelayOptions['limits'],
     watchdog,
     turns: new Turns(),
+    memory: new Memory(),
     buffered,
     elapsedMs: 0,
     disconnect: never,

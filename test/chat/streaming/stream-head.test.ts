@@ -1,5 +1,6 @@
 // The beginning of a stream is read for what it holds, whatever the provider calls it.
 
+import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { PassthroughChannel } from '../../../src/chat/streaming/passthrough.ts'
 import { looksLikeStream, readHead } from '../../../src/chat/streaming/head.ts'
@@ -24,7 +25,10 @@ async function headOf(...pieces: readonly string[]) {
     },
     cancel: () => Promise.resolve(),
   }
-  const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), new Turns())
+  const { head, ended } = await readHead(reader, channel, (body) => outbound.whole(body, target), {
+    turns: new Turns(),
+    memory: new Memory(),
+  })
   return { text: Buffer.concat(head).toString('utf8'), ended, left: left.length, progress: channel.progress }
 }
 

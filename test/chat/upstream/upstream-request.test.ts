@@ -1,5 +1,6 @@
 // One request to a provider, and everything that may end it.
 
+import { Memory } from '../../../src/observe/memory.ts'
 import { describe, expect, test } from 'bun:test'
 import { AttemptFailed } from '../../../src/chat/routing/fault-error.ts'
 import { Turns } from '../../../src/chat/streaming/turns.ts'
@@ -28,6 +29,7 @@ function requested(policy: 'cancel' | 'drain' | 'free' = 'cancel', room = 1) {
     arrivals: new Arrivals(1e9),
     upstream: new Upstream(),
     turns: new Turns(),
+    memory: new Memory(),
     redact: (text: string) => text.replaceAll('sk-secret', '***'),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
   } as unknown as UpstreamParts

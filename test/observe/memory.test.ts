@@ -1,0 +1,105 @@
+// What large answers leave behind is collected while they are read, and after them; plain calls start no such collection.
+
+import { expect, test } from 'bun:test'
+import { Memory } from '../../src/observe/memory.ts'
+
+const MB = 1024 ** 2
+
+/** A process that has so much in use, of which a collection of all objects leaves `alive`. */
+function setUp(taken: number, alive = taken) {
+  const state = { taken: taken * MB, alive: alive * MB, ms: 0, all: 0, young: 0 }
+  const memory = new Memory({
+    taken: () => state.taken,
+    collectYoung: () => void state.young++,
+    collectAll: () => {
+      state.all++
+      state.taken = state.alive
+    },
+    now: () => state.ms,
+  })
+  /** Reads so many pieces of large answers that leave `left` megabytes behind each. */
+  const read = (pieces: number, left: number) => {
+    for (let piece = 0; piece < pieces; piece++) {
+      state.ms += 20
+      memory.makeRoom()
+      state.taken += left * MB
+    }
+  }
+  return { state, memory, read }
+}
+
+test('two thousand answers of 200 kB that leave four times their size behind never take more than 40 MB', () => {
+  const { state, memory } = setUp(60)
+  let most = 0
+  for (let answer = 0; answer < 2_000; answer++) {
+    for (let piece = 0; piece < 13; piece++) {
+      state.ms += 1
+      memory.makeRoom()
+      state.taken += (4 * 200_000) / 13
+      most = Math.max(most, state.taken)
+    }
+  }
+  expect(most / MB).toBeLessThan(60 + 40)
+  expect(state.all).toBeWithin(30, 60)
+})
+
+test('of a large heap more may be left behind: to look at all of it takes longer', () => {
+  const { state, read } = setUp(1_000)
+  read(300, 1)
+  expect(state.all).toBe(0)
+  read(300, 1)
+  expect(state.all).toBe(1)
+})
+
+test('memory that stays alive is not collected again and again', () => {
+  const { state, read } = setUp(60)
+  state.alive = 200 * MB
+  state.taken = 200 * MB
+  read(50, 0)
+  expect(state.all).toBe(1)
+})
+
+test('the memory is measured a hundred times a second at the most', () => {
+  let measured = 0
+  const memory = new Memory({
+    taken: () => ++measured,
+    collectYoung: () => undefined,
+    collectAll: () => undefined,
+    now: () => 5,
+  })
+  for (let piece = 0; piece < 1_000; piece++) memory.makeRoom()
+  expect(measured).toBe(2)
+})
+
+test('growth without large answers has the young objects collected, large answers have all of them collected', () => {
+  const { state, memory, read } = setUp(60)
+  state.taken += 100 * MB
+  state.ms += 60_000
+  memory.look()
+  memory.look()
+  expect(state).toMatchObject({ all: 0, young: 1 })
+  read(1, 10)
+  expect(state.all).toBe(1)
+  read(1, 60)
+  state.ms += 1_000
+  memory.look()
+  expect(state.all).toBe(1)
+  state.ms += 2_000
+  memory.look()
+  expect(state).toMatchObject({ all: 2, taken: 60 * MB })
+  state.ms += 60_000
+  state.taken += 100 * MB
+  memory.look()
+  expect(state.all).toBe(2)
+})
+
+test('this process’s garbage that has outlived a young collection is freed', () => {
+  const memory = new Memory()
+  const taken = () => process.memoryUsage().heapUsed + process.memoryUsage().external
+  const before = taken()
+  let left: Uint8Array[] | undefined = Array.from({ length: 800 }, () => new Uint8Array(200_000).fill(1))
+  expect(left.length).toBe(800)
+  left = undefined
+  memory.makeRoom()
+  expect(taken() - before).toBeLessThan(40 * MB)
+})
