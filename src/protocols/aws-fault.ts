@@ -1,11 +1,11 @@
-// What Bedrock's errors mean: `{message}` with the type in a header, and exceptions inside a stream.
+// Classifies Bedrock's errors: `{message}` with the type in a header, and exceptions inside a stream.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from './faults.ts'
 import { isObject, nonEmpty, parseJson } from './json.ts'
 import { retryAfterMs } from './retry-after.ts'
 
-/** By type in small letters: streams and statuses write the same names with other capitals. */
+/** By type in lower case: streams and statuses capitalise the names differently. */
 const kindOfType: Readonly<Record<string, FaultKind>> = {
   accessdeniedexception: 'credentials',
   expiredtokenexception: 'credentials',

@@ -1,11 +1,11 @@
-// Building faults: what every protocol must fill in, and what an HTTP status means where the body says no more.
+// Builds faults, and says what an HTTP status means if the body does not.
 
 import type { Fault, FaultKind } from '../conversation/event.ts'
 
 /** The most characters of a provider's message that are kept. */
 const maxMessageCharacters = 2000
 
-/** A fault of this kind; what is not named is unknown. */
+/** A fault of this kind with the given fields. */
 export function fault(kind: FaultKind, message: string, more: Partial<Fault> = {}): Fault {
   return {
     param: undefined,
@@ -36,12 +36,12 @@ export function kindOfStatus(status: number, own: Readonly<Record<number, FaultK
   return own[status] ?? kinds[status] ?? byClass
 }
 
-/** No sentence about a request is longer; a page of a proxy is. */
+/** Error messages are not longer than this; a proxy's page is. */
 const longestSentence = 300
 
 /**
- * The sentence of a server that refuses a request (400 or 422) in plain text instead of its protocol's JSON; undefined
- * for a page or nothing at all, which come from a proxy and say nothing of the request.
+ * The message of a server that refuses a request (400 or 422) in plain text instead of JSON; undefined for a page or
+ * an empty body, which come from a proxy.
  */
 export function refusalInWords(status: number, body: string): string | undefined {
   if (status !== 400 && status !== 422) return undefined
@@ -50,8 +50,8 @@ export function refusalInWords(status: number, body: string): string | undefined
 }
 
 /**
- * What an error body that is not the protocol's means: something before the provider wrote it, so its 401 or 404 is
- * not the provider's.
+ * The fault of an error body that is not the protocol's: a proxy in front of the provider wrote it, so its 401 or 404
+ * is not the provider's.
  */
 export function foreignFault(status: number, body: string, retryAfterMs: number | undefined): Fault {
   const sentence = refusalInWords(status, body)

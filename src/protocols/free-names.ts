@@ -1,4 +1,4 @@
-// Names and ids for things that have to differ and came with the same one.
+// Makes names and ids unique.
 
 export class FreeNames {
   /** Where the search ended, by stem. */
@@ -19,10 +19,10 @@ export class FreeNames {
   }
 }
 
-/** Characters that a number behind a name takes at the most, with its underscore. */
+/** The maximum length of a number after a name, including the underscore. */
 const longestTail = 8
 
-/** The same for names of at most `longest` characters: the number takes the place of the last of them. */
+/** The same for names of limited length: the number replaces the last characters. */
 export function freeName(
   names: FreeNames,
   name: string,

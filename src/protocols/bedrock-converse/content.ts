@@ -1,4 +1,4 @@
-// Parts of a message as content blocks of the wire. Media are bytes, never addresses.
+// Translates parts of a message to content blocks. Media are bytes, never addresses.
 
 import type { CacheMark, ContentPart, JsonObject } from '../../conversation/request.ts'
 import { isBlank, refusePart } from '../lowering.ts'
@@ -39,8 +39,8 @@ const videoFormats: Readonly<Record<string, string>> = {
 const takes = 'text, images, documents and video'
 
 /**
- * The blocks of these parts, in order, each cache mark as a block after its own. Blank text is left out: the API
- * refuses it. Throws GatewayError `unsupported_parameter` for media Bedrock cannot take.
+ * The blocks of these parts, in order, each cache mark in a block after its own. Blank text is dropped because the API
+ * refuses it. Throws GatewayError `unsupported_parameter` for media that Bedrock does not accept.
  */
 export function blocksOf(parts: readonly ContentPart[], param: string, names: DocumentNames): JsonObject[] {
   const blocks = parts.flatMap((part): JsonObject[] => {
@@ -58,7 +58,7 @@ export function blocksOf(parts: readonly ContentPart[], param: string, names: Do
         return refusePart(part, param, takes)
     }
   })
-  // A message with a document and no words is refused.
+  // A message with a document but without text is refused.
   const withoutText = blocks.some((block) => 'document' in block) && !blocks.some((block) => 'text' in block)
   return withoutText ? [{ text: 'See the document.' }, ...blocks] : blocks
 }

@@ -1,4 +1,4 @@
-// A chat request as a request of Bedrock's Converse API.
+// Translates a chat request to Bedrock's Converse API.
 
 import type { ChatRequest, Json, JsonObject } from '../../conversation/request.ts'
 import { traitsOf } from '../claude/models.ts'
@@ -34,7 +34,7 @@ const ownFields = new Set([
   'thinking',
 ])
 
-/** What a model may be sent beside Converse's fields: how it samples and thinks, but no other bound of its output. */
+/** Model-specific fields beside Converse's: sampling and thinking, but no other output limit. */
 const modelFields = new Set([
   'anthropic_beta',
   'inferenceConfig',
@@ -95,7 +95,7 @@ export function lower(request: ChatRequest, target: Target<BedrockQuirks>): Lowe
   return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
 }
 
-/** The client's own fields for the model; those that might lift a bound or cost more are named and left out. */
+/** The client's model-specific fields; those that might lift a limit or cost more are dropped with a warning. */
 function modelFieldsOf(given: Json | undefined, warn: Warn): JsonObject {
   if (!isObject(given)) return {}
   const fields: JsonObject = {}
@@ -125,7 +125,7 @@ function withoutMarks(blocks: readonly JsonObject[]): JsonObject[] {
 
 interface ThinkingFields {
   readonly fields: JsonObject
-  /** The bound that thinking within a budget needs, where the client set none. */
+  /** The max_tokens that a thinking budget requires, if the client set none. */
   readonly maxTokens: number | undefined
   readonly on: boolean
 }

@@ -1,4 +1,4 @@
-// What the families of models that Bedrock hosts take beside the common parameters, as a table.
+// A table of what model families on Bedrock accept beyond the common parameters.
 
 import type { JsonObject } from '../../conversation/request.ts'
 import { threeEfforts } from '../lowering.ts'
@@ -6,11 +6,11 @@ import { threeEfforts } from '../lowering.ts'
 export interface Family {
   /** How `top_k` is sent, where it can be. */
   readonly topK: ((k: number) => JsonObject) | undefined
-  /** How an effort is sent (`undefined` is the model's own measure), where it can be; `none` turns thinking off. */
+  /** How an effort is sent, if it can be (`undefined` is the model's default); `none` turns thinking off. */
   readonly effort: ((effort: string | undefined) => JsonObject | undefined) | undefined
   /** Whether cache marks are understood. */
   readonly caches: boolean
-  /** What the model can be made to call: a named tool, any of its tools, or nothing against its will. */
+  /** What the model can be forced to call: a named tool, any tool, or neither. */
   readonly forces: 'named' | 'any' | 'nothing'
 }
 
@@ -21,7 +21,7 @@ const others: Family = { topK: undefined, effort: undefined, caches: false, forc
 
 const nova: Family = { ...others, topK: (topK) => ({ inferenceConfig: { topK } }), caches: true }
 
-/** The first row whose pattern the model's id fits. Claude's thinking follows its own rules. */
+/** The first row whose pattern matches the model's id. Claude's thinking has rules of its own. */
 const families: readonly (readonly [RegExp, Family])[] = [
   [/claude/i, { ...others, topK: (top_k) => ({ top_k }), caches: true }],
   [

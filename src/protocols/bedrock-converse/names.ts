@@ -1,4 +1,4 @@
-// Names that Bedrock accepts, for those of clients that it would refuse.
+// Replaces names that Bedrock would refuse.
 
 import { FreeNames } from '../free-names.ts'
 import type { NameRule } from '../wire-names.ts'

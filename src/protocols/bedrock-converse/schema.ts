@@ -1,5 +1,5 @@
-// What Bedrock's Converse API looks like on the wire. Loose on purpose: a field that is missing or of another type must
-// not lose the rest of the answer.
+// The wire schemas of Bedrock's Converse API. Lenient: a missing or invalid field must not lose the rest of the
+// answer.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -7,13 +7,13 @@ import type { JsonObject } from '../../conversation/request.ts'
 export interface BedrockQuirks {
   /** `max_tokens` for a model with a thinking budget if neither the client nor the catalog knows one. */
   readonly defaultMaxTokens: number
-  /** The guardrail of every request (`guardrailConfig`); clients cannot bring their own. */
+  /** The guardrail of every request (`guardrailConfig`); clients cannot set one. */
   readonly guardrailConfig: JsonObject | undefined
 }
 
 export const defaultQuirks: BedrockQuirks = { defaultMaxTokens: 16_384, guardrailConfig: undefined }
 
-/** What is true of Claude alone among the models that Bedrock hosts. */
+/** Several rules apply only to Claude among Bedrock's models. */
 export function isClaude(model: string): boolean {
   return /claude/i.test(model)
 }
@@ -49,7 +49,7 @@ const image = z.object({ format: text, source: z.object({ bytes: text }).nullish
 
 export const citationSchema = z.object({ title: text, source: text, location: z.unknown().optional() })
 
-/** A block of a whole answer; one of the fields is there. */
+/** A block of a whole answer, with one of these fields. */
 export const blockSchema = z.object({
   text,
   toolUse: toolUse.optional(),
@@ -76,7 +76,7 @@ export const answerSchema = z.object({
 
 const contentBlockIndex = z.number()
 
-/** The events of a stream, by name. An event of another name is ignored. */
+/** Stream events by name; unknown ones are ignored. */
 export const eventSchemas = {
   messageStart: z.object({}),
   contentBlockStart: z.object({

@@ -1,4 +1,4 @@
-// Bedrock's answers as events: a state machine over stream events, and whole answers fed through it.
+// Parses Bedrock's answers: a state machine over stream events, which also parses whole answers.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import { answerTool, reasoningFormat } from '../claude/names.ts'
@@ -22,7 +22,7 @@ import { usageOf } from './usage.ts'
 /** What the parser must know of the request. */
 export interface ParseContext {
   readonly model: string
-  /** The client's names of tools that go by others on the wire. */
+  /** The client's tool names, by their names on the wire. */
   readonly toolNames: Readonly<Record<string, string>>
 }
 
@@ -30,15 +30,15 @@ type Block =
   | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
   | { readonly kind: 'reasoning'; readonly index: number }
   | { readonly kind: 'call'; readonly call: number; readonly json: string }
-  /** A call of the tool that carries a structured answer: its arguments are the text. */
+  /** A call of the tool that carries a structured answer: its arguments become the text. */
   | { readonly kind: 'answer'; readonly json: string }
-  /** What Amazon's own tools did: not the client's to answer. */
+  /** A call of Amazon's own tools, which the client must not answer. */
   | { readonly kind: 'foreign' }
 
 interface BedrockState extends BlockState<Block> {
   readonly ended: boolean
   readonly reasonings: number
-  /** Where the last block of text began: sources may come after it, in a block of their own without text. */
+  /** Where the last text block began: sources may follow in a block without text. */
   readonly lastText: number
   readonly stopReason: string | undefined
   readonly metadata: boolean
@@ -59,8 +59,8 @@ const initialState: BedrockState = {
 }
 
 /**
- * Parses the stream of one answer. The counters come last, in `metadata`: a stream that ends without them is broken
- * off, for what it cost is not known.
+ * Parses a stream. The counters come last, in `metadata`: a stream without them has broken off, because its cost is
+ * unknown.
  */
 export function parserOf(context: ParseContext): StreamParser {
   return stateParser(
@@ -77,7 +77,7 @@ export function parserOf(context: ParseContext): StreamParser {
   )
 }
 
-/** A whole answer as the events that the same answer would have streamed. */
+/** A whole answer as the events of an equivalent stream. */
 export function parseWhole(body: unknown, context: ParseContext): readonly ChatEvent[] {
   const answer = answerSchema.safeParse(body).data
   if (answer === undefined) {
@@ -191,12 +191,12 @@ function startBlock(
   return [{ ...withOpen(state, index, { kind: 'call', call, json: '' }), calls: call + 1 }, [start]]
 }
 
-/** Nearly every event is a delta of text and nothing else: it is read without the schema. */
+/** Nearly every event is a text delta only, so it is read without the schema. */
 function plainText(event: unknown): { readonly index: number; readonly text: string } | undefined {
   if (!isObject(event) || !isObject(event.delta)) return undefined
   const { contentBlockIndex: index, delta } = event
   if (typeof delta.text !== 'string' || Object.keys(delta).length > 1) return undefined
-  // JSON can hold numbers too large to be finite, which the schema refuses.
+  // JSON can contain numbers beyond a double's range, which the schema refuses.
   return typeof index === 'number' && Number.isFinite(index) ? { index, text: delta.text } : undefined
 }
 
@@ -220,7 +220,7 @@ function addDelta(state: BedrockState, index: number, delta: WireDelta, context:
   return delta.text == null ? [state, []] : addTextAt(state, index, delta.text)
 }
 
-/** Text blocks are not announced: their first delta begins them. */
+/** Text blocks have no start event: their first delta begins them. */
 function addTextAt(state: BedrockState, index: number, text: string): Step {
   const open = state.open[index]
   return addText(open?.kind === 'text' ? state : withOpen(state, index, textBlock(state, open)), text)
@@ -260,7 +260,10 @@ function addReasoning(
   return [next, [{ kind: 'reasoning-delta', choice: 0, detail }]]
 }
 
-/** Claude's own data is a text, which Bedrock wraps once more as bytes; unwrapped it is good at every host of Claude. */
+/**
+ * Claude's redacted data is text, which Bedrock encodes once more as bytes; decoded, it is valid at every host of
+ * Claude.
+ */
 function redactedData(bytes: string, model: string): string {
   return isClaude(model) ? Buffer.from(bytes, 'base64').toString('utf8') : bytes
 }
@@ -312,14 +315,14 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   model_context_window_exceeded: 'length',
   guardrail_intervened: 'content_filter',
   content_filtered: 'content_filter',
-  // Not among the words that Amazon lists, but Claude's own.
+  // Not documented by Amazon, but used by Claude.
   refusal: 'content_filter',
 }
 
-/** Answers the model spoilt: worth another try, not worth a clean finish. */
+/** Answers that the model spoiled: worth a retry rather than a clean finish. */
 const spoilt = new Set(['malformed_model_output', 'malformed_tool_use'])
 
-/** The stop reason comes first and the counters after it; only both are an end. */
+/** The stop reason comes first, then the counters; both are needed for a proper end. */
 function finish(state: BedrockState, events: readonly ChatEvent[]): Step {
   const native = state.stopReason
   if (native === undefined || !state.metadata) return [state, events]

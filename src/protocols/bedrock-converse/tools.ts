@@ -1,4 +1,4 @@
-// Tools, the choice among them, and the shape of the answer, which without a word for it is a tool as well.
+// Tools, tool choice and structured output, which some models emulate by a tool.
 
 import type { ChatRequest, FunctionTool, JsonObject } from '../../conversation/request.ts'
 import { closedSchema, warnOfDescribed } from '../claude/closed-schema.ts'
@@ -15,9 +15,9 @@ import { toolsCalled, type Turn } from './turns.ts'
 export interface Tooling {
   /** `toolConfig`; undefined where nothing is to be declared. */
   readonly config: JsonObject | undefined
-  /** `outputConfig`, where the model takes the schema of its answer as a parameter. */
+  /** `outputConfig`, if the model takes an answer schema as a parameter. */
   readonly output: JsonObject | undefined
-  /** Whether the model has no choice but to call a tool. */
+  /** Whether the model must call a tool. */
   readonly forced: boolean
 }
 
@@ -39,9 +39,9 @@ export function toolingOf(
   if (request.tools.some((tool) => tool.strict === true)) {
     warn('tools.strict', 'The provider does not enforce schemas of tools; dropped.')
   }
-  // There is no word for `none`: tools are left out, unless the history has calls, which need their declarations.
+  // There is no `none`: tools are left out, unless calls in the history require their declarations.
   const withheld = offer.choice === 'none' && called.length === 0
-  // A model that cannot be made to call this one tool is shown no other.
+  // A model that cannot be forced to call this tool gets no other.
   const declared = withheld ? [] : forces === 'any' ? narrowed(offer) : offer.tools
   if (offer.choice === 'none' && !withheld && offer.tools.length > 0) {
     warn(
@@ -101,7 +101,7 @@ function choiceOf(
   return only === undefined ? { any: {} } : { tool: { name: names.of(only) } }
 }
 
-/** The choice in the words that the model understands; undefined where it understands none. */
+/** The choice in the model's terms; undefined if it has none. */
 function forced(choice: JsonObject | undefined, forces: Family['forces']): JsonObject | undefined {
   if (choice === undefined || forces === 'nothing') return undefined
   return forces === 'any' ? { any: {} } : choice
@@ -133,7 +133,7 @@ function structuredFormat(
   }
 }
 
-/** A tool that takes the answer, for a shape the model has no other word for. */
+/** The tool that carries the answer, for a schema that the model does not support natively. */
 function answerToolOf({ responseFormat: format }: ChatRequest): JsonObject | undefined {
   if (format === undefined || format.kind === 'text') return undefined
   const asked = format.kind === 'json-schema' ? format : undefined

@@ -1,4 +1,5 @@
-// A conversation as Converse wants it: system apart, user and assistant in turn, every call answered.
+// Arranges a conversation for Converse: separate system prompt, alternating user and assistant turns, a result for
+// every call.
 
 import type {
   AssistantMessage,
@@ -28,7 +29,7 @@ export interface Conversation {
   readonly turns: readonly Turn[]
 }
 
-/** The calls of the assistant's last turn that wait for results: the client's id to the wire's. */
+/** Unanswered calls of the last assistant turn: client id to wire id. */
 type Pending = ReadonlyMap<string, string>
 
 interface Context {
@@ -100,7 +101,7 @@ function finished(system: JsonObject[], turns: Turn[], model: string, warn: Warn
   return { system, turns: turns.map(withoutTrailingSpace) }
 }
 
-/** What the user is made to say before an assistant that speaks first. Blank text would be refused. */
+/** The user message inserted before an assistant that speaks first. Blank text would be refused. */
 const opening = '.'
 
 function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void {
@@ -110,7 +111,7 @@ function append(turns: Turn[], role: Turn['role'], content: JsonObject[]): void 
   else turns.push({ role, content })
 }
 
-/** An answer to continue may not end in white space. */
+/** A prefilled answer may not end in white space. */
 function withoutTrailingSpace(turn: Turn, index: number, all: readonly Turn[]): Turn {
   const end = turn.content.at(-1)
   if (turn.role !== 'assistant' || index < all.length - 1 || typeof end?.text !== 'string') return turn
@@ -126,7 +127,7 @@ function systemBlocks(parts: readonly ContentPart[], param: string, context: Con
 
 // ---- user -------------------------------------------------------------------------------------------------
 
-/** Results first, all of them and one for each call, then what the user said. */
+/** All results first, one per call, then the user's text. */
 function userContent(
   said: readonly { message: Message; param: string }[],
   pending: Pending,
@@ -148,12 +149,12 @@ function userContent(
     const blocks = blocksOf(message.content, `${param}.content`, documents)
     const known = results.get(message.toolCallId)
     const content = known?.content ?? []
-    // Into the same list: of many results for one call, copies would be as many times as large.
+    // Appended in place: copying the list for every result of a call would be quadratic.
     for (const block of blocks) if (!('cachePoint' in block)) content.push(block)
     results.set(message.toolCallId, {
       content,
       failed: message.isError || known?.failed === true,
-      // A mark inside the result is one for its block: only blocks of the message itself can carry it.
+      // Only blocks of the message itself can carry a cache mark, so one inside the result is moved to its block.
       mark: blocks.filter((block) => 'cachePoint' in block).slice(-1),
     })
   }
@@ -178,7 +179,7 @@ function userContent(
 
 // ---- assistant --------------------------------------------------------------------------------------------
 
-/** Reasoning first, as the API demands of a turn with calls; then the text; then the calls. */
+/** Reasoning first, as the API requires for a turn with calls, then the text, then the calls. */
 function assistantContent(
   message: AssistantMessage,
   ids: Pending,
@@ -207,7 +208,7 @@ function assistantContent(
   return []
 }
 
-/** Claude's thinking goes back as it was signed. Other models take none back, and need none. */
+/** Claude's thinking is returned as signed. Other models accept and need none. */
 function reasoningBlocks(
   details: readonly ReasoningDetail[],
   param: string,
@@ -231,8 +232,8 @@ function reasoningBlock({ type, format, text, signature, data }: ReasoningDetail
 }
 
 /**
- * Whether Claude would be refused to think here: the assistant turn that it must continue from (the last one, when
- * it has calls or is to be continued) does not open with the thinking it was made with.
+ * Whether Claude would refuse thinking: the assistant turn to continue (the last one, if it has calls or is prefilled)
+ * does not begin with its original thinking.
  */
 export function lostItsThinking(turns: readonly Turn[]): boolean {
   const at = turns.findLastIndex((turn) => turn.role === 'assistant')
@@ -242,7 +243,7 @@ export function lostItsThinking(turns: readonly Turn[]): boolean {
   return continued && !('reasoningContent' in (turn.content[0] ?? {}))
 }
 
-/** Whether any turn calls a tool or answers a call: then tools must be declared. */
+/** Whether any turn contains a tool call or result, which requires tool declarations. */
 export function toolsCalled(turns: readonly Turn[]): readonly string[] {
   const names = turns.flatMap((turn) =>
     turn.content.flatMap(({ toolUse }) =>

@@ -1,4 +1,5 @@
-// Bedrock's counters as disjoint buckets: cached tokens lie beside the input, reasoning inside the output, uncounted.
+// Converts Bedrock's counters to disjoint buckets: cached tokens are separate from the input, reasoning is inside the
+// output and not counted.
 
 import {
   count,
@@ -10,7 +11,7 @@ import {
 } from '../../conversation/usage.ts'
 import type { WireUsage } from './schema.ts'
 
-/** `servedAt` is the service tier that the answer names beside its counters. */
+/** `servedAt`: the service tier named beside the counters. */
 export function usageOf(wire: WireUsage, servedAt: unknown): Usage {
   const serviceTier = serviceTierOf(servedAt)
   const long = (wire.cacheDetails ?? [])

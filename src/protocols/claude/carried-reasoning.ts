@@ -1,12 +1,13 @@
-// Reasoning of any provider inside Anthropic's thinking blocks: what the protocol has no word for rides in the signature.
+// Carries reasoning of any provider inside Anthropic's thinking blocks; what the protocol has no field for goes into
+// the signature.
 
 import { z } from 'zod'
 import type { JsonObject, ReasoningDetail } from '../../conversation/request.ts'
 import { compactionId, reasoningFormat } from './names.ts'
 
 /**
- * Opens a signature of our own making. A client returns signatures unread, so another provider's detail comes back
- * whole, and is never shown to Anthropic as one of its own.
+ * Marks signatures that we generated. Clients return signatures unread, so another provider's detail comes back
+ * complete and is never sent to Anthropic as its own.
  */
 const prefix = 'weir.'
 
@@ -33,12 +34,12 @@ export function blockOfDetail(detail: ReasoningDetail): JsonObject {
   return { type: 'thinking', thinking: thinkingText(detail), signature: signatureOf(detail) }
 }
 
-/** The signature to send: Anthropic's own, or ours around what another provider made. */
+/** The signature to send: Anthropic's own, or ours containing another provider's detail. */
 export function signatureOf(detail: ReasoningDetail): string {
   return detail.format === reasoningFormat ? (detail.signature ?? '') : carriedSignature(detail)
 }
 
-/** A signature of our own making around everything of a detail but its readable part. */
+/** Our own signature, containing all of a detail except its readable text. */
 export function carriedSignature(detail: ReasoningDetail): string {
   const { type, format, id, signature, data } = detail
   const carried = {
@@ -51,12 +52,12 @@ export function carriedSignature(detail: ReasoningDetail): string {
   return prefix + Buffer.from(JSON.stringify(carried)).toString('base64url')
 }
 
-/** Whether a signature is of our own making: Anthropic would refuse it. */
+/** Whether we generated the signature: Anthropic would refuse it. */
 export function isCarried(signature: string): boolean {
   return signature.startsWith(prefix)
 }
 
-/** The detail that a client's `thinking` block was made of; `index` is its place among the turn's reasoning. */
+/** The detail of a client's `thinking` block; `index` is its position in the turn's reasoning. */
 export function detailOfThinking(thinking: string, signature: string, index: number): ReasoningDetail {
   const carried = isCarried(signature) ? carriedIn(signature.slice(prefix.length)) : undefined
   if (carried === undefined) {

@@ -1,5 +1,5 @@
-// JSON Schema as Claude's grammar takes it (answers of a given shape, strict tools): every object closed, no
-// recursion, few constraints. Anything else fails the whole request with 400.
+// Converts JSON Schema for Claude's grammar (structured answers, strict tools): every object closed, no recursion, few
+// constraints. Anything else fails the whole request with 400.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
@@ -7,14 +7,14 @@ import type { Warn } from '../lowering.ts'
 
 export interface ClosedSchema {
   readonly schema: JsonObject
-  /** Keywords that are put into descriptions because they cannot be enforced, each once. */
+  /** Keywords moved into descriptions because they cannot be enforced, each once. */
   readonly described: readonly string[]
 }
 
-/** The most schemas one conversion may visit; the grammar's compiler gives up long before. */
+/** Limit of schemas per conversion; Claude's grammar compiler gives up long before. */
 const maxSchemas = 4000
 
-/** Keywords that mean the same there; those that hold schemas are converted below. */
+/** Keywords with the same meaning there; those that contain schemas are converted below. */
 const kept: ReadonlySet<string> = new Set([
   '$ref',
   'const',
@@ -29,7 +29,7 @@ const kept: ReadonlySet<string> = new Set([
 const silent: ReadonlySet<string> = new Set(['$anchor', '$comment', '$id', '$schema', 'additionalProperties'])
 const named: ReadonlySet<string> = new Set(['$defs', 'definitions', 'properties'])
 const lists: Readonly<Record<string, string>> = { anyOf: 'anyOf', oneOf: 'anyOf' }
-/** A schema without any of these says nothing, and is refused. */
+/** A schema without any of these is empty, and refused. */
 const telling = ['$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties']
 const formats: readonly unknown[] = [
   'date',
@@ -52,8 +52,8 @@ interface Walk {
 }
 
 /**
- * The schema with its objects closed: what fits it fits the client's schema as well. Undefined for a schema that
- * this grammar cannot say: recursion, values of any kind, objects whose keys are not known beforehand.
+ * The schema with its objects closed: whatever matches it matches the client's schema too. Undefined for a schema that
+ * the grammar cannot express: recursion, values of any type, objects with unknown keys.
  */
 export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
   const walk: Walk = { described: new Set(), left: maxSchemas, failed: isRecursive(schema) }
@@ -92,14 +92,14 @@ function convert(wrapped: Json, walk: Walk): JsonObject {
   return result
 }
 
-/** The one schema of an `allOf` that is only there to give it a description. */
+/** The single schema of an `allOf` that only adds a description. */
 function unwrapped(schema: JsonObject): JsonObject {
   const { allOf, ...others } = schema
   if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return schema
   return unwrapped({ ...others, ...allOf[0] })
 }
 
-/** Whether an object is described in several places: closed, each of them would forbid the keys of the others. */
+/** Whether an object is described in several places: closed, each would forbid the keys of the others. */
 function isTorn(schema: JsonObject): boolean {
   return 'allOf' in schema || (describesObjects(schema) && ('anyOf' in schema || 'oneOf' in schema))
 }
@@ -131,7 +131,7 @@ function describesObjects({ type, properties }: JsonObject): boolean {
   return isObject(properties) || type === 'object' || (Array.isArray(type) && type.includes('object'))
 }
 
-/** Closed, an object of unknown keys could only be empty. */
+/** An object with unknown keys, closed, could only be empty. */
 function closing({ type, properties, additionalProperties }: JsonObject, walk: Walk): JsonObject {
   const empty = !isObject(properties) || Object.keys(properties).length === 0
   if (empty && additionalProperties !== false) walk.failed = true
@@ -142,7 +142,7 @@ function inWords(description: Json | undefined, words: readonly string[]): strin
   return `${typeof description === 'string' ? `${description}\n\n` : ''}{${words.join(', ')}}`
 }
 
-/** Whether a definition leads back to itself, or the whole schema does. */
+/** Whether a definition refers back to itself, or to the whole schema. */
 function isRecursive(root: JsonObject): boolean {
   const open = new Set<string>()
   const done = new Set<string>()
@@ -167,7 +167,7 @@ function isRecursive(root: JsonObject): boolean {
   return leadsBack(root)
 }
 
-/** What a reference within a schema points at; undefined where it points elsewhere, or at nothing. */
+/** The target of a reference within a schema; undefined if it points elsewhere or nowhere. */
 export function targetOf(root: JsonObject, pointer: string): Json | undefined {
   if (!pointer.startsWith('#/')) return undefined
   let at: Json | undefined = root

@@ -1,16 +1,16 @@
-// What parsers of answers made of content blocks share: Claude's, and those of the models Bedrock wraps alike.
+// Shared by parsers of answers made of content blocks: Claude's, and those that Bedrock wraps alike.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 
-/** As much of a parser's state as these rules need. */
+/** The part of a parser's state that these rules need. */
 export interface BlockState<Block extends { readonly kind: string }> {
-  /** The blocks that have started and not stopped, by the provider's index. */
+  /** Blocks that have started but not stopped, by the provider's index. */
   readonly open: Readonly<Record<number, Block>>
   /** UTF-16 length of the text so far: citations count per block, annotations per answer. */
   readonly textLength: number
   /** How many tool calls have started. */
   readonly calls: number
-  /** Whether the arguments of a call are not JSON: the token limit cut it. */
+  /** Whether the arguments of a call are not JSON, because the token limit cut it. */
   readonly brokenCall: boolean
 }
 
@@ -22,7 +22,7 @@ export function withOpen<State extends BlockState<{ readonly kind: string }>>(
   return { ...state, open: { ...state.open, [index]: block } }
 }
 
-/** Text that was said; an empty piece is no event. */
+/** Adds text; an empty piece is no event. */
 export function addText<State extends { readonly textLength: number }>(
   state: State,
   text: string,
@@ -36,7 +36,7 @@ export function finishReasonOf(
   { open, calls, brokenCall }: BlockState<{ readonly kind: string }>,
 ): FinishReason {
   if (calls === 0 || reason === 'content_filter') return reason
-  // A client that ran a call whose arguments were cut off would fail; one that sees the limit knows why.
+  // A client that ran a call with truncated arguments would fail; reporting the limit explains why.
   const cut = brokenCall || Object.values(open).some((block) => block.kind === 'call')
   return reason === 'length' && cut ? reason : 'tool_calls'
 }

@@ -1,23 +1,23 @@
-// What each generation of Claude accepts, as a table: the protocol is one, its models differ.
+// What each generation of Claude accepts, as a table.
 
 export type Effort = 'low' | 'medium' | 'high' | 'xhigh' | 'max'
 
 export interface ModelTraits {
   /** `budget`: `thinking.budget_tokens`. `adaptive`: the model decides, guided by an effort. */
   readonly thinking: 'none' | 'budget' | 'adaptive'
-  /** Whether a model that thinks adaptively still takes a budget. */
+  /** Whether a model with adaptive thinking still accepts a budget. */
   readonly takesBudget: boolean
-  /** How thinking is turned off: by leaving the field out, by saying so, or not at all. */
+  /** How thinking is turned off: by omitting the field, by a value, or not at all. */
   readonly thinkingOff: 'omit' | 'disabled' | 'never'
-  /** Whether `thinking.display` is understood; newer models show no reasoning unless it says `summarized`. */
+  /** Whether `thinking.display` is supported; newer models show no reasoning unless it is `summarized`. */
   readonly display: boolean
-  /** The effort levels that the model knows, weakest first; empty where it knows none. */
+  /** The supported effort levels, weakest first; empty without any. */
   readonly efforts: readonly Effort[]
   /** Temperature and top_p together, one of them, or neither. */
   readonly sampling: 'both' | 'one' | 'neither'
   /** Whether the model continues a final assistant message; refused from 4.6 on. */
   readonly prefill: boolean
-  /** JSON schemas by `output_config.format`, or by a tool that the model is made to call. */
+  /** How answer schemas are sent: in `output_config.format`, or as a tool that the model must call. */
   readonly schema: 'native' | 'tool'
 }
 
@@ -61,13 +61,13 @@ const rows: readonly (readonly [RegExp, ModelTraits])[] = [
   [/-4[-.][7-9](?!\d)/, adaptive],
   [/claude-((opus|sonnet|haiku)-)?4(?![-.][1-9](?!\d))/, budgeted],
   [/claude-(mythos|fable)/, { ...adaptive, thinkingOff: 'never' }],
-  // From Claude 5 on a request that says nothing about thinking gets it, so off must be said.
+  // From Claude 5 on thinking is the default, so off must be explicit.
   [/claude/, { ...adaptive, thinkingOff: 'disabled' }],
 ]
 
 /**
- * What a model accepts. A name that is not Claude's (other vendors serve this protocol too) gets the oldest,
- * most widely understood forms, and thinks where the catalog says that it reasons.
+ * What a model accepts. A model of another vendor gets the oldest, most widely supported forms, and thinks if the
+ * catalog says that it reasons.
  */
 export function traitsOf(model: string, reasons: boolean, overrides: Partial<ModelTraits>): ModelTraits {
   const name = model.toLowerCase()
@@ -75,7 +75,7 @@ export function traitsOf(model: string, reasons: boolean, overrides: Partial<Mod
   return { ...(known ?? (reasons ? budgeted : early)), ...overrides }
 }
 
-/** Parameters that a model refuses whatever they say. Models of other vendors have traits that forbid nothing. */
+/** Parameters that a model refuses in any case. Models of other vendors refuse none. */
 export function ignoredByClaude(model: string, reasons: boolean): readonly string[] {
   return traitsOf(model, reasons, {}).sampling === 'neither' ? ['temperature', 'top_p', 'top_k'] : []
 }

@@ -1,14 +1,14 @@
-// Fixed words by which answers and requests of Claude are recognised again, whichever protocol carries them.
+// Fixed names that identify parts of Claude's requests and answers in every protocol.
 
-/** The format name of reasoning details that only this protocol can take back. */
+/** The format of reasoning details that only this protocol accepts back. */
 export const reasoningFormat = 'anthropic-claude-v1'
 
-/** The id that marks a `reasoning.summary` detail as a compaction block, to be rebuilt as one. */
+/** The id that marks a `reasoning.summary` detail as a compaction block. */
 export const compactionId = 'compaction'
 
 /**
- * The tool that carries an answer of a given JSON schema on models without native structured output. The parser
- * knows only the answer, not the request: a call of a tool with this name is the answer's text.
+ * The tool that carries a structured answer on models without native support. The parser does not know the request: a
+ * call of a tool with this name is the answer's text.
  */
 export const answerTool = 'weir_structured_answer'
 

@@ -1,4 +1,4 @@
-// The schema of a tool's arguments as Claude and older Geminis take it: an object at the root, no alternatives beside it.
+// Converts tool argument schemas for Claude and older Geminis: an object at the root, without alternatives.
 
 import type { FunctionTool, Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
@@ -7,14 +7,14 @@ import { targetOf } from './closed-schema.ts'
 
 export interface RootObject {
   readonly schema: JsonObject
-  /** Whether alternatives were laid together: the model then does not see which members exclude each other. */
+  /** Whether alternatives were merged: the model then does not see which members exclude each other. */
   readonly merged: boolean
 }
 
-/** How deep alternatives may lie within alternatives, or references lead to references. */
+/** The deepest nesting of alternatives, or of references to references. */
 const maxDepth = 5
 
-/** Any object where the client gave no schema at all or none that is of an object. */
+/** Accepts any object if the client gave no object schema. */
 export function rootObjectOf(parameters: JsonObject | undefined): RootObject {
   if (parameters === undefined) return { schema: { type: 'object', properties: {} }, merged: false }
   const { anyOf, oneOf, allOf } = parameters
@@ -55,7 +55,7 @@ function followed(schema: JsonObject, root: JsonObject, depth: number): JsonObje
     : flattened(target, root, depth - 1)
 }
 
-/** A member that several alternatives have may be what either says. */
+/** Merges the members of an alternative; a member of several may match any of them. */
 function lay(properties: Record<string, Json>, more: JsonObject): void {
   for (const [name, schema] of Object.entries(more)) {
     const known = Object.hasOwn(properties, name) ? properties[name]! : undefined
@@ -79,7 +79,7 @@ function sharedBy(lists: readonly (readonly string[])[]): readonly string[] {
   return first.filter((name) => others.every((list) => list.includes(name)))
 }
 
-/** The schema of a tool's arguments; alternatives that Claude cannot be shown at its root are named. */
+/** A tool's argument schema; warns of alternatives at the root that Claude cannot be shown. */
 export function argumentsSchema({ name, parameters }: FunctionTool, warn: Warn): JsonObject {
   const { schema, merged } = rootObjectOf(parameters)
   if (merged) warn('tools', `The alternatives in the schema of ${name} are shown to the model as one object.`)

@@ -7,13 +7,13 @@ import { isObject, nonEmpty, parseJson } from '../json.ts'
 /** A format of its own: code that returns Claude's thoughts must not mistake these for one. */
 const format = 'anthropic-claude-tools-v1'
 
-/** The detail of a block, `index` being its place among the turn's reasoning; undefined for other blocks. */
+/** The detail of a block, with its `index` in the turn's reasoning; undefined for other blocks. */
 export function detailOfWork(block: JsonObject, index: number): ReasoningDetail | undefined {
   const work = workOf(block)
   return work && { type: 'reasoning.encrypted', format, index, data: JSON.stringify(work) }
 }
 
-/** The blocks that these details were made of, each use with its result; what has lost its other half is left out. */
+/** The original blocks of these details, each use with its result; incomplete pairs are left out. */
 export function workBlocks(details: readonly ReasoningDetail[]): readonly JsonObject[] {
   const blocks = blocksOf(details)
   const uses = new Set(blocks.map((block) => block.id))
@@ -21,7 +21,7 @@ export function workBlocks(details: readonly ReasoningDetail[]): readonly JsonOb
   return blocks.filter((block) => (isUse(block) ? results.has(block.id) : uses.has(block.tool_use_id)))
 }
 
-/** The uses among them that have no result yet: Anthropic runs them when a turn that has paused comes back. */
+/** Uses without a result yet: Anthropic runs them when a paused turn is sent back. */
 export function begunWork(details: readonly ReasoningDetail[]): readonly JsonObject[] {
   const blocks = blocksOf(details)
   const results = resultsIn(blocks)
@@ -46,21 +46,21 @@ function blocksOf(details: readonly ReasoningDetail[]): readonly JsonObject[] {
     })
 }
 
-/** Whether a detail is no reasoning but what a tool of Anthropic's did. */
+/** Whether a detail is a step of an Anthropic tool rather than reasoning. */
 export function isWork(detail: Pick<ReasoningDetail, 'format'>): boolean {
   return detail.format === format
 }
 
-/** A search as clients of other protocols see it: an item of the Responses protocol without its id. */
+/** A search for clients of other protocols: an item of the Responses protocol without its id. */
 export function searchItem(query: string, content: unknown): JsonObject {
   const results = Array.isArray(content) ? content.filter(isObject) : []
   const sources = results.flatMap(({ url }) => (typeof url === 'string' ? [{ type: 'url', url }] : []))
-  // A failure comes as an object in the place of the list.
+  // A failure is an object instead of the list.
   const status = Array.isArray(content) ? 'completed' : 'failed'
   return { type: 'web_search_call', status, action: { type: 'search', query, sources } }
 }
 
-/** Only these fields go back: the data comes from a client. */
+/** Only these fields are returned, because the data comes from a client. */
 function workOf(block: JsonObject): JsonObject | undefined {
   const { type, id, name, input, tool_use_id, content } = block
   if (type === 'server_tool_use' && name === 'web_search' && nonEmpty(id) !== undefined)

@@ -1,4 +1,4 @@
-// How hard the model thinks: a token budget for older models, an effort for newer ones.
+// Sets how hard the model thinks: a token budget for older models, an effort for newer ones.
 
 import type { Json, JsonObject, Reasoning } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
@@ -11,9 +11,9 @@ export interface ThinkingQuestion {
   readonly native: Json | undefined
   readonly traits: ModelTraits
   readonly maxTokens: number
-  /** Whether the client makes the model call a tool, which the API does not allow while it thinks. */
+  /** Whether the model must call a tool, which the API does not allow together with thinking. */
   readonly forced: boolean
-  /** Whether the turn to continue from has lost its thinking blocks. */
+  /** Whether the turn to continue has lost its thinking blocks. */
   readonly lost: boolean
   readonly warn: Warn
 }
@@ -22,11 +22,11 @@ export interface Thinking {
   /** The `thinking` field, or nothing to send. */
   readonly field: Json | undefined
   readonly effort: Effort | undefined
-  /** Whether the model will think, asked or by its own default. */
+  /** Whether the model will think, requested or by default. */
   readonly on: boolean
 }
 
-/** Tokens to think with, for models that want a number. A choice of ours: the effort words have no official one. */
+/** Thinking tokens for models that take a number. Our choice: there is no official value per effort. */
 const budgets: Readonly<Record<string, number>> = {
   minimal: 1024,
   low: 4096,
@@ -37,7 +37,7 @@ const budgets: Readonly<Record<string, number>> = {
 }
 const smallestBudget = 1024
 
-/** What to send so that the model thinks as asked, as far as it can; what cannot be had is named. */
+/** The thinking parameters that come closest to the request; what cannot be honoured is warned of. */
 export function thinkingOf(question: ThinkingQuestion): Thinking {
   const wanted = wantedThinking(question)
   const conflict = conflictOf(question, wanted)
@@ -46,11 +46,11 @@ export function thinkingOf(question: ThinkingQuestion): Thinking {
   return off(question.traits)
 }
 
-/** Why the model may not think on this request, although it would. */
+/** Why the model may not think on this request. */
 function conflictOf(question: ThinkingQuestion, wanted: Thinking): string | undefined {
   if (!wanted.on || question.traits.thinkingOff === 'never') return undefined
   if (question.forced) return 'The model cannot think and be made to call a tool at once; it does not think.'
-  // Only a budget brings the check: adaptive thinking takes histories as they are.
+  // The check only applies to budgets: adaptive thinking accepts any history.
   if (question.lost && isObject(wanted.field) && wanted.field.type === 'enabled') {
     return 'The assistant message before the tool results came back without its reasoning_details; the model does not think.'
   }
@@ -90,7 +90,7 @@ function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thi
   if (reasoning.maxTokens !== undefined) {
     warn('reasoning.max_tokens', 'This model takes no budget; it decides by itself how much to think.')
   }
-  // Newer models show nothing of their thinking unless asked to.
+  // Newer models show no reasoning by default.
   const display: JsonObject = traits.display
     ? { display: reasoning.exclude === true ? 'omitted' : 'summarized' }
     : {}
@@ -111,7 +111,7 @@ function budgetAsSent({ traits, maxTokens, warn }: ThinkingQuestion, native: Jso
   return { field: { ...native, budget_tokens: maxTokens - 1 }, effort: undefined, on: true }
 }
 
-/** The level itself, or the strongest one the model knows below it. */
+/** The effort itself, or the next weaker one that the model supports. */
 function effortOf(reasoning: Reasoning, traits: ModelTraits, warn: Warn): Effort | undefined {
   const asked = reasoning.effort
   if (asked === undefined || asked === 'none' || traits.efforts.length === 0) return undefined
@@ -124,14 +124,14 @@ function effortOf(reasoning: Reasoning, traits: ModelTraits, warn: Warn): Effort
 }
 
 function budgeted({ traits, maxTokens, warn }: ThinkingQuestion, reasoning: Reasoning): Thinking {
-  // The budget lies inside max_tokens and must be smaller, so a short answer leaves no room to think.
+  // The budget must be smaller than max_tokens, so a short answer leaves no room for thinking.
   if (maxTokens <= smallestBudget) {
     warn('reasoning', `Thinking needs max_tokens above ${smallestBudget}; the model does not think.`)
     return off(traits)
   }
   const asked = reasoning.maxTokens
   const wanted = asked ?? budgets[reasoning.effort ?? 'medium']!
-  // Without a number of the client's own, a fifth of the tokens is kept for the answer.
+  // By default a fifth of the tokens is kept for the answer.
   const most = asked === undefined ? Math.max(smallestBudget, Math.floor(maxTokens * 0.8)) : maxTokens - 1
   const budget = Math.min(Math.max(Math.floor(wanted), smallestBudget), most)
   if (asked !== undefined && budget !== asked) {

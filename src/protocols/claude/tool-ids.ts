@@ -1,4 +1,4 @@
-// Tool call ids that Claude's APIs accept, the same on the call and on its result.
+// Makes tool call ids that Claude's APIs accept, the same on call and result.
 
 import type { Message, ToolCall } from '../../conversation/request.ts'
 import { GatewayError } from '../../errors.ts'
@@ -7,8 +7,8 @@ import { freeName, FreeNames } from '../free-names.ts'
 const allowed = /^[a-zA-Z0-9_-]+$/
 
 /**
- * Gives every call of a conversation an id of its own. An id that is already fit is kept at its first use; others
- * (Kimi's `functions.x:0`, or Bedrock Mantle's `call_0`, used again in each turn) get one that nothing else has.
+ * Gives every call of a conversation a unique id. A valid id is kept on its first use; others (Kimi's `functions.x:0`,
+ * or Bedrock Mantle's `call_0`, repeated in each turn) are replaced.
  */
 export class ToolIds {
   readonly #longest: number
@@ -16,7 +16,7 @@ export class ToolIds {
   readonly #used = new Set<string>()
   readonly #names = new FreeNames()
 
-  /** `longest` is how many characters an id may have. */
+  /** `longest`: the maximum length of an id. */
   constructor(messages: readonly Message[], longest: number) {
     this.#longest = longest
     const ids = messages.flatMap((message) =>
@@ -25,7 +25,7 @@ export class ToolIds {
     this.#taken = new Set(ids.filter((id) => this.#fits(id)))
   }
 
-  /** The ids of one turn's calls: from the client's id to the wire's. Throws when two calls share one. */
+  /** The ids of a turn's calls: client id to wire id. Throws if two calls share one. */
   rename(calls: readonly ToolCall[], param: string): Map<string, string> {
     if (new Set(calls.map((call) => call.id)).size < calls.length) {
       throw new GatewayError('invalid_request', {

@@ -23,7 +23,7 @@ export function ownSearch(
   return own.kind === 'able' ? { ...own, pauses: true } : own
 }
 
-/** The tool; none where the request wants no search. */
+/** The tool, if the request wants a search. */
 export function searchTools({ webSearch }: ChatRequest): readonly JsonObject[] {
   if (webSearch === undefined) return []
   const { allowedDomains, blockedDomains, maxUses } = webSearch

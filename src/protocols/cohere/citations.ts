@@ -4,16 +4,15 @@ import type { Annotation } from '../../conversation/event.ts'
 import { isObject, nonEmpty } from '../json.ts'
 import { citationSchema } from './schema.ts'
 
-/** A citation and the text block it points into. */
+/** A citation and its text block. */
 export interface Cited {
   readonly citation: unknown
-  /** Where its block begins in the joined text, UTF-16 code units. */
+  /** Where its block begins in the joined text, UTF-16 units. */
   readonly base: number
 }
 
 /**
- * One annotation for each source that has an address; documents without one have no place in the wire format.
- * `text` is the joined text.
+ * One annotation for each source with an address; documents have none in the wire format. `text` is the joined text.
  */
 export function annotationsOf({ citation: sent, base }: Cited, text: string): Annotation[] {
   const citation = citationSchema.safeParse(sent).data

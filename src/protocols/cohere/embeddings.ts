@@ -19,7 +19,7 @@ export const embeddings: EmbeddingOutbound = {
       path: '/embed',
       headers: {},
       body: {
-        // Cohere wants to know what the vectors are for; clients of OpenAI's API have no word for it.
+        // Cohere requires the purpose of the vectors, which OpenAI's API has no field for.
         input_type: 'search_document',
         ...passedOn(rest, known, warn),
         model,
@@ -35,7 +35,7 @@ export const embeddings: EmbeddingOutbound = {
 
 function read(body: unknown): EmbeddingAnswer {
   const made = isObject(body) ? body['embeddings'] : undefined
-  // Without a type asked for, older versions answer with the bare list.
+  // Older versions return the bare list unless a type is requested.
   const list = isObject(made) ? made['float'] : made
   if (!isObject(body) || !Array.isArray(list)) return notVectors()
   const vectors = list.map(vectorOf).filter((vector) => vector !== undefined)

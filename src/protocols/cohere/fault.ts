@@ -1,4 +1,4 @@
-// What Cohere's errors mean: `{id, message, error_type?}` on error statuses, and answers that finish with ERROR.
+// Classifies Cohere's errors: `{id, message, error_type?}` on error statuses, and answers that finish with ERROR.
 
 import type { Fault, FaultKind } from '../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../faults.ts'
@@ -6,8 +6,8 @@ import { isObject, nonEmpty, parseJson } from '../json.ts'
 import { retryAfterMs } from '../retry-after.ts'
 
 /**
- * Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented statuses or words. A trial key is
- * limited by the minute, which passes, and by the month.
+ * Recorded: TOO_MANY_TOKENS, INVALID_TOOL_GENERATION. The others are documented. Trial keys are limited per minute,
+ * which passes, and per month.
  */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [/too[ _]many[ _]tokens|context (length|window)/i, 'context-length'],
@@ -16,7 +16,7 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [/blocked|unsafe|content (policy|filter)/i, 'content-filter'],
 ]
 
-/** Statuses that Cohere documents beside the usual ones: 498 a blocked input, 499 a cancelled request. */
+/** Statuses that Cohere documents beside the usual ones: 498 blocked input, 499 cancelled request. */
 const ownStatuses: Readonly<Record<number, FaultKind>> = { 498: 'content-filter', 499: 'cut' }
 
 /** An answer with an error status. */
@@ -42,7 +42,7 @@ export function faultInside(body: unknown): Fault | undefined {
   return fault(kind ?? 'broken', message, { providerCode: type })
 }
 
-/** An answer that finished with ERROR or TIMEOUT: nothing that it said may be taken for whole. */
+/** An answer that finished with ERROR or TIMEOUT: none of it may be taken as complete. */
 export function faultOfFinish(reason: string, message: string | undefined, type: string | undefined): Fault {
   const kind = reason === 'TIMEOUT' ? 'timeout' : 'broken'
   return fault(kind, message ?? `the answer finished with ${reason}`, { providerCode: type ?? reason })

@@ -1,4 +1,4 @@
-// A chat request as a request of Cohere's chat API, version 2.
+// Translates a chat request to Cohere's chat API, version 2.
 
 import type { ChatRequest, JsonObject } from '../../conversation/request.ts'
 import {
@@ -23,7 +23,7 @@ const ownFields = new Set(['documents', 'citation_options', 'safety_mode', 'stri
 
 /**
  * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, top_logprobs and media that
- * Cohere cannot take, `invalid_request` for a tool choice without its tool. What is dropped is named in `warnings`.
+ * Cohere does not accept, `invalid_request` for a choice of an unknown tool. `warnings` name what was dropped.
  */
 export function lower(request: ChatRequest, target: Target<CohereQuirks>): LoweredRequest {
   const { sampling } = request
@@ -61,7 +61,7 @@ function toolsOf(request: ChatRequest, offer: ToolOffer, warn: Warn): JsonObject
   return {
     tools: tools.map(functionTool),
     ...(strict && !('strict_tools' in request.rest) ? { strict_tools: true } : {}),
-    // Cohere has no way to name the tool to call, but no other has to be declared.
+    // Cohere cannot be told which tool to call, so only that one is declared.
     ...(choice === 'auto' ? {} : { tool_choice: choice === 'none' ? 'NONE' : 'REQUIRED' }),
   }
 }

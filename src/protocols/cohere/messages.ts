@@ -1,4 +1,4 @@
-// A conversation in Cohere's words: roles stay, the words before calls are a plan, text files are documents.
+// Translates a conversation for Cohere: text before calls is a plan, text files are documents.
 
 import type { AssistantMessage, ContentPart, JsonObject, Message } from '../../conversation/request.ts'
 import {
@@ -13,11 +13,11 @@ import {
 
 export interface Conversation {
   readonly messages: JsonObject[]
-  /** Text files of the users, which Cohere takes beside the messages. */
+  /** The users' text files, sent beside the messages. */
   readonly documents: readonly JsonObject[]
 }
 
-/** The messages for the wire. Throws `unsupported_parameter` for parts Cohere cannot take. */
+/** The messages to send. Throws `unsupported_parameter` for parts that Cohere does not accept. */
 export function conversationOf(messages: readonly Message[], warn: Warn): Conversation {
   const documents: JsonObject[] = []
   const wire = messages.flatMap((message, index): JsonObject[] => {
@@ -86,7 +86,7 @@ function documentOf(part: Extract<ContentPart, { kind: 'file' }>, number: number
   return { id: `doc:${number}`, data: { ...(filename === undefined ? {} : { title: filename }), text } }
 }
 
-/** Thinking goes back as it came; text before calls is what Cohere calls their plan. */
+/** Thinking is returned unchanged; text before calls is what Cohere calls their plan. */
 function assistantOf(message: AssistantMessage, param: string, warn: Warn): JsonObject[] {
   const text = textOf(message.content, `${param}.content`)
   const thinking = plainReasoning(message.reasoning)

@@ -1,24 +1,24 @@
-// What Cohere's chat API (version 2) looks like on the wire. Loose on purpose: a field that is missing or of another
-// type must not lose the rest of the answer.
+// The wire schemas of Cohere's chat API, version 2. Lenient: a missing or invalid field must not lose the rest of the
+// answer.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 
-/** How a host of this protocol deviates from Cohere's own. */
+/** How a host of this protocol differs from Cohere's own. */
 export interface CohereQuirks {
   /** Appended to the base URL. */
   readonly path: string
-  /** Models that think, beside those the catalog says reason: a regular expression over the model's name. */
+  /** Models that think, beside those the catalog marks: a regular expression for the name. */
   readonly thinkers: string
-  /** Tokens to think with, by effort; an effort that is not named gets no bound, which is Cohere's default. */
+  /** Thinking tokens by effort; other efforts are unlimited, Cohere's default. */
   readonly budgets: Readonly<Record<string, number>>
 }
 
 export const defaultQuirks: CohereQuirks = {
   path: '/chat',
   thinkers: 'reasoning|command-a-plus',
-  // A choice of ours: Cohere knows on, off and a number of tokens, but no effort words.
+  // Our choice: Cohere has on, off and a number of tokens, but no efforts.
   budgets: { minimal: 512, low: 2048, medium: 8192 },
 }
 
@@ -42,11 +42,11 @@ export const citationSchema = z.object({
   content_index: z.number().optional().catch(undefined),
 })
 
-/** A stretch of the answer with the logarithm of the probability of each of its tokens. */
+/** A part of the answer with log probabilities for each token. */
 export const logprobSchema = z.object({ text, logprobs: z.array(z.number()).catch([]) })
 
 const blockSchema = z.object({ type: text, text, thinking: text })
-/** Arguments are JSON text; an object is what such a text would say. */
+/** Arguments are JSON text; some servers send an object. */
 const argumentsText = z
   .union([z.string(), z.looseObject({}).transform((given) => JSON.stringify(given))])
   .nullish()
@@ -87,7 +87,7 @@ export const citationStartSchema = z.object({
 
 export const messageEndSchema = z.object({ delta: z.object(finish) })
 
-// The events that a stream has many of are read by hand, as leniently as the schemas above read a whole answer.
+// The frequent stream events are read by hand, as leniently as the schemas above.
 
 /** The `delta.message` of a stream event, if any. */
 export function messageIn({ delta }: JsonObject): JsonObject | undefined {
@@ -103,14 +103,14 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** A tool call as its first event carries it; empty strings for what is missing. */
+/** A tool call from its first event; missing fields are empty. */
 export interface CallStart {
   readonly id: string
   readonly name: string
   readonly arguments: string
 }
 
-/** The call in a value; undefined where it holds none. */
+/** The call in a value, if it contains one. */
 export function callOf(value: unknown): CallStart | undefined {
   if (!isObject(value) || !isObject(value.function)) return undefined
   const { name, arguments: given } = value.function

@@ -1,4 +1,4 @@
-// Cohere's answers as events: a state machine over stream events, and whole answers fed through it.
+// Parses Cohere's answers: a state machine over stream events, which also parses whole answers.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json, JsonObject } from '../../conversation/request.ts'
@@ -28,10 +28,10 @@ import { usageOf } from './usage.ts'
 interface CohereState {
   readonly ended: boolean
   readonly text: string
-  /** Where each block begins in the text, by its index. */
+  /** Where each block begins in the text, by index. */
   readonly bases: Readonly<Record<number, number>>
   readonly citations: Cited[]
-  /** The reasoning pieces so far: the block index of each, in order. */
+  /** The block index of each reasoning piece so far, in order. */
   readonly thoughts: readonly number[]
   /** Our number for each of the provider's call indexes, in order. */
   readonly calls: number[]
@@ -224,7 +224,7 @@ function startCall(state: CohereState, index: number, started: CallStart): Step 
   return [next, [start, ...made]]
 }
 
-/** Held back while it may still become `null`, which is how a call without arguments may be written. */
+/** Held back while it may become `null`, which is how calls without arguments may be written. */
 function addArguments(state: CohereState, index: number, text: string): Step {
   const call = state.calls.lastIndexOf(index)
   if (call < 0 || text === '') return [state, []]
@@ -236,7 +236,7 @@ function addArguments(state: CohereState, index: number, text: string): Step {
   return [state, [{ kind: 'tool-call-delta', choice: 0, call, arguments: held + text }]]
 }
 
-/** Looks at short texts only: trimming a long one with every delta would cost its length each time. */
+/** Only short texts are checked: trimming a long one on every delta would be quadratic. */
 function mayBeNull(text: string): boolean {
   return text.length < 16 && 'null'.startsWith(text.trim())
 }
@@ -268,7 +268,7 @@ function finish(state: CohereState, end: WireEnd): Step {
   }
   const reason = reasons[native] ?? 'stop'
   const texts = state.arguments
-  // Whatever the reason says, calls are to be answered; only a limit may have cut one off.
+  // Calls must be answered whatever the reason; only the token limit can have cut one off.
   const whole = reason !== 'length' || texts.every((text) => mayBeNull(text) || isObject(parseJson(text)))
   const called = state.calls.length > 0
   const finishReason = called && whole ? 'tool_calls' : reason === 'tool_calls' ? 'stop' : reason

@@ -1,4 +1,4 @@
-// Cohere's counters: `tokens` is what went through the model, `billed_units` what it charges for.
+// Cohere's counters: `tokens` is what the model processed, `billed_units` what is charged.
 
 import { count, counter, disjoint, type Usage } from '../../conversation/usage.ts'
 import type { WireUsage } from './schema.ts'

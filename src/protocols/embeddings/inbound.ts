@@ -1,4 +1,4 @@
-// Clients ask for embeddings as at OpenAI: the body is checked here, the answer written.
+// OpenAI's embeddings API for clients: checks the body, builds the answer.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -13,7 +13,7 @@ import { promptParts, type PromptParts } from '../request/prompt-parts.ts'
 import { wireWarnings } from '../openai/message-fields.ts'
 import { isObject } from '../json.ts'
 
-/** The most inputs of one request; OpenAI's own limit. */
+/** Limit of inputs per request, the same as OpenAI's. */
 const maxInputs = 2048
 const token = z.int().min(0)
 const text = z.string().min(1)
@@ -31,7 +31,7 @@ const ours = {
   on_disconnect,
 }
 
-/** What clients may send. For the documentation: `input` is checked by hand, since it may be very long. */
+/** The body for the documentation: `input` is checked by hand, because it may be very long. */
 export const embeddingRequest = z.looseObject({
   ...ours,
   input: z
@@ -72,7 +72,7 @@ export const embeddingList = z.object({
 
 export interface InboundEmbedding {
   readonly envelope: Envelope
-  /** What is embedded, and nothing else of the body: what the prompt is measured by. */
+  /** Only the inputs, which the prompt is measured by. */
   readonly body: { readonly input: JsonObject[string] }
   readonly bodyBytes: number
   readonly promptParts: PromptParts
@@ -141,11 +141,11 @@ function tokensOf(value: unknown, param: string): readonly number[] {
   return value
 }
 
-/** Vectors are no tokens of output. One for each input keeps the money side of chat, which never holds for none. */
+/** Vectors have no output tokens. One per input keeps the hold above zero. */
 function envelopeOf(known: z.infer<typeof withoutInput>, inputs: number): Envelope {
   return {
     model: known.model,
-    // Another model's vectors cannot be compared with this one's: there is nothing to fall back to.
+    // Another model's vectors are not comparable, so there are no fallbacks.
     fallbacks: [],
     stream: false,
     includeUsage: false,

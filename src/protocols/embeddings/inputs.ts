@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors.ts'
 import type { EmbeddingAnswer, EmbeddingInput } from './embeddings.ts'
 import { fault } from '../faults.ts'
 
-/** The inputs of a provider that reads texts only. Throws `unsupported_parameter` for tokens. */
+/** The inputs for a provider that only takes texts. Throws `unsupported_parameter` for tokens. */
 export function textsOf(inputs: readonly EmbeddingInput[]): readonly string[] {
   return inputs.map((input) => {
     if (typeof input === 'string') return input
@@ -36,7 +36,7 @@ function fromBase64(text: string): readonly number[] | undefined {
   return numbers.every(Number.isFinite) ? numbers : undefined
 }
 
-/** An answer that is not what the protocol says. */
+/** The fault of an answer that is not what the protocol says. */
 export function notVectors(): EmbeddingAnswer {
   return { kind: 'fault', fault: fault('broken', 'the answer holds no vectors') }
 }

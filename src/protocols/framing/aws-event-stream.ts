@@ -1,24 +1,24 @@
-// Amazon's binary event stream (`application/vnd.amazon.eventstream`): bytes to frames, both checksums verified.
+// Decodes Amazon's binary event stream (`application/vnd.amazon.eventstream`), verifying both checksums.
 // A message is: total length, headers length, checksum of these two; headers; payload; checksum of all before.
 
 import { crc32 } from 'node:zlib'
 import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
 
-/** Begins the name of a frame that is an exception: what follows is its type. Its data is `{"message": …}`. */
+/** Prefix of the name of a frame that is an exception, followed by its type. Its data is `{"message": …}`. */
 export const exceptionPrefix = 'exception:'
 
 const preludeBytes = 12
 const checksumBytes = 4
 const utf8 = new TextDecoder()
 
-/** Turns the bytes of a body, cut anywhere, into frames named by their event type. Throws for what is corrupt. */
+/** Decodes the bytes of a body, cut anywhere, to frames named by event type. Throws for corrupt data. */
 export class AwsEventStreamDecoder {
   readonly #maxBytes: number
   #pieces: Uint8Array[] = []
   #length = 0
-  /** How many bytes the next message needs to be looked at again. */
+  /** How many bytes are needed before the next message can be decoded. */
   #needed = preludeBytes
-  /** The headers of the last message, which most messages repeat: as bytes, and read. */
+  /** The headers of the last message as bytes and decoded, since most messages repeat them. */
   #headerBytes: Uint8Array = new Uint8Array(0)
   #headers: ReadonlyMap<string, string> = new Map()
 
@@ -26,7 +26,7 @@ export class AwsEventStreamDecoder {
     this.#maxBytes = maxBytes
   }
 
-  /** The frames completed by these bytes. Throws for a wrong checksum, and as `SseDecoder` does. */
+  /** The frames completed by these bytes. Throws for a wrong checksum, and like `SseDecoder`. */
   push(bytes: Uint8Array): Frame[] {
     this.#pieces.push(bytes)
     this.#length += bytes.length
@@ -50,7 +50,7 @@ export class AwsEventStreamDecoder {
     return frames
   }
 
-  /** Nothing more: a message has no end but its own, and one that is broken off says nothing. */
+  /** Returns nothing: a truncated message is ignored. */
   end(): Frame[] {
     return []
   }
@@ -93,7 +93,7 @@ function frameOf(headers: ReadonlyMap<string, string>, data: string): Frame | un
     case 'exception':
       return { event: exceptionPrefix + (headers.get(':exception-type') ?? ''), data }
     case 'error': {
-      // An error of the transport says everything in its headers.
+      // A transport error has everything in its headers.
       const message = headers.get(':error-message') ?? ''
       return {
         event: exceptionPrefix + (headers.get(':error-code') ?? ''),
@@ -107,12 +107,12 @@ function frameOf(headers: ReadonlyMap<string, string>, data: string): Frame | un
   }
 }
 
-/** The bytes that a header's value takes, by the number of its type; true and false take none. */
+/** Sizes of header values by type number; true and false have none. */
 const fixedSizes: Readonly<Record<number, number>> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
 const stringType = 7
 const bytesType = 6
 
-/** The headers that are strings, by name; the others are walked over. Throws when they run out of bytes. */
+/** String headers by name; others are skipped. Throws if they exceed the data. */
 function headersOf(bytes: Uint8Array): Map<string, string> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const headers = new Map<string, string>()

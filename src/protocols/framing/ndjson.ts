@@ -1,12 +1,12 @@
-// Newline-delimited JSON: bytes to frames, one frame for each line.
+// Decodes newline-delimited JSON, one frame per line.
 
 import { bounded, type Frame, maxFrameCharacters } from './sse.ts'
 
-/** Turns the bytes of a body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
+/** Decodes the bytes of a body, cut anywhere, to frames. Keeps what is unfinished until the next call. */
 export class NdjsonDecoder {
   readonly #decoder = new TextDecoder('utf-8')
   readonly #maxCharacters: number
-  /** The pieces of the unfinished line: joined once it is whole, so that a long line costs its length once. */
+  /** Pieces of the unfinished line, joined once complete, so that a long line is not copied repeatedly. */
   #pieces: string[] = []
   #length = 0
   /** Characters since the last non-blank line: blank ones could continue without end. */
@@ -16,7 +16,7 @@ export class NdjsonDecoder {
     this.#maxCharacters = maxCharacters
   }
 
-  /** The frames of the lines completed by these bytes. Throws as `SseDecoder` does. */
+  /** The frames of the lines completed by these bytes. Throws like `SseDecoder`. */
   push(bytes: Uint8Array): Frame[] {
     return this.#take(this.#decoder.decode(bytes, { stream: true }))
   }

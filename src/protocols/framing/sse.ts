@@ -6,13 +6,13 @@ import { shapeFault } from '../../json/shape.ts'
 import type { Steps } from '../../json/steps.ts'
 import { stringifySteps } from '../../json/stringify.ts'
 
-/** One event of a stream: its name, where it had one, and its data, joined by newlines. */
+/** One event: its name, if any, and its data lines joined by newlines. */
 export interface Frame {
   readonly event: string | undefined
   readonly data: string
 }
 
-/** An event for a client whose data is so long that it is better written in steps. */
+/** An event for a client with so much data that it is encoded in steps. */
 export class LongFrame implements Frame {
   readonly event: string
   readonly #json: JsonObject
@@ -38,13 +38,10 @@ export class LongFrame implements Frame {
   }
 }
 
-/**
- * One event may not be longer than this many characters unless configuration says otherwise: a line without end must
- * not fill the memory, yet an image comes in one event.
- */
+/** The default limit of an event, characters: an endless line must not fill the memory, but an image is one event. */
 export const maxFrameCharacters = 8 * 1024 * 1024
 
-/** Turns the bytes of an SSE body, cut anywhere, into frames. Keeps what is unfinished until the next call. */
+/** Decodes the bytes of an SSE body, cut anywhere, to frames. Keeps what is unfinished until the next call. */
 export class SseDecoder {
   readonly #decoder = new TextDecoder('utf-8')
   readonly #maxCharacters: number
@@ -59,7 +56,7 @@ export class SseDecoder {
     this.#parser = createParser({
       onEvent: ({ event, data }) => this.#frames.push(bounded({ event, data })),
       onError: ({ type, field, value }) => {
-        // llama.cpp, up to the end of 2025, writes an error as a field of that name, which the format does not know.
+        // llama.cpp until the end of 2025 sends errors as a field of that name, which is not part of the format.
         if (type === 'unknown-field' && field === 'error' && value)
           this.#frames.push({ event: 'error', data: value })
       },
@@ -68,19 +65,19 @@ export class SseDecoder {
   }
 
   /**
-   * The frames completed by these bytes. Throws when one event, or what comes in its place, outgrows the most it may
-   * measure, and for JSON that must not be parsed for its shape.
+   * The frames completed by these bytes. Throws if an event exceeds the limit, and for JSON whose shape is not safe to
+   * parse.
    */
   push(bytes: Uint8Array): Frame[] {
     return this.feed(this.decode(bytes))
   }
 
-  /** Bytes as text for `feed`; a character that is cut waits for its rest. */
+  /** Decodes bytes for `feed`; an incomplete character waits for its rest. */
   decode(bytes: Uint8Array): string {
     return this.#decoder.decode(bytes, { stream: true })
   }
 
-  /** Whether nothing of an event is waiting for its end: who knows the next one by its looks need not feed it. */
+  /** Whether no event is in progress: a caller that recognises the next one may skip feeding it. */
   get between(): boolean {
     return this.#between
   }
@@ -95,10 +92,10 @@ export class SseDecoder {
     return this.#take()
   }
 
-  /** The frames that the end of the body completes: a last event without its blank line still counts. */
+  /** The frames completed by the end of the body: a last event without its blank line still counts. */
   end(): Frame[] {
     this.#parser.feed(this.#decoder.decode())
-    // Two newlines close whatever line and event the body left open; on a clean end they are blank lines.
+    // Two newlines close any open line and event; at a clean end they are blank lines.
     this.#parser.feed('\n\n')
     return this.#take()
   }
@@ -110,14 +107,14 @@ export class SseDecoder {
   }
 }
 
-/** The same frame. Throws for JSON that must not be parsed for its shape. */
+/** Returns the frame. Throws for JSON whose shape is not safe to parse. */
 export function bounded(frame: Frame): Frame {
   const fault = shapeFault(frame.data)
   if (fault !== undefined) throw new Error(`an event ${fault}`)
   return frame
 }
 
-/** One frame as text. Only `data:` unless the protocol names its events. */
+/** A frame as text. Only `data:` unless the protocol names its events. */
 export function encodeFrame(frame: Frame): string {
   const data = `data: ${frame.data}\n\n`
   return frame.event === undefined ? data : `event: ${frame.event}\n${data}`
@@ -125,12 +122,12 @@ export function encodeFrame(frame: Frame): string {
 
 const utf8 = new TextEncoder()
 
-/** Frames as bytes, in one piece; nothing where there are none. */
+/** Frames as one byte array; empty without any. */
 export function bytesOf(frames: readonly Frame[]): readonly Uint8Array[] {
   return frames.length === 0 ? [] : [utf8.encode(frames.map(encodeFrame).join(''))]
 }
 
-/** A comment, which says nothing to anybody: written to a stream that has been silent for a while. */
+/** A comment, ignored by clients: sent while a stream is silent. */
 export const keepaliveComment = utf8.encode(': keepalive\n\n')
 
 /** The last event of OpenAI's streams. */

@@ -9,7 +9,7 @@ import type { Warning } from '../protocol.ts'
 import { faultIn } from './outbound/fault.ts'
 import { usageOf } from './outbound/usage.ts'
 
-/** What may be said of a text beside itself, by Google's names. */
+/** Parameters of a text, by Google's names. */
 const known: ReadonlySet<string> = new Set(['taskType', 'title'])
 
 export const embeddings: EmbeddingOutbound = {

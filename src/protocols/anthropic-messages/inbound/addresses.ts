@@ -1,9 +1,9 @@
-// Where an address may stand in the body of a message.
+// Where addresses may be in the body of a message.
 
 import { parts, type Place } from '../../request/addresses.ts'
 import { gatewayFields } from './schema.ts'
 
-/** Blocks hold blocks: results of tools, documents made of parts. */
+/** Blocks inside blocks: tool results, documents with parts. */
 const nested: { [member: string]: Place } = {}
 const block = parts(nested)
 Object.assign(nested, {

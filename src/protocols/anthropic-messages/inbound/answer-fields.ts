@@ -1,4 +1,4 @@
-// Pieces of an answer as clients of the Messages API read them: usage, stop reason, errors.
+// Fields of an answer for clients of the Messages API: usage, stop reason, errors.
 
 import type { Annotation, FinishReason } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -6,7 +6,7 @@ import { completionTokens, type Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
 import type { Bill } from '../../protocol.ts'
 
-/** The `usage` object: cached tokens beside the input, reasoning inside the output, and what the call cost. */
+/** The `usage` object: cached tokens separate from the input, reasoning included in the output, and the cost. */
 export function wireUsage(usage: Usage, bill: Bill): JsonObject {
   return { ...wireCounters(usage), ...costFields(bill) }
 }
@@ -26,7 +26,7 @@ export function wireCounters(usage: Usage): JsonObject {
       web_fetch_requests: usage.toolCalls['web_fetch'] ?? 0,
       web_search_requests: usage.toolCalls['web_search'] ?? 0,
     },
-    // The protocol has words for two of the tiers that a call like this can be served at.
+    // The protocol has names for only two service tiers.
     service_tier: usage.serviceTier === 'priority' ? 'priority' : 'standard',
     inference_geo: null,
     speed: null,
@@ -44,7 +44,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   tool_calls: 'tool_use',
   content_filter: 'refusal',
 }
-/** Reasons that Anthropic divides more finely than we do; kept where they are Anthropic's own. */
+/** Stop reasons that Anthropic distinguishes and we do not; kept if they are Anthropic's own. */
 const finerReasons: Readonly<Record<string, FinishReason>> = {
   stop_sequence: 'stop',
   pause_turn: 'stop',
@@ -55,7 +55,7 @@ export function stopReason(reason: FinishReason, native: string | undefined): st
   return native !== undefined && finerReasons[native] === reason ? native : stopReasons[reason]
 }
 
-/** A web source as a citation of the text block it stands in. */
+/** A web source as a citation of its text block. */
 export function citation(annotation: Annotation, quoted: string): JsonObject {
   return {
     type: 'web_search_result_location',
@@ -66,7 +66,7 @@ export function citation(annotation: Annotation, quoted: string): JsonObject {
   }
 }
 
-/** The field of a request that asks for a message thread, which is not served. */
+/** The request field for message threads, which are not supported. */
 export const threadField = 'thread'
 
 const typeOfCode: Readonly<Record<string, string>> = {
@@ -82,7 +82,7 @@ const typeOfType: Readonly<Record<string, string>> = {
   provider_error: 'api_error',
 }
 
-/** An error in Anthropic's shape; our code and facts ride beside its type. */
+/** An error in Anthropic's shape, with our code and metadata beside its type. */
 export function wireError({ error }: RenderedError): JsonObject {
   const { code, type, message, param, metadata } = error
   const requestId = metadata['request_id']
@@ -92,7 +92,7 @@ export function wireError({ error }: RenderedError): JsonObject {
       type: typeOfCode[code] ?? typeOfType[type] ?? type,
       message,
       code,
-      // Where Anthropic's own clients look for a code that a program can rely on.
+      // Where Anthropic's clients look for a machine-readable code.
       details: detailsOf(code, param),
       param,
       metadata: metadata as JsonObject,

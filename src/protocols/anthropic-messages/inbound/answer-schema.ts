@@ -1,4 +1,4 @@
-// The wire schemas of what clients of the Messages API are sent. The API documentation is made from them; a test holds
+// The wire schemas of answers in the Messages API. The API documentation is generated from them, and a test checks
 // real answers against them.
 
 import { z } from 'zod'

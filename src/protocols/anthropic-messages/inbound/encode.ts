@@ -1,4 +1,4 @@
-// Writes one streamed answer as the events of the Messages API: one block open at a time, numbered from 0.
+// Encodes a streamed answer as events of the Messages API: one open block at a time, numbered from 0.
 
 import {
   type Annotation,
@@ -24,26 +24,26 @@ import {
 import { blockOfDetail, signatureOf, thinkingText } from '../../claude/carried-reasoning.ts'
 
 type OpenBlock =
-  /** `start` is how much text the answer had before it, UTF-16 units. */
+  /** `start`: the length of the answer's text before this block, UTF-16 units. */
   | { readonly kind: 'text'; text: string; readonly start: number }
   | { readonly kind: 'thinking'; detail: ReasoningDetail }
   | { readonly kind: 'call'; readonly call: number; json: string }
-  /** A search of the provider's, that has still to say what it looks for. */
+  /** A search of the provider whose query is not known yet. */
   | { readonly kind: 'search'; readonly id: string }
 
 type GatewayItem = Extract<ChatEvent, { kind: 'gateway-item' }>
 
-/** The encoder of one answer. The last block stays open until `finish`, when its end is certain. */
+/** Encodes one answer. The last block stays open until `finish`, when its end is certain. */
 export class EventEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   #index = -1
   #open: OpenBlock | undefined
-  /** What must wait until the open call has all its arguments: other providers may stream several calls at once. */
+  /** Events that wait until the open call has all its arguments: other providers may stream several calls at once. */
   #waiting: ChatEvent[] = []
   #finish: { reason: FinishReason; native: string } | undefined
   #called = false
   #textLength = 0
-  /** The ids of blocks of the provider's searches, by the search. */
+  /** Block ids of the provider's searches. */
   readonly #searches = new Map<string, string>()
 
   constructor(context: AnswerContext) {
@@ -108,14 +108,14 @@ export class EventEncoder implements StreamEncoder {
     return this.#drain()
   }
 
-  /** What waited, in order, until a call that is still incomplete makes it wait again. */
+  /** Encodes waiting events in order, until an incomplete call makes the rest wait again. */
   #resume(): Frame[] {
     const waiting = this.#waiting
     this.#waiting = []
     return waiting.flatMap((event) => [...this.event(event)])
   }
 
-  /** Everything that still waits, call by call, each with all of its own arguments, then the end of the last block. */
+  /** Encodes all waiting events, call by call with complete arguments, then closes the last block. */
   #drain(): Frame[] {
     const frames: Frame[] = []
     while (this.#waiting.length > 0) {
@@ -166,7 +166,7 @@ export class EventEncoder implements StreamEncoder {
       case 'gateway-item':
         return event.item.type === 'web_search_call' ? this.#endSearch(event) : []
       default:
-        // Sound, pictures and probabilities have no block in this protocol.
+        // Audio, images and log probabilities have no block in this protocol.
         return []
     }
   }
@@ -243,7 +243,7 @@ export class EventEncoder implements StreamEncoder {
     return [named('content_block_stop', { index: this.#index })]
   }
 
-  /** As `#delta`: most frames of an answer are these, and the text alone has to be escaped. */
+  /** Like `#delta`, for the most frequent frame: only the text has to be escaped. */
   #textDelta(text: string): Frame {
     const delta = `{"type":"text_delta","text":${JSON.stringify(text)}}`
     return {
@@ -257,7 +257,7 @@ export class EventEncoder implements StreamEncoder {
   }
 }
 
-/** What of an open text a source is cited for. Some providers number the places of each text anew. */
+/** The part of an open text block that a source is cited for. Some providers restart the offsets with each text. */
 function quotedIn(
   { text, start: before }: { text: string; start: number },
   { start, end }: Annotation,

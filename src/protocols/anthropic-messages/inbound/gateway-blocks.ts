@@ -1,5 +1,5 @@
-// Calls of the gateway's own tools as blocks of the Messages API: as Anthropic's own tools look there, so that its
-// clients show them, and as they come back.
+// Calls of the gateway's tools as blocks of the Messages API, shaped like those of Anthropic's own tools so that its
+// clients display them; and back.
 
 import type { GatewayCall, GatewayRun, ToolOrigin } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../../conversation/request.ts'
@@ -22,7 +22,7 @@ export function callBlock(call: GatewayCall): JsonObject {
     : { type: 'server_tool_use', id: idOf(call), name: serverTools[origin.kind], input: {} }
 }
 
-/** The block of its result. The model's own text travels with it, sealed as Anthropic seals its pages. */
+/** The result block. The model's own text is included, encoded like Anthropic's encrypted pages. */
 export function resultBlock({ call, result }: GatewayRun): JsonObject {
   const tool_use_id = idOf(call)
   const failed = result.failure !== undefined
@@ -63,7 +63,7 @@ export function resultBlock({ call, result }: GatewayRun): JsonObject {
               url: source.url,
               title: source.title,
               page_age: source.publishedAt ?? null,
-              // All of it stands with the first: the sources are parts of one text.
+              // The first source carries all of it: the sources belong to one text.
               encrypted_content: at === 0 ? sealed : '',
             })),
       }
@@ -74,15 +74,15 @@ export function resultBlock({ call, result }: GatewayRun): JsonObject {
 
 // ---- searches of the provider -------------------------------------------------------------------------------
 
-/** Of a search that another provider has run itself: of no use to any model in a later turn. */
+/** For a search that another provider ran itself: of no use to any model in a later turn. */
 const searchPrefix = `${idPrefix}search_`
 
-/** The id of the blocks of a provider's search, the `number`th of the answer. */
+/** The block id of the `number`th provider search in the answer. */
 export function searchBlockId(answer: string, number: number): string {
   return `${searchPrefix}${answer.replace(/[^a-zA-Z0-9_]/g, '_')}_${number}`
 }
 
-/** The block of a search that a provider runs itself, without its input. */
+/** The block of a provider's search, without its input. */
 export function searchBlock(id: string): JsonObject {
   return { type: 'server_tool_use', id, name: 'web_search', input: {} }
 }
@@ -127,7 +127,7 @@ function urlOf(json: string): string {
 
 // ---- history ------------------------------------------------------------------------------------------------
 
-/** Whether a block is of a tool that the gateway ran: a call, or its result. */
+/** Whether a block is a call of a gateway tool, or its result. */
 export function isGatewayBlock(block: { readonly [field: string]: unknown }): boolean {
   const id =
     block['type'] === 'server_tool_use' || block['type'] === 'mcp_tool_use'
@@ -136,7 +136,7 @@ export function isGatewayBlock(block: { readonly [field: string]: unknown }): bo
   return typeof id === 'string' && id.startsWith(idPrefix)
 }
 
-/** Whether a block is of a search that another provider ran itself. */
+/** Whether a block belongs to a search that another provider ran itself. */
 export function isSearchBlock(block: { readonly [field: string]: unknown }): boolean {
   const id = block['id'] ?? block['tool_use_id']
   return typeof id === 'string' && id.startsWith(searchPrefix)

@@ -1,4 +1,4 @@
-// Clients speak Anthropic's Messages API to us: the body is checked and read, answers are written in its shapes.
+// Anthropic's Messages API for clients: checks and reads bodies, encodes answers.
 
 import type { ChatEvent, ChatResult, Choice } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -36,10 +36,10 @@ export const inbound: Inbound = {
   forOtherProtocols,
 }
 
-/** Who makes the models that clients of this protocol name without a provider. */
+/** The provider of models that clients name without one. */
 const home = 'anthropic'
 
-/** The catalog's id of the model that a client names: `claude-sonnet-4-5` is Anthropic's own. */
+/** The catalog id of the model a client names: `claude-sonnet-4-5` is Anthropic's. */
 export function modelId(name: string): string {
   const { model } = withoutOnline(name)
   return model.includes('/') ? model : `${home}/${model}`
@@ -60,7 +60,7 @@ function parse(body: unknown): InboundRequest {
   }
 }
 
-/** A body as a prompt: also one whose tokens are only to be counted. */
+/** The prompt of a body, also of one whose tokens are only counted. */
 export function promptOf(body: JsonObject): PromptParts {
   return promptParts(body, {
     conversation: 'messages',
@@ -76,7 +76,9 @@ function refuseProviderRun({ tools }: MessagesRequest): void {
   }
 }
 
-/** Whether the history holds blocks of the gateway's own tools: Anthropic has not made them, and refuses them. */
+/**
+ * Whether the history contains blocks of the gateway's tools, which Anthropic refuses because it did not create them.
+ */
 function holdsRuns({ messages }: MessagesRequest): boolean {
   return messages.some(
     ({ role, content }) =>
@@ -111,7 +113,7 @@ function envelopeOf(request: MessagesRequest): Envelope {
   }
 }
 
-/** A whole answer. Throws `upstream_error` for one that never ended: a stop reason is not invented. */
+/** A whole answer. Throws `upstream_error` for one that never ended: no stop reason is invented. */
 function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
   const choice = result.choices[0]
   if (choice?.finish === undefined) {
@@ -133,7 +135,7 @@ function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerCont
   }
 }
 
-/** The blocks of an answer of several rounds, in their order: those that its stream would have. */
+/** The blocks of an answer with several rounds, in order, as its stream would have them. */
 function blocksOf(events: readonly ChatEvent[], context: AnswerContext): Json[] {
   const encoder = new EventEncoder(context)
   const frames = [...events.flatMap((event) => encoder.event(event)), ...encoder.close()]
@@ -149,7 +151,7 @@ function blocksOf(events: readonly ChatEvent[], context: AnswerContext): Json[] 
   })
 }
 
-/** Adds a piece to the block that it is of. */
+/** Adds a delta to its block. */
 function apply({ type: _, ...fields }: JsonObject, block: JsonObject): void {
   for (const [field, value] of Object.entries(fields)) {
     if (field === 'citation')
@@ -174,13 +176,13 @@ function contentOf(choice: Choice, { id }: AnswerContext): Json[] {
   ]
 }
 
-/** A search that the provider ran: what it looked for, and what it found. */
+/** A search that the provider ran: its query and its results. */
 function searchBlocks(item: JsonObject, id: string): JsonObject[] {
   if (item['type'] !== 'web_search_call') return []
   return [{ ...searchBlock(id), input: inputOf(searchInput(item)) }, searchResultBlock(id, item)]
 }
 
-/** The arguments as an object; what is not one (cut by the token limit) is shown as the text it is. */
+/** The arguments as an object; if they are not one (cut by the token limit), as text. */
 function inputOf(text: string): JsonObject {
   const input = parseJson(text)
   return isObject(input) ? input : { invalid_arguments: text }

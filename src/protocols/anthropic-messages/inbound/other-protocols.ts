@@ -1,4 +1,4 @@
-// A client's Messages request for a provider of another protocol: what only Anthropic knows is left out, and named.
+// Prepares a Messages request for providers of other protocols: drops what only Anthropic supports, with warnings.
 
 import type { ChatRequest, Json, JsonObject, Labels, Reasoning } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
@@ -7,7 +7,7 @@ import type { Warning } from '../../protocol.ts'
 import { fateOf, toolRefused } from '../../request/served-tools.ts'
 import { effortIn } from './read.ts'
 
-/** Fields that the request says elsewhere, or that change nothing of the answer. */
+/** Fields that are redundant, or do not affect the answer. */
 const droppedSilently: ReadonlySet<string> = new Set([
   'betas',
   'cache_control',
@@ -16,12 +16,12 @@ const droppedSilently: ReadonlySet<string> = new Set([
   'user_profile_id',
 ])
 
-/** The longest name of a user that every provider takes. */
+/** The longest user name that every provider accepts. */
 const longestUser = 64
 
 /**
- * Every field of `rest` goes: other providers refuse a field that they do not know, or read it as another. Throws
- * GatewayError `unsupported_parameter` for a tool that only Anthropic's models know.
+ * Removes all of `rest`: other providers refuse unknown fields or interpret them differently. Throws GatewayError
+ * `unsupported_parameter` for a tool that only Anthropic's models have.
  */
 export function forOtherProtocols(request: ChatRequest): {
   request: ChatRequest
@@ -45,7 +45,7 @@ export function forOtherProtocols(request: ChatRequest): {
   }
 }
 
-/** Tools without a schema of the client's: other models do not know them. */
+/** Drops tools without a client's schema, which other models do not know. */
 function dropTools(tools: Json | undefined, warn: Warn): void {
   for (const tool of Array.isArray(tools) ? tools.filter(isObject) : []) {
     if (fateOf('messages-elsewhere', tool) === 'refused') throw toolRefused(String(tool.type), 'tools')
@@ -53,7 +53,7 @@ function dropTools(tools: Json | undefined, warn: Warn): void {
   }
 }
 
-/** How hard to think, from a client that did not ask for thinking: other models may think all the same. */
+/** The effort of a client that did not enable thinking: other models may think all the same. */
 function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
   const { effort, ...others }: JsonObject = isObject(config) ? config : {}
   for (const field of Object.keys(others)) warn(`output_config.${field}`, 'Only Anthropic knows it; dropped.')
@@ -61,7 +61,7 @@ function effortOf(config: Json | undefined, warn: Warn): Reasoning | undefined {
   return known === undefined ? undefined : { effort: known }
 }
 
-/** A name that is too long for others becomes its digest, which distinguishes users as well. */
+/** A name that is too long for others is replaced by its digest, which still distinguishes users. */
 function shortened(labels: Labels): Labels {
   const { user } = labels
   if (user === undefined || user.length <= longestUser) return labels

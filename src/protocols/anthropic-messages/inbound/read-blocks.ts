@@ -18,7 +18,7 @@ import { checkedContent, type ClientBlock, type ClientContent } from './schema.t
 import { compactionId, reasoningFormat } from '../../claude/names.ts'
 import { detailOfWork } from '../../claude/server-tools.ts'
 
-/** A `cache_control` object as a mark; five minutes unless it says otherwise. */
+/** The cache mark of a `cache_control` object; five minutes by default. */
 export function readMark(mark: ClientBlock['cache_control']): CacheMark | undefined {
   return mark == null ? undefined : { ttl: mark.ttl ?? '5m' }
 }
@@ -29,7 +29,7 @@ export function readParts(content: ClientContent, param: string): ContentPart[] 
   return content.map((block, index) => readPart(block, `${param}.${index}`))
 }
 
-/** A user's message: each tool result is a message of its own, before what the user says. */
+/** A user's message: each tool result becomes a message of its own, before the user's text. */
 export function readUser(content: ClientContent, param: string): Message[] {
   if (typeof content === 'string') return [{ role: 'user', content: readParts(content, param) }]
   const results: Message[] = []
@@ -59,7 +59,7 @@ function readResult(block: ClientBlock, param: string): Message {
   }
 }
 
-/** The mark of a result belongs to all of it: it is put on the last part, where a reader of parts looks. */
+/** Puts a result's cache mark on its last part, where readers of parts expect it. */
 function markedAtTheEnd(parts: readonly ContentPart[], cache: CacheMark): ContentPart[] {
   const last = parts.at(-1)
   if (last === undefined || !('cache' in last)) return [...parts, { kind: 'text', text: '', cache }]
@@ -70,7 +70,7 @@ interface Turn {
   readonly content: ContentPart[]
   readonly reasoning: ReasoningDetail[]
   readonly toolCalls: ToolCall[]
-  /** Of those of its calls that the gateway ran. */
+  /** Results of those of its calls that the gateway ran. */
   readonly results: ToolMessage[]
 }
 
@@ -95,12 +95,12 @@ export function readAssistant(content: ClientContent, param: string, runs: 'read
       if (runs === 'read' && !isSearchBlock(block)) readRun(block as JsonObject, turn)
       return
     }
-    // What was said after a tool had run was said in another round.
+    // Text after a tool's result belongs to the next round.
     if (turn.results.length > 0 && block.type !== 'tool_use') turn = begin()
     readAssistantBlock(block, at, turn)
   })
   return turns.flatMap(({ results, toolCalls: called, ...said }) => {
-    // Of an answer that was cut off there may be no result.
+    // There may be no result if the answer was cut off.
     const toolCalls = called.filter(
       ({ id, origin }) => origin === undefined || results.some(({ toolCallId }) => toolCallId === id),
     )
@@ -214,7 +214,7 @@ function readSource(block: ClientBlock, param: string): MediaSource {
   }
 }
 
-/** A found page as text: where it is from, then what it says. */
+/** A found page as text: its address, then its content. */
 function searchResultText(block: ClientBlock): string {
   const head = [block['title'], block['source']].filter((value) => typeof value === 'string')
   return [...head, textsIn(block['content'])].join('\n')

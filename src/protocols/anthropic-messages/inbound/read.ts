@@ -98,7 +98,7 @@ function readTools(body: MessagesRequest): { functions: FunctionTool[]; others: 
   return { functions, others }
 }
 
-/** What is declared of tools that the gateway runs; undefined where nothing is. */
+/** The declared gateway tools; undefined if there are none. */
 export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefined {
   const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     const declaration = declarationOf(tool as JsonObject, `tools.${at}`)
@@ -115,7 +115,7 @@ export function readGatewayTools(body: MessagesRequest): DeclaredTools | undefin
   })
 }
 
-/** A choice by name is of the client's function where it has one of that name. */
+/** A named choice refers to the client's function if it has one of that name. */
 function isSearchChoice({ tool_choice: choice, tools }: MessagesRequest): boolean {
   if (choice?.type !== 'tool') return false
   const named = (tools ?? []).filter(({ name }) => name === choice.name)
@@ -148,7 +148,7 @@ function readSampling(body: MessagesRequest): Sampling {
 
 const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max'])
 
-/** An effort of `output_config`; undefined for none, and for one that is not known here. */
+/** The effort in `output_config`; undefined if absent or unknown. */
 export function effortIn(value: unknown): Reasoning['effort'] {
   return efforts.has(value) ? (value as Reasoning['effort']) : undefined
 }

@@ -1,4 +1,4 @@
-// What a client of the Messages API may send, as far as the gateway reads it; every other field stays.
+// The fields of a Messages request that the gateway reads; all others are kept.
 
 import { z } from 'zod'
 import { GatewayError } from '../../../errors.ts'
@@ -11,7 +11,7 @@ const usdAmount = z.string().regex(/^\d+(\.\d+)?$/, 'must be a decimal string')
 const block = z.looseObject({ type: z.string().min(1), cache_control: cacheMark })
 const content = z.union([z.string(), z.array(block)])
 
-/** `custom` tools have a schema; all others are Anthropic's own, known by their type. */
+/** `custom` tools have a schema; all others are Anthropic's own, identified by type. */
 const tool = z.looseObject({
   type: z.string().nullish(),
   name: z.string().min(1).nullish(),
@@ -27,7 +27,7 @@ const thinking = z.looseObject({
   display: z.string().nullish(),
 })
 
-/** Our additions to the protocol: which offers may serve the call, and what it may cost. */
+/** Our additions to the protocol: provider routing and the cost limit. */
 const gatewayShape = {
   models: z.array(z.string().min(1)).max(32).nullish(),
   provider: z
@@ -85,7 +85,7 @@ export const messagesRequest = z.looseObject({
   ...gatewayShape,
 })
 
-/** What is counted: the same body, whose answer needs no bound. */
+/** For token counting: the same body, but max_tokens is optional. */
 export const countTokensRequest = messagesRequest.partial({ max_tokens: true })
 
 export type MessagesRequest = z.infer<typeof messagesRequest>
@@ -93,19 +93,19 @@ export type CountTokensRequest = z.infer<typeof countTokensRequest>
 export type ClientBlock = z.infer<typeof block>
 export type ClientContent = z.infer<typeof content>
 
-/** Checks a body. Throws GatewayError `invalid_request` with the path of the first field that is wrong. */
+/** Checks a body. Throws GatewayError `invalid_request` with the path of the first invalid field. */
 export function checked(body: unknown): MessagesRequest {
   refuseThread(body)
   return checkedBy(messagesRequest, body)
 }
 
-/** Checks a body whose tokens are to be counted. Throws as `checked` does. */
+/** Checks a body for token counting. Throws like `checked`. */
 export function checkedForCount(body: unknown): CountTokensRequest {
   refuseThread(body)
   return checkedBy(countTokensRequest, body)
 }
 
-/** Checks the content of a block, such as a tool's result; `param` is its place. Throws as `checked` does. */
+/** Checks the content of a block, such as a tool's result; `param` is its path. Throws like `checked`. */
 export function checkedContent(value: unknown, param: string): ClientContent {
   return checkedBy(content, value, [param])
 }
@@ -135,7 +135,7 @@ function refuseThread(body: unknown): void {
   })
 }
 
-/** Of a union's failed branches, the one that got furthest is the one the client meant. */
+/** Of a union's branches the one that failed last is most likely the intended one. */
 function deepest(issue: z.core.$ZodIssue): { path: readonly PropertyKey[]; message: string } {
   if (issue.code !== 'invalid_union') return issue
   const inner = issue.errors.flatMap((issues) => issues.slice(0, 1)).map(deepest)

@@ -1,4 +1,4 @@
-// Claude's events as Bedrock streams them when the model is invoked directly: each in base64 inside a chunk.
+// Claude's events as Bedrock's direct invocation streams them: base64 inside chunks.
 
 import type { ChatEvent } from '../../../conversation/event.ts'
 import { exceptionPrefix } from '../../framing/aws-event-stream.ts'
@@ -8,7 +8,7 @@ import type { StreamParser } from '../../protocol.ts'
 import type { Frame } from '../../framing/sse.ts'
 import { streamParser } from './stream.ts'
 
-/** The same parser, over chunks. Amazon's own exceptions end the answer as an `error` event would. */
+/** The same parser for chunks. Amazon's own exceptions end the answer like an `error` event. */
 export function chunkParser(): StreamParser {
   const events = streamParser()
   let ended = false

@@ -1,13 +1,13 @@
-// Beta features of Anthropic, asked for by a header.
+// Anthropic's beta features, requested by a header.
 
 import type { Json } from '../../../conversation/request.ts'
 
-/** What a feature can be called. A line end, or a letter that no header takes, would make the request impossible to send. */
+/** Valid feature names. A line break or an illegal character would make the request impossible to send. */
 const name = /^[\w.:-]{1,128}$/
-/** More than any client asks for; providers refuse headers of more than a few kilobytes. */
+/** More than clients use; providers refuse headers of more than a few kilobytes. */
 const mostFeatures = 48
 
-/** The header that asks for these features, and for those that a client asks for in `betas`. */
+/** The header for these features and those in the client's `betas`. */
 export function betaHeader(features: readonly string[], asked: Json | undefined): Record<string, string> {
   const clients = Array.isArray(asked)
     ? asked.filter((beta) => typeof beta === 'string' && name.test(beta))

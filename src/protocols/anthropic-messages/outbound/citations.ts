@@ -4,8 +4,8 @@ import type { Annotation } from '../../../conversation/event.ts'
 import { citationSchema } from './schema.ts'
 
 /**
- * The web sources of one text block, each for the whole block (start to end, UTF-16 offsets into the answer's
- * text). Citations of documents have no address to point at and are left out.
+ * The web sources of a text block, each for the whole block (start to end, UTF-16 offsets into the answer's text).
+ * Citations of documents have no address and are left out.
  */
 export function webAnnotations(citations: readonly unknown[], start: number, end: number): Annotation[] {
   if (end <= start) return []

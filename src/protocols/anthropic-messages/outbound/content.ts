@@ -1,4 +1,4 @@
-// Parts of a message as content blocks of the wire.
+// Translates parts of a message to content blocks.
 
 import type { ContentPart, JsonObject, MediaSource } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -8,8 +8,8 @@ import { cacheControl } from './schema.ts'
 type Part<K extends ContentPart['kind']> = Extract<ContentPart, { kind: K }>
 
 /**
- * The blocks of these parts, in order. Blank text is left out: the API refuses it, and it says nothing.
- * `param` names the message in errors. Throws GatewayError `unsupported_parameter` for media Claude cannot take.
+ * The blocks of these parts, in order. Blank text is dropped because the API refuses it. `param` names the message in
+ * errors. Throws GatewayError `unsupported_parameter` for media that Claude does not accept.
  */
 export function blocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
   return parts.flatMap((part): JsonObject[] => {
@@ -34,7 +34,7 @@ export function blocksOf(parts: readonly ContentPart[], param: string): JsonObje
   })
 }
 
-/** The text of parts that may hold nothing else (system messages). Throws for any other kind of part. */
+/** Text blocks for parts that must all be text (system messages). Throws for any other part. */
 export function textBlocksOf(parts: readonly ContentPart[], param: string): JsonObject[] {
   const other = parts.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
   if (other !== undefined) {
@@ -50,7 +50,7 @@ const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'ima
 
 function imageBlock({ source, cache }: Part<'image' | 'file'>, param: string): JsonObject {
   const stated = mediaTypeOf(source)
-  // Clients write the ending of a file's name for its type.
+  // Some clients send the file extension as the type.
   const mediaType = stated === 'image/jpg' ? 'image/jpeg' : stated
   if (mediaType !== undefined && !imageTypes.has(mediaType)) {
     throw new GatewayError('unsupported_parameter', {
@@ -86,7 +86,7 @@ function fileBlock(part: Part<'file'>, param: string): JsonObject {
 function documentSource(source: MediaSource, mediaType: string | undefined, param: string): JsonObject {
   if (source.kind !== 'base64' || mediaType === 'application/pdf') return sourceOf(source)
   if (mediaType?.startsWith('text/') || mediaType === 'application/json') {
-    // The document block takes text as it is, and calls all of it plain.
+    // The document block only has plain text.
     return {
       type: 'text',
       media_type: 'text/plain',

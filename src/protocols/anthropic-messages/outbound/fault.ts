@@ -1,4 +1,4 @@
-// What an error of this protocol means: by HTTP status, by error type, by the provider's words.
+// Classifies errors of this protocol by HTTP status, error type and message.
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
@@ -17,7 +17,10 @@ const kindOfType: Readonly<Record<string, FaultKind>> = {
   overloaded_error: 'overloaded',
 }
 
-/** Messages that say more than status and type do. All but the first are documented or reported, not recorded. */
+/**
+ * Messages that are more specific than status and type. Only the first is recorded, the others are documented or
+ * reported.
+ */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [
     /prompt is too long|exceeds? (the )?context (limit|window)|input is too long|too many total text bytes/i,
@@ -27,7 +30,7 @@ const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [/content filtering policy|blocked by .*polic/i, 'content-filter'],
 ]
 
-/** An answer with an error status. `body` is raw text; it may be HTML, empty, or another cloud's envelope. */
+/** The fault of an error status. `body` is raw text: possibly HTML, empty, or another cloud's envelope. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const envelope = envelopeOf(body)
   const retryAfterMs = retryAfterOf(headers)
@@ -41,7 +44,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   })
 }
 
-/** An `error` event inside a stream whose status was 200. */
+/** The fault of an `error` event inside a stream with status 200. */
 export function faultOfEvent(type: string | undefined, message: string | undefined): Fault {
   const words = message ?? 'the provider reported an error'
   const kind = wordsKind(words) ?? (type === undefined ? undefined : kindOfType[type]) ?? 'broken'
@@ -81,12 +84,12 @@ function isText(value: unknown): value is string {
   return typeof value === 'string'
 }
 
-/** The field at fault: Anthropic's messages open with its path ("messages.0.content: …"). */
+/** The field at fault: Anthropic's messages begin with its path ("messages.0.content: …"). */
 function paramOf(message: string): string | undefined {
   return /^([a-z_]+(?:\.[a-z0-9_]+)*): /.exec(message)?.[1]
 }
 
-/** Milliseconds the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. */
+/** How long the provider asks to wait, milliseconds: `retry-after-ms`, or `retry-after` in seconds or as a date. */
 function retryAfterOf(headers: Headers): number | undefined {
   const millis = Number(headers.get('retry-after-ms') ?? Number.NaN)
   if (Number.isFinite(millis) && millis > 0) return millis
@@ -94,7 +97,7 @@ function retryAfterOf(headers: Headers): number | undefined {
   if (after === null) return undefined
   const seconds = Number(after)
   if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : undefined
-  // The provider's own clock, not ours, is what its date is relative to.
+  // The date is relative to the provider's clock, not ours.
   const wait = Date.parse(after) - Date.parse(headers.get('date') ?? '')
   return Number.isFinite(wait) ? Math.max(0, wait) : undefined
 }

@@ -1,4 +1,4 @@
-// A chat request as a request of Anthropic's Messages API.
+// Translates a chat request to Anthropic's Messages API.
 
 import type { ChatRequest, Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
@@ -22,9 +22,9 @@ import { toolingOf } from './tools.ts'
 import { conversationOf, lostItsThinking, type Turn } from './turns.ts'
 
 /**
- * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that
- * Claude cannot take, `invalid_request` for a conversation the API would refuse. What is dropped or changed is
- * named in `warnings`.
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1, logprobs and media that Claude
+ * does not accept, `invalid_request` for a conversation that the API would refuse. `warnings` name what was dropped or
+ * changed.
  */
 export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): LoweredRequest {
   const { rest, sampling } = request
@@ -76,7 +76,10 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
   }
 }
 
-/** The protocol demands a number: the client's, else the model's own maximum, else one every model can write. */
+/**
+ * The protocol requires max_tokens: the client's, otherwise the model's maximum, otherwise one that every model
+ * supports.
+ */
 function maxTokensOf(
   request: ChatRequest,
   target: Target<AnthropicQuirks>,
@@ -174,7 +177,7 @@ function labelsOf(request: ChatRequest, rest: JsonObject, warn: Warn): JsonObjec
 
 // ---- Anthropic's own fields -------------------------------------------------------------------------------
 
-/** Fields of the client's that are read elsewhere in this file, or by the gateway. */
+/** Fields of the client that are read elsewhere in this file, or by the gateway. */
 const readFields = new Set(['thinking', 'output_config', 'tools', 'betas'])
 
 function passedOn(rest: JsonObject, warn: Warn): JsonObject {
@@ -214,7 +217,7 @@ function headersOf(
   }
 }
 
-/** Whether a block, or one inside a tool's result, names a file that was put at the provider before. */
+/** Whether a block, or one inside a tool result, refers to a file uploaded to the provider. */
 function usesFiles(turns: readonly Turn[]): boolean {
   const isFile = (block: Json): boolean =>
     isObject(block) &&

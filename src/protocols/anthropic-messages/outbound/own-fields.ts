@@ -3,7 +3,7 @@
 
 import type { Json } from '../../../conversation/request.ts'
 
-/** Fields that no other protocol has and that change no price; a client that sends them means them. */
+/** Fields without an equivalent elsewhere that do not affect the price. */
 export const passedFields: ReadonlySet<string> = new Set([
   'cache_control',
   'context_management',
@@ -12,9 +12,9 @@ export const passedFields: ReadonlySet<string> = new Set([
   'user_profile_id',
 ])
 
-/** Fields whose other values cost more than the catalog says, each with the values that do not. */
+/** Fields whose other values cost more than the catalog's price, with the values that do not. */
 const standardValues: Readonly<Record<string, readonly Json[]>> = {
-  // With skills a container runs code, and each of its hours is billed.
+  // With skills a container runs code, billed by the hour.
   container: [],
   fallbacks: [],
   inference_geo: ['global', 'not_available'],
@@ -49,12 +49,12 @@ export function isPricedApart(field: string, value: Json | undefined): boolean {
   return !nothing && !standardValues[field]!.includes(value)
 }
 
-/** Whether the field is one whose price depends on its value; the standard value needs no word. */
+/** Whether the price depends on the field's value; the standard value needs no warning. */
 export function isTiered(field: string): boolean {
   return Object.hasOwn(standardValues, field)
 }
 
-/** What a field of the client's own body may be to Anthropic: known, of another price, or unknown here. */
+/** How Anthropic treats a field of the client's body: known, separately priced, or unknown. */
 export function kindOfField(field: string, value: Json | undefined): 'known' | 'priced' | 'unknown' {
   if (isPricedApart(field, value)) return 'priced'
   return isTiered(field) || protocolFields.has(field) || passedFields.has(field) ? 'known' : 'unknown'

@@ -1,32 +1,32 @@
-// What hosts that speak Anthropic's Messages protocol do differently, as data: a provider row sets what deviates.
+// How hosts of Anthropic's Messages protocol differ, as data: provider rows set the deviations.
 
 import type { ModelTraits } from '../../claude/models.ts'
 
-/** How a host of Claude deviates from Anthropic's own API. */
+/** How a host of Claude differs from Anthropic's own API. */
 export interface AnthropicQuirks {
-  /** Appended to the base URL; `{model}` stands for the model's name, which then is not in the body. */
+  /** Appended to the base URL; `{model}` is replaced by the model's name, which is then left out of the body. */
   readonly path: string
-  /** The same for streamed answers, where the host has another address for them. */
+  /** The same for streamed answers, if the host has a separate address for them. */
   readonly streamPath: string
   /** The version of the protocol: `2023-06-01`, `vertex-2023-10-16`, `bedrock-2023-05-31`. */
   readonly version: string
-  /** Anthropic reads the version from a header, the clouds from the body (`anthropic_version`). */
+  /** Anthropic takes the version in a header, the clouds in the body (`anthropic_version`). */
   readonly versionIn: 'header' | 'body'
-  /** Whether a streamed answer is asked for by `stream: true`, or by its path alone. */
+  /** Whether streaming is requested by `stream: true` or by the path. */
   readonly streamIn: 'body' | 'path'
-  /** How streamed answers come; in Amazon's framing each event is wrapped once more. */
+  /** The framing of streams; in Amazon's, each event is wrapped once more. */
   readonly framing: 'sse' | 'aws-event-stream'
   /** Beta features to ask for with every request. */
   readonly betas: readonly string[]
-  /** Whether it is asked for the beta features that clients ask for; the clouds refuse names they do not know. */
+  /** Whether clients' beta features are passed on; the clouds refuse names they do not know. */
   readonly takesBetas: boolean
   /** `max_tokens` if neither the client nor the catalog knows one; the protocol requires it. */
   readonly defaultMaxTokens: number
-  /** Whether the host fetches images and documents by their https addresses; the clouds take bytes only. */
+  /** Whether the host fetches images and documents by https; the clouds only take bytes. */
   readonly readsUrls: boolean
-  /** Whether the host runs Anthropic's web search, at a fee for each. */
+  /** Whether the host offers Anthropic's web search, which has a fee per search. */
   readonly webSearch: boolean
-  /** What this host's models do otherwise than their names say. */
+  /** Where this host's models differ from what their names imply. */
   readonly traits: Partial<ModelTraits>
 }
 
@@ -39,7 +39,7 @@ export const defaultQuirks: AnthropicQuirks = {
   framing: 'sse',
   betas: [],
   takesBetas: true,
-  // What every model of this protocol can write, the oldest included.
+  // Every model of this protocol, even the oldest, can write this much.
   defaultMaxTokens: 4096,
   readsUrls: true,
   webSearch: false,

@@ -1,9 +1,9 @@
-// What Anthropic's Messages protocol looks like on the wire.
+// The wire schemas of Anthropic's Messages protocol.
 
 import { z } from 'zod'
 import type { CacheMark, JsonObject } from '../../../conversation/request.ts'
 
-/** A cache mark as the wire writes it; five minutes is the protocol's default and needs no word. */
+/** A cache mark on the wire; five minutes is the protocol's default and left out. */
 export function cacheControl(mark: CacheMark | undefined): JsonObject {
   if (mark === undefined) return {}
   return { cache_control: mark.ttl === '1h' ? { type: 'ephemeral', ttl: '1h' } : { type: 'ephemeral' } }
@@ -82,8 +82,8 @@ export const messageSchema = z.object({
 const name = z.string().optional().catch(undefined)
 
 /**
- * The events of a stream, by type, but for the deltas and stops of blocks: those are too many for a schema. An event
- * of another type is ignored, as the protocol asks.
+ * The schemas of stream events by type, except for deltas and stops of blocks, which are too frequent for a schema.
+ * Unknown event types are ignored, as the protocol demands.
  */
 export const eventSchemas = {
   message_start: z.object({ message: z.object({ id: name, model: name, usage }) }),

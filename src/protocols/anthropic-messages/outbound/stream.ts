@@ -1,4 +1,4 @@
-// Anthropic's answers as events: a state machine over stream events, and whole messages fed through it.
+// Parses Anthropic's answers: a state machine over stream events, which also parses whole messages.
 
 import type { ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -17,16 +17,16 @@ import { detailOfWork, searchItem } from '../../claude/server-tools.ts'
 import { eventsOfCompletion } from './text-completion.ts'
 import { mergeUsage, usageOf } from './usage.ts'
 
-/** A content block that has started and not stopped. */
+/** A content block that has started but not stopped. */
 type OpenBlock =
   | { readonly kind: 'text'; readonly start: number; readonly citations: readonly unknown[] }
   | { readonly kind: 'reasoning'; readonly index: number }
   | { readonly kind: 'call'; readonly call: number; readonly json: string; readonly input: unknown }
-  /** A call of the tool that carries a structured answer: its arguments are the text. */
+  /** A call of the tool that carries a structured answer: its arguments become the text. */
   | { readonly kind: 'answer'; readonly json: string; readonly input: unknown }
-  /** A call of the provider's own search: it goes back with the next turn. */
+  /** A call of the provider's own search, to be returned with the next turn. */
   | { readonly kind: 'work'; readonly id: string; readonly json: string; readonly input: unknown }
-  /** What the provider's own tools did: not the client's to answer. */
+  /** A call of another provider tool, which the client must not answer. */
   | { readonly kind: 'foreign' }
 
 interface ParserState extends BlockState<OpenBlock> {
@@ -65,7 +65,7 @@ export function streamParser(): StreamParser {
   )
 }
 
-/** A whole message as the events that the same answer would have streamed. */
+/** A whole message as the events of an equivalent stream. */
 export function parseWhole(body: unknown): readonly ChatEvent[] {
   const failure = eventSchemas.error.safeParse(body)
   if (failure.success) {
@@ -128,7 +128,7 @@ function stepEvent(state: ParserState, event: unknown): Step {
         : fail(state, 'content_block_start has no block')
     }
     case 'content_block_delta': {
-      // Nearly every event is one of these, so it is read field by field instead of by a schema.
+      // The most frequent event, so it is read field by field instead of with a schema.
       const { index, delta } = event as JsonObject
       return isIndex(index) && isObject(delta) && typeof delta.type === 'string'
         ? addDelta(state, index, delta)
@@ -160,7 +160,7 @@ function stepEvent(state: ParserState, event: unknown): Step {
       return wire === undefined ? fail(state, 'a stream event has no type') : stepAll(state, wire)
     }
     default:
-      // `ping`, and whatever the protocol adds next: its versioning promise is that new events can be ignored.
+      // `ping` and future events: the protocol's versioning policy allows ignoring new ones.
       return [state, []]
   }
 }
@@ -180,7 +180,7 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
     }
     case 'thinking': {
       const [next, at] = openReasoning(state, index)
-      // A block whose text is withheld still has a signature, and goes back with both.
+      // A block with withheld text still has a signature; both must be returned.
       const any = block.thinking !== '' || block.signature !== ''
       return [next, any ? [thinking(at, block.thinking, block.signature)] : []]
     }
@@ -238,7 +238,7 @@ function startBlock(state: ParserState, index: number, block: WireBlock): Step {
   }
 }
 
-/** A search that has found something is owed even if nothing of the answer comes any more. */
+/** A search with results is billed even if nothing else of the answer arrives. */
 function addSearch(before: ParserState): Step {
   const state = { ...before, searches: before.searches + 1 }
   const { usage, searches } = state
@@ -247,7 +247,7 @@ function addSearch(before: ParserState): Step {
   return [state, [{ kind: 'usage', usage: usageOf(counted) }]]
 }
 
-/** What the provider's own search did, as reasoning that is carried along. */
+/** The steps of the provider's own search, carried along as reasoning. */
 function addWork(state: ParserState, block: JsonObject): Step {
   const detail = detailOfWork(block, state.reasonings)
   if (detail === undefined) return [state, []]
@@ -303,7 +303,7 @@ function stopBlock(state: ParserState, index: number): Step {
   const closed = { ...state, open: others }
   switch (open.kind) {
     case 'text':
-      // A citation comes before the text it is for, so its stretch is known only when the block is complete.
+      // A citation comes before its text, so its range is known only when the block is complete.
       return [
         closed,
         webAnnotations(open.citations, open.start, state.textLength).map((annotation) => ({
@@ -367,7 +367,7 @@ function isIndex(value: unknown): value is number {
   return Number.isFinite(value)
 }
 
-/** A text field of a delta; one that is missing or of another type loses nothing else. */
+/** A text field of a delta; a missing or invalid one must not lose the rest. */
 function text(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }

@@ -1,4 +1,4 @@
-// The protocol before this one, in which Claude 2 and Claude Instant still answer at Amazon: a text and why it ended.
+// The older text completion protocol, which Claude 2 and Claude Instant still use at Amazon.
 
 import type { JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'

@@ -1,4 +1,4 @@
-// Tools, the choice among them, and the shape of the answer, which on older models is a tool as well.
+// Tools, tool choice and structured output, which on older models is emulated by a tool.
 
 import { argumentsSchema, rootObjectOf } from '../../claude/root-object.ts'
 import type { ChatRequest, FunctionTool, Json, JsonObject } from '../../../conversation/request.ts'
@@ -17,11 +17,11 @@ export interface Tooling {
   readonly choice: JsonObject | undefined
   /** `output_config.format`, where the model knows it. */
   readonly format: JsonObject | undefined
-  /** Whether the model has no choice but to call a tool. */
+  /** Whether the model must call a tool. */
   readonly forced: boolean
 }
 
-/** The tools and choice to send. Throws `invalid_request` when the choice names no tool of the request. */
+/** The tools and choice to send. Throws `invalid_request` if the choice names an unknown tool. */
 export function toolingOf(
   request: ChatRequest,
   turns: readonly Turn[],
@@ -75,7 +75,7 @@ function toolOf(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject
   }
 }
 
-/** The arguments' schema of a strict tool, where the model knows such tools and can be held to this one. */
+/** The argument schema of a strict tool, if the model supports strict tools and this schema. */
 function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): JsonObject | undefined {
   const { schema, merged } = rootObjectOf(tool.parameters)
   const asked = tool.parameters === undefined ? { ...schema, additionalProperties: false } : schema
@@ -88,16 +88,16 @@ function strictSchema(tool: FunctionTool, traits: ModelTraits, warn: Warn): Json
   return closed.schema
 }
 
-/** The types of tools that Anthropic runs or defines: dated names, and a few without a date. */
+/** Types of tools that Anthropic runs or defines: most have a date in their name. */
 const providerToolType = /_\d{8}$|^mcp_toolset$|^tool_search_tool_/
 
-/** Tools that Anthropic runs or defines, from a client that knows them. */
+/** Tools that Anthropic runs or defines, as the client sent them. */
 function providerTools(rest: Json | undefined): JsonObject[] {
   if (!Array.isArray(rest)) return []
   return rest.filter(isObject).filter((tool) => providerToolType.test(nonEmpty(tool.type) ?? ''))
 }
 
-/** The API wants every tool that the history calls to be declared, also when none may be called now. */
+/** The API requires declarations for all tools called in the history, even if none may be called now. */
 function historyTools(turns: readonly Turn[]): Pick<Tooling, 'tools' | 'choice'> {
   const calls = turns.flatMap((turn) => turn.content.filter((block) => block.type === 'tool_use'))
   const names = [...new Set(calls.map((block) => block.name))]
@@ -140,10 +140,10 @@ function choiceOf(
   }
 }
 
-/** Once: two calls would be two texts, one after the other. */
+/** Not in parallel: two calls would be two texts, one after the other. */
 const theAnswer: JsonObject = { type: 'tool', name: answerTool, disable_parallel_tool_use: true }
 
-/** `parallel_tool_calls: false` is a property of the choice, which it may have to bring into being. */
+/** `parallel_tool_calls: false` is a property of the choice, which is created if necessary. */
 function parallel(request: ChatRequest, choice: JsonObject | undefined): JsonObject | undefined {
   if (request.parallelToolCalls !== false || choice?.type === 'none') return choice
   return { ...(choice ?? { type: 'auto' }), disable_parallel_tool_use: true }
@@ -160,7 +160,7 @@ function formatOf(request: ChatRequest, traits: ModelTraits, warn: Warn): JsonOb
   return { type: 'json_schema', schema: closed.schema }
 }
 
-/** A tool that takes the answer, for a schema the model has no other word for. */
+/** The tool that carries the answer, for a schema that the model does not support natively. */
 function answerToolOf(request: ChatRequest): JsonObject | undefined {
   const format = request.responseFormat
   if (format === undefined || format.kind === 'text') return undefined
@@ -169,7 +169,7 @@ function answerToolOf(request: ChatRequest): JsonObject | undefined {
   return {
     name: answerTool,
     description: asked?.description === undefined ? description : `${description} ${asked.description}`,
-    // Without a schema (JSON mode) any object will do.
+    // Without a schema (JSON mode) any object is accepted.
     input_schema: { ...(asked?.schema ?? { additionalProperties: true }), type: 'object' },
   }
 }

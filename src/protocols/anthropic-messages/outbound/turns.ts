@@ -1,4 +1,5 @@
-// A conversation as the API wants it: one system prompt, user and assistant in turn, every call answered.
+// Arranges a conversation for the API: one system prompt, alternating user and assistant turns, a result for every
+// call.
 
 import { continuation, compactionId, reasoningFormat } from '../../claude/names.ts'
 import type {
@@ -28,7 +29,7 @@ export interface Conversation {
   readonly turns: readonly Turn[]
 }
 
-/** The calls of the assistant's last turn that wait for results: the client's id to the wire's. */
+/** Unanswered calls of the last assistant turn: client id to wire id. */
 type Pending = ReadonlyMap<string, string>
 
 /**
@@ -109,14 +110,14 @@ function finished(system: JsonObject[], turns: Turn[], prefill: boolean, warn: W
     }
   }
   const end = last.content.at(-1)!
-  // The API refuses an answer to continue that ends in white space.
+  // The API refuses a prefilled answer that ends in white space.
   if (last.role === 'assistant' && typeof end.text === 'string') {
     last.content[last.content.length - 1] = { ...end, text: end.text.trimEnd() }
   }
   return { system: systemOf(system), turns }
 }
 
-/** One string, as plain as the client's, unless a cache mark must stay at its block. */
+/** A plain string like the client's, unless a cache mark must stay with its block. */
 function systemOf(blocks: readonly JsonObject[]): Json | undefined {
   if (blocks.length === 0) return undefined
   if (blocks.some((block) => 'cache_control' in block)) return [...blocks]
@@ -125,7 +126,7 @@ function systemOf(blocks: readonly JsonObject[]): Json | undefined {
 
 // ---- user -------------------------------------------------------------------------------------------------
 
-/** Results first, all of them and one for each call, then what the user said. */
+/** All results first, one per call, then the user's text. */
 function userContent(
   said: readonly { message: Message; param: string }[],
   pending: Pending,
@@ -160,7 +161,7 @@ function userContent(
   return [...results.values(), ...words]
 }
 
-/** A result; a second one for the same call is added to the first, because the API takes only one. */
+/** A result. A second one for the same call is merged into the first, because the API takes only one. */
 function resultBlock(
   message: ToolMessage,
   id: string,
@@ -170,14 +171,14 @@ function resultBlock(
   const mark = message.content.findLast((part) => 'cache' in part && part.cache !== undefined)
   const content = blocksOf(message.content, param).map(unmarked)
   const all = Array.isArray(before?.content) ? before.content : []
-  // Into the same list: of many results for one call, copies would be as many times as large.
+  // Appended in place: copying the list for every result of a call would be quadratic.
   for (const block of content) all.push(block)
   return {
     type: 'tool_result',
     tool_use_id: id,
     ...(all.length === 0 ? {} : { content: all }),
     ...(message.isError || before?.is_error === true ? { is_error: true } : {}),
-    // A mark inside the result is one for its block: only blocks of the message itself can carry it.
+    // Only blocks of the message itself can carry a cache mark, so one inside the result is moved to its block.
     ...(mark !== undefined && 'cache' in mark ? cacheControl(mark.cache) : {}),
   }
 }
@@ -197,7 +198,7 @@ interface AssistantContext {
   readonly warn: Warn
 }
 
-/** Reasoning first, as the API demands of a turn with calls; then the text; then the calls. */
+/** Reasoning first, as the API requires for a turn with calls, then the text, then the calls. */
 function assistantContent(message: AssistantMessage, ids: Pending, context: AssistantContext): JsonObject[] {
   const { param, warn } = context
   const media = message.content.find((part) => part.kind !== 'text' && part.kind !== 'refusal')
@@ -221,9 +222,9 @@ function assistantContent(message: AssistantMessage, ids: Pending, context: Assi
     message.reasoning.filter((detail) => !isWork(detail)),
     context,
   )
-  // The API takes them back only beside the tool; without them the text that they led to stays.
+  // The API accepts them only together with the tool; without it, the text based on them stays.
   const work = context.searches ? workBlocks(message.reasoning) : []
-  // The turn goes on from its last block, which may be a search that has no result yet.
+  // A paused turn continues from its last block, which may be a search without a result.
   if (message.paused) return [...thought, ...work, ...said, ...begunWork(message.reasoning)]
   if (said.length > 0) thought.push(...work)
   if (said.length > 0 || thought.length === 0) return [...thought, ...said]
@@ -244,7 +245,7 @@ function reasoningBlocks(details: readonly ReasoningDetail[], context: Assistant
   return blocks.filter((block) => block !== undefined)
 }
 
-/** The block a detail was made of, byte for byte; nothing for what this protocol did not make. */
+/** The original block of a detail, byte for byte; undefined for details of other protocols. */
 function reasoningBlock(detail: ReasoningDetail, compaction: boolean): JsonObject | undefined {
   if (detail.format !== reasoningFormat) return undefined
   if (detail.type === 'reasoning.text' && detail.signature) {
@@ -263,14 +264,14 @@ function inputOf(text: string, param: string, warn: Warn): JsonObject {
   if (isBlank(text)) return {}
   const input = parseJson(text)
   if (isObject(input)) return input
-  // The API takes objects only, and the model should see what it wrote.
+  // The API only takes objects, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
   return { invalid_arguments: text }
 }
 
 /**
- * Whether the API would refuse to think here: the assistant turn that it must continue from (the last one, when
- * it has calls or is to be continued) does not open with the thinking it was made with.
+ * Whether the API would refuse thinking: the assistant turn to continue (the last one, if it has calls or is
+ * prefilled) does not begin with its original thinking.
  */
 export function lostItsThinking(turns: readonly Turn[]): boolean {
   const at = turns.findLastIndex((turn) => turn.role === 'assistant')

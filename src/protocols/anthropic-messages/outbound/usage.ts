@@ -1,4 +1,5 @@
-// Anthropic's counters as disjoint buckets: cached tokens lie beside the input count, thinking inside the output.
+// Converts Anthropic's counters to disjoint buckets: cached tokens are separate from the input count, thinking is
+// inside the output.
 
 import {
   count,
@@ -11,8 +12,8 @@ import {
 import type { WireCounters, WireUsage } from './schema.ts'
 
 /**
- * The counters of a stream so far, joined with those of its next event, field by field: what the later one names
- * holds, a zero included. Only `message_start` has the 5-minute and 1-hour split, so what is missing is kept.
+ * Merges a stream's counters with those of its next event, field by field: later values replace earlier ones,
+ * including zeros. Only `message_start` has the 5-minute and 1-hour split, so missing fields are kept.
  */
 export function mergeUsage(
   before: WireUsage | undefined,
@@ -78,7 +79,7 @@ const emptyBuckets: Buckets = {
 function bucketsOf(wire: WireCounters): Buckets {
   const long = count(wire.cache_creation?.ephemeral_1h_input_tokens)
   const short = count(wire.cache_creation?.ephemeral_5m_input_tokens)
-  // The total may have grown after the split was sent; what is new was written the way the rest was.
+  // The total may have grown since the split was sent: the increase is attributed in the same way.
   const written = Math.max(count(wire.cache_creation_input_tokens), long + short)
   const onlyLong = long > 0 && short === 0
   return {

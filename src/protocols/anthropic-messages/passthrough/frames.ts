@@ -8,7 +8,7 @@ import { isObject, nonEmpty, parseJson } from '../../json.ts'
 import type { AnswerContext, Bill } from '../../protocol.ts'
 import { costFields } from '../inbound/answer-fields.ts'
 
-/** A whole message as the provider wrote it, with what the gateway adds. */
+/** A whole message of the provider with the gateway's additions. */
 export function forwardedMessage(message: JsonObject, bill: Bill, context: AnswerContext): JsonObject {
   const { model, warnings, extra } = context
   return {
@@ -20,7 +20,7 @@ export function forwardedMessage(message: JsonObject, bill: Bill, context: Answe
   }
 }
 
-/** The frames of one streamed answer on their way, and which of them wait until the charge is known. */
+/** The frames of a streamed answer; those at the end are held back until the charge is known. */
 export class MessageFrames {
   readonly #context: AnswerContext
   /** The event that ends the answer and carries its usage. */
@@ -29,7 +29,7 @@ export class MessageFrames {
   #ended = false
   /** The index of the block that is open. */
   #block: Json | undefined
-  /** Whether a tool of the provider's own has begun, which no reader of words sees. */
+  /** Whether one of the provider's own tools has begun, which produces no visible text. */
   begun = false
 
   constructor(context: AnswerContext) {
@@ -40,7 +40,7 @@ export class MessageFrames {
   pass(frame: Frame): readonly Frame[] {
     if (this.#ended) return []
     const event = parseJson(frame.data)
-    // The type becomes the name of the event: one with a line end in it would be two.
+    // The type becomes the event's name: a line break in it would make two events.
     if (!isObject(event) || typeof event.type !== 'string' || !/^\w+$/.test(event.type)) return []
     switch (event.type) {
       case 'message_start':
@@ -66,13 +66,13 @@ export class MessageFrames {
         this.#ended = true
         return []
     }
-    // Several lines of data are one text with line ends between its words, which would end the line it is written in.
+    // Several data lines are one text with line breaks, which would end the line it is written in.
     return [{ event: event.type, data: frame.data.replaceAll('\n', ' ') }]
   }
 
   /**
-   * The end of the answer: what the provider said of it, and what it cost. `cutAt` is what it has consumed where the
-   * gateway cut it off at a bound, so that the provider has said nothing.
+   * The end of the answer: the provider's own, with the cost. `cutAt`: the usage, if the gateway cut the answer off
+   * before the provider reported it.
    */
   finish(bill: Bill, cutAt?: Usage): readonly Frame[] {
     const counted: JsonObject = cutAt === undefined ? {} : { output_tokens: completionTokens(cutAt) }
@@ -94,7 +94,7 @@ export class MessageFrames {
   }
 }
 
-/** What was said of a thing, and what is said of it later. */
+/** Merges later fields into earlier ones. */
 function joined(before: Json | undefined, after: Json | undefined): JsonObject {
   return { ...(isObject(before) ? before : {}), ...(isObject(after) ? after : {}) }
 }

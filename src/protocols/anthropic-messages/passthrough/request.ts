@@ -1,4 +1,4 @@
-// The request of a client that speaks Anthropic's protocol, sent to Anthropic as the client wrote it.
+// Passes a client's request in Anthropic's protocol on to Anthropic unchanged.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject, nonEmpty } from '../../json.ts'
@@ -16,7 +16,7 @@ import { lostItsThinking, type Turn } from '../outbound/turns.ts'
  */
 export function mayForward(body: JsonObject): boolean {
   if (!Array.isArray(body.messages)) return false
-  // The API refuses it; translated, the request goes without thinking and with a warning.
+  // The API refuses it; translated, the request is sent without thinking and with a warning.
   if (isObject(body.thinking) && body.thinking.type === 'enabled' && lostItsThinking(turnsIn(body.messages)))
     return false
   return body.messages.every(
@@ -24,7 +24,7 @@ export function mayForward(body: JsonObject): boolean {
   )
 }
 
-/** The turns as the API sees them: messages of one role that follow each other are one. */
+/** The turns as the API sees them: consecutive messages of one role are merged. */
 function turnsIn(messages: readonly Json[]): Turn[] {
   const turns: Turn[] = []
   for (const message of messages.filter(isObject)) {
@@ -37,7 +37,7 @@ function turnsIn(messages: readonly Json[]): Turn[] {
   return turns
 }
 
-/** Ids that Anthropic takes; it refuses some that other providers give. */
+/** Tool call ids that Anthropic accepts; it refuses some of other providers. */
 const wireId = /^[a-zA-Z0-9_-]+$/
 
 function mayGoOn(block: Json): boolean {

@@ -1,4 +1,4 @@
-// Where an address may stand in the body of a Gemini request.
+// Where addresses may be in the body of a Gemini request.
 
 import { parts } from '../../request/addresses.ts'
 import { gatewayPlaces } from '../../request/gateway-fields.ts'

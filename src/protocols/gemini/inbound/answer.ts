@@ -1,4 +1,4 @@
-// Answers as generateContent gives them: candidates of parts, usageMetadata, and errors in Google's shape.
+// Answers of generateContent: candidates with parts, usageMetadata, and errors in Google's shape.
 
 import type { Annotation, Choice, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
@@ -10,7 +10,7 @@ import { carriedBy } from '../signatures.ts'
 import { thoughtSignatureOf } from './thoughts.ts'
 import { thinkingText } from '../../claude/carried-reasoning.ts'
 
-/** Why an answer ended. Google says STOP after function calls as well. */
+/** The finish reasons. Google uses STOP after function calls too. */
 export const finishReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'STOP',
   tool_calls: 'STOP',
@@ -33,11 +33,11 @@ export function partsOf(choice: Choice): JsonObject[] {
   ]
 }
 
-/** A piece of reasoning as the part it came on, or as a thought. */
+/** A piece of reasoning as the part it belongs to, or as a thought. */
 export function reasoningPart(detail: ReasoningDetail): JsonObject[] {
   const carried = carriedBy(detail)
   if (carried?.kind === 'part') return [carried.part]
-  // Signatures of pictures have no place here: the picture has been sent.
+  // Signatures of images are left out: the image has been sent already.
   if (carried?.kind === 'image') return []
   if (carried?.kind === 'text') return [{ text: '', thoughtSignature: carried.signature }]
   const text = thinkingText(detail)
@@ -60,7 +60,7 @@ export function audioPart(data: string): JsonObject {
   return { inlineData: { mimeType: 'audio/L16;codec=pcm;rate=24000', data } }
 }
 
-/** Where stretches of the text come from. Google counts bytes of UTF-8. */
+/** The sources of text ranges. Google counts UTF-8 bytes. */
 export function groundingOf(annotations: readonly Annotation[], text: string): JsonObject {
   if (annotations.length === 0) return {}
   const urls = [...new Map(annotations.map(({ url, title }) => [url, title]))]
@@ -90,7 +90,10 @@ export function logprobsOf(content: readonly Json[]): JsonObject {
   }
 }
 
-/** Cached tokens lie inside the prompt's, thoughts beside the candidates'; `cost` and `costDetails` are ours. */
+/**
+ * Cached tokens are inside the prompt count, thoughts separate from the candidates'; `cost` and `costDetails` are
+ * ours.
+ */
 export function usageMetadata(usage: Usage, bill: Bill): JsonObject {
   const prompt = promptTokens(usage)
   const completion = completionTokens(usage)
@@ -120,7 +123,7 @@ const statuses: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
-/** An error in Google's shape; our code and metadata ride in its details. */
+/** An error in Google's shape, with our code and metadata in its details. */
 export function wireError({ error }: RenderedError): JsonObject {
   const code = errorTable[error.code].status
   const known = Object.entries(error.metadata).filter(([, value]) => value !== undefined)

@@ -1,9 +1,9 @@
-// Google's JSON takes field names in camel case and in snake case. Everything here reads the first.
+// Google accepts field names in camel case and snake case. This converts them to camel case.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 
-/** Where objects of the API stand in one another. Schemas, arguments and results are the client's own and stay as they are. */
+/** How the API's objects are nested. Schemas, arguments and results are the client's and stay unchanged. */
 interface Shape {
   readonly [field: string]: Shape
 }
@@ -25,10 +25,10 @@ const request: Shape = {
   generationConfig: { thinkingConfig: {}, speechConfig: { voiceConfig: { prebuiltVoiceConfig: {} } } },
 }
 
-/** Fields of the gateway keep their names, which are in snake case. */
+/** The gateway's fields keep their names in snake case. */
 const kept = new Set(['max_cost', 'session_id', 'on_disconnect'])
 
-/** The body with the API's own field names in camel case. Lists are transparent. */
+/** The body with the API's field names in camel case, also inside lists. */
 export function camelCased(body: JsonObject): JsonObject {
   return renamed(body, request) as JsonObject
 }

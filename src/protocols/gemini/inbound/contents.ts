@@ -1,4 +1,4 @@
-// The turns of a Gemini conversation as the messages of a chat: results of functions find their calls again.
+// Translates Gemini turns to chat messages, and matches function results with their calls.
 
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -8,13 +8,13 @@ import { carry, opaqueParts, signatureFormat } from '../signatures.ts'
 import type { ClientContent, ClientPart } from './schema.ts'
 import { detailOfThought } from './thoughts.ts'
 
-/** A call of the history that no result has answered yet. */
+/** A call in the history without a result so far. */
 interface OpenCall {
   readonly id: string
   readonly name: string
 }
 
-/** All turns as chat messages, each with the turn it was made of. Throws `invalid_request` naming what cannot be read. */
+/** All turns as chat messages, each with its turn. Throws `invalid_request` naming what cannot be read. */
 export function messagesOf(contents: readonly ClientContent[]): { message: JsonObject; param: string }[] {
   const open: OpenCall[] = []
   return contents.flatMap((content, index) => {
@@ -35,7 +35,7 @@ export function systemMessage(content: ClientContent): JsonObject | undefined {
 
 // ---- what the user said -----------------------------------------------------------------------------------
 
-/** Results first, each a message of its own, then what was said beside them. */
+/** Results first, each as a message of its own, then the text beside them. */
 function userMessages({ parts }: ClientContent, param: string, open: OpenCall[]): JsonObject[] {
   const results: JsonObject[] = []
   const said: JsonObject[] = []
@@ -69,7 +69,7 @@ function resultMessage(part: ClientPart, param: string, open: OpenCall[]): JsonO
   ]
 }
 
-/** Google's convention: `output` (`result` in its client libraries) holds what the function gave, `error` why it failed. */
+/** Google's convention: `output` (`result` in its client libraries) is the function's result, `error` its failure. */
 function resultText(response: JsonObject): string {
   for (const key of ['output', 'result', 'error']) {
     const value = response[key]
@@ -101,7 +101,7 @@ function mediaPart({ mimeType, data }: { mimeType: string; data: string }): Json
   return { type: 'input_audio', input_audio: { data, format: format === 'mpeg' ? 'mp3' : format } }
 }
 
-/** A file by its address, or one that Google keeps for the client. */
+/** A file by its address, or one uploaded to Google. */
 function filePart({
   mimeType,
   fileUri,
@@ -168,7 +168,7 @@ function modelMessage({ parts }: ClientContent, turn: number, open: OpenCall[], 
   }
 }
 
-/** A signature on plain text: Google's own, or another provider's reasoning that had no text to show. */
+/** A signature on plain text: Google's own, or another provider's reasoning without text. */
 function carriedText(
   index: number,
   place: { start: number; end: number; calls: number },

@@ -1,4 +1,4 @@
-// Writes one streamed answer as chunks of streamGenerateContent, each in the shape of a whole answer.
+// Encodes a streamed answer as chunks of streamGenerateContent, each shaped like a whole answer.
 
 import type { Annotation, ChatEvent, FinishReason } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -32,7 +32,7 @@ interface OpenCandidate {
   finish: FinishReason | undefined
 }
 
-/** Function calls are whole in this protocol, so they are sent when all of their arguments are there: at the end. */
+/** Function calls are not split in this protocol, so they are sent at the end, with complete arguments. */
 export class GeminiEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   readonly #candidates = new Map<number, OpenCandidate>()
@@ -133,7 +133,7 @@ export class GeminiEncoder implements StreamEncoder {
   }
 }
 
-/** What every chunk and every whole answer says of itself. */
+/** The fields common to chunks and whole answers. */
 export function answerHead({ id, model }: AnswerContext): JsonObject {
   return { modelVersion: model, responseId: id }
 }

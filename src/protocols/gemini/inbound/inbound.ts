@@ -1,4 +1,4 @@
-// Clients speak Gemini's API to us (generateContent, streamGenerateContent): for Google's client libraries and tools.
+// Gemini's API for clients (generateContent, streamGenerateContent), such as Google's libraries and tools.
 
 import type { ChatResult } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -27,21 +27,21 @@ export const inbound: Inbound = {
   error: wireError,
 }
 
-/** Who makes the models that clients of this protocol name without a provider. */
+/** The provider of models that clients name without one. */
 const home = 'gemini'
 
-/** The catalog's id for the model of a path: `gemini-2.5-flash`, `models/gemini-2.5-flash` or `anthropic/claude-…`. */
+/** The catalog id of the model in a path: `gemini-2.5-flash`, `models/gemini-2.5-flash` or `anthropic/claude-…`. */
 export function modelId(name: string): string {
   const plain = name.replace(/^models\//, '')
   return plain.includes('/') ? plain : `${home}/${plain}`
 }
 
-/** The body of a call with the model of its path in it, under the field names of the API. */
+/** The body with the model from its path, with the API's field names. */
 export function withModel(body: JsonObject, model: string, stream: boolean): JsonObject {
   return { ...camelCased(body), model: modelId(model), stream }
 }
 
-/** Takes what `withModel` gives. Throws `invalid_request` and `unsupported_parameter` with `param`. */
+/** Takes the result of `withModel`. Throws `invalid_request` and `unsupported_parameter` with `param`. */
 function parsed(body: unknown, stream: boolean): InboundRequest {
   if (!isObject(body)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
@@ -66,7 +66,7 @@ function attempt<T>(act: () => T, named: (thrown: unknown) => unknown): T {
   }
 }
 
-/** The same error about the client's own field: a message of the chat is one of its `contents`. */
+/** The same error in terms of the client's body: a chat message is one of its `contents`. */
 function renamed(thrown: unknown, params: readonly string[]): unknown {
   if (!(thrown instanceof GatewayError)) return thrown
   const { param } = thrown.details
@@ -80,7 +80,7 @@ function renamed(thrown: unknown, params: readonly string[]): unknown {
   })
 }
 
-/** A whole answer. Throws `upstream_error` for one that never ended: a finish reason is not invented. */
+/** A whole answer. Throws `upstream_error` for one that never ended: no finish reason is invented. */
 function whole(result: ChatResult, usage: Usage, bill: Bill, context: AnswerContext): JsonObject {
   const candidates = result.choices.map((choice) => {
     if (choice.finish === undefined) {

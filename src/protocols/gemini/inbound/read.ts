@@ -1,4 +1,4 @@
-// A Gemini request as the body of a chat completion: what follows it reads a chat.
+// Converts a Gemini request to the body of a chat completion, which is then read like any other.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -13,13 +13,13 @@ type Tools = NonNullable<GenerateContentRequest['tools']>
 
 export interface ChatBody {
   readonly body: JsonObject
-  /** Where each message of the chat stood in the client's body: `contents[2]`. */
+  /** Where each chat message is in the client's body: `contents[2]`. */
   readonly params: readonly string[]
   /** Dropped parameters, independent of the provider. */
   readonly warnings: readonly Warning[]
 }
 
-/** Throws `invalid_request` or `unsupported_parameter` with the client's own name of the field. */
+/** Throws `invalid_request` or `unsupported_parameter` with the client's name of the field. */
 export function chatBody(request: GenerateContentRequest, model: string, stream: boolean): ChatBody {
   const { systemInstruction, contents, generationConfig, tools, toolConfig, cachedContent } = request
   if (cachedContent != null)
@@ -46,7 +46,7 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   }
 }
 
-/** Fields of Google's alone that change how it answers, not what is asked: named, and left out. */
+/** Google's own fields that affect how it answers: dropped with a warning. */
 const googleOnly = ['safetySettings', 'labels'] as const
 
 function droppedOf(request: GenerateContentRequest): Warning[] {
@@ -122,7 +122,7 @@ function formatOf({ responseMimeType, responseSchema, responseJsonSchema }: Conf
 
 const levels = new Set(['minimal', 'low', 'medium', 'high'])
 
-/** A budget of 0 turns thinking off, -1 leaves it to the model; thoughts are shown only where they are asked for. */
+/** A budget of 0 turns thinking off, -1 is the model's default; thoughts are only returned if requested. */
 function reasoningOf(thinking: Config['thinkingConfig']): JsonObject | undefined {
   if (thinking == null) return undefined
   const { includeThoughts, thinkingBudget, thinkingLevel } = thinking

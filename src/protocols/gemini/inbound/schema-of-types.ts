@@ -1,12 +1,12 @@
-// Google's own schema language (types in capitals, `nullable`) as JSON Schema, which every other provider reads.
+// Converts Google's schema language (types in capitals, `nullable`) to JSON Schema.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isObject } from '../../json.ts'
 
-/** Bounds that Google writes as strings, since they are 64-bit numbers. */
+/** Limits that Google writes as strings because they are 64-bit numbers. */
 const bounds = new Set(['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'])
 
-/** The JSON Schema for a schema of Google's; one that is JSON Schema already stays as it is. */
+/** The JSON Schema of a Google schema; JSON Schema is returned unchanged. */
 export function jsonSchemaOf(schema: unknown): JsonObject {
   if (!isObject(schema)) return {}
   const made: JsonObject = {}

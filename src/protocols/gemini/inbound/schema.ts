@@ -1,4 +1,4 @@
-// What clients of Gemini's API may send (ai.google.dev, "Generating content"), in the camel case that `camelCased` gives.
+// The body of Gemini requests (ai.google.dev, "Generating content"), in the camel case of `camelCased`.
 
 import { z } from 'zod'
 import { gatewayShape } from '../../request/gateway-fields.ts'
@@ -64,7 +64,7 @@ const generationConfig = z.looseObject({
     .nullish(),
 })
 
-/** The gateway's own fields, as chat completions have them. */
+/** The gateway's own fields, as in chat completions. */
 const { models, provider, max_cost, session_id, strict, on_disconnect } = gatewayShape
 const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
 
@@ -90,7 +90,7 @@ export type GenerateContentRequest = z.infer<typeof generateContentRequest>
 export type ClientContent = z.infer<typeof content>
 export type ClientPart = z.infer<typeof part>
 
-/** The fields of `ours`: they go to the chat request as they are. */
+/** The gateway's fields, passed to the chat request unchanged. */
 export const gatewayFields = Object.keys(ours)
 
 const answerPart = z.looseObject({

@@ -1,4 +1,4 @@
-// Reasoning of any provider in Gemini's thought signatures, which clients send back unread.
+// Carries reasoning of any provider in Gemini's thought signatures, which clients return unread.
 
 import type { ReasoningDetail } from '../../../conversation/request.ts'
 import { carriedSignature, detailOfThinking, isCarried } from '../../claude/carried-reasoning.ts'
