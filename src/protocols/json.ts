@@ -7,7 +7,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A string that says something; undefined for anything else. */
+/** A non-empty string; undefined for anything else. */
 export function nonEmpty(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
@@ -22,12 +22,12 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Whether a text is JSON of any kind: arguments that the token limit cut off are not. */
+/** Whether a text is valid JSON: arguments cut by the token limit are not. */
 export function isJson(text: string): boolean {
   return parseJson(text) !== undefined
 }
 
-/** The object without the keys whose value is null or undefined: clients write null for "not set". */
+/** The object without keys whose value is null or undefined: clients write null for "not set". */
 export function present<T extends object>(fields: { [K in keyof T]: T[K] | null | undefined }): T {
   const kept: Partial<T> = {}
   for (const name in fields) if (fields[name] != null) kept[name] = fields[name]

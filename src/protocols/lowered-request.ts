@@ -2,18 +2,18 @@
 
 import type { JsonObject } from '../conversation/request.ts'
 
-/** Something the client asked for and will not get: named, never silent. */
+/** Something in the request that is not honoured, reported to the client. */
 export interface Warning {
   readonly param: string
   readonly message: string
 }
 
-/** One request as the provider wants it. `path` is appended to the provider's base URL. */
+/** A request in the provider's protocol. `path` is appended to the provider's base URL. */
 export interface LoweredRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: JsonObject
   readonly warnings: readonly Warning[]
-  /** Tools that the wire knows by other names, because the client's are not allowed there: from those to the client's. */
+  /** Tools renamed because the client's names are not allowed there: wire name to client name. */
   readonly toolNames?: Readonly<Record<string, string>>
 }

@@ -1,4 +1,4 @@
-// What lowering a request has in common for protocols with fewer words than ours: refusing, dropping, choosing tools.
+// Shared by protocols with fewer features than ours: refusing, dropping, choosing tools.
 
 import type {
   ChatRequest,
@@ -13,27 +13,27 @@ import { GatewayError } from '../errors.ts'
 import { isObject, parseJson } from './json.ts'
 import type { Target, Warning } from './protocol.ts'
 
-/** Names to the client, once, what it asked for and will not get. */
+/** Reports to the client, once, what is not honoured. */
 export type Warn = (param: string, message: string) => void
 
 export function warnInto(warnings: Warning[]): Warn {
   return (param, message) => warnings.push({ param, message })
 }
 
-/** Warns of a speaker's name, where the protocol has no place for it. `param` is the message's own. */
+/** Warns of a participant's name if the protocol has no field for it. `param` is the message's path. */
 export function warnOfName(message: Message, param: string, warn: Warn): void {
   if ('name' in message && message.name !== undefined) {
     warn(`${param}.name`, 'Names of speakers are not passed on.')
   }
 }
 
-/** Throws GatewayError `unsupported_parameter` for the first of these that is asked for. */
+/** Throws GatewayError `unsupported_parameter` for the first of these that has an effect. */
 export function refuse(asked: Readonly<Record<string, boolean>>): void {
   const param = Object.entries(asked).find(([, is]) => is)?.[0]
   if (param !== undefined) throw new GatewayError('unsupported_parameter', { param })
 }
 
-/** Throws GatewayError `unsupported_parameter` for a part the protocol cannot carry. */
+/** Throws GatewayError `unsupported_parameter` for a part that the protocol does not support. */
 export function refusePart(part: ContentPart, param: string, takes: string): never {
   const what = part.kind === 'file' && part.source.kind !== 'base64' ? 'file by reference' : part.kind
   throw new GatewayError('unsupported_parameter', {
@@ -42,14 +42,14 @@ export function refusePart(part: ContentPart, param: string, takes: string): nev
   })
 }
 
-/** Warns of each of these parameters that asks for something. */
+/** Warns of each of these parameters that has an effect. */
 export function warnOfUnknown(values: Readonly<Record<string, unknown>>, warn: Warn): void {
   for (const [param, value] of Object.entries(values)) {
     if (!asksNothing(param, value)) warn(param, 'The provider has no such parameter; dropped.')
   }
 }
 
-/** The values that change nothing: clients send them always, and leaving them out breaks no promise. */
+/** Values without effect, which clients send by default: dropping them needs no warning. */
 const neutral: Readonly<Record<string, (value: unknown) => boolean>> = {
   top_k: (value) => value === 0,
   min_p: (value) => value === 0,
@@ -73,7 +73,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0
 }
 
-/** The labels that most providers have no word for, by the client's names. */
+/** Labels without an equivalent at most providers, by the client's names. */
 export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> {
   return {
     user: labels.user,
@@ -86,7 +86,7 @@ export function unknownLabels({ labels }: ChatRequest): Record<string, unknown> 
   }
 }
 
-/** The most tokens to ask for: the client's bound, or the model's own where that is lower, as APIs refuse more. */
+/** The output token limit to send: the client's, or the model's maximum if lower, because APIs refuse more. */
 export function outputBoundOf(
   { maxOutputTokens: asked }: ChatRequest,
   { maxOutputTokens: most }: Pick<Target, 'maxOutputTokens'>,
@@ -120,8 +120,8 @@ export interface ToolOffer {
 }
 
 /**
- * The tools to declare (those that may be called) and how free the model is to call them. Throws GatewayError
- * `invalid_request` for a choice that names no tool of the request.
+ * The tools that may be called, and the tool choice. Throws GatewayError `invalid_request` for a choice of an unknown
+ * tool.
  */
 export function toolOffer(request: ChatRequest): ToolOffer {
   const { toolChoice: choice, tools } = request
@@ -147,12 +147,12 @@ export function toolOffer(request: ChatRequest): ToolOffer {
   }
 }
 
-/** The tools for a protocol that cannot name the one to be called: it is shown no other. */
+/** For a protocol without named choice: only the chosen tool is offered. */
 export function narrowed({ tools, only }: ToolOffer): readonly FunctionTool[] {
   return only === undefined ? tools : named(tools, [only])
 }
 
-/** A tool in the words of chat completions, which several protocols use; strictness is theirs to add. */
+/** A tool in the form of chat completions, which several protocols use, without strictness. */
 export function functionTool({ name, description, parameters }: FunctionTool): JsonObject {
   return {
     type: 'function',
@@ -173,22 +173,22 @@ function named(tools: readonly FunctionTool[], names: readonly string[]): readon
   })
 }
 
-/** Whether a text says nothing: APIs that check refuse such blocks. */
+/** Whether a text is blank: some APIs refuse such blocks. */
 export function isBlank(text: string): boolean {
   return text.trim() === ''
 }
 
-/** The arguments of a call as the object that a protocol without JSON text wants. */
+/** The arguments of a call as an object, for protocols that do not take JSON text. */
 export function argumentsObject(text: string, param: string, warn: Warn): JsonObject {
   const parsed = parseJson(isBlank(text) ? '{}' : text)
   if (parsed === null) return {}
   if (isObject(parsed)) return parsed
-  // The protocol takes objects only, and the model should see what it wrote.
+  // The protocol only takes objects, and the model should see what it wrote.
   warn(param, 'The arguments of a call are not a JSON object; the model is shown their text.')
   return { invalid_arguments: text }
 }
 
-/** The three words that most models know for how hard to think, for all of ours. */
+/** Maps efforts to the three that most models know. */
 export const threeEfforts: Readonly<Record<string, string>> = {
   minimal: 'low',
   low: 'low',
@@ -203,7 +203,7 @@ export function isPlain({ format }: ReasoningDetail): boolean {
   return format === null || format === 'unknown'
 }
 
-/** The text of all reasoning that is plain, in its order. */
+/** The text of all plain reasoning, in order. */
 export function plainReasoning(details: readonly ReasoningDetail[]): string {
   return details
     .toSorted((a, b) => a.index - b.index)
@@ -212,7 +212,7 @@ export function plainReasoning(details: readonly ReasoningDetail[]): string {
     .join('')
 }
 
-/** Warns where reasoning of the history is left out because another provider made it. */
+/** Warns if reasoning in the history is dropped because another provider produced it. */
 export function warnOfForeignReasoning(
   details: readonly ReasoningDetail[],
   kept: (detail: ReasoningDetail) => boolean,
@@ -226,7 +226,7 @@ export function warnOfForeignReasoning(
   )
 }
 
-/** The text of parts that may hold nothing else. Throws for any other kind of part. */
+/** The text of parts that must all be text. Throws for any other part. */
 export function textOf(parts: readonly ContentPart[], param: string): string {
   return parts
     .map((part) =>

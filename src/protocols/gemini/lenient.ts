@@ -17,7 +17,7 @@ type ReadObject<F extends Fields> = { readonly [Name in keyof F]?: ValueRead<F[N
 
 export const text: Read<string> = (value) => (typeof value === 'string' ? value : undefined)
 export const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : undefined)
-/** JSON can hold numbers too large to be finite. */
+/** JSON can contain numbers beyond a double's range. */
 export const number: Read<number> = (value) =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined
 /** A whole number from 0 on. */
@@ -27,7 +27,7 @@ export const anyObject: Read<JsonObject> = (value) => (isObject(value) ? value :
 export const anything: Read<unknown> = (value) => value
 
 export function object<F extends Fields>(fields: F): Read<ReadObject<F>> {
-  // Of the many fields there are, a value has few: its own names are looked up, not all that are known.
+  // A value has few of the many known fields, so its own names are looked up rather than all known ones.
   const readers = Object.assign(Object.create(null), fields) as Readonly<
     Record<string, Read<unknown> | undefined>
   >

@@ -1,5 +1,5 @@
-// JSON Schema as the older Gemini models read it: an OpenAPI subset, parsed so strictly that one unknown keyword
-// fails the whole request. What the subset can say is translated; what it cannot is dropped and named.
+// Converts JSON Schema to the OpenAPI subset of older Gemini models, which refuse a request for a single unknown
+// keyword. Unsupported keywords are dropped with a warning.
 
 import type { Json, JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
@@ -10,12 +10,12 @@ export interface Subset {
   readonly dropped: readonly string[]
 }
 
-/** The most schemas one conversion may visit: references can double at every level. */
+/** Limit of schemas per conversion: references can double at every level. */
 const maxSchemas = 4000
-/** How often one reference may stand inside itself before it becomes a plain object. */
+/** How often a reference may be nested in itself before it becomes a plain object. */
 const maxRecursion = 2
 
-/** Kept as they are; every other keyword is translated below, dropped in silence, or dropped and named. */
+/** Kept unchanged; every other keyword is translated below, or dropped with or without a warning. */
 const kept = [
   'title',
   'description',
@@ -51,7 +51,7 @@ const translated: readonly string[] = [
   '$ref',
 ]
 
-/** Without effect on what is valid, or (`additionalProperties`) implied by how the subset is used. */
+/** Without effect on validity, or (`additionalProperties`) implied by how the subset is used. */
 const silent: readonly string[] = [
   '$schema',
   '$id',
@@ -75,7 +75,7 @@ interface Walk {
   left: number
 }
 
-/** The schema in the subset. Never throws: what cannot be followed becomes a plain object, and is named. */
+/** The schema in the subset. Never throws: references that cannot be resolved become plain objects, with a warning. */
 export function toSubset(schema: JsonObject): Subset {
   const walk: Walk = { root: schema, dropped: new Set(), left: maxSchemas }
   return { schema: convert(schema, walk, []), dropped: [...walk.dropped].toSorted() }
@@ -123,7 +123,7 @@ function resolve(root: JsonObject, pointer: string): JsonObject | undefined {
   return isObject(at) ? at : undefined
 }
 
-/** `allOf` has no word in the subset: its members are laid over each other. */
+/** The subset has no `allOf`: its members are merged. */
 function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
   const members = schema['allOf']
   if (!Array.isArray(members)) return schema
@@ -144,7 +144,7 @@ function mergeAllOf(schema: JsonObject, walk: Walk, refs: readonly string[]): Js
     }
     merged = overlaid(merged, target)
   }
-  // A member may be made of others itself; the walk's count bounds how deep that goes.
+  // A member may itself be merged; the limit of schemas bounds the depth.
   return Array.isArray(merged['allOf']) && walk.left > 0 ? mergeAllOf(merged, walk, refs) : merged
 }
 
@@ -185,7 +185,7 @@ function typeOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonOb
   }
   const choices = alternatives.filter((each) => !isNull(each))
   if (choices.length > 0 && (real.length > 0 || schema['properties'] !== undefined)) {
-    // The alternatives only narrow a type that is named beside them, and the subset knows one or the other.
+    // The alternatives only narrow a type beside them, and the subset supports one or the other.
     walk.dropped.add('anyOf')
     return { type: real[0] ?? 'object', ...nullable }
   }
@@ -203,7 +203,7 @@ function impliedType(schema: JsonObject): string {
   return 'string'
 }
 
-/** Exclusive bounds as inclusive ones: exact for integers, the bound itself for other numbers. */
+/** Exclusive limits as inclusive ones: exact for integers, approximate for other numbers. */
 function boundsOf(schema: JsonObject): JsonObject {
   const step = schema['type'] === 'integer' ? 1 : 0
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
@@ -223,7 +223,7 @@ function boundsOf(schema: JsonObject): JsonObject {
   return result
 }
 
-/** Enumerations exist for strings alone; a constant is an enumeration of one. */
+/** Enumerations are for strings only; a constant is an enumeration of one. */
 function valuesOf(schema: JsonObject, result: JsonObject, walk: Walk): JsonObject {
   const values = schema['const'] !== undefined ? [schema['const']] : schema['enum']
   if (!Array.isArray(values)) return {}
@@ -252,7 +252,7 @@ function membersOf(schema: JsonObject, walk: Walk, refs: readonly string[]): Jso
 function itemsOf(schema: JsonObject, walk: Walk, refs: readonly string[]): JsonObject {
   const places = schema['prefixItems']
   if (!Array.isArray(places) || places.length === 0) return convert(schema['items'], walk, refs)
-  // A tuple becomes a list whose items may be any of its places.
+  // A tuple becomes a list whose items may match any position.
   walk.dropped.add('prefixItems')
   return places.length === 1
     ? convert(places[0], walk, refs)

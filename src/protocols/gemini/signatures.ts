@@ -18,10 +18,10 @@ import { isObject, parseJson } from '../json.ts'
 
 export const signatureFormat = 'google-gemini-v1'
 
-/** Google's documented stand-in for a signature that was lost; the validator lets it pass. */
+/** Google's documented placeholder for a lost signature, which its validator accepts. */
 export const skippedSignature = 'skip_thought_signature_validator'
 
-/** Parts that are no business of the client: they go back to Google as they came. */
+/** Parts that clients need not understand: they are returned to Google unchanged. */
 export const opaqueParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse'] as const
 
 export interface Place {
@@ -54,7 +54,7 @@ export function carry(index: number, carried: Carried): ReasoningDetail {
   }
 }
 
-/** What a detail that a client sent back carries; undefined for any other detail. */
+/** What a detail from a client carries; undefined for any other detail. */
 export function carriedBy(detail: ReasoningDetail): Carried | undefined {
   const match = /^gemini:(thought|text|part|image(\d{1,6})):(\d{1,12}):(\d{1,12}):(\d{1,6})$/.exec(
     detail.id ?? '',
@@ -70,7 +70,7 @@ export function carriedBy(detail: ReasoningDetail): Carried | undefined {
   return part === undefined ? undefined : { ...place, kind: 'part', part }
 }
 
-/** A signed thought goes back whole. Made elsewhere, it may come without a place: then it stands at the front. */
+/** A signed thought is returned whole. From elsewhere it may lack a position: then it goes first. */
 function thought(detail: ReasoningDetail, match: RegExpExecArray | null): Carried | undefined {
   if (!detail.signature) return undefined
   const place = match === null ? { start: 0, end: 0, calls: 0 } : placeIn(match)
@@ -85,7 +85,7 @@ function placeIn(match: RegExpExecArray): Place {
   return { start: Number(match[3]), end: Number(match[4]), calls: Number(match[5]) }
 }
 
-/** Only the kinds of part that answers have: a client may not smuggle in others under this name. */
+/** Only kinds of parts that occur in answers: a client may not add others this way. */
 function opaquePart(data: string): JsonObject | undefined {
   const part = parseJson(data)
   if (!isObject(part)) return undefined
@@ -94,7 +94,7 @@ function opaquePart(data: string): JsonObject | undefined {
   return Object.fromEntries(kept.map((key) => [key, part[key] ?? null]))
 }
 
-/** A call's signature that came back as a detail naming the call, the way OpenRouter writes it. */
+/** A call's signature in a detail that names the call, as OpenRouter writes it. */
 export function signatureOfCall(details: readonly ReasoningDetail[], callId: string): string | undefined {
   const detail = details.find(
     (each) => each.format === signatureFormat && each.type === 'reasoning.encrypted' && each.id === callId,

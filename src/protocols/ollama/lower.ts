@@ -1,4 +1,4 @@
-// A chat request as a request of Ollama's own chat API.
+// Translates a chat request to Ollama's own chat API.
 
 import type { ChatRequest, ContentPart, Json, JsonObject, Message } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
@@ -29,8 +29,8 @@ import { defaultQuirks, type OllamaQuirks } from './schema.ts'
 const ownFields = new Set(['keep_alive', 'options', 'truncate', 'shift', 'think'])
 
 /**
- * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1 and media that Ollama cannot
- * take, `invalid_request` for a tool choice without its tool. What is dropped is named in `warnings`.
+ * The request for this target. Throws GatewayError: `unsupported_parameter` for n > 1 and media that Ollama does not
+ * accept, `invalid_request` for a choice of an unknown tool. `warnings` name what was dropped.
  */
 export function lower(request: ChatRequest, target: Target<OllamaQuirks>): LoweredRequest {
   const { sampling } = request
@@ -65,7 +65,7 @@ export function lower(request: ChatRequest, target: Target<OllamaQuirks>): Lower
 // ---- messages ---------------------------------------------------------------------------------------------
 
 function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
-  // Results are known by the name of their tool, which a client's result does not carry.
+  // Ollama identifies results by tool name, which a client's result does not contain.
   const names = new Map<string, string>()
   return messages.map((message, index): JsonObject => {
     const param = `messages[${index}]`
@@ -109,7 +109,7 @@ function messagesOf(messages: readonly Message[], warn: Warn): JsonObject[] {
   })
 }
 
-/** All the words as one text, and beside them the images as bare base64. */
+/** All text joined, with the images as bare base64. */
 function userMessage(parts: readonly ContentPart[], param: string): JsonObject {
   const words: string[] = []
   const images: string[] = []
@@ -135,7 +135,7 @@ function toolsOf(request: ChatRequest, warn: Warn): JsonObject {
   const offer = toolOffer(request)
   const { choice } = offer
   const tools = narrowed(offer)
-  // Not to call is not to be shown any tool; to have to call is nothing that Ollama knows.
+  // `none` means offering no tools; Ollama cannot force a call.
   if (tools.length === 0 || choice === 'none') return {}
   if (choice === 'required')
     warn('tool_choice', 'The provider cannot make a model call a tool; it decides by itself.')
@@ -153,7 +153,7 @@ function formatOf({ responseFormat: format }: ChatRequest): JsonObject {
   return { format: format.kind === 'json-object' ? 'json' : format.schema }
 }
 
-/** The client's own options, but for the bound: the one that the call was held for is `max_tokens`. */
+/** The client's own options, except for the token limit: the hold is based on `max_tokens`. */
 function clientOptions(own: Json | undefined, warn: Warn): JsonObject {
   const { num_predict: bound, ...options }: JsonObject = isObject(own) ? own : {}
   if (bound !== undefined) warn('options.num_predict', 'The answer is bounded by max_tokens; dropped.')

@@ -1,5 +1,5 @@
-// Ollama's own chat protocol, spoken to a provider. Its chat-completions endpoint knows no context size and cuts long
-// conversations in silence; this one takes the context size as a parameter.
+// Ollama's own chat protocol. Its chat-completions endpoint has no context size parameter and silently truncates long
+// conversations; this one takes the context size.
 
 import { embeddings } from '../openai/embeddings.ts'
 import type { Outbound } from '../protocol.ts'
@@ -20,6 +20,6 @@ export const outbound: Outbound<OllamaQuirks> = {
   parser: streamParser,
   fault: faultOf,
   ignores: () => [],
-  // Servers that chat in Ollama's protocol embed as OpenAI does, under a path of its own.
+  // Ollama servers also serve OpenAI's embeddings, at that path.
   embeddings,
 }

@@ -1,15 +1,14 @@
-// What Ollama's own chat API looks like on the wire. Loose on purpose: a field that is missing or of another type must
-// not lose the rest of the answer.
+// The wire schemas of Ollama's chat API. Lenient: a missing or invalid field must not lose the rest of the answer.
 
 import { z } from 'zod'
 import type { JsonObject } from '../../conversation/request.ts'
 import { isObject } from '../json.ts'
 
-/** What an operator may set for one Ollama server. */
+/** Settings for an Ollama server. */
 export interface OllamaQuirks {
-  /** Options of every request, whatever the client sets: `num_ctx` above all. */
+  /** Options of every request, overriding the client's: mainly `num_ctx`. */
   readonly options: JsonObject
-  /** Models that take an effort word for `think`, a regular expression over their names; others take on and off. */
+  /** Models that take an effort for `think`, a regular expression for their names; others only take on and off. */
   readonly levels: string
   /**
    * Whether Ollama may cut a conversation that does not fit into its context. It does so in silence, so it may not
@@ -31,7 +30,7 @@ const callSchema = z.object({
 
 export type WireCall = z.infer<typeof callSchema>
 
-/** One line of a stream, which is also the whole of an answer that is not streamed. */
+/** A line of a stream, or a whole answer. */
 const lineSchema = z.object({
   model: text,
   created_at: text,
@@ -62,7 +61,7 @@ export function readLine(value: unknown): WireLine | undefined {
 const isText = (value: unknown) => value == null || typeof value === 'string'
 const isCounter = (value: unknown) => value == null || Number.isFinite(value)
 
-/** Whether every field that is read has the type it should have; false too for what comes but once an answer. */
+/** Whether all fields that are read have the right type; false too for fields that come once per answer. */
 function isPlainLine(value: unknown): value is WireLine {
   return (
     isObject(value) &&

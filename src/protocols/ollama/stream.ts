@@ -1,4 +1,4 @@
-// Ollama's answers as events: a state machine over lines; a whole answer is a stream of one line.
+// Parses Ollama's answers: a state machine over lines; a whole answer is a stream of one line.
 
 import type { ChatEvent, FinishReason } from '../../conversation/event.ts'
 import type { Json } from '../../conversation/request.ts'
@@ -15,7 +15,7 @@ interface OllamaState {
   readonly started: boolean
   /** Calls without an id get one derived from this; different for every answer. */
   readonly answer: string
-  /** The ids of the calls so far, in order; grows with the stream. */
+  /** The ids of the calls so far, in order. Mutated while the stream runs. */
   readonly calls: Set<string>
 }
 
@@ -75,7 +75,7 @@ function stepLine(before: OllamaState, line: WireLine): Step {
   return line.done === true ? finish(state, line, events) : [state, events]
 }
 
-/** Calls come whole, their arguments as an object; older versions give them no id. */
+/** Calls are not split, and their arguments are an object; older versions give them no id. */
 function callEvents(call: WireCall, number: number, id: string): ChatEvent[] {
   const given = call.function.arguments
   const json = isObject(given)
@@ -114,7 +114,7 @@ const reasons: Readonly<Record<string, FinishReason>> = { stop: 'stop', length: 
 
 function finish(state: OllamaState, line: WireLine, events: readonly ChatEvent[]): Step {
   const native = line.done_reason ?? 'stop'
-  // Ollama says `stop` with calls as well. They come whole, so even at the limit they are to be answered.
+  // Ollama also says `stop` after calls. They are not split, so they are complete even at the token limit.
   const reason = state.calls.size > 0 ? 'tool_calls' : (reasons[native] ?? 'stop')
   const counted = line.eval_count != null || line.prompt_eval_count != null
   const usage = disjoint({ prompt: counter(line.prompt_eval_count), completion: counter(line.eval_count) })

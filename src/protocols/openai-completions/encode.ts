@@ -9,15 +9,15 @@ import { finishReasonOf } from '../openai/finish.ts'
 import { wireUsage } from '../openai/usage.ts'
 import type { AnswerContext, Bill, StreamEncoder } from '../protocol.ts'
 
-/** What a whole answer and every chunk begin with. */
+/** The beginning of a whole answer and every chunk. */
 export function completionHead({ id, created, model }: AnswerContext): JsonObject {
   return { id, object: 'text_completion', created, model }
 }
 
-/** Texts and refusals are sent on; reasoning, calls and annotations have no place in a text completion. */
+/** Sends text and refusals; reasoning, calls and annotations have no field in a text completion. */
 export class CompletionEncoder implements StreamEncoder {
   readonly #context: AnswerContext
-  /** How each choice ended, by its index; undefined while it has not. */
+  /** The finish reason of each choice; undefined until it has one. */
   readonly #choices = new Map<number, FinishReason | undefined>([[0, undefined]])
 
   constructor(context: AnswerContext) {

@@ -1,4 +1,4 @@
-// Clients of legacy text completions: the prompt becomes the message of a chat, the answer's text comes back alone.
+// Legacy text completions for clients: the prompt becomes a chat message, and only the answer's text is returned.
 
 import type { ChatResult, Choice } from '../../conversation/event.ts'
 import type { JsonObject } from '../../conversation/request.ts'
@@ -27,7 +27,9 @@ export const inbound: Inbound = {
   error: chat.error,
 }
 
-/** Throws `invalid_request` or `unsupported_parameter` with `param`; fields that both APIs share are checked as a chat's. */
+/**
+ * Throws `invalid_request` or `unsupported_parameter` with `param`; fields shared with chat are checked like a chat's.
+ */
 function parse(sent: unknown): InboundRequest {
   if (!isObject(sent)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })
@@ -59,7 +61,7 @@ function promptOf(body: JsonObject): string {
   )
 }
 
-/** What a chat model cannot do with a prompt. */
+/** Throws for what a chat model cannot do with a prompt. */
 function refuseUnserved({ suffix, echo, best_of, logprobs, n }: JsonObject): void {
   if (suffix != null && suffix !== '')
     throw unsupportedParam('suffix', 'chat models do not fill in the middle of a text.')

@@ -12,7 +12,7 @@ export function thoughtSignatureOf(detail: ReasoningDetail): string | undefined 
   return isPlain ? undefined : Buffer.from(carriedSignature(detail)).toString('base64')
 }
 
-/** The detail that a thought of the client's history was made of; `index` is its place among the turn's reasoning. */
+/** The detail of a thought in the client's history; `index` is its position in the turn's reasoning. */
 export function detailOfThought(text: string, signature: string | undefined, index: number): ReasoningDetail {
   const carried = signature === undefined ? undefined : Buffer.from(signature, 'base64').toString('utf8')
   if (carried !== undefined && isCarried(carried)) return detailOfThinking(text, carried, index)

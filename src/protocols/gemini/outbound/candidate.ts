@@ -1,4 +1,4 @@
-// One candidate of an answer: what is known of it so far, and what each further part of it means.
+// Parses one candidate of an answer: its state so far, and the events of each further part.
 
 import type { AudioDelta, ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -11,20 +11,20 @@ import { type Carried, carry, opaqueParts, signatureFormat, thoughtId } from '..
 
 export interface CandidateState {
   readonly choice: number
-  /** All visible text so far: sources and signatures point into it. */
+  /** All visible text so far; sources and signatures refer to offsets in it. */
   readonly text: string
   /** The index of the next reasoning detail, and whether the last thought is still open. */
   readonly nextDetail: number
   readonly thinking: boolean
-  /** The ids of the calls so far; grows with the stream. */
+  /** The ids of the calls so far. Mutated while the stream runs. */
   readonly callIds: Set<string>
-  /** Pieces of the last call's arguments while it is still being written; grows with them. */
+  /** Pieces of the last call's arguments while they are streamed. Mutated. */
   readonly openCall: PartialArg[] | undefined
   readonly images: number
-  /** Bytes of audio that do not yet fill a group of base64, as base64. */
+  /** Bytes of audio that do not fill a base64 group yet, as base64. */
   readonly audioRest: string
   readonly sources: Sources
-  /** Gemini's finish reason, once there is one. Some models repeat it on every chunk, so only the end acts on it. */
+  /** Gemini's finish reason, if any yet. Some models repeat it on every chunk, so only the end acts on it. */
   readonly native: string | undefined
 }
 
@@ -45,7 +45,7 @@ export function newCandidate(choice: number): CandidateState {
 
 type Step = readonly [CandidateState, readonly ChatEvent[]]
 
-/** What one chunk of a candidate adds. `answer` seeds the ids of calls that have none. */
+/** The effect of a chunk of a candidate. `answer` seeds the ids of calls without one. */
 export function addCandidate(before: CandidateState, chunk: AnswerCandidate, answer: string): Step {
   const sources = addSources(before.sources, chunk.groundingMetadata, chunk.citationMetadata)
   const native =
@@ -64,18 +64,18 @@ export function addCandidate(before: CandidateState, chunk: AnswerCandidate, ans
   return [state, events]
 }
 
-/** The calls of a candidate as its finish reason needs to know them. */
+/** The state of a candidate's calls, for its finish reason. */
 export function callsOf(state: CandidateState): Calls {
   if (state.openCall !== undefined) return 'cut'
   return state.callIds.size > 0 ? 'complete' : 'none'
 }
 
-/** Whether there is anything to read or to see in it so far. */
+/** Whether it has any readable or visible content so far. */
 export function saysSomething({ text, images }: CandidateState): boolean {
   return text !== '' || images > 0
 }
 
-/** The audio that was held back for a full group of base64. */
+/** The audio held back for a complete base64 group. */
 export function restOf(state: CandidateState): readonly ChatEvent[] {
   return state.audioRest === '' ? [] : [audioEvent(state, { data: state.audioRest })]
 }
@@ -85,7 +85,7 @@ function addPart(state: CandidateState, part: Part, answer: string): Step {
   if (opaque !== undefined) return addOpaque(state, opaque, part)
   if (part.functionCall !== undefined) return addCall(state, part, answer)
   if (part.inlineData !== undefined) {
-    // What the model drew while it thought is no picture of the answer.
+    // Images drawn while thinking are not part of the answer.
     return part.thought === true ? [state, []] : addMedia(state, part)
   }
   if (part.thought === true) return addThought(state, part)
@@ -105,7 +105,7 @@ function addText(state: CandidateState, part: Part): Step {
 function addThought(state: CandidateState, part: Part): Step {
   const text = part.text ?? ''
   if (text === '' && !part.thoughtSignature) return [state, []]
-  // A signed part is a detail of its own: joined to the unsigned ones before it, it would not be what was signed.
+  // A signed part is a detail of its own: merged with unsigned ones it would not match its signature.
   const index = state.thinking && !part.thoughtSignature ? state.nextDetail - 1 : state.nextDetail
   const detail = {
     type: 'reasoning.text',
@@ -151,7 +151,7 @@ function addCall(state: CandidateState, part: Part, answer: string): Step {
   const { id, name, args, partialArgs, willContinue } = part.functionCall ?? {}
   const { choice } = state
   if (!name) {
-    // Without a name it continues the open call, or is nothing at all.
+    // Without a name it continues the open call, or is ignored.
     if (state.openCall === undefined) return [state, []]
     for (const piece of partialArgs ?? []) state.openCall.push(piece)
     return willContinue === true ? [state, []] : closeCall(state)
@@ -202,7 +202,7 @@ function audioEvent(state: CandidateState, audio: AudioDelta): ChatEvent {
   return { kind: 'audio-delta', choice: state.choice, audio }
 }
 
-/** Base64 that can be joined to more: whole groups of three bytes, and the rest. Clients join the deltas as text. */
+/** Base64 that can be concatenated: complete groups of three bytes, and the rest. Clients join the deltas as text. */
 function wholeGroups(rest: string, data: string): readonly [string, string] {
   if (rest === '' && !data.endsWith('=')) return [data, '']
   const bytes = Buffer.concat([Buffer.from(rest, 'base64'), Buffer.from(data, 'base64')])
@@ -210,7 +210,7 @@ function wholeGroups(rest: string, data: string): readonly [string, string] {
   return [bytes.subarray(0, full).toString('base64'), bytes.subarray(full).toString('base64')]
 }
 
-/** Log probabilities in OpenAI's shape: the chosen tokens, each with its rivals. */
+/** Log probabilities in OpenAI's shape: the chosen tokens, each with its alternatives. */
 function logprobsOf(result: LogprobsResult): Json[] {
   const tokenOf = (token: { token?: string | undefined; logProbability?: number | undefined }) => ({
     token: token.token ?? '',

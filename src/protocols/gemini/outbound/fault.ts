@@ -1,4 +1,4 @@
-// What Google's error answers mean: the envelope of error statuses, and the same object inside streams.
+// Classifies Google's errors: the envelope of error statuses, and the same object inside streams.
 
 import type { Fault, FaultKind } from '../../../conversation/event.ts'
 import { fault, foreignFault, kindOfStatus } from '../../faults.ts'
@@ -8,7 +8,7 @@ import { readError } from './schema.ts'
 
 type GoogleError = ValueRead<typeof readError>
 
-/** What an answer with an error status means. The body may be the envelope, the envelope in an array, HTML or empty. */
+/** The fault of an error status. The body may be the envelope, the envelope in an array, HTML or empty. */
 export function faultOf(status: number, headers: Headers, body: string): Fault {
   const error = errorIn(parseJson(body))
   if (error === undefined) {
@@ -23,7 +23,7 @@ export function faultOf(status: number, headers: Headers, body: string): Fault {
   return faultOfError(error, status, waitIn(headers))
 }
 
-/** The fault that a chunk with an `error` announces, or undefined when the value holds none. */
+/** The fault in a chunk with an `error`; undefined without one. */
 export function faultIn(value: unknown): Fault | undefined {
   const error = errorIn(value)
   return error === undefined ? undefined : faultOfError(error, error.code, undefined)
@@ -55,7 +55,7 @@ function faultOfError(
       status,
       providerCode: reason ?? error.status,
       param: details.flatMap((detail) => detail.fieldViolations ?? []).find((field) => field.field)?.field,
-      // The delay is in the body; the header is only seen behind proxies.
+      // The delay is in the body; a header only comes from proxies.
       retryAfterMs: delay ?? headerWaitMs,
     },
   )
@@ -63,11 +63,11 @@ function faultOfError(
 
 const contextOverflow =
   /token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens|input context is too long|context (?:length|window)/i
-/** Credentials that are wrong, expired, leaked or may not use the API: all the operator's, none the caller's. */
+/** Wrong, expired, leaked or unauthorised credentials: the operator's fault, not the caller's. */
 const badCredentials =
   /api[ _]key (?:not valid|not found|expired|is invalid|was reported)|API_KEY|UNAUTHENTICATED|location is not supported/i
 const outOfCredit = /credits? (?:are|is) depleted|spending cap|billing (?:is|account|to be) (?:not|dis)/i
-/** A file of the caller that the key cannot read is answered as a permission error. */
+/** A file that the key cannot read is reported as a permission error. */
 const foreignFile = /access the file/i
 
 function kindOf(error: GoogleError, status: number | undefined, reason: string | undefined): FaultKind {
@@ -80,7 +80,7 @@ function kindOf(error: GoogleError, status: number | undefined, reason: string |
   return kindOfStatus(status ?? statusOfName[error.status ?? ''] ?? 500, ownStatuses)
 }
 
-/** A daily quota does not come back within the life of a request. */
+/** A daily quota is not restored within the life of a request. */
 function hasDailyQuota(error: GoogleError): boolean {
   return (error.details ?? []).some((detail) =>
     (detail.violations ?? []).some((violation) => violation.quotaId?.includes('PerDay')),
@@ -103,7 +103,7 @@ const statusOfName: Readonly<Record<string, number>> = {
 /** Google's number for CANCELLED. */
 const ownStatuses: Readonly<Record<number, FaultKind>> = { 499: 'cut' }
 
-/** A duration as Google writes it ("48s", "0.5s") in milliseconds. */
+/** Google's durations ("48s", "0.5s") in milliseconds. */
 function milliseconds(duration: string | undefined): number | undefined {
   const seconds = /^(\d+(?:\.\d+)?)s$/.exec(duration ?? '')?.[1]
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1000)

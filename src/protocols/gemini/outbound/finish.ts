@@ -1,4 +1,4 @@
-// Why a candidate ended, in our words. What the model spoilt is a failure that may be tried again.
+// Maps Gemini's finish reasons. An answer that the model spoiled is a failure that may be retried.
 
 import type { Fault, FinishReason } from '../../../conversation/event.ts'
 import { fault } from '../../faults.ts'
@@ -20,7 +20,7 @@ const filtered: readonly string[] = [
 /** What the candidate did before it ended. */
 export type Calls = 'none' | 'complete' | 'cut'
 
-/** The model spoilt its answer, or was asked for what it cannot do: what it said until then is not the answer. */
+/** The model spoiled its answer, or could not do what was requested: the output so far is not an answer. */
 const spoilt: readonly string[] = [
   'MALFORMED_FUNCTION_CALL',
   'MALFORMED_RESPONSE',
@@ -43,12 +43,12 @@ export function finishOf(native: string, calls: Calls, said: boolean): FinishRea
   return native === 'STOP' || said ? 'stop' : undefined
 }
 
-/** Whether what comes with this reason belongs to an answer. */
+/** Whether the output with this reason belongs to an answer. */
 export function endsWell(native: string): boolean {
   return !spoilt.includes(native)
 }
 
-/** The fault of a candidate that ended badly, with Google's explanation where it gave one. */
+/** The fault of a candidate that ended badly, with Google's explanation if there is one. */
 export function brokenFinish(native: string, message: string | undefined): Fault {
   return fault('broken', message ?? `The model stopped with ${native}.`, { providerCode: native })
 }

@@ -9,7 +9,7 @@ import type { ThinkingLevel, Traits } from './quirks.ts'
 /** The most stop sequences Gemini takes. */
 const maxStopSequences = 5
 
-/** The generationConfig of a request; what Gemini has no setting for is named in `warnings`. */
+/** The generationConfig of a request; `warnings` name what Gemini has no setting for. */
 export function generationConfigOf(
   request: ChatRequest,
   traits: Traits,
@@ -39,7 +39,7 @@ export function generationConfigOf(
   )
 }
 
-/** Who asks for alternatives to each token asks for the tokens, too. */
+/** Alternatives to each token imply the tokens themselves. */
 function wantsLogprobs({ logprobs, topLogprobs }: Sampling): boolean {
   return logprobs ?? (topLogprobs ?? 0) > 0
 }
@@ -94,7 +94,7 @@ export function formatInWords(request: ChatRequest, traits: Traits): string | un
   return `${answer}. It must fit this JSON Schema:\n${JSON.stringify(format.schema)}`
 }
 
-/** The warning about keywords that an older model's schema cannot hold, if there were any. */
+/** The warning about keywords that an older model's schema does not support, if any. */
 export function schemaWarning(param: string, dropped: readonly string[]): Warning[] {
   if (dropped.length === 0) return []
   return [{ param, message: `The model's schema has no ${dropped.join(', ')}; dropped.` }]
@@ -104,7 +104,7 @@ export function schemaWarning(param: string, dropped: readonly string[]): Warnin
 
 type Effort = NonNullable<Reasoning['effort']>
 
-/** Tokens for an effort, as Google's own chat-completions endpoint sets them for 2.5. */
+/** Thinking tokens per effort, as Google's own chat-completions endpoint sets them for 2.5. */
 const budgets: Readonly<Record<Effort, number>> = {
   none: 0,
   minimal: 1024,
@@ -158,11 +158,14 @@ function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]
   return { thinkingLevel: level }
 }
 
-/** The tokens for an effort; a plain switch leaves them to the model: some of the small ones do not think by themselves. */
+/**
+ * Thinking tokens for an effort. On/off alone leaves the number to the model, but some small ones do not think by
+ * default.
+ */
 function budgetFor(effort: Effort | undefined, maxOutputTokens: number | undefined): number | undefined {
   if (effort === undefined) return undefined
   if (effort === 'none' || maxOutputTokens === undefined) return budgets[effort]
-  // Thoughts count as output: a fifth of it is kept for the answer, which would be empty otherwise.
+  // Thoughts count as output: a fifth is kept for the answer, which could be empty otherwise.
   return Math.min(budgets[effort], Math.max(1, Math.floor(maxOutputTokens * 0.8)))
 }
 
@@ -180,14 +183,14 @@ function cannotStop(instead: string): Warning {
 
 // ---- what the answer is made of -----------------------------------------------------------------------------
 
-/** `modalities: ["text", "image"]`: which kinds of output the client wants. */
+/** `modalities: ["text", "image"]`: the kinds of output that the client wants. */
 function modalitiesOf(value: Json | undefined): string[] | undefined {
   if (!Array.isArray(value)) return undefined
   const named = value.filter((each) => typeof each === 'string').map((each) => each.toUpperCase())
   return named.length === 0 ? undefined : named
 }
 
-/** `audio: {voice}`: the voice of a spoken answer. Its format is not Gemini's to choose: it speaks 24 kHz PCM. */
+/** `audio: {voice}`: the voice of a spoken answer. The format is fixed: Gemini returns 24 kHz PCM. */
 function speechOf(value: Json | undefined, warnings: Warning[]): JsonObject | undefined {
   if (!isObject(value)) return undefined
   const { voice, format } = value

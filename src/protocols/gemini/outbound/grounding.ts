@@ -1,11 +1,10 @@
-// Sources that Gemini names for stretches of its text, as annotations. Google counts bytes of UTF-8; annotations
-// count UTF-16 code units.
+// Converts Gemini's sources for text ranges to annotations. Google counts UTF-8 bytes, annotations UTF-16 units.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { CitationMetadata, GroundingMetadata } from './schema.ts'
 
-/** What is known of a candidate's sources so far. Chunks of a stream may repeat or extend it. */
+/** A candidate's sources so far. Chunks of a stream may repeat or extend them. */
 export interface Sources {
   readonly chunks: readonly { readonly uri: string; readonly title: string }[]
   readonly supports: readonly Support[]
@@ -16,7 +15,7 @@ interface Support {
   readonly start: number
   readonly end: number
   readonly text: string | undefined
-  /** Either the source itself, or its place in `chunks`. */
+  /** The source itself, or its index in `chunks`. */
   readonly source: number | { readonly uri: string; readonly title: string }
 }
 
@@ -104,7 +103,7 @@ function placeOf(
   return found < 0 ? undefined : { start: found, end: found + named.length }
 }
 
-/** For each offset in bytes of UTF-8 the offset in UTF-16 code units, in one walk over the text. */
+/** Maps UTF-8 byte offsets to UTF-16 offsets, in one pass over the text. */
 export function unitsAt(text: string, byteOffsets: readonly number[]): Map<number, number> {
   const wanted = [...new Set(byteOffsets)].toSorted((a, b) => a - b)
   const units = new Map<number, number>()

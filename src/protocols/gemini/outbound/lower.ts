@@ -11,7 +11,7 @@ import { toSubset } from '../schema-subset.ts'
 import { type GeminiQuirks, type Traits, traitsFor } from './quirks.ts'
 import { turnsOf } from './turns.ts'
 
-/** "Must start with a letter or an underscore", the API says of other names. */
+/** "Must start with a letter or an underscore", says the API. */
 const toolNameRule: NameRule = { longest: 64, forbidden: /[^a-zA-Z0-9_.:-]/g, opening: /^[a-zA-Z_]/ }
 
 export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): LoweredRequest {
@@ -42,7 +42,7 @@ export function lower(asked: ChatRequest, target: Target<GeminiQuirks>): Lowered
   return { path, headers: {}, body, warnings, toolNames: names.clientNames() }
 }
 
-/** The messages, and the format of the answer as a last instruction where it has no other place. */
+/** The messages, with the answer format as a last instruction if it cannot be set otherwise. */
 function withFormatInWords(request: ChatRequest, traits: Traits): readonly Message[] {
   const text = formatInWords(request, traits)
   if (text === undefined) return request.messages
@@ -53,12 +53,12 @@ function withFormatInWords(request: ChatRequest, traits: Traits): readonly Messa
 
 function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warnings: Warning[]): JsonObject {
   const choice = request.toolChoice
-  // Gemini restricts names only where it forces a call; where the model may choose, the others are not declared.
+  // Gemini restricts names only if it forces a call; if the model may choose, the others are not declared.
   const declared =
     choice?.kind === 'allowed' && choice.mode === 'auto'
       ? request.tools.filter((tool) => choice.names.includes(tool.name))
       : request.tools
-  // A format beside functions is refused even where none may be called.
+  // A format together with functions is refused even if none may be called.
   const formatted = request.responseFormat !== undefined && request.responseFormat.kind !== 'text'
   const withheld = formatted && choice?.kind === 'none' && !traits.formatsBesideTools
   if (request.webSearch !== undefined) return { tools: [{ googleSearch: {} }] }
@@ -80,12 +80,12 @@ function toolsOf(request: ChatRequest, names: WireNames, traits: Traits, warning
   }
 }
 
-/** What a function is for and what it takes; its name stands before. */
+/** A function's description and parameters. */
 function declarationOf(tool: FunctionTool, traits: Traits, warnings: Warning[]): JsonObject {
   const declaration: JsonObject = tool.description === undefined ? {} : { description: tool.description }
   if (tool.parameters === undefined || Object.keys(tool.parameters).length === 0) return declaration
   if (traits.schema === 'json-schema') return { ...declaration, parametersJsonSchema: tool.parameters }
-  // Arguments are an object there, not one of several.
+  // Gemini requires an object without alternatives at the root.
   const root = rootObjectOf(tool.parameters)
   const { schema, dropped } = toSubset(root.schema)
   const lost = root.merged ? [...dropped, 'alternatives at the root'] : dropped
@@ -116,7 +116,7 @@ function callingMode(request: ChatRequest, names: WireNames): JsonObject | undef
 
 // ---- what the provider has no word for ------------------------------------------------------------------------
 
-/** Fields of the client's body that are used after all. */
+/** Fields of the client's body that are used here. */
 const readFromRest: readonly string[] = ['modalities', 'audio']
 
 function warnOfIgnored(request: ChatRequest, warn: Warn): void {

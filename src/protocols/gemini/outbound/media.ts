@@ -1,4 +1,4 @@
-// Images, audio, video and files as Gemini takes them: bytes inline, or the address of something Google can reach.
+// Images, audio, video and files for Gemini: inline bytes, or an address that Google can reach.
 
 import type { ContentPart, JsonObject, MediaSource } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -6,7 +6,7 @@ import type { GeminiQuirks } from './quirks.ts'
 
 type Media = Extract<ContentPart, { kind: 'image' | 'audio' | 'file' | 'video' }>
 
-/** Where the Files API keeps what a client has uploaded; a short `files/<id>` stands for an address in here. */
+/** Where the Files API stores uploads; `files/<id>` is short for an address below it. */
 const filesApi = 'https://generativelanguage.googleapis.com/v1beta/'
 
 /**
@@ -51,7 +51,7 @@ function sourcePart(
 }
 
 function inline(mediaType: string, data: string): JsonObject {
-  // Clients write the ending of a file's name for its type.
+  // Some clients send the file extension as the type.
   return { inlineData: { mimeType: mediaType === 'image/jpg' ? 'image/jpeg' : mediaType, data } }
 }
 
@@ -79,7 +79,7 @@ const typesByEnding: Readonly<Record<string, string>> = {
   wav: 'audio/wav',
 }
 
-/** The type by an address's ending. A video without one is YouTube's: `video/mp4` is what Google expects. */
+/** The type by an address's extension. A video without one is on YouTube: Google expects `video/mp4`. */
 function typeOfAddress(url: string, kind: 'image' | 'file' | 'video'): string | undefined {
   const ending = /\.([a-z0-9]{2,5})(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? ''
   return typesByEnding[ending] ?? (kind === 'video' ? 'video/mp4' : undefined)

@@ -1,16 +1,16 @@
-// Arguments that arrive in pieces (streamFunctionCallArguments): each piece names a JSON path and a value.
-// They are gathered into one object and given out whole, for pieces of a tree are not pieces of its text.
+// Collects arguments that arrive in pieces (streamFunctionCallArguments), each with a JSON path and a value.
+// They are returned as a whole, because pieces of a tree are not pieces of its text.
 
 import type { Json } from '../../../conversation/request.ts'
 import type { PartialArg } from './schema.ts'
 
-/** The most pieces one call may have, and the longest list a piece may open: a stream must not fill the memory. */
+/** The most pieces per call, and the longest list a piece may create: a stream must not fill the memory. */
 const maxPieces = 100_000
 const maxListLength = 100_000
 
-/** The JSON text of the arguments that these pieces build. Pieces whose path cannot be followed are left out. */
+/** The JSON text of the arguments in these pieces. Pieces with an invalid path are left out. */
 export function argumentsOf(pieces: readonly PartialArg[]): string {
-  // Null prototypes: a model may call an argument `__proto__`.
+  // Without prototypes: an argument may be called `__proto__`.
   const root = Object.create(null) as { [key: string]: Json }
   for (const piece of pieces.slice(0, maxPieces)) {
     const path = pathOf(piece.jsonPath ?? '')
@@ -48,12 +48,12 @@ function write(container: Container, key: string | number, value: Json): void {
 }
 
 function valueOf(piece: PartialArg, before: Json | undefined): Json {
-  // Strings come in stretches: each continues the one before at the same path.
+  // Strings are split: each piece continues the one before at the same path.
   if (piece.stringValue !== undefined) return (typeof before === 'string' ? before : '') + piece.stringValue
   return piece.numberValue ?? piece.boolValue ?? null
 }
 
-/** The keys of a path such as `$.stops[0].city` or `$['a b']`; undefined when it is not one. */
+/** The keys of a path such as `$.stops[0].city` or `$['a b']`; undefined if it is invalid. */
 function pathOf(path: string): (string | number)[] | undefined {
   if (!path.startsWith('$')) return undefined
   const step = /\.([^.[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy

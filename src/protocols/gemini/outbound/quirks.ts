@@ -2,21 +2,23 @@
 
 import type { Target } from '../../protocol.ts'
 
-/** What a provider row may set; `by-model` decides by the generation in the model's name. */
+/** Settings of a provider row; `by-model` decides by the generation in the model's name. */
 export interface GeminiQuirks {
   /** Where models are found under the base URL. */
   readonly modelsPath: string
-  /** Whether tools and formats take JSON Schema, or only the older OpenAPI subset. */
+  /** Whether tools and formats take JSON Schema or only the older OpenAPI subset. */
   readonly schema: 'by-model' | 'json-schema' | 'subset'
   /** How the effort of thinking is sent. */
   readonly thinking: 'by-model' | 'level' | 'budget' | 'none'
-  /** Whether a replayed function call without its thought signature is refused. */
+  /** Whether a function call in the history without its thought signature is refused. */
   readonly signatures: 'by-model' | 'required' | 'optional'
   /** Whether function calls and their results carry ids. */
   readonly callIds: 'by-model' | 'sent' | 'omitted'
-  /** Whether Google's search can be asked for (grounding), at a fee. */
+  /** Whether Google's search (grounding) is available, at a fee. */
   readonly webSearch: boolean
-  /** What an address of an image or file may be: `own` (Google's storage and YouTube), or `any` the provider fetches. */
+  /**
+   * Accepted addresses of images and files: `own` (Google's storage and YouTube), or `any` that the provider fetches.
+   */
   readonly readsUrls: 'own' | 'any'
 }
 
@@ -33,24 +35,24 @@ export const defaultQuirks: GeminiQuirks = {
 export interface Traits {
   readonly schema: 'json-schema' | 'subset'
   readonly thinking: 'level' | 'budget' | 'none'
-  /** The least and most thinking the model can be set to, and whether it can be made to stop. */
+  /** The minimum and maximum thinking budget, and whether thinking can be turned off. */
   readonly budget: { readonly least: number; readonly most: number; readonly stops: boolean }
   readonly levels: readonly ThinkingLevel[]
   readonly signaturesRequired: boolean
   readonly sendsCallIds: boolean
-  /** Whether an answer may be held to a format while the model may call functions; older ones refuse both at once. */
+  /** Whether a format can be combined with functions; older models refuse that. */
   readonly formatsBesideTools: boolean
-  /** Whether a function's result may hold images and files. */
+  /** Whether a function's result may contain images and files. */
   readonly mediaInResults: boolean
-  /** Whether Google bills each search query (3 and later) or each prompt that was grounded (before). */
+  /** Whether Google bills each search query (3 and later) or each grounded prompt (before). */
   readonly searchBilledPer: 'query' | 'prompt'
 }
 
 export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high'
 
 /**
- * The traits of a model by its name at the provider. A name without a version (`gemini-flash-latest`) is taken for
- * the newest generation, for that is what such names point to.
+ * The traits of a model by its name at the provider. A name without a version (`gemini-flash-latest`) counts as the
+ * newest generation, which such names point to.
  */
 export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
   const generation = generationOf(model)
@@ -73,7 +75,7 @@ export function traitsOf(model: string, quirks: GeminiQuirks): Traits {
 
 function levelsOf(generation: number, pro: boolean): readonly ThinkingLevel[] {
   if (!pro) return ['minimal', 'low', 'medium', 'high']
-  // The first Pro of generation 3 knows two levels; 3.1 added the middle one.
+  // The first Pro of generation 3 has two levels; 3.1 added the middle one.
   return generation > 3 ? ['low', 'medium', 'high'] : ['low', 'high']
 }
 

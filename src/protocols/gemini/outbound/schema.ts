@@ -51,7 +51,7 @@ const usageMetadata = object({
   cacheTokensDetails: list(tokenDetail),
   candidatesTokensDetails: list(tokenDetail),
   toolUsePromptTokensDetails: list(tokenDetail),
-  // Vertex and the Gemini API have a name each for how the call was served.
+  // Vertex and the Gemini API use different names for the service tier.
   trafficType: text,
   serviceTier: text,
 })
@@ -60,7 +60,7 @@ const source = object({ uri: text, title: text })
 
 const groundingMetadata = object({
   webSearchQueries: list(text),
-  // A page of the web, a document of the caller's own, a place on the map.
+  // A web page, a document of the caller, or a place on the map.
   groundingChunks: list(object({ web: source, retrievedContext: source, maps: source })),
   groundingSupports: list(
     object({
@@ -87,7 +87,7 @@ const candidate = object({
   }),
 })
 
-/** One answer, or one chunk of a streamed one: they have the same shape. */
+/** An answer, or a chunk of a streamed one: they have the same shape. */
 export const readChunk = object({
   responseId: text,
   modelVersion: text,
@@ -97,7 +97,7 @@ export const readChunk = object({
   error: anything,
 })
 
-/** Google's error object, as the body of an error status and inside streams. */
+/** Google's error object, in error statuses and streams. */
 export const readError = object({
   code: number,
   message: text,

@@ -1,5 +1,5 @@
-// Answers of Gemini as events: chunks of a stream, a whole answer, or the array of chunks that a stream without
-// `alt=sse` is. All three are the same chunks, so one state machine reads them.
+// Parses Gemini's answers: chunks of a stream, a whole answer, or the array of chunks of a stream without `alt=sse`.
+// All consist of the same chunks, so one state machine reads them.
 
 import type { ChatEvent, Fault } from '../../../conversation/event.ts'
 import type { Usage } from '../../../conversation/usage.ts'
@@ -37,7 +37,7 @@ interface GeminiState {
 
 type Step = readonly [GeminiState, readonly ChatEvent[]]
 
-/** Reads the frames of one streamed answer. Gemini sends no end mark: an answer has ended when every candidate has. */
+/** Reads the frames of a streamed answer. Gemini sends no end mark: an answer has ended when every candidate has. */
 export function parserOf(traits: Traits): StreamParser {
   return stateParser(
     newAnswer(),
@@ -46,7 +46,7 @@ export function parserOf(traits: Traits): StreamParser {
   )
 }
 
-/** The events of a parsed JSON answer: one chunk, or all the chunks of a stream in an array. */
+/** The events of a parsed JSON answer: one chunk, or an array of chunks. */
 export function wholeAnswer(body: unknown, traits: Traits): readonly ChatEvent[] {
   const [state, events] = addValue(newAnswer(), body, traits)
   return [...events, ...endOf(state, traits, fault('broken', 'The answer holds no finished candidate.'))]
@@ -108,7 +108,7 @@ function addChunk(before: GeminiState, chunk: Chunk, traits: Traits): Step {
   const received = chunk.candidates ?? []
   const failure = received.find(isFailure)
   let { candidates } = before
-  // A candidate that failed is not begun: its content would only stand in the way of trying again elsewhere.
+  // A failed candidate is not begun: its content would only prevent failing over.
   for (const candidate of failure === undefined ? received : []) {
     const choice = candidate.index ?? 0
     const place = placeOf(candidates, choice)
@@ -151,7 +151,7 @@ function withCandidate(
   return [...candidates, candidate].toSorted((a, b) => a.choice - b.choice)
 }
 
-/** The end of the body: clean when every candidate has finished, else `unfinished` is what went wrong. */
+/** The end of the body: clean if every candidate has finished, otherwise `unfinished` is the fault. */
 function endOf(state: GeminiState, traits: Traits, unfinished: Fault): readonly ChatEvent[] {
   if (state.over) return []
   if (state.candidates.length === 0 && state.blocked !== undefined) {
@@ -179,7 +179,7 @@ function endOf(state: GeminiState, traits: Traits, unfinished: Fault): readonly 
         choice: candidate.choice,
         annotation,
       })),
-      // After what is said of the text: a message ends where an item follows.
+      // After the text: a message ends where an item follows.
       ...searchItems(candidate.sources).map((item) => ({
         kind: 'gateway-item' as const,
         choice: candidate.choice,
@@ -201,7 +201,7 @@ function usageSoFar(state: GeminiState, traits: Traits): Usage | undefined {
   return usageOf(state.counters, searches > 0 ? { web_search: searches } : {})
 }
 
-/** How many searches Google bills: each query from generation 3 on, once for a grounded prompt before. */
+/** How many searches Google bills: each query from generation 3 on, one per grounded prompt before. */
 function searchesOf(state: GeminiState, traits: Traits): number {
   let queries = 0
   for (const { sources } of state.candidates) queries += sources.queries.length

@@ -1,5 +1,5 @@
-// A conversation as Gemini's turns. Roles are user and model; results of functions go back by name, in one user
-// turn right after the calls and in their order; signatures go back on the parts they came on.
+// Arranges a conversation for Gemini. Roles are user and model; function results are returned by name, in one user
+// turn right after the calls and in their order; signatures are returned with their parts.
 
 import type {
   AssistantMessage,
@@ -37,7 +37,7 @@ interface Turn {
   readonly parts: JsonObject[]
 }
 
-/** All messages as turns. Throws `invalid_request` for a tool result that answers no call, and where nothing is said. */
+/** All messages as turns. Throws `invalid_request` for a tool result without a call, and for an empty conversation. */
 export function turnsOf(messages: readonly Message[], context: TurnContext): Turns {
   const system: JsonObject[] = []
   const turns: Turn[] = []
@@ -82,12 +82,12 @@ export function turnsOf(messages: readonly Message[], context: TurnContext): Tur
 function addTurn(turns: Turn[], turn: Turn): void {
   if (turn.parts.length === 0) return
   const last = turns.at(-1)
-  // A call must follow a user's turn directly, so what the model said in two messages is one turn.
+  // A call must directly follow a user's turn, so consecutive model messages are merged.
   if (turn.role === 'model' && last?.role === 'model') last.parts.push(...turn.parts)
   else turns.push(turn)
 }
 
-/** Empty text is left out: it says nothing, and is refused where it has no signature. */
+/** Empty text is dropped: without a signature it is refused. */
 function contentParts(content: readonly ContentPart[], context: TurnContext, param: string): JsonObject[] {
   return content.flatMap((part): JsonObject[] => {
     if (part.kind !== 'text' && part.kind !== 'refusal') {
@@ -119,7 +119,7 @@ function modelParts(message: AssistantMessage, context: TurnContext, param: stri
     callsDone = Math.max(callsDone, Math.min(end, calls.length))
   }
   for (const item of carriedIn(message)) {
-    // The client may have trimmed the text: what no longer fits stands at its end, so no signature is lost.
+    // The client may have trimmed the text: offsets beyond it move to its end, so that no signature is lost.
     const start = Math.min(item.start, text.length)
     const end = Math.min(item.end, text.length)
     sayUntil(start)
@@ -139,7 +139,7 @@ function modelParts(message: AssistantMessage, context: TurnContext, param: stri
   return parts
 }
 
-/** In the order in which Gemini gave them. Summaries of thoughts stay here: only their signatures mean anything. */
+/** In Gemini's order. Summaries of thoughts are left out: only their signatures matter. */
 function carriedIn(message: AssistantMessage): Carried[] {
   return message.reasoning
     .filter((detail) => detail.format === signatureFormat)
@@ -154,7 +154,7 @@ function callParts(message: AssistantMessage, context: TurnContext, param: strin
       call.thoughtSignature ??
       signatureOfCall(message.reasoning, call.id) ??
       context.rememberedSignature(call.id) ??
-      // Of parallel calls only the first carries one; without it Gemini 3 refuses the whole request.
+      // Only the first of parallel calls has one; without it Gemini 3 refuses the whole request.
       (position === 0 && context.traits.signaturesRequired ? skippedSignature : undefined)
     return {
       functionCall: {
@@ -177,7 +177,7 @@ function idOf(call: ToolCall, context: TurnContext): JsonObject {
 
 // ---- what the functions answered ----------------------------------------------------------------------------
 
-/** The positions of the results that come before the model speaks again, by their calls: of two for one the first. */
+/** The indexes of the results before the model's next turn, by call; of two for one call the first. */
 function resultsAfter(index: number, messages: readonly Message[]): ReadonlyMap<string, number> {
   const results = new Map<string, number>()
   for (let at = index + 1; at < messages.length; at++) {
@@ -209,7 +209,7 @@ function resultTurns(
   return [turn, media]
 }
 
-/** The functionResponse of a call, and the media that the model can only take beside it. */
+/** The functionResponse of a call, and media that the model can only take beside it. */
 function resultPart(
   call: ToolCall,
   result: ToolMessage | undefined,
@@ -229,9 +229,9 @@ function resultPart(
   return [{ functionResponse }, context.traits.mediaInResults ? [] : media]
 }
 
-/** Gemini wants an object: one that the function gave as JSON, else its text under a key that says how it went. */
+/** Gemini requires an object: the function's JSON result, otherwise its text under a key for success or failure. */
 function responseOf(text: string, result: ToolMessage | undefined): Json {
-  // Each call needs its result, or the request is refused.
+  // A call without a result would be refused.
   if (result === undefined) return { error: 'No result was given for this call.' }
   if (result.isError) return { error: text }
   const output = parseJson(text)

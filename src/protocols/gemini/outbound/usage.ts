@@ -1,12 +1,12 @@
-// Gemini's usage counters as ours. Cached tokens lie inside the prompt count; thoughts and the prompts of built-in
-// tools lie beside it (total = prompt + tool prompts + candidates + thoughts).
+// Converts Gemini's counters. Cached tokens are inside the prompt count; thoughts and the prompts of built-in tools
+// are separate (total = prompt + tool prompts + candidates + thoughts).
 
 import { count, counter, disjoint, serviceTierOf, type Usage } from '../../../conversation/usage.ts'
 import type { TokenDetail, UsageMetadata } from './schema.ts'
 
 /**
- * The newest word on each counter: a chunk that leaves one out (Vertex sends only `trafficType` before its last
- * chunk) says nothing about it, while an explicit zero replaces what was there.
+ * The latest value of each counter: a chunk without one (Vertex sends only `trafficType` before its last chunk) does
+ * not change it, while an explicit zero does.
  */
 export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetadata): UsageMetadata {
   return {
@@ -25,7 +25,7 @@ export function mergeUsage(before: UsageMetadata | undefined, chunk: UsageMetada
   }
 }
 
-/** The counters in disjoint buckets; undefined when the provider counted nothing at all. */
+/** The counters in disjoint buckets; undefined if the provider counted nothing. */
 export function usageOf(
   counters: UsageMetadata | undefined,
   toolCalls: Record<string, number>,
@@ -57,7 +57,7 @@ export function usageOf(
   return serviceTier === undefined ? usage : { ...usage, serviceTier }
 }
 
-/** The tokens of the prompt in one modality. A cached token is already in the cache bucket, whatever it depicts. */
+/** The prompt tokens of one modality. Cached tokens are in the cache bucket, whatever their modality. */
 function askedIn(counters: UsageMetadata, modality: string): number {
   return (
     tokensOf(counters.promptTokensDetails, modality) +

@@ -1,4 +1,4 @@
-// Where an address may stand in the body of a chat completion, or of embeddings.
+// Where addresses may be in the body of a chat completion or embeddings request.
 
 import { parts } from '../../request/addresses.ts'
 import { gatewayPlaces } from '../../request/gateway-fields.ts'
@@ -13,7 +13,7 @@ const contentPart = parts({
   signature: 'words',
   image_url: link,
   video_url: link,
-  // Some providers take an address in place of the bytes.
+  // Some providers accept an address instead of bytes.
   input_audio: parts({ data: 'address', format: 'words' }),
   file: parts({ file_data: 'address', file_url: 'address', file_id: 'reference', filename: 'words' }),
   cache_control: 'words',
@@ -40,7 +40,7 @@ const message = parts({
   cache_control: 'words',
 })
 
-/** What chat completions and embeddings say about their caller and their sampling. */
+/** Labels and sampling parameters of chat completions and embeddings. */
 const words = Object.fromEntries(
   [
     'model',
@@ -61,7 +61,7 @@ const words = Object.fromEntries(
     'service_tier',
     'metadata',
     'verbosity',
-    // Schemas and grammars, as servers of open models take them.
+    // Schemas and grammars for servers of open models.
     'guided_json',
     'structured_outputs',
     'json_schema',

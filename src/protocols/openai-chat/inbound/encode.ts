@@ -20,7 +20,7 @@ import { messageRuns } from '../../openai/gateway-runs.ts'
 import { finishReasonOf } from '../../openai/finish.ts'
 import { wireUsage } from '../../openai/usage.ts'
 
-/** The frames that close a stream whose choices have all finished: the usage, if it was asked for, and `[DONE]`. */
+/** The last frames of a complete stream: the usage, if requested, and `[DONE]`. */
 export function closingFrames(
   context: AnswerContext,
   usage: Usage,
@@ -61,7 +61,7 @@ export function failingFrames(
   ]
 }
 
-/** What every chunk of one answer begins with; it never changes between chunks. */
+/** The beginning of every chunk of an answer; it never changes between chunks. */
 export function chunkHead(context: AnswerContext): JsonObject {
   return {
     id: context.id,
@@ -74,17 +74,17 @@ export function chunkHead(context: AnswerContext): JsonObject {
 interface OpenChoice {
   finish: FinishReason | undefined
   readonly beforeText: string
-  /** The arguments sent so far of each tool call. */
+  /** The arguments of each tool call sent so far. */
   readonly calls: Map<number, string>
 }
 
 /**
- * The encoder of one answer. Finish chunks wait for `finish`: only then is it certain that the stream did not
- * break, that no further call is made, and that the charge is durable.
+ * Encodes one answer. Finish chunks wait for `finish`: only then is it certain that the stream is complete and the
+ * charge durable.
  */
 export class ChunkEncoder implements StreamEncoder {
   readonly #context: AnswerContext
-  /** Everything before a choice's index and everything after its finish reason, ready to be joined. */
+  /** The JSON before a choice's index and after its finish reason. */
   readonly #before: string
   readonly #after: string
   readonly #afterText: string
@@ -120,7 +120,7 @@ export class ChunkEncoder implements StreamEncoder {
       for (const [call, json] of choice.calls) {
         if (json === '') frames.push(this.#delta(index, argumentsDelta(call, '{}')))
       }
-      // Events that end in `finish` name a reason for each choice; one without any text or call merely stopped.
+      // `finish` gives each choice a reason; one without text or calls has merely stopped.
       frames.push(
         this.#chunk(
           index,
@@ -150,7 +150,7 @@ export class ChunkEncoder implements StreamEncoder {
   }
 
   #openChoice(index: number): OpenChoice {
-    // Joined, for the pieces of a sum would be copied one by one into every chunk.
+    // Flattened: a rope string would be copied piece by piece into every chunk.
     const beforeText = [this.#before, index, ',"delta":{"content":'].join('')
     const choice: OpenChoice = { finish: undefined, beforeText, calls: new Map() }
     this.#choices.set(index, choice)
@@ -212,7 +212,7 @@ export class ChunkEncoder implements StreamEncoder {
     }
   }
 
-  /** The chunk of a text: one for nearly every token, so all else is prepared. */
+  /** The chunk of a text: one for nearly every token, so everything else is prepared. */
   #text({ beforeText }: OpenChoice, text: string): Frame {
     return { event: undefined, data: beforeText + JSON.stringify(text) + this.#afterText }
   }
@@ -233,7 +233,7 @@ export class ChunkEncoder implements StreamEncoder {
     return { event: undefined, data: `${this.#before}${choice}${this.#after}${more}}` }
   }
 
-  /** Our own fields ride on the first chunk and on the one with the usage; on each they would only cost bytes. */
+  /** Our own fields are on the first chunk and the one with the usage; on each they would only cost bytes. */
   #firstChunkFields(): string {
     const { extra } = this.#context
     return Object.keys(extra).length === 0 ? '' : `,${JSON.stringify(extra).slice(1, -1)}`

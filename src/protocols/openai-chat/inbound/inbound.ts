@@ -1,4 +1,4 @@
-// Clients speak chat completions to us: the body is checked here, the answers are written by encode.ts and whole.ts.
+// The chat completions API for clients: checks bodies; encode.ts and whole.ts write the answers.
 
 import type { z } from 'zod'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -21,7 +21,7 @@ import { wholeAnswer } from './whole.ts'
 
 export const inbound: Inbound = {
   id: 'openai-chat',
-  // A comment: clients of chunks take every event with data for one.
+  // A comment: clients take every event with data for a chunk.
   keepalive: keepaliveComment,
   addresses,
   parse,
@@ -62,7 +62,7 @@ function parse(sent: unknown): InboundRequest {
 const fields = new Map<string, z.ZodType>(Object.entries(chatCompletionRequest.shape))
 const required = [...fields].filter(([, field]) => !field.safeParse(undefined).success).map(([name]) => name)
 
-/** Of sixty fields a request has a few: a look at each of the others would take most of the time of a call's reading. */
+/** A request has few of sixty fields: checking all of them would take most of the time of reading a call. */
 function checkFields(body: JsonObject): void {
   for (const name of required) checkField(name, body[name])
   for (const name in body) if (!required.includes(name)) checkField(name, body[name])
@@ -94,7 +94,7 @@ function refuseOtherEndpoints(body: JsonObject): void {
   }
 }
 
-/** Tools that are not functions are named before the schema would call them merely invalid. */
+/** Reports tools other than functions before the schema would call them invalid. */
 function refuseUnservedTools(body: JsonObject): void {
   if (Array.isArray(body['tools'])) {
     for (const [i, tool] of body['tools'].entries()) {
@@ -104,12 +104,12 @@ function refuseUnservedTools(body: JsonObject): void {
   }
 }
 
-/** What no single field shows: results without a call, choices of tools that are not there. */
+/** Contradictions between fields: results without a call, choices of unknown tools. */
 function refuseContradictions(request: ChatCompletionRequest): void {
   let calls: Set<string> | undefined
   for (const [i, message] of request.messages.entries()) {
     if (message.role === 'assistant') {
-      // The audio of an earlier answer can only be named to the provider that made it, and we may ask another.
+      // The audio of an earlier answer only exists at its provider, and we may ask another.
       if (message['audio'] != null)
         throw unsupportedParam(`messages[${i}].audio`, 'send its transcript as content.')
       if (message.tool_calls == null) continue

@@ -1,10 +1,10 @@
-// Content of a message as clients of chat completions write it, in the words of the conversation.
+// Reads message content of chat completions.
 
 import type { CacheMark, ContentPart } from '../../../conversation/request.ts'
 import { fileSource, mediaSource } from '../../openai/media.ts'
 import type { WireCacheControl, WirePart } from './schema.ts'
 
-/** The content of a message, string or parts. `param` names it in errors: `messages[0].content`. */
+/** Reads content, a string or parts. `param` is its path for errors: `messages[0].content`. */
 export function readContent(
   content: string | readonly WirePart[] | null | undefined,
   mark: WireCacheControl,
@@ -20,7 +20,7 @@ export function readContent(
   return mark == null ? parts : markLast(parts, mark)
 }
 
-/** A mark on the message stands for one on its last part that can carry it. */
+/** A mark on the message applies to its last part that can carry one. */
 function markLast(parts: ContentPart[], mark: NonNullable<WireCacheControl>): ContentPart[] {
   const last = parts.findLastIndex((part) => 'cache' in part)
   return parts.map((part, i) => (i === last && 'cache' in part ? { ...part, cache: readMark(mark) } : part))

@@ -52,7 +52,8 @@ function readMessages(body: ChatCompletionRequest): Message[] {
   const { messages } = body
   const declares = readGatewayTools(body) !== undefined
   const approvals = declares ? new Approvals(placedRuns(body)) : undefined
-  // The legacy function role has names instead of ids; a minted id ties each result to the latest call of its name.
+  // The legacy function role has names instead of ids; a generated id links each result to the latest call of its
+  // name.
   const legacyIds = new Map<string, string>()
   return messages.flatMap((message, i): Message | readonly Message[] => {
     const param = `messages[${i}].content`
@@ -138,7 +139,7 @@ function readToolCalls(message: WireAssistant, legacyId: string): ToolCall[] {
   return [...calls, { id: legacyId, name: legacy.name, arguments: args, thoughtSignature: undefined }]
 }
 
-/** The ordered details go back untouched; a client that kept only the text sends one detail of unknown origin. */
+/** Ordered details are passed on unchanged; a client that kept only the text sends one detail of unknown origin. */
 function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
   const details = message.reasoning_details ?? []
   if (details.length > 0) {
@@ -150,7 +151,7 @@ function readReasoningDetails(message: WireAssistant): ReasoningDetail[] {
       ...(data == null ? {} : { data }),
     }))
   }
-  // A provider's own kind of `reasoning`, which its answer showed, comes back with the message.
+  // Some providers' `reasoning` field of an answer is returned with the message.
   const text = message.reasoning_content ?? (typeof message.reasoning === 'string' ? message.reasoning : '')
   return text === '' ? [] : [{ type: 'reasoning.text', format: null, index: 0, text }]
 }
@@ -187,7 +188,7 @@ function readLabels(body: ChatCompletionRequest): Labels {
   })
 }
 
-/** `reasoning.effort` is the more explicit of the two spellings and holds where they disagree. */
+/** `reasoning.effort` is the more explicit of the two forms and takes precedence. */
 function readReasoning(body: ChatCompletionRequest): Reasoning | undefined {
   const reasoning = present<Reasoning>({
     effort: body.reasoning?.effort ?? body.reasoning_effort,
@@ -224,7 +225,7 @@ function readResponseFormat(format: ChatCompletionRequest['response_format']): R
 
 const keptInRest: ReadonlySet<string> = new Set(restFields)
 
-/** What this file reads above, and what only the gateway reads. */
+/** Fields that are read above, or by the gateway only. */
 const translated: ReadonlySet<string> = new Set([
   ...Object.keys(chatCompletionRequest.shape).filter((field) => !keptInRest.has(field)),
   ...gatewayFields,

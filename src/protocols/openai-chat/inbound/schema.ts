@@ -1,5 +1,5 @@
-// The wire schemas of chat completions: what clients may send and what they receive. The OpenAPI page is made
-// from them by z.toJSONSchema, so they hold no transforms. Unknown fields are tolerated everywhere.
+// The wire schemas of chat completions, for requests and answers. The OpenAPI page is generated from them by
+// z.toJSONSchema, so they contain no transforms. Unknown fields are allowed everywhere.
 
 import { z } from 'zod'
 import { reasoningEffort } from '../../openai/effort.ts'
@@ -114,7 +114,7 @@ const functionTool = z.looseObject({
   cache_control: cacheControl,
 })
 
-/** Which types there are is decided before the schema is asked. */
+/** The type is checked before the schema. */
 const gatewayTool = z.looseObject({
   type: text.refine((type) => type !== 'function', { error: 'is not a function', abort: true }),
 })
@@ -230,7 +230,7 @@ const wireUsageSchema = z.looseObject({
   completion_tokens_details: z.looseObject({ reasoning_tokens: tokens, audio_tokens: tokens }),
   /** US dollars. */
   cost: z.number(),
-  /** Decimal strings in US dollars; the parts add up to the total. */
+  /** Decimal strings in US dollars that add up to the total. */
   cost_details: z.object({
     input: text,
     cache_read: text,
@@ -250,7 +250,7 @@ const urlCitation = z.looseObject({
   url_citation: z.looseObject({ url: text, title: text, start_index: tokens, end_index: tokens }),
 })
 
-/** Providers have annotations of their own besides (files read); they pass as they are. */
+/** Providers have other annotations too (files read), which are passed through. */
 const annotation = z.union([urlCitation, z.looseObject({ type: text })])
 
 const logprobs = z
@@ -261,7 +261,7 @@ const additions = {
   reasoning_content: text.optional(),
   reasoning_details: z.array(reasoningDetail).optional(),
   images: z.array(image).optional(),
-  /** What the gateway's own tools did; sent back with the message, it is the model's to read again. */
+  /** The calls of gateway tools; sent back with the message, the model can read them again. */
   web_search_calls: z.array(json).optional(),
   mcp_calls: z.array(json).optional(),
 }
@@ -319,6 +319,6 @@ export const chatCompletionChunk = z.looseObject({
       finish_reason: z.union([finishReason, z.literal('error')]).nullable(),
     }),
   ),
-  /** Present, and null on all chunks but the last, when `stream_options.include_usage` asks for it. */
+  /** null on all chunks except the last if `stream_options.include_usage` is set. */
   usage: wireUsageSchema.nullish(),
 })

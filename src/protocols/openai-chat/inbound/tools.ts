@@ -1,4 +1,4 @@
-// The tools of a request of chat completions, and which of them may be called.
+// The tools of a chat completions request, and the tool choice.
 
 import type { DeclaredTools, GatewayChoice, ToolDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { FunctionTool, JsonObject, ToolChoice } from '../../../conversation/request.ts'
@@ -38,7 +38,7 @@ export function readToolChoice(body: ChatCompletionRequest): ToolChoice | undefi
   if ('allowed_tools' in choice && choice.type === 'allowed_tools') {
     const { mode, tools } = choice['allowed_tools'] as AllowedTools
     const named = tools.filter((tool): tool is NamedFunction => tool.type === 'function')
-    // Where it allows tools of the gateway alone, those are named apart.
+    // If only gateway tools are allowed, they are listed separately.
     if (named.length === 0) return undefined
     return { kind: 'allowed', mode, names: named.map((tool) => tool.function.name) }
   }
@@ -54,7 +54,7 @@ interface AllowedTools {
 
 // ---- tools of the gateway ---------------------------------------------------------------------------------
 
-/** What is declared of tools that the gateway runs; undefined where nothing is. */
+/** The declared gateway tools; undefined if there are none. */
 export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | undefined {
   const declarations = (body.tools ?? []).flatMap((tool, at): ToolDeclaration[] => {
     if (tool.type === 'function') return []
@@ -72,7 +72,7 @@ export function readGatewayTools(body: ChatCompletionRequest): DeclaredTools | u
   })
 }
 
-/** What the gateway's tools said in the messages of the history, each list behind a mark of its message. */
+/** The gateway tools' items in the history, each list after a mark of its message. */
 export function placedRuns({ messages }: Pick<ChatCompletionRequest, 'messages'>): readonly PlacedItem[] {
   return messages.flatMap((message, at) => {
     if (message.role !== 'assistant') return []

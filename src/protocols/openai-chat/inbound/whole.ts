@@ -21,8 +21,8 @@ import { finishReasonOf } from '../../openai/finish.ts'
 import { wireUsage } from '../../openai/usage.ts'
 
 /**
- * The answer of a call that ended well. Required keys are there even when null. Throws `upstream_error` for a
- * choice that never ended: a finish reason is not invented.
+ * A complete answer. Required keys are present even if null. Throws `upstream_error` for a choice that never ended: no
+ * finish reason is invented.
  */
 export function wholeAnswer(
   result: ChatResult,

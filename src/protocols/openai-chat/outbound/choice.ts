@@ -1,4 +1,4 @@
-// One choice of a provider's answer: its deltas (or its whole message) as events, and what is known of it so far.
+// Parses one choice of an answer: its deltas or its whole message, and its state between them.
 
 import type { Annotation, AudioDelta, ChatEvent } from '../../../conversation/event.ts'
 import type { Json, JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
@@ -18,9 +18,9 @@ import { plainReasoningDetail, type ReasoningKeys, reasoningOf, reasoningPartTex
 import { citationsOf, type Source } from './sources.ts'
 import { beforeThinking, endThinking, splitThinking, type ThinkState } from './think.ts'
 
-/** What is known of a choice between two chunks. */
+/** The state of a choice between two chunks. */
 export interface ChoiceState {
-  /** The text so far, kept only where citations are looked up in it. */
+  /** The text so far, kept only if citations are located in it. */
   readonly text: string
   readonly thinking: ThinkState
   readonly reasoningKeys: ReasoningKeys
@@ -43,14 +43,14 @@ export interface ChoiceContext {
   readonly mintId: (call: number) => string
 }
 
-/** Takes one entry of `choices`: a streamed one has `delta`, a whole one `message`. */
+/** Reads an entry of `choices`: a streamed one has `delta`, a whole one `message`. */
 export function takeChoice(
   before: ChoiceState,
   entry: JsonObject,
   context: ChoiceContext,
 ): readonly [ChoiceState, readonly ChatEvent[]] {
   const taking = new Taking(before, context)
-  // Perplexity sends the whole message so far beside each delta; a message counts only where no delta ever came.
+  // Perplexity sends the whole message so far beside each delta; a message only counts if there was no delta.
   const message = before === emptyChoice && isObject(entry.message) ? entry.message : {}
   const delta = isObject(entry.delta) ? entry.delta : message
   taking.reasoning(delta)
@@ -65,7 +65,7 @@ export function takeChoice(
   return [taking.state, taking.events]
 }
 
-/** The same choice from a message that came whole: only `message` counts, whatever `delta` lies beside it. */
+/** The same for a whole message: only `message` counts, even if there is a `delta`. */
 export function takeWholeChoice(
   entry: JsonObject,
   context: ChoiceContext,
@@ -79,8 +79,8 @@ export function takeWholeChoice(
 }
 
 /**
- * The events that end a choice: what was held back, citations, arguments that never came, the reason. An `error`
- * event instead, when the reason is a failure or a call has no name.
+ * The last events of a choice: held-back text, citations, empty arguments, the reason. An `error` event instead if the
+ * reason is a failure or a call has no name.
  */
 export function endChoice(
   state: ChoiceState,
@@ -107,7 +107,7 @@ export function endChoice(
   ]
 }
 
-/** One step over one choice: collects events while it makes the next state out of copies. */
+/** Collects the events of one step over a choice, and its next state. */
 class Taking {
   state: ChoiceState
   readonly events: ChatEvent[] = []
@@ -164,9 +164,9 @@ class Taking {
 
   calls(delta: JsonObject): void {
     const entries = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : []
-    // The legacy single call; an index of its own keeps its deltas together.
+    // The legacy single call; its own index keeps its deltas together.
     if (isObject(delta.function_call)) entries.push({ index: -1, function: delta.function_call })
-    // Google's compatible endpoint may sign the message instead of its call: the first call carries it on.
+    // Google's compatible endpoint may sign the message instead of the call: the first call gets the signature.
     if (entries[0] && isObject(delta.extra_content) && entries[0].extra_content === undefined) {
       entries[0] = { ...entries[0], extra_content: delta.extra_content }
     }
@@ -227,7 +227,7 @@ class Taking {
     for (const detail of details) this.events.push({ kind: 'reasoning-delta', choice: this.#choice, detail })
   }
 
-  /** Images come as data URLs; an address could not be kept, so it is sent as text rather than lost. */
+  /** Images are data URLs; any other address is sent as text rather than lost. */
   #image(part: JsonObject): void {
     const url = isObject(part.image_url) ? part.image_url.url : part.image_url
     if (typeof url !== 'string') return

@@ -1,4 +1,4 @@
-// The request of a provider that speaks chat completions, in the dialect of its row.
+// Builds the request for a provider of chat completions, in the dialect of its row.
 
 import type { ChatRequest, JsonObject, Message } from '../../../conversation/request.ts'
 import { warnInto, warnOfName } from '../../lowering.ts'
@@ -59,13 +59,13 @@ function lostNames(messages: readonly Message[]): readonly Warning[] {
   return warnings
 }
 
-/** Usage is always asked for: without it a stream could only be charged by estimate. */
+/** Usage is always requested: without it a stream could only be charged by estimate. */
 function streaming(stream: boolean, quirks: OpenAIChatQuirks): JsonObject {
   if (!stream) return { stream: false }
   return { stream: true, ...(quirks.streamOptions ? { stream_options: { include_usage: true } } : {}) }
 }
 
-/** The messages with a further instruction after the system messages at their head. */
+/** The messages with another instruction after the leading system messages. */
 function instructed(messages: readonly Message[], instruction: string | undefined): readonly Message[] {
   if (instruction === undefined) return messages
   const firstTurn = messages.findIndex((message) => message.role !== 'system' && message.role !== 'developer')

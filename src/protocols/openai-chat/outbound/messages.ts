@@ -1,4 +1,4 @@
-// The conversation as a chat-completions provider wants to read it, in the dialect of its row.
+// Builds the messages for a provider of chat completions, in the dialect of its row.
 
 import { createHash } from 'node:crypto'
 import type {
@@ -17,18 +17,16 @@ import type { OpenAIChatQuirks } from './quirks.ts'
 export interface MessageContext {
   readonly quirks: OpenAIChatQuirks
   readonly provider: string
-  /** Whether the model reasons, and may therefore insist on its earlier reasoning. */
+  /** Whether the model reasons, and may therefore require its earlier reasoning. */
   readonly reasons: boolean
   readonly signatureOf: (toolCallId: string) => string | undefined
 }
 
-/**
- * All messages, in order. Throws GatewayError `unsupported_parameter` for a part the provider cannot be given.
- */
+/** All messages, in order. Throws GatewayError `unsupported_parameter` for a part that the provider does not accept. */
 export function lowerMessages(messages: readonly Message[], context: MessageContext): JsonObject[] {
   const ids = toolCallIds(messages, context.quirks)
   const lowered: JsonObject[] = []
-  // A tool message holds text alone; what else a tool returned follows its run of results as the user's.
+  // A tool message only has text; other parts of results follow as a user message.
   let beside: Json[] = []
   for (const message of messages) {
     if (message.role !== 'tool' && beside.length > 0) {
@@ -69,7 +67,7 @@ function lowerAssistant(
   })
   return {
     role: 'assistant',
-    // Null says "nothing but calls"; an empty text part is refused by several providers.
+    // null means "only calls"; several providers refuse an empty text part.
     content: content === '' && calls.length > 0 ? null : content,
     ...reasoningEcho(message, content, context),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
@@ -77,7 +75,7 @@ function lowerAssistant(
   }
 }
 
-/** Earlier reasoning under the name the provider reads it by; what it cannot read is left out. */
+/** Earlier reasoning under the provider's name for it; anything it cannot read is left out. */
 function reasoningEcho(
   message: AssistantMessage,
   content: string | Json[],
@@ -124,7 +122,7 @@ function nameOf(message: { readonly name?: string }, quirks: OpenAIChatQuirks): 
 
 // ---- parts ------------------------------------------------------------------------------------------------
 
-/** Plain text stays a string, which every server reads; anything else becomes parts. */
+/** Plain text stays a string, which every server accepts; anything else becomes parts. */
 function lowerContent(parts: readonly ContentPart[], context: MessageContext): string | Json[] {
   const spoken = parts.filter((part) => part.kind !== 'text' || part.text !== '')
   if (spoken.length === 0) return ''
@@ -133,7 +131,7 @@ function lowerContent(parts: readonly ContentPart[], context: MessageContext): s
   return spoken.map((part) => lowerPart(part, context))
 }
 
-/** The words of a part that is nothing but words to the provider. */
+/** The text of a part without other properties. */
 function plainTextOf(part: ContentPart, quirks: OpenAIChatQuirks): string | undefined {
   if (part.kind === 'refusal') return quirks.refusalParts ? undefined : part.text
   if (part.kind !== 'text') return undefined
@@ -184,7 +182,7 @@ function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: Messag
     case 'document_url':
       return { type: 'document_url', document_url: urlOf(source) ?? refuse(context, 'a file by id') }
     case 'file_url': {
-      // Perplexity wants bare base64 where others want a data URL.
+      // Perplexity requires bare base64 instead of a data URL.
       const url = source.kind === 'base64' ? source.data : (urlOf(source) ?? refuse(context, 'a file by id'))
       return {
         type: 'file_url',
@@ -195,7 +193,7 @@ function lowerFile(part: Extract<ContentPart, { kind: 'file' }>, context: Messag
   }
 }
 
-/** The source as a URL; undefined for a file that lies at some provider. */
+/** The source as a URL; undefined for a file uploaded to a provider. */
 function urlOf(source: MediaSource): string | undefined {
   switch (source.kind) {
     case 'url':
@@ -219,7 +217,7 @@ function textPart(text: string): JsonObject {
   return { type: 'text', text }
 }
 
-/** A cache mark for the providers that know it. Five minutes is the default and is left out. */
+/** A cache mark, if the provider supports it. Five minutes is the default and left out. */
 export function markOf(mark: CacheMark | undefined, quirks: OpenAIChatQuirks): JsonObject {
   if (mark === undefined || !quirks.cacheControl) return {}
   return { cache_control: { type: 'ephemeral', ...(mark.ttl === '5m' ? {} : { ttl: mark.ttl }) } }
@@ -267,8 +265,8 @@ function nineOf(id: string, salt: number): string {
 }
 
 /**
- * Turns of one role in a row become one, and a system message after the first turn the user's: for providers
- * where roles must alternate.
+ * Merges consecutive turns of one role, and makes later system messages user messages: for providers that require
+ * alternating roles.
  */
 function alternating(messages: readonly JsonObject[]): JsonObject[] {
   const turns: JsonObject[][] = []
@@ -283,7 +281,7 @@ function alternating(messages: readonly JsonObject[]): JsonObject[] {
   return turns.map(joined)
 }
 
-/** One message of several, all at once: one by one, each would copy what all those before it have said. */
+/** Joined at once: merging one by one would be quadratic. */
 function joined(turn: readonly JsonObject[]): JsonObject {
   const [first] = turn
   if (turn.length === 1) return first!

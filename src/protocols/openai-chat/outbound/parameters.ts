@@ -1,4 +1,4 @@
-// The tools and the format of the answer, in the dialect of a provider's row.
+// Tools and answer format, in the dialect of a provider's row.
 
 import type {
   ChatRequest,
@@ -60,7 +60,7 @@ function lowerToolChoice(request: ChatRequest, quirks: OpenAIChatQuirks): Json |
 
 // ---- response format --------------------------------------------------------------------------------------
 
-/** The response format, and the sentence that stands in for a schema where the provider takes none. */
+/** The response format, and the instruction that replaces a schema if the provider supports none. */
 export function lowerResponseFormat(
   format: ResponseFormat | undefined,
   target: ChatTarget,

@@ -1,4 +1,4 @@
-// The everyday whole answer, one choice of nothing but text, read at once: events are for answers with more in them.
+// Reads the usual whole answer, one choice of plain text, without events.
 
 import type { ChatResult } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -8,7 +8,7 @@ import { failureOf, finishReasonOf, isReason } from '../../openai/finish.ts'
 import { carriesError } from '../../openai/fault.ts'
 import { usageIn } from '../../openai/upstream-usage.ts'
 
-/** Fields of a message that a plain answer leaves empty; with any other field it is not plain. */
+/** Fields that are empty in a plain answer; with any other field it is not plain. */
 const emptyFields: ReadonlySet<string> = new Set([
   'refusal',
   'annotations',
@@ -64,7 +64,7 @@ function isFirst(index: Json | undefined): boolean {
   return typeof index !== 'number' || index <= 0
 }
 
-/** The text of a message that holds nothing else. */
+/** The text of a message without anything else. */
 function plainText(message: Json | undefined): string | undefined {
   if (!isObject(message) || typeof message.content !== 'string') return undefined
   for (const name in message) {

@@ -1,4 +1,4 @@
-// What providers that speak chat completions do differently, as data: a provider row sets what deviates.
+// How providers of chat completions differ, as data: provider rows set the deviations.
 
 import type { MessageQuirks, OptionalField, ParameterQuirks, UsageQuirks } from '../../openai/quirks.ts'
 import { inferenceServerFields } from './passed-fields.ts'
@@ -6,7 +6,7 @@ import { inferenceServerFields } from './passed-fields.ts'
 export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQuirks {
   // ---- the request ----
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens'
-  /** How earlier reasoning goes back to the provider. `thinking-parts`: as parts of the content (Mistral). */
+  /** How earlier reasoning is returned to the provider. `thinking-parts`: as content parts (Mistral). */
   readonly reasoningEcho: 'none' | 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'thinking-parts'
   /**
    * Whether an assistant turn with tool calls must carry its reasoning while the model thinks: a client that
@@ -17,38 +17,38 @@ export interface OpenAIChatQuirks extends ParameterQuirks, MessageQuirks, UsageQ
   readonly toolCallIds: 'any' | 'nine'
   /** The word for "call some tool". */
   readonly requiredToolChoice: 'required' | 'any'
-  /** Whether user and assistant must alternate: turns of the same role are merged. */
+  /** Whether user and assistant must alternate: consecutive turns of a role are merged. */
   readonly alternatingRoles: boolean
   /** Whether messages may carry `name`. */
   readonly messageNames: boolean
   /** Whether `stream_options.include_usage` is supported; otherwise usage is always sent. */
   readonly streamOptions: boolean
-  /** Whether `response_format: json_schema` is known; else the schema is put into the prompt. */
+  /** Whether `response_format: json_schema` is supported; otherwise the schema goes into the prompt. */
   readonly jsonSchema: boolean
-  /** Whether `cache_control` marks are understood; else they are left out. */
+  /** Whether `cache_control` marks are supported; otherwise they are left out. */
   readonly cacheControl: boolean
   /** Whether a tool call may carry `extra_content` with Gemini's thought signature (Google's own endpoint). */
   readonly thoughtSignatures: boolean
-  /** Whether text may come in parts; else all of a message's is one text, unless something else stands beside it. */
+  /** Whether text may be in parts; otherwise a message's text is joined, unless it has other parts. */
   readonly textParts: boolean
-  /** Whether a refusal goes back as a part of its own kind; else as text. */
+  /** Whether a refusal is returned as a refusal part; otherwise as text. */
   readonly refusalParts: boolean
   /** How a file is carried; `none` refuses it. */
   readonly fileParts: 'file' | 'file-or-url' | 'document_url' | 'file_url' | 'none'
-  /** Which models search by themselves, and whose fields tell them how. */
+  /** Which models search by themselves, and by whose fields they are configured. */
   readonly webSearch: 'none' | 'openai' | 'perplexity'
 
   // ---- the answer ----
   /** Whether an answer's text may open with `<think>…</think>`: the model's reasoning. */
   readonly thinkTags: boolean
-  /** Whether the text cites by number (`[2]`) from a list of sources beside the choices. */
+  /** Whether the text cites by number (`[2]`) from a list of sources. */
   readonly numberedCitations: boolean
 }
 
-/** The quirk that decides what becomes of sources beside the choices. */
+/** The quirk that decides about the list of sources. */
 export type CitationQuirks = Pick<OpenAIChatQuirks, 'numberedCitations'>
 
-/** OpenAI's own extras, which other providers refuse as unknown fields. */
+/** OpenAI's own parameters, which other providers refuse as unknown. */
 export const openaiOnly = [
   'safety_identifier',
   'prompt_cache_key',
@@ -59,7 +59,7 @@ export const openaiOnly = [
   'verbosity',
 ] as const satisfies readonly OptionalField[]
 
-/** A server that speaks plain chat completions and is lenient about sampling: the common denominator. */
+/** The common denominator: a server of plain chat completions that is lenient about sampling. */
 export const defaultQuirks: OpenAIChatQuirks = {
   maxTokensField: 'max_tokens',
   developerRole: false,
@@ -93,7 +93,7 @@ export const defaultQuirks: OpenAIChatQuirks = {
   reportedCost: 'none',
 }
 
-/** The parameters that a provider with these quirks is not sent. */
+/** The parameters that are not sent to a provider with these quirks. */
 export function ignoredFields(quirks: OpenAIChatQuirks, reasoning: boolean): readonly string[] {
   return [
     ...quirks.drops,

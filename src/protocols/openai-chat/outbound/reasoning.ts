@@ -1,14 +1,14 @@
-// Reasoning as providers send it, under half a dozen names, as ordered pieces with one index each.
+// Reads reasoning under its various names, as ordered pieces with one index each.
 
 import type { JsonObject, ReasoningDetail } from '../../../conversation/request.ts'
 import { isObject, nonEmpty } from '../../json.ts'
 
-/** The keys of the pieces seen so far; the position of a key is the index of its piece. */
+/** The keys of the pieces so far; the position of a key is the index of its piece. */
 export type ReasoningKeys = readonly string[]
 
 /**
- * The reasoning that one delta or message carries. Where the structured form carries the words, the plain text
- * beside it repeats them and is left out.
+ * The reasoning in a delta or message. If the structured form has text, the plain text beside it repeats it and is
+ * ignored.
  */
 export function reasoningOf(
   delta: JsonObject,
@@ -39,7 +39,7 @@ export function reasoningOf(
   return [known, details]
 }
 
-/** Reasoning that is text alone, under the index that plain reasoning has in this choice. */
+/** Plain-text reasoning, under its index in this choice. */
 export function plainReasoningDetail(
   text: string,
   keys: ReasoningKeys,
@@ -47,7 +47,7 @@ export function plainReasoningDetail(
   return reasoningOf({ reasoning: text }, keys)
 }
 
-/** The text of a part of a content array that is reasoning: Mistral's `thinking`, Databricks' `reasoning`. */
+/** The text of a reasoning part: Mistral's `thinking`, Databricks' `reasoning`. */
 export function reasoningPartText(part: JsonObject): string {
   const pieces = part.type === 'thinking' ? part.thinking : part.summary
   if (typeof pieces === 'string') return pieces
@@ -97,7 +97,7 @@ function plainDetail(text: string): Omit<ReasoningDetail, 'index'> {
   return { type: 'reasoning.text', format: null, text }
 }
 
-/** Some servers send both names with the same words. */
+/** Some servers send both names with the same text. */
 function plainReasoning(delta: JsonObject): string {
   return nonEmpty(delta.reasoning_content) ?? nonEmpty(delta.reasoning) ?? ''
 }

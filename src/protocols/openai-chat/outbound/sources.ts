@@ -1,4 +1,4 @@
-// Sources that the text cites by number, as Perplexity does, turned into annotations with places in the text.
+// Converts numbered sources, as in Perplexity's answers, to annotations with offsets.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -9,7 +9,7 @@ export interface Source {
   readonly title: string
 }
 
-/** The numbered sources that a chunk or body lists; undefined when it lists none. They repeat on every chunk. */
+/** The numbered sources in a chunk or body, if any. They repeat on every chunk. */
 export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
   const results = (Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject)
   const titles = new Map(results.map((result) => [result.url, result.title]))
@@ -23,7 +23,7 @@ export function sourcesIn(chunk: JsonObject): readonly Source[] | undefined {
   return sources.length === 0 ? undefined : sources
 }
 
-/** The search that has found these sources, as an item of the Responses protocol. */
+/** The search that found these sources, as an item of the Responses protocol. */
 export function searchItem(sources: readonly Source[]): JsonObject {
   const action = { type: 'search', query: '', sources: sources.map(({ url }) => ({ type: 'url', url })) }
   return { type: 'web_search_call', status: 'completed', action }

@@ -1,4 +1,4 @@
-// A chat-completions answer as events: the stream parser, a state machine, and the same for a whole body.
+// Parses chat completions: streams, and whole bodies.
 
 import { createHash } from 'node:crypto'
 import type { ChatEvent, Fault } from '../../../conversation/event.ts'
@@ -27,8 +27,8 @@ interface StreamState {
 type Step = readonly [StreamState, readonly ChatEvent[]]
 
 /**
- * The parser of one provider's streams. A stream is over at `[DONE]`, at an error, or at the end of the body;
- * it finished only if every choice in it was given a finish reason.
+ * The parser of a provider's streams. A stream ends at `[DONE]`, an error, or the end of the body; it is complete only
+ * if every choice has a finish reason.
  */
 export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
   return stateParser(
@@ -38,14 +38,14 @@ export function streamParser(quirks: OpenAIChatQuirks): StreamParser {
   )
 }
 
-/** A whole body as events. A body that is complete JSON has ended, so a missing finish reason is a plain stop. */
+/** A whole body as events. Complete JSON has ended, so a missing finish reason is a plain stop. */
 export function wholeEvents(body: unknown, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
   const reported = faultInside(body)
   if (reported) return [errorEvent(reported)]
   if (!isObject(body) || !Array.isArray(body.choices) || body.choices.length === 0) {
     return [errorEvent(fault('broken', 'The answer of the provider has no choices.'))]
   }
-  // OpenRouter reports what broke an answer off beside the part of it that there is.
+  // OpenRouter reports what interrupted an answer beside its text so far.
   const broken = body.choices.find((choice) => isObject(choice) && isObject(choice.error))
   if (broken) return [...usageEvents(body, quirks), errorEvent(faultInside(broken)!)]
   let state: StreamState = { ...fresh(), sources: sourcesIn(body) ?? [] }
@@ -78,7 +78,7 @@ function step(state: StreamState, frame: Frame, quirks: OpenAIChatQuirks): Step 
     return failed(state, fault('broken', 'The provider sent a chunk that is not JSON.'), [])
 
   const reported = faultInside(chunk)
-  // What the provider counted up to its error is owed all the same.
+  // What the provider counted before its error is billed all the same.
   if (reported) return failed(state, reported, usageEvents(chunk, quirks))
   return take(state, chunk, quirks)
 }
@@ -89,7 +89,7 @@ function take(before: StreamState, chunk: JsonObject, quirks: OpenAIChatQuirks):
   const found = before.sources.length === 0 ? searchOf(sources) : []
   const events = [...startEvents, ...found]
   const { choices } = started
-  // `choices` may be empty (usage, prompt filter) or missing: never index it.
+  // `choices` may be empty (usage, prompt filter) or missing.
   for (const [position, entry] of (Array.isArray(chunk.choices) ? chunk.choices : []).entries()) {
     if (!isObject(entry)) continue
     const choice = choiceIndex(entry, position)
@@ -122,7 +122,7 @@ function start(state: StreamState, chunk: JsonObject): Step {
   ]
 }
 
-/** The end of an answer: what each choice still owes, then the one terminal event. */
+/** The end of an answer: each choice's last events, then the one terminal event. */
 function conclude(state: StreamState, quirks: OpenAIChatQuirks): readonly ChatEvent[] {
   const choices = [...state.choices.entries()].toSorted(([a], [b]) => a - b)
   const finishes = choices.map(([, choice]) => choice.finish)
@@ -159,7 +159,7 @@ function contextOf(state: StreamState, choice: number, quirks: OpenAIChatQuirks)
   return { choice, quirks, mintId: (call: number) => mintedId(state.seed, choice, call) }
 }
 
-/** An id for a call that came without one: the same for the same answer, and no other answer's. */
+/** A generated call id: stable for an answer, different between answers. */
 function mintedId(seed: string, choice: number, call: number): string {
   return `call_${createHash('sha256').update(`${seed}/${choice}/${call}`).digest('hex').slice(0, 24)}`
 }

@@ -1,6 +1,6 @@
-// Reasoning that arrives inside the text, as `<think>…</think>` at its start: taken apart while it streams.
+// Separates reasoning in `<think>…</think>` at the start of the text, while it streams.
 
-/** Where in the text we are. `held` is text that may turn out to be part of a tag. */
+/** The position in the text. `held` may turn out to be part of a tag. */
 export interface ThinkState {
   readonly phase: 'start' | 'opened' | 'inside' | 'after' | 'text'
   readonly held: string
@@ -15,10 +15,10 @@ export interface ThinkSplit {
 const opening = '<think>'
 const closing = '</think>'
 
-/** Before the first text: the opening tag may come. */
+/** Before the first text: the opening tag may follow. */
 export const beforeThinking: ThinkState = { phase: 'start', held: '' }
 
-/** Tells a further piece of text apart. Only a tag at the very start opens reasoning; later ones are text. */
+/** Splits a further piece of text. Only a tag at the very start opens reasoning; later ones are text. */
 export function splitThinking(state: ThinkState, piece: string): readonly [ThinkState, ThinkSplit] {
   const text = state.held + piece
   switch (state.phase) {
@@ -35,7 +35,7 @@ export function splitThinking(state: ThinkState, piece: string): readonly [Think
   }
 }
 
-/** What is still held when the text ends: an unfinished tag is what it looks like, not a tag. */
+/** The text still held at the end: an incomplete tag is text. */
 export function endThinking(state: ThinkState): ThinkSplit {
   return state.phase === 'inside' ? { reasoning: state.held, text: '' } : { reasoning: '', text: state.held }
 }
@@ -54,7 +54,7 @@ function start(text: string): readonly [ThinkState, ThinkSplit] {
   ]
 }
 
-/** The line break after the opening tag belongs to nothing, whether or not it comes in the same piece. */
+/** Drops the line break after the opening tag, even if it comes in another piece. */
 function opened(text: string): readonly [ThinkState, ThinkSplit] {
   const visible = text.trimStart()
   return visible === ''
@@ -78,7 +78,7 @@ function inside(text: string): readonly [ThinkState, ThinkSplit] {
   ]
 }
 
-/** The blank lines between the closing tag and the answer belong to neither. */
+/** Drops the blank lines between the closing tag and the answer. */
 function after(text: string): readonly [ThinkState, ThinkSplit] {
   const visible = text.trimStart()
   return [
@@ -87,7 +87,7 @@ function after(text: string): readonly [ThinkState, ThinkSplit] {
   ]
 }
 
-/** How many characters at the end may be the beginning of the closing tag. */
+/** The length of a possible beginning of the closing tag at the end of the text. */
 function tagPrefixAtEnd(text: string): number {
   for (let length = Math.min(closing.length - 1, text.length); length > 0; length -= 1) {
     if (text.endsWith(closing.slice(0, length))) return length

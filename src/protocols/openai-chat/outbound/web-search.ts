@@ -1,4 +1,4 @@
-// Models that search by themselves with every request: OpenAI's for chat completions, and Perplexity's.
+// Models that search by themselves on every request: OpenAI's for chat completions, and Perplexity's.
 
 import type { WebSearchDeclaration } from '../../../conversation/gateway-tools.ts'
 import type { ChatRequest, JsonObject } from '../../../conversation/request.ts'
@@ -27,7 +27,7 @@ export function ownSearch(
   }
 }
 
-/** How to search; no field for a model that does not, or that takes no settings. */
+/** The search settings; empty for a model that does not search or takes none. */
 export function searchFields({ webSearch }: ChatRequest, { webSearch: whose }: OpenAIChatQuirks): JsonObject {
   if (webSearch === undefined || whose === 'none') return {}
   const { location, contextSize, allowedDomains, blockedDomains, rest } = webSearch

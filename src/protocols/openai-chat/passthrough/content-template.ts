@@ -1,23 +1,26 @@
-// Most frames of a stream differ from the one before in nothing but their text. Once such a frame has been mended by
-// parsing it, the next are mended by exchanging the text alone.
+// Most frames of a stream differ from the one before only in their text. Once one has been parsed and repaired, the
+// next are repaired by replacing the text in the result.
 
 import { stringEnd } from '../../../json/shape.ts'
 
 const member = '"content":"'
-/** What no JSON string may hold as it is: the parser refuses a frame with it, and so must who does not parse it. */
+/**
+ * Control characters that a JSON string may not contain unescaped: the parser would refuse the frame, so this must
+ * too.
+ */
 const bareControl = /[^ -\uffff]/
 
-/** What stands around the text in a provider's frames, and in ours. */
+/** The JSON before and after the text in a provider's frames, and in ours. */
 interface Surroundings {
   readonly before: string
   readonly after: string
 }
 
-/** A frame that holds one piece of text, and what was made of it. */
+/** A frame with one piece of text, and its repaired form. */
 export class ContentTemplate {
   readonly #theirs: Surroundings
   readonly #ours: Surroundings
-  /** The same for whole events; made when first asked for, because many templates are learnt and few are used. */
+  /** The same for whole events; built on first use, because few of the learnt templates are used. */
   #events: { readonly from: Surroundings; readonly to: Surroundings } | undefined
 
   private constructor(theirs: Surroundings, ours: Surroundings) {
@@ -26,8 +29,8 @@ export class ContentTemplate {
   }
 
   /**
-   * Learns from a frame and its mended form. Undefined where the text does not stand in both exactly once and as
-   * the same JSON string, so that exchanging it could mean something else.
+   * Learns from a frame and its repaired form. Undefined unless the text is in both exactly once as the same JSON
+   * string; otherwise replacing it could change something else.
    */
   static learn(theirs: string, ours: string): ContentTemplate | undefined {
     const from = around(theirs)
@@ -36,12 +39,12 @@ export class ContentTemplate {
     return new ContentTemplate(from, to)
   }
 
-  /** The JSON string body of the text of a frame like the one learnt from; undefined for any other frame. */
+  /** The JSON string body of the text in a frame like the learnt one; undefined for any other frame. */
   textOf(data: string): string | undefined {
     const { before, after } = this.#theirs
     if (!data.startsWith(before) || !data.endsWith(after)) return undefined
     const end = data.length - after.length
-    // An empty text is a delta to leave out, and a quote inside would end the string: both are for the parser.
+    // An empty text is dropped, and a quote would end the string: both need the parser.
     if (end <= before.length || stringEnd(data, before.length) !== end) return undefined
     const text = data.slice(before.length, end)
     return bareControl.test(text) ? undefined : text
@@ -72,7 +75,7 @@ export class ContentTemplate {
 
 /** Events that were mended without being parsed. */
 export interface MendedRun {
-  /** The events for the client, blank lines and all. */
+  /** The events for the client, including blank lines. */
   readonly text: string
   /** The position behind the last of theirs. */
   readonly end: number

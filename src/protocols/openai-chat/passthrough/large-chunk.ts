@@ -16,8 +16,8 @@ export function isLarge({ data }: Frame): boolean {
 }
 
 /**
- * The frames that say the same as one, each with a part of its text. The frame itself where it is not large, or what is
- * large in it is no text.
+ * Splits a frame into several with a part of its text each. Yields the frame itself if it is small, or its size is not
+ * text.
  */
 export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
   if (!isLarge(frame)) return [frame]
@@ -32,7 +32,7 @@ export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
   }
 }
 
-/** The pieces of a chunk with one choice and one long text. */
+/** The parts of a chunk with one choice and one long text. */
 function piecesOf(chunk: JsonObject): JsonObject[] | undefined {
   const { choices } = chunk
   const choice = Array.isArray(choices) && choices.length === 1 ? choices[0] : undefined

@@ -1,5 +1,4 @@
-// Tool-call deltas as providers send them, as the wire contract wants them: numbered without gaps, the name once,
-// then arguments alone.
+// Repairs tool-call deltas to the wire contract: numbered without gaps, the name once, then arguments only.
 
 import type { Json, JsonObject } from '../../../conversation/request.ts'
 import { isJson, isObject, parseJson } from '../../json.ts'
@@ -8,7 +7,7 @@ import { callsState } from '../../openai/message-fields.ts'
 interface Call {
   readonly index: number
   readonly id: string
-  /** The id by which the provider names it: not ours where another call had that one first. */
+  /** The provider's id; ours differs if another call had it first. */
   readonly theirId: string
   readonly name: string
   /** The provider's own index, where it sent one. */
@@ -22,7 +21,7 @@ interface Nameless {
   readonly arguments: string
 }
 
-/** The first of the calls that have one id: of all, of those without the provider's index, and under each index. */
+/** The first call with an id: of all, of those without a provider index, and under each index. */
 interface SameId {
   readonly first: Call
   unnumbered: Call | undefined
@@ -33,13 +32,13 @@ interface SameId {
 export class CallRepair {
   readonly #calls: Call[] = []
   readonly #sameId = new Map<string, SameId>()
-  /** The latest call under each of the provider's indices. */
+  /** The latest call under each provider index. */
   readonly #latest = new Map<number, Call>()
   /** Under the provider's index, or none. */
   readonly #nameless = new Map<number | undefined, Nameless>()
   readonly #mintId: (index: number) => string
 
-  /** `mintId` names a call whose provider gave it no id. */
+  /** `mintId` generates an id for a call without one. */
   constructor(mintId: (index: number) => string) {
     this.#mintId = mintId
   }
@@ -53,12 +52,12 @@ export class CallRepair {
     return this.#nameless.size > 0
   }
 
-  /** The calls that ended without arguments; each still needs its `{}`. */
+  /** Calls that ended without arguments; each still needs its `{}`. */
   withoutArguments(): number[] {
     return this.#calls.filter((call) => call.arguments === '').map((call) => call.index)
   }
 
-  /** The entries of one upstream delta as entries of ours, each to be sent in a chunk of its own. */
+  /** Our entries for an upstream delta, each to be sent in a chunk of its own. */
   step(deltas: readonly Json[]): JsonObject[] {
     return deltas.flatMap((delta) => (isObject(delta) ? this.#one(delta) : []))
   }
@@ -90,7 +89,7 @@ export class CallRepair {
     return [start, ...this.#continued(call, (before?.arguments ?? '') + text, false)]
   }
 
-  /** A call is started by its name; what comes before is kept for it. */
+  /** A call starts with its name; anything before is kept for it. */
   #awaitName(given: { theirs: number | undefined; id: string | undefined }, text: string): [] {
     if (given.id === undefined && text === '') return []
     const before = this.#nameless.get(given.theirs)
@@ -101,7 +100,7 @@ export class CallRepair {
 
   #started(name: string, id: string | undefined, theirs: number | undefined): Call {
     const index = this.#calls.length
-    // Servers that count their ids anew for each call would make two calls one.
+    // Servers that restart their ids with each call would make two calls one.
     const isTaken = id !== undefined && this.#sameId.has(id)
     const ours = id === undefined || isTaken ? this.#mintId(index) : id
     const call: Call = { index, id: ours, theirId: id ?? ours, name, theirs, arguments: '' }
@@ -119,7 +118,7 @@ export class CallRepair {
     else if (!same.numbered.has(call.theirs)) same.numbered.set(call.theirs, call)
   }
 
-  /** A new id under an index that is taken is a new call: some providers number every parallel call 0. */
+  /** A new id under a used index is a new call: some providers number every parallel call 0. */
   #callOf(
     given: { theirs?: number | undefined; id?: string | undefined; name?: string | undefined },
     text: string,
@@ -135,7 +134,7 @@ export class CallRepair {
     return given.name === undefined ? this.#calls.at(-1) : undefined
   }
 
-  /** `repeated`: the delta spells out the name again, so it may hold the whole call so far instead of a piece. */
+  /** `repeated`: the delta repeats the name, so it may contain the whole call so far. */
   #continued(call: Call, text: string, repeated: boolean): JsonObject[] {
     let piece = text
     if (repeated && call.arguments !== '' && text.startsWith(call.arguments) && isJson(text)) {
@@ -147,7 +146,7 @@ export class CallRepair {
   }
 }
 
-/** Whether a name without an id, under an index that is taken, begins another call: one of the same function may too. */
+/** Whether a name without an id under a used index starts another call, possibly of the same function. */
 function isAnother(last: Call, name: string, text: string): boolean {
   if (name !== last.name) return true
   // Arguments that are whole are not continued; the whole may be repeated. Few pieces end as a whole does: only then
@@ -156,7 +155,7 @@ function isAnother(last: Call, name: string, text: string): boolean {
   return text !== '' && whole.endsWith('}') && !text.startsWith(whole) && isObject(parseJson(whole))
 }
 
-/** The earliest call of an id that can be meant: an index that either side lacks distinguishes nothing. */
+/** The earliest call that an id can refer to: an index that either side lacks distinguishes nothing. */
 function firstOf(same: SameId | undefined, theirs: number | undefined): Call | undefined {
   if (same === undefined || theirs === undefined) return same?.first
   const { unnumbered } = same

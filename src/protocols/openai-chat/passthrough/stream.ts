@@ -1,4 +1,4 @@
-// A streamed answer on its way from a provider that speaks chat completions to a client that does.
+// Passes a streamed answer through between a provider and a client of chat completions.
 
 import type { Fault } from '../../../conversation/event.ts'
 import type { Progress } from '../../../conversation/progress.ts'
@@ -21,7 +21,7 @@ function faultIn(error: unknown): Fault {
   return faultInside({ error }) ?? fault('broken', 'the provider reported an error without words')
 }
 
-/** Each frame is mended to the wire contract and keeps its unknown fields. */
+/** Repairs each frame to the wire contract and keeps its unknown fields. */
 export class RepairStream implements PassthroughStream {
   readonly #decoder: SseDecoder
   readonly #repair: FrameRepair
@@ -115,7 +115,7 @@ export class RepairStream implements PassthroughStream {
   }
 }
 
-/** The position behind the blank line that ends an event, or behind all there is. */
+/** The position after the blank line that ends an event, or the end of the text. */
 function endOfEvent(text: string, from: number): number {
   const at = text.indexOf('\n\n', from)
   return at < 0 ? text.length : at + 2

@@ -1,4 +1,4 @@
-// The response object: what the request asked for, and what became of it.
+// The response object: the request's settings and the result.
 
 import { shownTool } from '../../request/mcp-declarations.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -12,22 +12,22 @@ import type { ResponsesRequest } from './schema.ts'
 export interface Standing {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed'
   readonly output: readonly JsonObject[]
-  /** Whether it can be asked for by its id. */
+  /** Whether it can be retrieved by its id. */
   readonly stored: boolean
   readonly usage: JsonObject | null
   readonly error: JsonObject | null
-  /** Why it is not complete; null where it is. */
+  /** Why it is incomplete; null if it is complete. */
   readonly incomplete: 'max_output_tokens' | 'content_filter' | null
   /** Seconds since 1970; null unless it is complete. */
   readonly completedAt: number | null
 }
 
-/** The id of the response of a call; its items are named after it. */
+/** The id of a call's response; its items' ids are derived from it. */
 export function responseId(requestId: string): string {
   return `resp_${bareId(requestId)}`
 }
 
-/** The call of a response; undefined for what is no id of ours. */
+/** The call of a response; undefined for an id that is not ours. */
 export function requestIdOf(response: string): string | undefined {
   return /^resp_[0-9a-f]{32}$/.test(response) ? response.replace('resp_', 'req_') : undefined
 }
@@ -51,7 +51,7 @@ function bareId(requestId: string): string {
   return requestId.replace(/^req_/, '')
 }
 
-/** Every key that OpenAI and Open Responses require, null where unset; never `output_text`, which clients make. */
+/** All keys that OpenAI and Open Responses require, null if unset; never `output_text`, which client libraries add. */
 export function responseOf(
   request: ResponsesRequest,
   context: AnswerContext,
@@ -101,12 +101,12 @@ function toldTool(tool: { readonly type: string }): JsonObject {
   return tool.type === 'function' ? { description: null, parameters: null, strict: null, ...fields } : fields
 }
 
-/** The client's own notes, and ours: what stopped the answer. */
+/** The client's metadata, and ours: what stopped the answer. */
 function mergedMetadata(asked: JsonObject | null, notes: Json | undefined): JsonObject | null {
   return notes === undefined ? asked : { ...asked, ...(notes as JsonObject) }
 }
 
-/** Cached and written tokens lie inside `input_tokens`, reasoning inside `output_tokens`; the cost as everywhere. */
+/** Cached and written tokens are inside `input_tokens`, reasoning inside `output_tokens`; with our cost fields. */
 export function wireUsage(usage: Usage, bill: Bill): JsonObject {
   const input = promptTokens(usage)
   const output = completionTokens(usage)

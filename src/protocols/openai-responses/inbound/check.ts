@@ -1,4 +1,4 @@
-// A client's body for the Responses protocol: checked, and completed by what it refers to.
+// Checks a Responses body, and adds what it refers to.
 
 import type { JsonObject } from '../../../conversation/request.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -14,7 +14,7 @@ import { namespaced, unservedMembers } from './namespaces.ts'
 import { chosenName, functionsOf, gatewayChoice, readGatewayTools, readToolChoice } from './tools.ts'
 
 /**
- * The body, checked against the schema and for what is not served at all. Throws GatewayError `invalid_request`,
+ * The body, checked against the schema and for unsupported features. Throws GatewayError `invalid_request`,
  * `wrong_endpoint` or `unsupported_parameter` with `param`.
  */
 export function checkedRequest(sent: unknown): ResponsesRequest {
@@ -87,11 +87,11 @@ export function droppedOf(request: ResponsesRequest): readonly Warning[] {
   return dropped
 }
 
-/** Throws `unsupported_parameter` for a choice that leaves no tool that is served. */
+/** Throws `unsupported_parameter` for a choice without any supported tool. */
 function refuseUnservedChoice(request: ResponsesRequest): void {
   const choice = request.tool_choice
   if (choice == null || readToolChoice(request) !== undefined || isGatewayChoice(request)) return
-  // Without any tool it contradicts itself, which is said elsewhere.
+  // Without any tool it is a contradiction, reported elsewhere.
   if ((request.tools ?? []).length === 0 && choice === 'required') return
   if (typeof choice === 'object' && choice.type !== 'allowed_tools') {
     throw toolRefused(choice.type, 'tool_choice.type')
@@ -99,12 +99,12 @@ function refuseUnservedChoice(request: ResponsesRequest): void {
   throw unsupportedParam('tool_choice', 'it allows no tool that is served.')
 }
 
-/** A choice of tools that the gateway runs, and that are declared. */
+/** Whether the choice is of declared gateway tools. */
 function isGatewayChoice(request: ResponsesRequest): boolean {
   return gatewayChoice(request) !== undefined && readGatewayTools(request) !== undefined
 }
 
-/** A name that a client made up, short enough for a header. */
+/** An unknown name of the client, short enough for a header. */
 function named(type: string): string {
   return type.slice(0, 64)
 }
@@ -122,15 +122,15 @@ function ownItems({ input }: ResponsesRequest): readonly InputItem[] {
 
 /** What stands elsewhere and belongs to a request. */
 export interface Recalled {
-  /** The items of the conversation that `previous_response_id` continues, oldest first. */
+  /** The items of the conversation continued by `previous_response_id`, oldest first. */
   readonly history: readonly JsonObject[]
   /** Items of earlier answers, by their ids. */
   readonly items: ReadonlyMap<string, JsonObject>
 }
 
 /**
- * The ids of items that the request names instead of sending them, or sends without what only we have kept; each as
- * often as it stands there.
+ * The ids of items that the request refers to instead of sending them, or sends without parts that only we stored;
+ * repeated as often as they occur.
  */
 export function itemsReferredTo(request: ResponsesRequest): readonly string[] {
   return ownItems(request).flatMap((item) => referredId(item) ?? [])
@@ -143,8 +143,8 @@ function referredId(item: InputItem): string | undefined {
 }
 
 /**
- * The items of the request itself, each whole. Throws `invalid_request` for a reference to an item that is not there;
- * reasoning that is not there stays what the client sent.
+ * The request's own items, completed. Throws `invalid_request` for a reference to an unknown item; unknown reasoning
+ * stays as the client sent it.
  */
 export function completeItems(
   request: ResponsesRequest,
@@ -161,7 +161,7 @@ export function completeItems(
   })
 }
 
-/** Throws for no input at all, for results without a call before them, and for choices of tools that are not there. */
+/** Throws for empty input, results without a call before them, and choices of unknown tools. */
 export function refuseContradictions(
   request: ResponsesRequest,
   history: readonly InputItem[],
@@ -191,10 +191,10 @@ export function refuseContradictions(
 
 export const chatFields: ReadonlySet<string> = new Set(Object.keys(chatCompletionRequest.shape))
 export const readFields: ReadonlySet<string> = new Set(Object.keys(responsesRequest.shape))
-/** What clients send with every request and that asks no model for anything. */
+/** Fields that clients send by default, without effect on the model. */
 export const silentFields: ReadonlySet<string> = new Set(['client_metadata', 'stream_options', '__proto__'])
 
-/** The fields that only chat completions have: many a server would read them, which this protocol's clients do not mean. */
+/** Fields of chat completions only: many servers would read them, which clients of this protocol do not intend. */
 function fieldsOfChat(request: ResponsesRequest): readonly string[] {
   const foreign = (field: string) =>
     chatFields.has(field) && !readFields.has(field) && !silentFields.has(field)

@@ -1,5 +1,5 @@
-// Writes one answer as the events of the Responses protocol: items one after the other, numbered without gaps, and one
-// terminal event. A whole answer is the response that the terminal event of its stream would carry.
+// Encodes an answer as events of the Responses protocol: one item after the other, numbered without gaps, and one
+// terminal event. A whole answer is the response in the terminal event of its stream.
 
 import {
   type Annotation,
@@ -21,7 +21,7 @@ import { readableText, ReasoningItem } from './output-reasoning.ts'
 import type { Place, Emit } from './output-item.ts'
 import type { ResponsesRequest } from './schema.ts'
 
-/** What an answer is made from beside its events. */
+/** What encoding needs besides the events. */
 export interface AnswerHooks {
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -30,13 +30,13 @@ export interface AnswerHooks {
    * will be there.
    */
   readonly keep: (response: JsonObject) => boolean
-  /** Resolves when what was to be kept is queued; undefined where nothing was. */
+  /** Resolves when the stored response is queued; undefined if it is not stored. */
   readonly kept: () => Promise<void> | undefined
 }
 
 export interface Asked {
   readonly request: ResponsesRequest
-  /** Whether the client wants what it must send back itself when nothing is kept: the encrypted reasoning. */
+  /** Whether the client wants encrypted reasoning, to send it back itself if nothing is stored. */
   readonly encrypted: boolean
   readonly hooks: AnswerHooks
 }
@@ -57,9 +57,9 @@ export class ResponseEncoder implements StreamEncoder {
   readonly #searches = new Map<string, SearchItem>()
   /** All details so far, by their index. */
   readonly #details = new Map<number, ReasoningDetail>()
-  /** Details without words that came while something else was being written. */
+  /** Details without text that arrived during another item. */
   readonly #deferred = new Set<number>()
-  /** Sources that came before the text they are about. */
+  /** Sources that arrived before their text. */
   #sources: Annotation[] = []
   #textLength = 0
   readonly #whole: boolean
@@ -86,7 +86,7 @@ export class ResponseEncoder implements StreamEncoder {
   }
 
   event(event: ChatEvent): readonly Frame[] {
-    // One answer is all that this protocol asks for.
+    // This protocol has only one answer.
     if ('choice' in event && event.choice === 0) this.#take(event)
     return this.#sending()
   }
@@ -97,7 +97,7 @@ export class ResponseEncoder implements StreamEncoder {
     return this.#written()
   }
 
-  /** Ends what is open and gives the response as it then is. */
+  /** Closes what is open and returns the response. */
   conclude(usage: Usage, bill: Bill): JsonObject {
     this.#tellDeferred()
     const incomplete = incompleteFor(this.#reason)
@@ -121,10 +121,10 @@ export class ResponseEncoder implements StreamEncoder {
     return { ...whole, output: output.map((item) => this.#shown(item)), store: stored }
   }
 
-  /** Nothing is ended that the provider did not end: a call that looked whole would be carried out. */
+  /** Nothing is closed that the provider did not close: a call that looked complete would be run. */
   fail({ error }: RenderedError): readonly Frame[] {
     const { code, message, param, type } = error
-    // An end that was written for nothing, since its charge could not be booked, has never been.
+    // The end was encoded before its charge failed, and is withdrawn.
     this.#sequence = this.#sent
     this.#emit('error', { code, message, param, error: { type, code, message, param } })
     const output = this.#items.map((item) => item.json(item.open ? 'incomplete' : item.status))
@@ -192,14 +192,14 @@ export class ResponseEncoder implements StreamEncoder {
         this.#reason = event.reason
         return
       case 'audio-delta':
-        // The protocol has no words for sound, and none can be asked for by it.
+        // The protocol has no audio, and none can be requested.
         return
       default:
         return event satisfies never
     }
   }
 
-  /** A call, of the function as the client has declared it. */
+  /** A call, with the function as the client declared it. */
   #clientCall({ id, name, thoughtSignature }: Omit<CallFacts, 'namespace'>): CallFacts {
     this.#functions ??= offeredFunctions(this.#asked.request)
     const declared = this.#functions.get(name)
@@ -215,7 +215,7 @@ export class ResponseEncoder implements StreamEncoder {
     this.#details.set(delta.index, detail)
     const open = this.#items.at(-1)
     if (open instanceof ReasoningItem && open.open && open.continuedBy(delta)) return open.take(detail, delta)
-    // What has no words and belongs to a text or a call must not cut it in two.
+    // A detail without text must not interrupt a text or a call.
     if (readableText(delta) === '' && this.#items.some((item) => item.open)) this.#deferred.add(delta.index)
     else this.#beginReasoning(detail, delta)
   }
@@ -256,13 +256,13 @@ export class ResponseEncoder implements StreamEncoder {
 
   // ---- items ------------------------------------------------------------------------------------------------
 
-  /** Begins an item after all others: what waited comes first. */
+  /** Starts a new item; deferred details come first. */
   #begin<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     this.#tellDeferred()
     return this.#place(kind, make)
   }
 
-  /** Begins an item. Those before it end, but for calls that are streamed side by side. */
+  /** Starts an item. Those before it are closed, except calls that are streamed in parallel. */
   #place<I extends Item>(kind: string, make: (place: Place, emit: Emit) => I): I {
     for (const item of this.#items) {
       const isRunning = item instanceof RunItem || item instanceof SearchItem
@@ -290,7 +290,7 @@ export class ResponseEncoder implements StreamEncoder {
   #emit(type: string, fields: JsonObject): void {
     if (this.#whole) return
     const json = { type, sequence_number: this.#sequence++, ...fields }
-    // The last events repeat a text four times: of megabytes, each of them takes a while to write.
+    // The last events repeat a text four times: encoding megabytes takes a while.
     this.#frames.push(
       isLong(fields) ? new LongFrame(type, json) : { event: type, data: JSON.stringify(json) },
     )
@@ -317,7 +317,7 @@ function asksForSummary({ reasoning }: ResponsesRequest): boolean {
   return summary != null && summary !== 'none'
 }
 
-/** An item without what only clients that keep everything themselves are sent. */
+/** An item without the fields for clients that store everything themselves. */
 export function withoutEncrypted(item: JsonObject): JsonObject {
   const { encrypted_content: _encrypted, ...shown } = item
   return shown

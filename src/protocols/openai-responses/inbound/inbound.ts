@@ -1,5 +1,5 @@
-// Clients speak the Responses protocol to us. Its answers repeat what was asked, and may be kept: so each request has
-// an inbound of its own.
+// The Responses protocol for clients. Its answers repeat the request and may be stored, so each request has an inbound
+// of its own.
 
 import type { ChatResult } from '../../../conversation/event.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
@@ -18,7 +18,7 @@ import { placedItems } from './items.ts'
 import { readGatewayTools } from './tools.ts'
 import { type InputItem, kindOf, type ResponsesRequest } from './schema.ts'
 
-/** A body, with the conversation that it continues, as a prompt. */
+/** The prompt of a body, including the conversation that it continues. */
 export function promptOf(body: JsonObject): PromptParts {
   return promptParts(body, {
     conversation: 'input',
@@ -76,7 +76,7 @@ export function responsesCall(
   }
 }
 
-/** Throws `upstream_error` for an answer that never ended: a status is not invented. */
+/** Throws `upstream_error` for an answer that never ended: no status is invented. */
 function wholeResponse(
   asked: Asked,
   result: ChatResult,
@@ -106,7 +106,7 @@ const idPrefixes: Readonly<Record<string, string>> = {
   mcp_approval_response: 'mcpa',
 }
 
-/** The items of a request as they are kept and listed: each with a type and an id, contents as parts. */
+/** The items of a request as stored and listed: with type, id, and contents as parts. */
 export function listedItems(items: readonly InputItem[], requestId: string): JsonObject[] {
   return items.map((item, at): JsonObject => {
     const kind = kindOf(item)

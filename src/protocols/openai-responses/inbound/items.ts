@@ -20,7 +20,7 @@ interface Turn {
   readonly content: ContentPart[]
   readonly reasoning: TurnReasoning
   readonly toolCalls: ToolCall[]
-  /** Of those of its calls that the gateway ran. */
+  /** Results of those of its calls that the gateway ran. */
   readonly results: ToolMessage[]
 }
 
@@ -51,7 +51,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   for (const [at, any] of items.entries()) {
     const item = any as KnownItem
     const { param } = placed[at]!
-    // What was said after a tool had run was said in another round.
+    // Text after a tool's result belongs to the next round.
     if (turn && turn.results.length > 0 && /^(message|reasoning)$/.test(kindOf(item))) endTurn()
     if (turn === undefined) turnField = param
     switch (kindOf(item)) {
@@ -86,7 +86,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
       case 'mcp_approval_response': {
         const { approval_request_id: id } = item as Extract<KnownItem, { type: 'mcp_approval_response' }>
         const asked = runs === 'read' ? approvals.asked(id) : undefined
-        // It runs now, whatever was said since it was asked about.
+        // An approved call runs now, wherever it was requested.
         if (asked && !asked.result) assistant().toolCalls.push(asked.call)
         break
       }
@@ -120,7 +120,7 @@ export function readItems(items: readonly InputItem[], offset: number, runs: 're
   return messages
 }
 
-/** Each item with where the client wrote it: what was said before is not in this request. */
+/** Each item with its path in the body; items of earlier responses have none. */
 export function placedItems(items: readonly InputItem[], offset: number): readonly PlacedItem[] {
   return items.map((item, at) => ({
     item: item as unknown as JsonObject,
@@ -137,7 +137,7 @@ function readCall({ call_id, name, namespace, arguments: json, extra_content }: 
   }
 }
 
-/** A picture that a model made; bare base64 does not say which kind, and the models here make PNG unless they say so. */
+/** A generated image; bare base64 does not name its type, which is PNG by default. */
 function imageOf(result: string, param: string): ContentPart {
   const url = result.startsWith('data:') ? result : `data:image/png;base64,${result}`
   return { kind: 'image', source: mediaSource(url, param), detail: undefined, cache: undefined }

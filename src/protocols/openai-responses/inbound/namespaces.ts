@@ -9,10 +9,10 @@ export interface ClientFunction {
   readonly namespace: string | undefined
 }
 
-/** What most providers allow for the name of a function. */
+/** The usual limit for function names. */
 const longestName = 64
 
-/** Every function of a request, by the name that models are offered: none is offered two functions of one name. */
+/** Every function of a request by the name offered to models, which is unique. */
 export function offeredFunctions(
   request: Pick<ResponsesRequest, 'tools'>,
 ): ReadonlyMap<string, ClientFunction & { readonly tool: FunctionToolItem }> {
@@ -29,13 +29,13 @@ export function offeredFunctions(
   return offered
 }
 
-/** The name that models are offered for a function of a namespace, unless another function has it. */
+/** The name offered to models for a function in a namespace, unless another function has it. */
 export function offeredName(name: string, namespace: string | null | undefined): string {
   if (namespace == null || namespace === '') return name
   return shortened(namespace.endsWith('__') ? `${namespace}${name}` : `${namespace}__${name}`)
 }
 
-/** The functions of a namespace; none of any other tool. */
+/** The functions of a namespace; empty for any other tool. */
 export function namespaced(tool: {
   readonly type: string
 }): { readonly namespace: string; readonly tool: FunctionToolItem; readonly at: number }[] {
@@ -46,7 +46,7 @@ export function namespaced(tool: {
   )
 }
 
-/** Where in a namespace tools stand that are no functions. */
+/** The indexes of tools in a namespace that are not functions. */
 export function unservedMembers(tool: {
   readonly type: string
 }): { readonly type: string; readonly at: number }[] {

@@ -1,4 +1,4 @@
-// Items of the gateway's own tools while they are written.
+// Output items of the gateway's own tools.
 
 import type { GatewayCall, GatewayRun } from '../../../conversation/gateway-tools.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -6,7 +6,7 @@ import { isObject } from '../../json.ts'
 import { actionOf, wireRun } from '../../openai/gateway-runs.ts'
 import { type ItemStatus, OutputItem, type Place, type Emit } from './output-item.ts'
 
-/** A call of a tool: open from its beginning until it has run, beside others. */
+/** A tool call: open until it has run, in parallel with others. */
 export class RunItem extends OutputItem {
   readonly #call: GatewayCall
   #run: GatewayRun | undefined
@@ -56,7 +56,7 @@ export class RunItem extends OutputItem {
   }
 }
 
-/** A search that the provider runs itself: open from its beginning until its result is there. */
+/** A search run by the provider: open until its result arrives. */
 export class SearchItem extends OutputItem {
   readonly #query: string
   #item: JsonObject
@@ -70,7 +70,7 @@ export class SearchItem extends OutputItem {
     this.about('response.web_search_call.searching', {})
   }
 
-  /** The search has ended; `item` is what is known of it now. */
+  /** The search has ended; `item` is its final state. */
   end(item: JsonObject): void {
     this.#item = { ...item, action: this.#withQuery(item.action) }
     const failed = item.status === 'failed'
@@ -82,7 +82,7 @@ export class SearchItem extends OutputItem {
     return { id: this.id, ...this.#item, status: searchStatus(status) }
   }
 
-  /** Where a turn has paused between a search and its result, what it looked for is not said again. */
+  /** If the turn paused between a search and its result, the query is not repeated. */
   #withQuery(action: Json | undefined): Json {
     const isUnnamed = isObject(action) && action.type === 'search' && action.query === ''
     return isUnnamed ? { ...action, query: this.#query } : (action ?? null)
@@ -94,12 +94,12 @@ function searchStatus(status: ItemStatus): ItemStatus {
   return status === 'incomplete' ? 'failed' : status
 }
 
-/** What else tools have to say: it comes whole. */
+/** Other items of tools, which are not streamed. */
 export class NoteItem extends OutputItem {
   readonly #item: JsonObject
 
   constructor(place: Place, emit: Emit, item: JsonObject) {
-    // An answer to it names the id that it was given.
+    // An answer to it refers to its given id.
     super(typeof item.id === 'string' ? { ...place, id: item.id } : place, emit)
     this.#item = item
     this.begin()

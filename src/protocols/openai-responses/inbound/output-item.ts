@@ -1,4 +1,4 @@
-// An item of an answer while it is written.
+// An output item while it is being streamed.
 
 import type { JsonObject } from '../../../conversation/request.ts'
 
@@ -40,7 +40,7 @@ export abstract class OutputItem {
     this.emit('response.output_item.added', { output_index: this.index, item: this.json() })
   }
 
-  /** Ends whatever of the item is open, and the item. */
+  /** Closes the item and its open parts. */
   close(status: ItemStatus): void {
     if (!this.open) return
     this.endParts()

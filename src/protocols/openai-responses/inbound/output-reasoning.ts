@@ -15,9 +15,9 @@ export class ReasoningItem extends OutputItem {
   readonly #details = new Map<number, ReasoningDetail>()
   readonly #parts: ReasoningPart[] = []
   #last: ReasoningDetail
-  /** Whether the client asked for a summary: it looks for the reasoning there, and nowhere else. */
+  /** Whether the client requested a summary, where it then expects the reasoning. */
   readonly #summarised: boolean
-  /** What only its maker understands; made when the item has ended. */
+  /** What only the provider can read; set when the item has ended. */
   #sealed: string | undefined
 
   constructor(
@@ -84,7 +84,7 @@ export class ReasoningItem extends OutputItem {
     this.about(type, { ...this.#where(part), delta })
   }
 
-  /** Makers that speak this protocol distinguish summaries from the reasoning itself; the others only show what may be shown. */
+  /** Providers of this protocol distinguish summaries from reasoning; others only return what may be shown. */
   #kindOf({ type, format }: ReasoningDetail): ReasoningPart['kind'] {
     if (type === 'reasoning.summary') return 'summary'
     return this.#summarised && !format?.includes('responses') ? 'summary' : 'text'

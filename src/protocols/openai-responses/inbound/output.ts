@@ -1,4 +1,4 @@
-// The items of an answer while they are written: each writes its own events, from its beginning to its end.
+// Output items while they are streamed: each writes its own events.
 
 import type { Annotation } from '../../../conversation/event.ts'
 import type { Json, JsonObject } from '../../../conversation/request.ts'
@@ -28,7 +28,7 @@ export class MessageItem extends OutputItem {
     this.begin()
   }
 
-  /** More text; `start` is how much text the answer had before it, UTF-16 units. */
+  /** Adds text; `start` is the length of the answer's text before it, UTF-16 units. */
   text(delta: string, start: number): void {
     this.#textPart(start).text += delta
     this.#delta(delta, [])
@@ -41,11 +41,11 @@ export class MessageItem extends OutputItem {
     this.about('response.refusal.delta', { content_index: this.#at, delta })
   }
 
-  /** A source of the text, which is written when the text has ended; false where no text is open. */
+  /** Adds a source, written when the text has ended; false if no text is open. */
   annotation({ url, title, start, end }: Annotation): boolean {
     const part = this.#parts.at(-1)
     if (part?.kind !== 'text') return false
-    // Offsets are those of the whole answer's text; here a part counts its own.
+    // Offsets refer to the whole answer's text; here a part counts its own.
     const [from, to] = [start, end].map((offset) => Math.max(0, offset - part.start))
     part.annotations.push({ type: 'url_citation', url, title, start_index: from!, end_index: to! })
     return true
@@ -56,7 +56,7 @@ export class MessageItem extends OutputItem {
     if (part?.kind !== 'text' || entries.length === 0) return
     // One by one: there may be more than a call can have arguments.
     for (const entry of entries) part.logprobs.push(entry)
-    // They come behind the text they are about, so they ride on a delta without any.
+    // They come after their text, so they are attached to an empty delta.
     this.#delta('', entries)
   }
 
@@ -165,7 +165,7 @@ export class CallItem extends OutputItem {
   }
 
   protected override endParts(): void {
-    // A function without parameters is called with an empty object, never with nothing.
+    // A function without parameters gets an empty object.
     if (this.#arguments === '') this.take('{}')
     const { name } = this.#call
     this.about('response.function_call_arguments.done', { name, arguments: this.#arguments })

@@ -1,4 +1,4 @@
-// A checked body for the Responses protocol in the words of the conversation.
+// Translates a checked Responses body into a conversation.
 
 import type {
   ChatRequest,
@@ -41,7 +41,7 @@ export function envelopeOf(request: ResponsesRequest): Envelope {
 
 // ---- the conversation -------------------------------------------------------------------------------------
 
-/** The request as every protocol understands it; `items` are all of its input, `offset` of them from before. */
+/** The request for all protocols; `items` are its whole input, `offset` of which are from earlier responses. */
 export function chatRequest(
   request: ResponsesRequest,
   items: readonly InputItem[],
@@ -74,7 +74,7 @@ function messagesOf(
   return [{ message: { role: 'system', content }, field: 'instructions' }, ...said]
 }
 
-/** What clients of this protocol call their fields; `items` and `offset` are those of `chatRequest`. */
+/** The names of this protocol's fields; `items` and `offset` as for `chatRequest`. */
 export function fieldsOf(
   request: ResponsesRequest,
   items: readonly InputItem[],
@@ -99,7 +99,7 @@ function readSampling(request: ResponsesRequest): Sampling {
     presencePenalty: request.presence_penalty,
     frequencyPenalty: request.frequency_penalty,
     logprobs: logprobs ? true : null,
-    // Alone it asks for nothing: without the `include` no probability is sent.
+    // Without the `include` no probabilities are sent.
     topLogprobs: logprobs ? request.top_logprobs : null,
   })
 }
@@ -134,7 +134,7 @@ function readFormat({ text }: ResponsesRequest): ResponseFormat | undefined {
   }
 }
 
-/** `metadata` and `store` are about the response, which is ours: no provider gets them. */
+/** `metadata` and `store` concern the response, which is ours: no provider gets them. */
 function readLabels(request: ResponsesRequest): Labels {
   return present<Labels>({
     user: request.user,
