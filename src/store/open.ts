@@ -190,7 +190,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     async close() {
       retention.close()
       try {
-        while (requestLog.waiting && ledger.group.writable) await ledger.group.probe(() => undefined)
+        while (requestLog.waiting && ledger.group.writable) {
+          requestLog.hurry()
+          await ledger.group.probe(() => undefined)
+        }
         if (signatures.waiting) await ledger.group.probe(() => undefined)
         await ledger.close()
         if (anchors.behind) anchors.write(ledger.head())

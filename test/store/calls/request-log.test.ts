@@ -7,6 +7,7 @@ import { openStore, type Store } from '../../../src/store/open.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { SqliteRequestReader } from '../../../src/store/sqlite/calls/request-reader.ts'
 import { grantOf, holdOf, noon } from '../../credits/support.ts'
+import { until } from '../../chat/lab.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
 const dirs: TempDir[] = []
@@ -49,7 +50,7 @@ const row: RequestLogRow = {
   contents: null,
 }
 
-test('rows ride on the next commit and come back whole, by id only to their account', async () => {
+test('rows are written soon and come back whole, by id only to their account', async () => {
   const { ledger, requestLog, requests } = await open()
   await ledger.grant(grantOf('g', usd(1)))
   const detail = JSON.stringify({ available: '0.1' })
@@ -62,10 +63,24 @@ test('rows ride on the next commit and come back whole, by id only to their acco
     detail,
     firstByteMs: 1.6,
   })
+  // Each commit would write the pages of four indexes for them.
   await ledger.hold(holdOf('c'))
+  expect(await requests.find('r1', 'anna')).toBeUndefined()
+  await until(
+    () => requests.find('r1', 'anna'),
+    (found) => found !== undefined,
+  )
   expect(await requests.find('r1', 'anna')).toMatchObject(row)
   expect(await requests.find('r2')).toMatchObject({ account: 'berta', detail, firstByteMs: 2 })
   expect(await requests.find('r2', 'anna')).toBeUndefined()
+})
+
+test('enough rows ride on the next commit', async () => {
+  const { ledger, requestLog, requests } = await open()
+  await ledger.grant(grantOf('g', usd(1)))
+  for (let n = 0; n < 64; n++) requestLog.append({ ...row, requestId: `r${n}` })
+  await ledger.hold(holdOf('c'))
+  expect((await requests.page({ limit: 100 })).rows).toHaveLength(64)
 })
 
 /** 60 rows, three of each moment; every sixth failed, every fourth is of another model, every second of another key. */

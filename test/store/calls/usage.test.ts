@@ -13,6 +13,7 @@ import { openStore, type Store } from '../../../src/store/open.ts'
 import { UsageDays } from '../../../src/store/sqlite/calls/usage-days.ts'
 import { openDatabase } from '../../../src/store/sqlite/database/connection.ts'
 import { day, grantOf, holdOf, noon, settleOf } from '../../credits/support.ts'
+import { until } from '../../chat/lab.ts'
 import { tempDir, type TempDir } from '../../support/tmp.ts'
 
 const dirs: TempDir[] = []
@@ -199,7 +200,10 @@ describe('usage by day', () => {
     await ledger.release({ call: 'c3', owner: 'here', reason: 'client-gone', attempts: [] })
     requestLog.appendRefused(refused, 'sim/echo')
     requestLog.appendRefused({ ...refused, requestId: 'made up', model: 'no/such' }, '')
-    await ledger.grant(grantOf('g2', usd(1)))
+    await until(
+      () => usageOf(store, 'model', { account: 'anna' }),
+      (sums) => sums.some(({ group }) => group === ''),
+    )
     const zero = { day: today.from, errors: 0, inputTokens: 0, outputTokens: 0, cost: 0n, charged: 0n }
     const paid = { inputTokens: 100, outputTokens: 12, cost: usd('0.25'), charged: usd('0.25') }
     expect(await usageOf(store, 'model', { account: 'anna' })).toEqual([

@@ -1,4 +1,5 @@
-// Rows of the request log: buffered, and written with the next ledger commit or after a quarter of a second.
+// Rows of the request log: buffered, and written with a ledger commit once there are enough, or after a quarter of a
+// second. Each batch writes the pages of four indexes, which is dear for the few rows of one group.
 
 import type { Database, Statement } from 'bun:sqlite'
 import type { RequestLog, RequestLogRow } from '../../../observe/request-log.ts'
@@ -8,6 +9,8 @@ import type { UsageDays } from './usage-days.ts'
 
 const bufferedRows = 10_000
 const rowsPerCommit = 256
+/** So many go with the next commit, whoever makes it. */
+const rowsTogether = 64
 const latestMs = 250
 /** How precisely the last use of a key is stored, milliseconds. */
 const usedEveryMs = 1_000
@@ -26,11 +29,13 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   #using = new Map<string, number>()
   #rows: RequestLogRow[] = []
   #writing = 0
+  /** Whether the next commit takes along what there is. */
+  #due = false
   #timer: ReturnType<typeof setTimeout> | undefined
   /** Rows lost because the buffer was full or the database refused them. */
   dropped = 0
 
-  /** `flush` commits buffered rows if no call does so for 250 ms. */
+  /** `flush` makes a commit, 250 ms after a row that no commit has taken along. */
   constructor(database: Database, usage: UsageDays, flush: () => void) {
     this.#flush = flush
     this.#usage = usage
@@ -64,8 +69,14 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   #wake(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
+      this.hurry()
       this.#flush()
     }, latestMs)
+  }
+
+  /** Has the next commit take all rows along, or as many as it can. */
+  hurry(): void {
+    this.#due = true
   }
 
   get waiting(): boolean {
@@ -73,6 +84,8 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 
   write(): void {
+    this.#writing = 0
+    if (!this.#due && this.#rows.length < rowsTogether) return
     this.#writing = Math.min(this.#rows.length, rowsPerCommit)
     const rows = this.#rows.slice(0, this.#writing)
     for (const row of rows) this.#write(row)
@@ -86,7 +99,9 @@ export class SqliteRequestLog implements RequestLog, BufferedRows {
   }
 
   committed(): void {
-    if (this.#writing > 0) this.#rows.splice(0, this.#writing)
+    if (this.#writing === 0) return
+    this.#rows.splice(0, this.#writing)
+    this.#due = this.#rows.length > 0 && this.#due
     if (this.#usedAt.size >= keysRemembered) this.#usedAt.clear()
     for (const [key, at] of this.#using) this.#usedAt.set(key, at)
     this.#writing = 0
