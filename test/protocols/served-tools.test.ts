@@ -39,6 +39,7 @@ describe.each([
   'local_shell',
   'apply_patch',
   'computer_use_preview',
+  'web_searches',
   'a_type_of_tomorrow',
 ])('a tool of type %s', (type) => {
   test.each(clients)('is refused by name for a client of %s', async (client) => {

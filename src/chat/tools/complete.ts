@@ -48,10 +48,11 @@ export async function completeWithTools(
     const [leftOut] = tools.warnings
     if (leftOut && call.request.envelope.strict) throw new GatewayError('unsupported_parameter', leftOut)
     const conversation = new ToolConversation(asked, tools, declared)
+    const { maxCalls, note } = mostCallsOf(declared, parts.limits.toolCalls)
+    if (maxCalls === 0 && !conversation.hasFunctions) conversation.freedom = 'none'
     const first = conversation.round(call, asked.maxOutputTokens)
     return await paidCall(parts, first, payable, (hold) => {
       const { candidates } = payable
-      const { maxCalls, note } = mostCallsOf(declared, parts.limits.toolCalls)
       const all = [...warnings, ...tools.warnings, ...note, ...hold.warnings]
       const loop = { parts, call, hold, tools, conversation, candidates, maxCalls, signal: life.signal }
       const answer = new ToolAnswer({ ...loop, warnings: all, approved: declared.approved }, first, life)

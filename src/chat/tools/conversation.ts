@@ -47,6 +47,11 @@ export class ToolConversation {
     return this.#asked.tools.length > 0
   }
 
+  /** Whether the client lets the model call tools at all: some providers cannot be told that it does not. */
+  get allowsCalls(): boolean {
+    return this.#asked.toolChoice?.kind !== 'none'
+  }
+
   /** Adds the model's message of a round and the results of its calls. */
   add(turn: AssistantMessage, results: readonly ToolMessage[]): void {
     this.#said.push(turn, ...results)

@@ -245,7 +245,8 @@ export class ToolLoop {
     for (const call of calls) {
       if (needsApproval(call))
         this.#loop.emit({ kind: 'gateway-item', choice: 0, item: approvalRequest(call) })
-      else planned.push({ call, refusal: await this.#refusal((reserved += call.offered.tool.mostCost)) })
+      else
+        planned.push({ call, refusal: await this.#refusalOfCall((reserved += call.offered.tool.mostCost)) })
     }
     const running = planned.map(async ({ call, refusal }) => {
       const named = this.#named(call)
@@ -263,14 +264,18 @@ export class ToolLoop {
     })
   }
 
+  /** The same of a call of this answer, which the client may have forbidden. */
+  #refusalOfCall(mostCost: Pico): Promise<ToolResult | undefined> | ToolResult {
+    if (this.#loop.conversation.allowsCalls) return this.#refusal(mostCost)
+    return failed(limitReached, `${noCalls}. Answer with what you have.`)
+  }
+
   /** Why a call is not run, or undefined. `mostCost`: including the calls that run beside it, picodollars. */
   async #refusal(mostCost: Pico): Promise<ToolResult | undefined> {
     const { maxCalls, hold } = this.#loop
     if (this.#toolCalls >= maxCalls) {
-      return failed(
-        limitReached,
-        `all ${maxCalls} tool calls of this request are used up. Answer with what you have.`,
-      )
+      const used = maxCalls === 0 ? noCalls : `all ${maxCalls} tool calls of this request are used up`
+      return failed(limitReached, `${used}. Answer with what you have.`)
     }
     this.#toolCalls += 1
     if (mostCost === 0n) return undefined
@@ -336,6 +341,7 @@ export class ToolLoop {
 
 /** The failure of a call beyond the request's limit. */
 const limitReached = 'max_tool_calls'
+const noCalls = 'this request allows no tool calls'
 
 /** Searches that the provider ran itself in a round. */
 function searchesOf({ usage }: Outcome): number {

@@ -46,7 +46,8 @@ export async function roundsOf<Call extends EstimatedCall>(
   const taken = asked.tools.map(({ name }) => name)
   const tools = await CallTools.open(parts.toolSources, { ...declared, declarations }, caller, taken)
   await tools.close()
-  const { maxCalls } = mostCallsOf(declared, parts.limits.toolCalls)
+  const allowed = mostCallsOf(declared, parts.limits.toolCalls).maxCalls
+  const maxCalls = asked.toolChoice?.kind === 'none' ? 0 : allowed
   const first = new ToolConversation(asked, tools, declared).round(call, asked.maxOutputTokens)
   return {
     call: first,

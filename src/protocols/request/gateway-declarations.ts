@@ -15,7 +15,7 @@ import { invalidParam } from './invalid-param.ts'
 import { mcpDeclaration, refuseRepeatedServers } from './mcp-declarations.ts'
 
 /** `web_search`, its previews and dated names. */
-const searchType = /^(openrouter:)?web_search/
+const searchType = /^(openrouter:)?web_search(_\w+)?$/
 
 /** Whether a tool of this type, or a choice of it, is one of the gateway's. */
 export function isGatewayTool(type: unknown): boolean {

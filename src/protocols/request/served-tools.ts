@@ -22,11 +22,11 @@ const rules: Readonly<
 > = {
   'openai-chat': [
     { type: /^function$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search|^mcp$/, fate: 'gateway' },
+    { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
   ],
   'openai-responses': [
     { type: /^function$/, fate: 'served' },
-    { type: /^(openrouter:)?web_search|^mcp$/, fate: 'gateway' },
+    { type: /^(openrouter:)?web_search(_\w+)?$|^mcp$/, fate: 'gateway' },
     // Its functions are served; Codex sends some with every request.
     { type: /^namespace$/, fate: 'left-out' },
   ],

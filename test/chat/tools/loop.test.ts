@@ -193,6 +193,20 @@ describe.each([
     expect(body['tool_choice']).toBe('none')
   })
 
+  test.each([
+    ['tool_choice none', { tool_choice: 'none' }],
+    ['max_tool_calls 0', { max_tool_calls: 0 }],
+  ])('runs no tool with %s, whatever the model does', async (_, asked) => {
+    let runs = 0
+    const tool = toolOf(() => Promise.resolve(ran(`Found ${++runs}.`)))
+    await using lab = await toolLab({ turns: [look, answer], tools: [tool] })
+    const { content, runs: shown } = await lab.ask({ ...how, ...asked })
+    expect([content, runs]).toEqual(['The river runs.', 0])
+    expect(shown).toMatchObject([{ status: 'failed' }])
+    expect(lab.upstream.arrivals.map(({ body }) => body['tool_choice'])).toEqual(['none', 'none'])
+    expect(JSON.stringify(lab.asked[1])).toContain('allows no tool calls')
+  })
+
   test('is stopped where the model calls tools for ever', async () => {
     await using lab = await toolLab({ turns: [{ ...look, text: 'Again. ' }] })
     const { finishes, stoppedBy, runs } = await lab.ask(how)
