@@ -4,7 +4,7 @@ import type { DeclaredTools, ToolDeclaration } from '../conversation/gateway-too
 import type { JsonObject } from '../conversation/request.ts'
 import { GatewayError } from '../errors.ts'
 import { offered, type OfferedTool } from './names.ts'
-import type { ToolCaller, ToolSource, ToolSources } from './tool.ts'
+import type { GatewayTool, ToolCaller, ToolSource, ToolSources } from './tool.ts'
 
 export class CallTools {
   readonly tools: readonly OfferedTool[]
@@ -14,13 +14,16 @@ export class CallTools {
   readonly warnings: readonly { readonly param: string; readonly message: string }[]
   readonly #sources: readonly ToolSource[]
   readonly #byName: ReadonlyMap<string, OfferedTool>
+  readonly #missing: (name: string) => OfferedTool | undefined
 
   private constructor(
     sources: readonly ToolSource[],
     tools: readonly OfferedTool[],
     items: readonly JsonObject[],
     warnings: CallTools['warnings'],
+    missing: (name: string) => OfferedTool | undefined,
   ) {
+    this.#missing = missing
     this.#sources = sources
     this.tools = tools
     this.items = items
@@ -47,15 +50,17 @@ export class CallTools {
         else warnings.push(source)
       }
       const opened = await Promise.all(open.map((source) => source.open()))
+      const own = new Set(taken)
       const tools = offered(
         opened.flatMap((each) => each.tools),
-        taken,
+        own,
       )
       return new CallTools(
         open,
         tools,
         opened.flatMap(({ items }) => items),
         warnings,
+        (name) => (own.has(name) ? undefined : missingTool(name, declared.declarations)),
       )
     } catch (error) {
       await closeAll(open)
@@ -65,13 +70,39 @@ export class CallTools {
 
   /** The tool offered under this name; undefined for a function of the client. */
   named(name: string): OfferedTool | undefined {
-    return this.#byName.get(name)
+    return this.#byName.get(name) ?? this.#missing(name)
   }
 
   /** Never rejects. */
   close(): Promise<void> {
     return closeAll(this.#sources)
   }
+}
+
+/**
+ * A tool by the name it had in an earlier turn, and that its server does not offer now, or cannot: the client, which
+ * has declared no such function, could do nothing with a call of it.
+ */
+function missingTool(name: string, declarations: readonly ToolDeclaration[]): OfferedTool | undefined {
+  const server = declarations.find((each) => each.kind === 'mcp' && name.startsWith(`${each.serverLabel}__`))
+  if (server?.kind !== 'mcp') return undefined
+  const { serverLabel } = server
+  const message = `The server ${JSON.stringify(serverLabel)} offers no such tool now.`
+  const tool: GatewayTool = {
+    preferredName: name,
+    description: '',
+    parameters: { type: 'object' },
+    origin: { kind: 'mcp', serverLabel, tool: name.slice(serverLabel.length + 2) },
+    mostCost: 0n,
+    run: () =>
+      Promise.resolve({
+        text: message,
+        failure: { code: 'tool_not_found', message },
+        cost: 0n,
+        searches: 0,
+      }),
+  }
+  return { name, tool }
 }
 
 /** A field that clients send with every request must not fail requests that cannot be served it. */

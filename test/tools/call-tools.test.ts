@@ -73,6 +73,22 @@ test('tools of several servers are told apart, beside the functions of the clien
   expect(closed).toEqual(['a', 'b'])
 })
 
+test('a tool that its server does not offer now fails, and is no function of the client', async () => {
+  const { sources } = sourcesWith(async () => ({ tools: [], items: [] }))
+  const tools = await CallTools.open(sources, declared, caller, ['b__own'])
+  const { tool } = tools.named('b__look')!
+  expect(tool.origin).toEqual({ kind: 'mcp', serverLabel: 'b', tool: 'look' })
+  expect(await tool.run('{}', {} as never)).toMatchObject({
+    text: 'The server "b" offers no such tool now.',
+    failure: { code: 'tool_not_found' },
+  })
+  expect([tools.named('b__own'), tools.named('c__look'), tools.named('look_9')]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
+})
+
 test('where one declaration cannot be served, what has been opened is closed', async () => {
   const { closed, sources } = sourcesWith(() => Promise.reject(new GatewayError('invalid_request')))
   const failed: unknown = await CallTools.open(sources, declared, caller, []).catch((error: unknown) => error)

@@ -17,6 +17,9 @@ export class McpFault extends Error {
   }
 }
 
+/** The runtime's codes for a connection that broke. */
+const connectionCode = /^(?:ECONN|EPIPE|ConnectionClosed)/
+
 /** Anything that the library throws. */
 export function faultOf(error: unknown): McpFault {
   if (error instanceof McpFault) return error
@@ -32,6 +35,8 @@ export function faultOf(error: unknown): McpFault {
   const status = statusOf(error)
   if (status !== undefined)
     return new McpFault(`the server answered HTTP ${status}`, { status, cause: error })
+  if (causes(error).some((cause) => connectionCode.test(String((cause as { code?: unknown }).code))))
+    return new McpFault('the server closed the connection', { cause: error })
   // A number is a JSON-RPC error code of the server; a text is one of the library's codes.
   if (codeOf(error) !== undefined) {
     return new McpFault(`the server reports: ${plain(error instanceof Error ? error.message : '')}`, {
