@@ -30,10 +30,7 @@ export function mintSecret(form: SecretForm, kind?: string): { readonly id: stri
   return { id, text: body + checksumOf(body) }
 }
 
-/**
- * The kind and id in a presented text, or why it is invalid: `form` if it does not look like one, `checksum` if it was
- * mistyped.
- */
+/** The kind and id in a presented text, or why it is invalid: another `form`, or a mistyped `checksum`. */
 export function readSecret(
   form: SecretForm,
   text: string,

@@ -26,10 +26,7 @@ export function costsOf(model: Model, reports: (provider: string) => boolean): C
     : 'something'
 }
 
-/**
- * The first reason to refuse, or undefined. The order is in design.md ("Refusals, in this order") and
- * admission.test.ts.
- */
+/** The first reason to refuse, or undefined. Order: design.md, "Refusals, in this order", and admission.test.ts. */
 export function refusal(
   caller: Caller,
   model: Model,
@@ -57,9 +54,7 @@ const endpoints: Readonly<Record<Purpose, string>> = {
   embeddings: 'POST /v1/embeddings',
 }
 
-/**
- * Models either embed or chat: the `wrong_endpoint` error if `model` does not do what is asked, otherwise undefined.
- */
+/** Models either embed or chat: the `wrong_endpoint` error if `model` does not do this, otherwise undefined. */
 export function wrongEndpoint(model: Model, purpose: Purpose): 'wrong_endpoint' | undefined {
   return servedAt(model) === purpose ? undefined : 'wrong_endpoint'
 }
@@ -89,10 +84,7 @@ interface Admitted {
   readonly balance: Balance
 }
 
-/**
- * The models that may serve the call. The first must be admitted (throws otherwise); a fallback that is not admitted
- * is left out.
- */
+/** The models that may serve the call. The first must be admitted (throws otherwise); other fallbacks are left out. */
 export function admitted(
   parts: Pick<ChatParts, 'catalog' | 'ledger' | 'now' | 'providers'>,
   call: Pick<PaidCall, 'caller' | 'request'>,

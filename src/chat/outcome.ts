@@ -22,9 +22,7 @@ export function finished(
   return { ...facts, ending: 'finished', fault: undefined, stoppedBy: undefined }
 }
 
-/**
- * What stopped an answer early: max_cost, the credit, max_tokens if the provider ignored it, or too many tool calls.
- */
+/** What stopped an answer early: max_cost, the credit, max_tokens if the provider ignored it, too many tools. */
 export type StoppedBy = 'max_cost' | 'credits' | 'max_tokens' | 'max_tool_calls'
 
 /** The fields of an answer that say what stopped it; none if it ended by itself. */

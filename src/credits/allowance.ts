@@ -3,9 +3,7 @@
 import { allowanceGrant, startOfDay } from './calendar.ts'
 import type { LedgerCommands } from './ledger/ledger.ts'
 
-/**
- * Accounts known to have had today's grant. Beyond this number the ledger is asked again, which grants nothing twice.
- */
+/** Accounts known to have today's grant. Beyond this the ledger is asked again, which grants nothing twice. */
 const rememberedAccounts = 100_000
 
 export class Allowances {

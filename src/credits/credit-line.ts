@@ -2,10 +2,7 @@
 
 import { formatUsd, largestBalance, largestLot, parseUsd, type Pico } from './money.ts'
 
-/**
- * Reads `500`, `unlimited` or `none`; undefined for anything else. Unlimited is the largest amount the ledger can
- * hold.
- */
+/** Reads `500`, `unlimited` (the most the ledger can hold) or `none`; undefined for anything else. */
 export function parseCreditLine(text: string): Pico | undefined {
   if (text === 'unlimited') return largestBalance
   if (text === 'none') return 0n

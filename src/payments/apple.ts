@@ -14,10 +14,7 @@ export interface AppleSettings {
   readonly rootFingerprint: string
 }
 
-/**
- * Extensions of Apple's certificates for this purpose, as DER: 1.2.840.113635.100.6.11.1 for the signer, …6.2.1 for
- * its issuer.
- */
+/** Extensions of Apple's certificates, as DER: 1.2.840.113635.100.6.11.1 for the signer, …6.2.1 for its issuer. */
 const signerMark = Buffer.from('060a2a864886f76364060b01', 'hex')
 const issuerMark = Buffer.from('060a2a864886f76364060201', 'hex')
 

@@ -57,15 +57,9 @@ export interface OpenedUnder {
   readonly hash: string
 }
 
-/**
- * Every write is durable when its promise resolves; all reject with `store_unavailable` if the database is not
- * available.
- */
+/** Writes are durable when their promise resolves; all reject with `store_unavailable` without a database. */
 export interface PaymentStore {
-  /**
-   * Adds a top-up. If its account used the same Idempotency-Key before, returns that top-up, or `conflict` if the
-   * request differs.
-   */
+  /** Adds a top-up, or returns the one with the same Idempotency-Key; `conflict` if that request differs. */
   addTopUp(topUp: TopUp, under: OpenedUnder | null): Awaitable<TopUp | 'conflict'>
   findTopUp(id: string): Awaitable<TopUp | undefined>
   /** By the processor's id of the page or of the payment. */
@@ -73,10 +67,7 @@ export interface PaymentStore {
   findByPayment(processor: ProcessorId, paymentId: string): Awaitable<TopUp | undefined>
   /** Of one account or all, newest first, before the id `before`. */
   listTopUps(account: string | null, limit: number, before: string | null): Awaitable<readonly TopUp[]>
-  /**
-   * Reads and writes in one transaction; null changes nothing. A top-up that becomes `credited` gets its receipt
-   * number.
-   */
+  /** Changes a top-up in one transaction; null changes nothing. One that becomes `credited` gets its receipt number. */
   changeTopUp(id: string, change: (topUp: TopUp) => TopUp | null): Awaitable<TopUp>
   /** Whether the caller may ask the processor now: at most once per `everyMs`, over all processes. */
   claimQuestion(id: string, now: number, everyMs: number): Awaitable<boolean>
@@ -95,10 +86,7 @@ export interface PaymentStore {
   /** All events without an id; newest first. */
   listEvents(topUp: string | null, limit: number): Awaitable<readonly EventRecord[]>
 
-  /**
-   * Reads and writes a reversal and its top-up in one transaction; null changes nothing. `current` is undefined for a
-   * new one.
-   */
+  /** Changes a reversal and its top-up in one transaction; null changes nothing. `current`: undefined if new. */
   changeReversal(
     key: Pick<Reversal, 'processor' | 'id' | 'topUp'>,
     change: (

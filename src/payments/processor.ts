@@ -26,20 +26,11 @@ export interface PaymentProcessor {
   open(topUp: TopUp, returnTo: ReturnTo): Promise<{ readonly reference: string; readonly url: string }>
   /** What the processor itself says now. */
   look(topUp: TopUp): Promise<PaymentFact>
-  /**
-   * Refunds `amount` of the payment; idempotent by `id`. Resolves with the refund, or undefined while it is pending: a
-   * message follows.
-   */
+  /** Refunds `amount`; idempotent by `id`. Resolves with the refund; undefined if a message will follow. */
   refund(topUp: TopUp, amount: Minor, id: string): Promise<RefundNews | undefined>
-  /**
-   * Verifies and reads a webhook message; undefined without a secret. Rejects with `bad_signature` before the body is
-   * parsed.
-   */
+  /** Verifies and reads a webhook message, `bad_signature` before parsing; undefined without a secret. */
   readonly verify: ((raw: Uint8Array, headers: Headers) => Promise<PaymentEvent>) | undefined
-  /**
-   * Verifies the query of a payer's returning browser, if the processor signs it, and returns the top-up's id. Throws
-   * `bad_signature`.
-   */
+  /** Verifies a returning browser's query, if signed, and returns the top-up's id. Throws `bad_signature`. */
   readonly returned?: (query: URLSearchParams) => string
 }
 

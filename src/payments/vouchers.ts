@@ -27,10 +27,7 @@ export interface Voucher {
 export interface VoucherStore {
   addVouchers(vouchers: readonly Voucher[]): Awaitable<void>
   findVoucher(hash: string): Awaitable<Voucher | undefined>
-  /**
-   * Assigns the voucher to the account if it is valid at `now` and unclaimed; of several concurrent claims one
-   * succeeds.
-   */
+  /** Assigns the voucher if it is valid at `now` and unclaimed; of several concurrent claims one succeeds. */
   claimVoucher(hash: string, account: string, now: number): Awaitable<boolean>
   voucherGranted(id: string, lot: string): Awaitable<void>
   /** The newest first. */

@@ -119,10 +119,7 @@ export interface ToolOffer {
   readonly only: string | undefined
 }
 
-/**
- * The tools that may be called, and the tool choice. Throws GatewayError `invalid_request` for a choice of an unknown
- * tool.
- */
+/** The tools that may be called, and the choice. Throws GatewayError `invalid_request` for an unknown tool. */
 export function toolOffer(request: ChatRequest): ToolOffer {
   const { toolChoice: choice, tools } = request
   switch (choice?.kind) {

@@ -75,9 +75,7 @@ export interface Outbound<Quirks = unknown> {
   readonly auth: ProtocolAuth
   /** The quirks a row may set, all at their defaults. */
   readonly defaultQuirks: Quirks
-  /**
-   * Whether an image or file given by URL must be fetched and inlined before `lower`: the protocol takes bytes only.
-   */
+  /** Whether a medium given by URL must be fetched and inlined before `lower`: the protocol takes bytes only. */
   readonly inlinesUrls: boolean
   /** Which addresses go to `lower` as they are although `inlinesUrls`: the provider reads them itself. None by default. */
   readsUrl?(url: string, target: Target<Quirks>): boolean

@@ -39,10 +39,7 @@ const maxListBytes = 1_000_000
 /** Servers with more models than this are asked for the facts of the first ones only. */
 const maxFacts = 64
 
-/**
- * Asks a server for its models, for at most `timeoutMs` each time it is asked. `known` spares it questions about what
- * has not changed.
- */
+/** Asks a server for its models, at most `timeoutMs` per request, reusing what is `known` and unchanged. */
 export async function modelsOf(
   provider: Askable,
   timeoutMs: number,

@@ -67,10 +67,7 @@ export function consoleOrigin(host: string, port: number): string {
   return local ? `http://localhost:${port}` : new URL(baseUrlOf(host, port)).origin
 }
 
-/**
- * The banner as text without a final line break: what works now and how to call it, where things are, and what could
- * be added. Pure.
- */
+/** The banner as text: what works now and how to call it, where things are, and what could be added. Pure. */
 export function renderBanner(facts: StartFacts): string {
   const works = rowsOf([
     ['base URL', facts.baseUrl],

@@ -23,9 +23,7 @@ export function withdrawServer(dataDir: string): void {
   rmSync(noticePath(dataDir), { force: true })
 }
 
-/**
- * The base URL of the server that has the data directory open; undefined if there is none, or its address is unknown.
- */
+/** The base URL of the server that has the data directory open; undefined if there is none or it is unknown. */
 export function runningServer(dataDir: string): string | undefined {
   const notice = noticeIn(noticePath(dataDir))
   // A killed server leaves its file behind; the lock names the process that served last.

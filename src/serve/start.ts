@@ -24,10 +24,7 @@ export interface RunningGateway {
   stop(): Promise<void>
 }
 
-/**
- * Opens the store, serves, and resolves when everything the banner tells is known. `settings` is the configuration as
- * people read it.
- */
+/** Opens the store, serves, and resolves with everything for the banner. `settings`: for display. */
 export async function startGateway(
   config: Config,
   log: Log,

@@ -70,9 +70,7 @@ export function backUp(dataDir: string, file: string): BackupReport {
   }
 }
 
-/**
- * Renames the file without replacing another. On file systems without hard links only the earlier check prevents that.
- */
+/** Renames the file without replacing another. Without hard links only the earlier check prevents that. */
 function publish(copy: string, target: string, file: string): void {
   try {
     linkSync(copy, target)
@@ -246,10 +244,7 @@ function migrated(folder: string, now: number): void {
   }
 }
 
-/**
- * The audit of the copy. An older schema is migrated in a work folder first, because the audit knows only the current
- * one.
- */
+/** The audit of the copy. An older schema is migrated in a work folder first: the audit knows the current one. */
 function proven(copy: string, file: string, schema: number, work: string): BackupReport {
   let audited = copy
   if (schema < schemaVersion) {

@@ -49,9 +49,7 @@ export function accountTables(c: typeof columns) {
       spendLimit: c.money('spend_limit'),
       limitWindow: c.string('limit_window').notNull(),
       allowedModels: c.json('allowed_models'),
-      /**
-       * The first key of a chain of rotations, which all share its spending limit. Null for a key that replaced none.
-       */
+      /** The first key of a chain of rotations, which share its spending limit; null for a key that replaced none. */
       lineage: c.string('lineage'),
       requestsPerMinute: c.whole('requests_per_minute'),
       tokensPerMinute: c.whole('tokens_per_minute'),

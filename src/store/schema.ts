@@ -377,10 +377,7 @@ function recordTables(c: typeof columns) {
     (t) => [c.index('conversation_account').on(t.account, t.updatedAt)],
   )
 
-  /**
-   * Totals per UTC day, written in the transaction of each call: computing a chart from the log would stall every
-   * stream.
-   */
+  /** Totals per UTC day, written with each call: computing a chart from the log would stall every stream. */
   const usageDay = c.table(
     'usage_day',
     {

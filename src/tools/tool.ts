@@ -17,10 +17,7 @@ export interface GatewayTool {
   /** JSON Schema of the arguments. */
   readonly parameters: JsonObject
   readonly origin: ToolOrigin
-  /**
-   * The most one call may cost, picodollars: it is held before the call runs, and a result that costs more is charged
-   * at this.
-   */
+  /** The most a call may cost, picodollars: held before it runs; a result that costs more is charged at this. */
   readonly mostCost: bigint
   /** Whether the caller must approve a call before it runs. `approval` is given when the call has been approved once. */
   needsApproval?(argumentsText: string, approval?: ApprovedCall): boolean

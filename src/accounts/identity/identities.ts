@@ -245,10 +245,7 @@ export class Identities {
     admitted((await accounts.findAccount(account.id))!)
   }
 
-  /**
-   * Creates a link for an account, which replaces an older one of its kind. An invitation is also mailed if a mail
-   * server is configured.
-   */
+  /** Creates a link for an account, replacing an older one of its kind. An invitation is mailed if possible. */
   async linkFor(kind: LinkKind, account: Account): Promise<SecretLink> {
     const { consoleUrl, identities, now } = this.#parts
     const link = await newLink(identities, {
@@ -275,9 +272,7 @@ export class Identities {
     await accounts.revokeSession(id, now())
   }
 
-  /**
-   * Deletes an account and every way into it; its ledger entries stay. Throws `invalid_request` for the last operator.
-   */
+  /** Deletes an account and every way into it; ledger entries stay. Throws `invalid_request` for the last operator. */
   async remove(account: Account): Promise<void> {
     const { accounts, identities, now } = this.#parts
     const all = await accounts.listAccounts()

@@ -40,10 +40,7 @@ export interface IdentityStore {
    * proven by somebody who may not have opened the account.
    */
   lockOut(account: string, at: number): Awaitable<void>
-  /**
-   * Like `lockOut`, and deletes the account: its address is free again and its conversations are deleted. Its ledger
-   * entries stay.
-   */
+  /** Like `lockOut`, and deletes the account with its conversations: its address is free, its ledger entries stay. */
   deleteAccount(account: string, at: number): Awaitable<void>
 
   /** Records a use of the session at `at`, after which it ends at `expiresAt`. */

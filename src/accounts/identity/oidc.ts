@@ -119,10 +119,7 @@ export class Oidc {
     throw new GatewayError('wrong_credentials')
   }
 
-  /**
-   * Only a signed-in account can be linked: an address at the issuer does not prove that the account is the same
-   * person's.
-   */
+  /** Only a signed-in account can be linked: an address at the issuer does not prove who owns the account. */
   async #linked(identity: Identity, account: Account): Promise<Account> {
     const { identities, now } = this.#parts
     if (await identities.linkIdentity(identity, account.id, now())) return account

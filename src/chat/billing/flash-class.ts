@@ -10,10 +10,7 @@ import type { Candidate } from '../routing/candidates.ts'
 import { type CountingParts, promptBound, tokenBound } from '../counting/prompt-size.ts'
 import { mediaIn } from './unpriced-media.ts'
 
-/**
- * The pools that may pay for the call, in spending order. One candidate that is not flash class excludes the daily
- * allowance.
- */
+/** The pools that may pay, in spending order. One candidate that is not flash class excludes the allowance. */
 export function fundingFor(
   parts: CountingParts,
   call: Pick<IncomingCall, 'caller' | 'request' | 'bodyBytes'>,

@@ -35,10 +35,7 @@ import { EarlierRounds, type ToolFee } from './rounds.ts'
 
 export interface BillingParts {
   readonly ledger: LedgerStore
-  /**
-   * Identifies this process in holds, so that a process presumed dead cannot end a call that recovery has ended
-   * already.
-   */
+  /** Identifies this process in holds: one presumed dead cannot end a call that recovery has ended already. */
   readonly owner: string
   readonly limits: ChatLimits
   readonly inFlight: InFlight

@@ -14,10 +14,7 @@ export interface Need {
   readonly want: Pico
   readonly least: Pico
   readonly bound: Bound
-  /**
-   * The client's max_tokens or max_cost bounds the output; otherwise the hold covers a typical answer and grows with
-   * the stream.
-   */
+  /** Whether max_tokens or max_cost bounds the output; otherwise the hold is typical and grows with the stream. */
   readonly bounded: boolean
   /** The client's `max_cost`, picodollars. */
   readonly maxCost: Pico | undefined

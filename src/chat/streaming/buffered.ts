@@ -20,10 +20,7 @@ export class Buffered {
     return this.#bytes
   }
 
-  /**
-   * Whether a stream with `bytes` unread may buffer more: the total is within the limit, and the stream within its
-   * share.
-   */
+  /** Whether a stream with `bytes` unread may buffer more: all of them within the limit, it within its share. */
   hasRoomFor(bytes: number): boolean {
     return this.#bytes < this.#mostBytes && bytes < this.#mostBytes / Math.max(1, this.#streams)
   }

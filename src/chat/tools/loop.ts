@@ -97,10 +97,7 @@ export class ToolLoop {
     for (const event of events) if ('choice' in event) this.#events.take(event)
   }
 
-  /**
-   * A round has been read to its end: its sources are cited, and if another follows it is booked. `outcome` is called
-   * only then.
-   */
+  /** A round has been read: its sources are cited, and if another follows it is booked with `outcome`. */
   async endRound(outcome: () => Outcome): Promise<'final' | 'calls-last' | 'calls'> {
     const { hold, call } = this.#loop
     this.#cite()

@@ -42,10 +42,7 @@ export function parsedAnswer(
   })
 }
 
-/**
- * Reads at most `maxBytes` of a body as text, so that a provider cannot fill the memory. `onBytes` is called for each
- * part.
- */
+/** Reads at most `maxBytes` of a body as text, to protect the memory. `onBytes` is called for each part. */
 export function boundedText(
   response: Response,
   maxBytes: number,

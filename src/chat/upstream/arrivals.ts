@@ -74,10 +74,7 @@ export class Arrivals {
     return this.#bytes
   }
 
-  /**
-   * Permission to ask a provider; a promise, in the order of the calls, if the caller must wait. `offer` identifies
-   * the expected size.
-   */
+  /** Permission to ask a provider, or a promise of it in order of the calls. `offer` predicts the size. */
   turn(offer: string): Arrival | Promise<Arrival> {
     const arrival = new Arrival(this, offer)
     if (this.#expectedOf(arrival) <= littleBytes) return this.#ask(arrival)

@@ -279,10 +279,7 @@ function Reset({ session }: { session: SessionView }) {
   )
 }
 
-/**
- * The secret after the `#`, which is removed from the address at once, so that neither history nor screenshots keep
- * it.
- */
+/** The secret after the `#`, removed from the address at once, so that history and screenshots do not keep it. */
 function takeSecret(): string | undefined {
   const secret = location.hash.slice(1)
   if (secret === '' || secret.includes('=')) return undefined

@@ -40,10 +40,7 @@ export interface Totals {
   readonly used: Pico
 }
 
-/**
- * Reserves credit for a call. Nothing may be sent to a provider before this is decided, and nothing to the client before
- * it is durable.
- */
+/** Reserves credit. Nothing goes to a provider before it is decided, or to the client before it is durable. */
 export interface HoldCommand {
   readonly call: string
   readonly account: string
@@ -127,10 +124,7 @@ export interface Served {
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly finishReason: string | null
-  /**
-   * What was charged at the standard rate because it has no rate of its own (`Cost.unpriced`); missing in calls of
-   * older versions.
-   */
+  /** Charged at the standard rate for want of its own (`Cost.unpriced`); missing in calls of older versions. */
   readonly unpriced?: readonly string[]
 }
 
@@ -315,10 +309,7 @@ export interface LedgerCommands {
   setCreditLine(account: string, most: Pico): Promise<void>
   /** Records the price permanently, once per version. */
   recordPrice(version: string, model: string, price: string): void
-  /**
-   * Ends calls whose owner died: released if nothing was delivered, otherwise settled at the checkpoint. Returns their
-   * number.
-   */
+  /** Ends calls of dead owners: released, or settled at the checkpoint. Returns their number. */
   recover(now: number): Promise<number>
   /** Whether the store can be written now. */
   writable(): boolean

@@ -53,10 +53,7 @@ export interface KeyView {
   readonly limit_window: 'day' | 'week' | 'month' | 'total'
   /** In the current window. */
   readonly spent_usd: string
-  /**
-   * What it can spend now: the lower of its remaining limit and the account's free purchased credit; null in test
-   * mode.
-   */
+  /** The lower of its remaining limit and the account's free purchased credit; null in test mode. */
   readonly spendable_usd: string | null
   readonly models: readonly string[] | null
   readonly requests_per_minute: number | null

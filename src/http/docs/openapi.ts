@@ -81,9 +81,7 @@ function described({ schema, fields }: DescribedSchema): object {
   return made
 }
 
-/**
- * As JSON Schema. `input` is used for answers too: it leaves objects open, because fields may be added to any answer.
- */
+/** As JSON Schema. `input` for answers too: it leaves objects open, because fields may be added to answers. */
 function schemaOf(schema: z.ZodType): object {
   const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' })
   return made

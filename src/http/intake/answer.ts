@@ -44,9 +44,7 @@ export async function answered(
   }
 }
 
-/**
- * Throws, or rejects with, `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws.
- */
+/** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
 function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Awaitable<Caller> {
   return whenDone(
     () => (identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)),

@@ -8,10 +8,7 @@ import {
   type RenderedError,
 } from '../../errors.ts'
 
-/**
- * Makes the response for a thrown value. Anything but a GatewayError becomes `internal_error`; its cause is only
- * logged.
- */
+/** The response for a thrown value. Anything but a GatewayError becomes `internal_error`, its cause only logged. */
 export type Refuse = (thrown: unknown, requestId: string, publicUrl: string) => Response
 
 /** Error responses in another shape, for routes whose clients expect it. */

@@ -11,9 +11,7 @@ export const pageLimit = z
   .pipe(z.number().min(1).max(200))
   .default(50)
 
-/**
- * Throws `invalid_request` naming the parameter if it is unknown, invalid or repeated. An empty one counts as absent.
- */
+/** Throws `invalid_request` if a parameter is unknown, invalid or repeated. An empty one counts as absent. */
 export function queryOf<Schema extends z.ZodType>(schema: Schema, request: Request): z.infer<Schema> {
   const given: Record<string, string> = {}
   for (const [name, value] of new URL(request.url).searchParams) {

@@ -14,9 +14,7 @@ export const listProviders: Route<Pick<HttpParts, 'chat'>> = {
   operation: async () => (await import('./documentation.ts')).providers,
 }
 
-/**
- * Every configured provider with its health for this caller, as seen by this process. Contains no address and no key.
- */
+/** Every configured provider with its health for this caller, as seen by this process. No addresses, no keys. */
 export function describeProviders(
   { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
   caller: Caller,

@@ -58,10 +58,7 @@ const initialState: BedrockState = {
   metadata: false,
 }
 
-/**
- * Parses a stream. The counters come last, in `metadata`: a stream without them has broken off, because its cost is
- * unknown.
- */
+/** Parses a stream. The counters come last: a stream without `metadata` is cut, because its cost is unknown. */
 export function parserOf(context: ParseContext): StreamParser {
   return stateParser(
     initialState,
@@ -260,10 +257,7 @@ function addReasoning(
   return [next, [{ kind: 'reasoning-delta', choice: 0, detail }]]
 }
 
-/**
- * Claude's redacted data is text, which Bedrock encodes once more as bytes; decoded, it is valid at every host of
- * Claude.
- */
+/** Bedrock encodes Claude's redacted data once more as bytes; decoded, it is valid at every host of Claude. */
 function redactedData(bytes: string, model: string): string {
   return isClaude(model) ? Buffer.from(bytes, 'base64').toString('utf8') : bytes
 }

@@ -61,9 +61,7 @@ export function closedSchema(schema: JsonObject): ClosedSchema | undefined {
   return walk.failed ? undefined : { schema: closed, described: [...walk.described].toSorted() }
 }
 
-/**
- * Warns the client of keywords that the model is told about but not held to. `param` names the field with the schema.
- */
+/** Warns of keywords that the model is told about but not held to. `param` names the field with the schema. */
 export function warnOfDescribed({ described }: ClosedSchema, param: string, warn: Warn): void {
   if (described.length > 0)
     warn(param, `The model is described of ${described.join(', ')}, but not held to it.`)

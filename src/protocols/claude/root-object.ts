@@ -23,9 +23,7 @@ export function rootObjectOf(parameters: JsonObject | undefined): RootObject {
   return { schema: { ...schema, type: 'object' }, merged }
 }
 
-/**
- * The schema without alternatives: all of their members, of which those are required that every alternative requires.
- */
+/** The schema without alternatives: all of their members; required is what every alternative requires. */
 function flattened(schema: JsonObject, root: JsonObject, depth: number): JsonObject {
   const { anyOf, oneOf, allOf, ...own } = schema
   const flat = (list: Json | undefined): JsonObject[] =>

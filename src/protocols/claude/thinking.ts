@@ -97,9 +97,7 @@ function adaptive({ traits, warn }: ThinkingQuestion, reasoning: Reasoning): Thi
   return { field: { type: 'adaptive', ...display }, effort: effortOf(reasoning, traits, warn), on: true }
 }
 
-/**
- * The client's own setting, unless max_tokens (which the gateway may have lowered to what is affordable) forbids it.
- */
+/** The client's own setting, unless max_tokens (lowered to what is affordable, perhaps) forbids it. */
 function budgetAsSent({ traits, maxTokens, warn }: ThinkingQuestion, native: JsonObject): Thinking {
   const asked = native.budget_tokens
   if (typeof asked !== 'number' || asked < maxTokens) return { field: native, effort: undefined, on: true }

@@ -11,9 +11,7 @@ export interface Cited {
   readonly base: number
 }
 
-/**
- * One annotation for each source with an address; documents have none in the wire format. `text` is the joined text.
- */
+/** One annotation per source with an address; documents have no field on the wire. `text` is the joined text. */
 export function annotationsOf({ citation: sent, base }: Cited, text: string): Annotation[] {
   const citation = citationSchema.safeParse(sent).data
   if (citation === undefined) return []

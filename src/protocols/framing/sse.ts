@@ -64,10 +64,7 @@ export class SseDecoder {
     })
   }
 
-  /**
-   * The frames completed by these bytes. Throws if an event exceeds the limit, and for JSON whose shape is not safe to
-   * parse.
-   */
+  /** The frames completed by these bytes. Throws for an event above the limit, and for JSON unsafe to parse. */
   push(bytes: Uint8Array): Frame[] {
     return this.feed(this.decode(bytes))
   }

@@ -27,9 +27,7 @@ export const inbound: Inbound = {
   error: chat.error,
 }
 
-/**
- * Throws `invalid_request` or `unsupported_parameter` with `param`; fields shared with chat are checked like a chat's.
- */
+/** Throws `invalid_request` or `unsupported_parameter` with `param`; shared fields are checked like a chat's. */
 function parse(sent: unknown): InboundRequest {
   if (!isObject(sent)) {
     throw new GatewayError('invalid_request', { message: 'The body must be a JSON object.' })

@@ -27,10 +27,7 @@ export function refuseUnsupported(request: ChatRequest, target: ParameterTarget)
   })
 }
 
-/**
- * The client's own fields: those known to change neither price nor output limit are passed on, every other one is
- * warned of.
- */
+/** The client's own fields: those known to change neither price nor length are passed on, others warned of. */
 export function lowerRest(rest: JsonObject, target: ParameterTarget): LoweredFields {
   const { drops, passes } = target.quirks
   const fields: JsonObject = {}

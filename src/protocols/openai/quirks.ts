@@ -50,10 +50,7 @@ export const restFields = [
 
 /** Which parameters are sent, and under which names. */
 export interface ParameterQuirks {
-  /**
-   * What models that reason refuse (OpenAI's with a 400) or ignore (DeepSeek's, in silence): dropped with a warning,
-   * `logprobs` refused.
-   */
+  /** Parameters that reasoning models refuse or ignore: dropped with a warning, `logprobs` refused. */
   readonly refusedWhileReasoning: readonly (OptionalField | 'logprobs')[]
   readonly effortFields: readonly EffortField[]
   /** The named efforts that are understood, weakest first; another is replaced by the nearest. */

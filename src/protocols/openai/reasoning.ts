@@ -114,10 +114,7 @@ function namedEffort(reasoning: Reasoning, target: ParameterTarget): LoweredFiel
   }
 }
 
-/**
- * The nearest effort that is understood; of two as near the weaker, which costs less. Who asked for any thinking is
- * not given none.
- */
+/** The nearest supported effort; of two the weaker, which costs less, but never none for some. */
 function nearestEffort(wanted: string, understood: readonly string[]): string {
   const place = scale.indexOf(wanted)
   const distance = (effort: string) => Math.abs(scale.indexOf(effort) - place)

@@ -78,10 +78,7 @@ function utcDay(now: () => number): () => string {
   }
 }
 
-/**
- * The catalog of a configuration. `local` are rows of local servers; the bundled catalog and the operator's entries
- * override them.
- */
+/** A configuration's catalog. The bundled catalog and the operator's entries override `local` servers' rows. */
 export function catalogInUse(config: Config, now: () => number, local: readonly CatalogRow[] = []): Catalog {
   const file = catalogFileInUse(config.data_dir)
   const rows = [...local, ...bundledRows(file)]

@@ -104,10 +104,7 @@ export class McpConnection {
     }
   }
 
-  /**
-   * Runs a tool. Rejects with McpFault if there is no result, or with the signal's reason, of which the server is
-   * notified.
-   */
+  /** Runs a tool. Rejects with McpFault without a result, or the signal's reason, of which the server is notified. */
   callTool(
     tool: { readonly name: string; readonly inputSchema: RawTool },
     args: Record<string, unknown>,

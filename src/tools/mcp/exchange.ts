@@ -22,9 +22,7 @@ export interface McpEgress {
   readonly resolve?: Resolve
 }
 
-/**
- * How a server refuses a request's authorisation: status 401 or 403, and its `WWW-Authenticate`, which may be empty.
- */
+/** How a server refuses a request: status 401 or 403, and its `WWW-Authenticate`, which may be empty. */
 export interface Challenge {
   readonly status: number
   readonly header: string

@@ -60,9 +60,7 @@ export function listingOf(
   return { tools: [...tools.values()], error: faults.length === 0 ? undefined : leftOut(faults) }
 }
 
-/**
- * Identifies a tool as listed when the caller approved it, and the server at `url`: any change gives another fingerprint.
- */
+/** Identifies an approved tool as listed then, at the server `url`: any change gives another fingerprint. */
 export function fingerprint(label: string, url: string, tool: ListedTool): string {
   const { name, description, inputSchema } = tool
   // A query may hold a token, which changes while the server stays the same.

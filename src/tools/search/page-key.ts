@@ -1,7 +1,4 @@
-/**
- * Equal for addresses of the same page: those that differ in scheme, `www.`, fragment, campaign parameters or a
- * trailing slash.
- */
+/** Equal for addresses that only differ in scheme, `www.`, fragment, campaign parameters or a trailing slash. */
 export function pageKey(address: URL): string {
   const url = new URL(address)
   url.hash = ''

@@ -52,10 +52,7 @@ interface PaidRequest extends KeyedRequest, Pick<PaidCall, 'arrivedAt'> {
   readonly call: { readonly request: PaidCall['request'] }
 }
 
-/**
- * Runs a paid request: once per Idempotency-Key, and not while the gateway drains. Refusals are logged with caller and
- * model.
- */
+/** Runs a paid request once per Idempotency-Key, unless draining. Logs refusals with caller and model. */
 export async function servePaid(
   parts: PaidParts,
   paid: PaidRequest,

@@ -127,10 +127,7 @@ function describePool(pool: (typeof pools)[number], living: Balance['lots']) {
   }
 }
 
-/**
- * The receipt of one call of the caller's account, by our request id, the id of its response or the provider's id.
- * Throws `not_found`.
- */
+/** The receipt of a call of the account, by our request id or the answer's. Throws `not_found`. */
 async function describeGeneration(caller: Caller, ledger: LedgerStore, id: string | null) {
   if (id === null || id === '') {
     throw new GatewayError('invalid_request', { message: 'Name the call: ?id=<request id>.', param: 'id' })

@@ -23,10 +23,7 @@ const methods: Readonly<Record<string, Act>> = {
   countTokens: count,
 }
 
-/**
- * Serves `POST /v1beta/models/{model}:{method}`, and the same under `/v1`. Rejects with GatewayError before the first
- * byte.
- */
+/** Serves `POST /v1beta/models/{model}:{method}`, also under `/v1`. Rejects with GatewayError before any byte. */
 export async function callGemini(parts: PaidParts, call: Call): Promise<Response> {
   const path = decoded(call.params['*']!)
   const colon = path.lastIndexOf(':')

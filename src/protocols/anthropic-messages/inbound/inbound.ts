@@ -76,9 +76,7 @@ function refuseProviderRun({ tools }: MessagesRequest): void {
   }
 }
 
-/**
- * Whether the history contains blocks of the gateway's tools, which Anthropic refuses because it did not create them.
- */
+/** Whether the history contains blocks of the gateway's tools, which Anthropic refuses because they are ours. */
 function holdsRuns({ messages }: MessagesRequest): boolean {
   return messages.some(
     ({ role, content }) =>

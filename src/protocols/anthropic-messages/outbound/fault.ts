@@ -17,10 +17,7 @@ const kindOfType: Readonly<Record<string, FaultKind>> = {
   overloaded_error: 'overloaded',
 }
 
-/**
- * Messages that are more specific than status and type. Only the first is recorded, the others are documented or
- * reported.
- */
+/** Messages more specific than status and type. The first is recorded, the others documented or reported. */
 const kindOfWords: readonly (readonly [RegExp, FaultKind])[] = [
   [
     /prompt is too long|exceeds? (the )?context (limit|window)|input is too long|too many total text bytes/i,

@@ -76,10 +76,7 @@ export function lower(request: ChatRequest, target: Target<AnthropicQuirks>): Lo
   }
 }
 
-/**
- * The protocol requires max_tokens: the client's, otherwise the model's maximum, otherwise one that every model
- * supports.
- */
+/** The protocol requires max_tokens: the client's, else the model's maximum, else one every model supports. */
 function maxTokensOf(
   request: ChatRequest,
   target: Target<AnthropicQuirks>,

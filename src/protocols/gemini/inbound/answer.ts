@@ -90,10 +90,7 @@ export function logprobsOf(content: readonly Json[]): JsonObject {
   }
 }
 
-/**
- * Cached tokens are inside the prompt count, thoughts separate from the candidates'; `cost` and `costDetails` are
- * ours.
- */
+/** Cached tokens are inside the prompt count, thoughts beside the candidates'; `cost`, `costDetails` are ours. */
 export function usageMetadata(usage: Usage, bill: Bill): JsonObject {
   const prompt = promptTokens(usage)
   const completion = completionTokens(usage)

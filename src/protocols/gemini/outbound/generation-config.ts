@@ -158,10 +158,7 @@ function levelOf(effort: Effort | undefined, traits: Traits, warnings: Warning[]
   return { thinkingLevel: level }
 }
 
-/**
- * Thinking tokens for an effort. On/off alone leaves the number to the model, but some small ones do not think by
- * default.
- */
+/** Thinking tokens for an effort. On/off leaves them to the model, but some small ones do not think by default. */
 function budgetFor(effort: Effort | undefined, maxOutputTokens: number | undefined): number | undefined {
   if (effort === undefined) return undefined
   if (effort === 'none' || maxOutputTokens === undefined) return budgets[effort]

@@ -9,10 +9,7 @@ type Media = Extract<ContentPart, { kind: 'image' | 'audio' | 'file' | 'video' }
 /** Where the Files API stores uploads; `files/<id>` is short for an address below it. */
 const filesApi = 'https://generativelanguage.googleapis.com/v1beta/'
 
-/**
- * Whether Google reads this address itself: Cloud Storage, the Files API and YouTube; with `any` (Vertex) every http
- * address.
- */
+/** Whether Google reads this address itself: Cloud Storage, Files API, YouTube; with `any` (Vertex) every http. */
 export function readsUrl(url: string, reads: GeminiQuirks['readsUrls']): boolean {
   if (url.startsWith('gs://') || url.startsWith(`${filesApi}files/`)) return true
   if (/^https:\/\/(?:(?:www|m)\.)?(?:youtube\.com\/watch\?|youtu\.be\/)/.test(url)) return true

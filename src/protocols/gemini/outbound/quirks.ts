@@ -16,9 +16,7 @@ export interface GeminiQuirks {
   readonly callIds: 'by-model' | 'sent' | 'omitted'
   /** Whether Google's search (grounding) is available, at a fee. */
   readonly webSearch: boolean
-  /**
-   * Accepted addresses of images and files: `own` (Google's storage and YouTube), or `any` that the provider fetches.
-   */
+  /** Accepted media addresses: `own` (Google's storage and YouTube), or `any` that the provider fetches. */
   readonly readsUrls: 'own' | 'any'
 }
 

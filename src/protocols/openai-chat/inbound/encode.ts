@@ -78,10 +78,7 @@ interface OpenChoice {
   readonly calls: Map<number, string>
 }
 
-/**
- * Encodes one answer. Finish chunks wait for `finish`: only then is it certain that the stream is complete and the
- * charge durable.
- */
+/** Encodes one answer. Finish chunks wait for `finish`: the stream is then complete and the charge durable. */
 export class ChunkEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   /** The JSON before a choice's index and after its finish reason. */

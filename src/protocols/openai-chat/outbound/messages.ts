@@ -264,10 +264,7 @@ function nineOf(id: string, salt: number): string {
   return [...digest.subarray(0, 9)].map((byte) => alphabet[byte % alphabet.length]).join('')
 }
 
-/**
- * Merges consecutive turns of one role, and makes later system messages user messages: for providers that require
- * alternating roles.
- */
+/** Merges consecutive turns of a role, and makes later system messages the user's, where roles must alternate. */
 function alternating(messages: readonly JsonObject[]): JsonObject[] {
   const turns: JsonObject[][] = []
   let begun = false

@@ -6,10 +6,7 @@ import { isObject, nonEmpty } from '../../json.ts'
 /** The keys of the pieces so far; the position of a key is the index of its piece. */
 export type ReasoningKeys = readonly string[]
 
-/**
- * The reasoning in a delta or message. If the structured form has text, the plain text beside it repeats it and is
- * ignored.
- */
+/** The reasoning in a delta or message. Plain text beside a structured form with text repeats it: ignored. */
 export function reasoningOf(
   delta: JsonObject,
   keys: ReasoningKeys,

@@ -4,10 +4,7 @@
 import { stringEnd } from '../../../json/shape.ts'
 
 const member = '"content":"'
-/**
- * Control characters that a JSON string may not contain unescaped: the parser would refuse the frame, so this must
- * too.
- */
+/** Characters that JSON strings may not contain: the parser would refuse the frame, so this must too. */
 const bareControl = /[^ -\uffff]/
 
 /** The JSON before and after the text in a provider's frames, and in ours. */

@@ -15,10 +15,7 @@ export function isLarge({ data }: Frame): boolean {
   return data.length > pieceCharacters
 }
 
-/**
- * Splits a frame into several with a part of its text each. Yields the frame itself if it is small, or its size is not
- * text.
- */
+/** Splits a frame into several with a part of its text each; one that is small, or large otherwise, stays. */
 export function* framesOf(frame: Frame): Steps<readonly Frame[]> {
   if (!isLarge(frame)) return [frame]
   yield

@@ -25,10 +25,7 @@ import type { ResponsesRequest } from './schema.ts'
 export interface AnswerHooks {
   /** Milliseconds since 1970. */
   readonly now: () => number
-  /**
-   * Given the response, whole, right before its charge is booked, where the client wants it kept. Answers whether it
-   * will be there.
-   */
+  /** Stores the complete response right before its charge, if the client wants it. Whether it will be there. */
   readonly keep: (response: JsonObject) => boolean
   /** Resolves when the stored response is queued; undefined if it is not stored. */
   readonly kept: () => Promise<void> | undefined

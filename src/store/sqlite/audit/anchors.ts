@@ -143,7 +143,7 @@ export class Anchors {
       appendAnchor(this.#path, this.#clock(), { kind: 'head', ...head })
       if (this.#mayThin && statSync(this.#path).size > mostBytes) this.#thin()
     } catch {
-      // The error has been logged, and the next anchor is tried again.
+      // The log below gets the head all the same, and the next anchor is tried again.
     }
     this.#anchored(head)
   }

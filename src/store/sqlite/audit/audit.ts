@@ -227,9 +227,7 @@ export function firstBroken(database: Database, sql: string): string | null {
   }
 }
 
-/**
- * Recomputes the hash of every line of `journal`, starting from the hash before its first, until one does not match.
- */
+/** Recomputes the hashes of `journal`, starting from the one before its first line, until one does not match. */
 export function chainOf(
   database: Database,
   before: Uint8Array,

@@ -81,10 +81,7 @@ export class Retention {
     return deleted
   }
 
-  /**
-   * A power cut may bring the rows back, to be deleted by the next round. So a batch waits neither for the disk nor
-   * for a lock.
-   */
+  /** Waits for neither disk nor lock: rows that a power cut brings back are deleted by the next round. */
   #bite(statement: Statement, before: number, size: number): { gone: number; ms: number } {
     const began = performance.now()
     try {
