@@ -79,7 +79,7 @@ export class CommitQueue {
   }
 
   get writable(): boolean {
-    return !this.#down && !this.#closed && !this.#durability.lost && this.#queue.length < this.#limits.queue
+    return this.#admits && this.#queue.length < this.#limits.queue
   }
 
   /** Resolves when everything that is committed now is durable; undefined when it is. */
@@ -108,8 +108,13 @@ export class CommitQueue {
     return this.#refusal() ?? this.#enqueue<Decided<T>>(need, run, undefined, true)
   }
 
+  /** A disk that answers no sync is as good as none, though commits still get as far as the kernel. */
+  get #admits(): boolean {
+    return !this.#down && !this.#closed && !this.#durability.lost && !this.#durability.stalled
+  }
+
   #refusal(): Promise<never> | undefined {
-    if (this.#down || this.#closed || this.#durability.lost) return Promise.reject(unavailable(undefined))
+    if (!this.#admits) return Promise.reject(unavailable(undefined))
     if (this.#queue.length < this.#limits.queue) return undefined
     return Promise.reject(new GatewayError('overloaded', { retryAfterMs: 1000 }))
   }

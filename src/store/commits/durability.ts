@@ -11,6 +11,8 @@ interface Batch {
 }
 
 const already = Promise.resolve()
+/** A disk that is only busy has been seen to take a few hundred milliseconds. */
+const longestSyncMs = 5_000
 
 /**
  * Runs the syncs, one at a time, and the answers that wait for them, in the order of their commits.
@@ -25,6 +27,7 @@ export class Durability {
   /** Committed, and not covered by the sync under way. */
   #next: Batch | undefined
   #syncing: Promise<void> | undefined
+  #since = 0
   #lost = false
 
   /** Without a `sync` commits are durable by themselves. `ended` is called after each sync, when its answers are given. */
@@ -37,6 +40,11 @@ export class Durability {
   /** Whether a sync has failed: what this process says from now on may not be true. */
   get lost(): boolean {
     return this.#lost
+  }
+
+  /** Whether the sync under way has taken so long that the disk may never answer. */
+  get stalled(): boolean {
+    return this.#syncing !== undefined && performance.now() - this.#since > longestSyncMs
   }
 
   get syncing(): boolean {
@@ -74,6 +82,7 @@ export class Durability {
 
   /** The sync begins in a microtask: what has been committed by then is covered by it. */
   #start(): void {
+    this.#since = performance.now()
     this.#syncing = this.#run()
   }
 

@@ -217,6 +217,27 @@ describe('where the log is synced on another thread', () => {
   })
 })
 
+describe('a disk that does not answer', () => {
+  test('G21: after five seconds nothing more is admitted, ends of calls wait, and all goes on when it is back', async () => {
+    const { disk, ledger } = await bench()
+    const { durable } = await ledger.startHold(holdOf('a'))
+    const settled = seen(ledger.settle(settleOf('a', usd(1))))
+    const now = performance.now
+    performance.now = () => now.call(performance) + 5_001
+    try {
+      expect(ledger.writable()).toBe(false)
+      await expect(ledger.hold(holdOf('b'))).rejects.toMatchObject({ code: 'store_unavailable', status: 503 })
+    } finally {
+      performance.now = now
+    }
+    await disk.end()
+    await durable
+    expect(ledger.writable()).toBe(true)
+    await disk.end()
+    expect(settled.value).toMatchObject({ charged: usd(1) })
+  })
+})
+
 describe('a sync that fails', () => {
   test('ends the process: it is never repeated, and nothing is answered from then on', async () => {
     const { disk, ledger, lost } = await bench()
