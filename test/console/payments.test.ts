@@ -111,6 +111,33 @@ describe.skipIf(browserPath === null)('payments', () => {
     await context.close()
   }, 60_000)
 
+  test('a rate that has changed while the page was open is shown before anything is paid', async () => {
+    const visit = await console.visit()
+    const { context, page } = visit
+    await console.signIn(page)
+    await page.route(`${new URL(razorpay.baseUrl).origin}/**`, (route) =>
+      route.fulfill({ contentType: 'text/html', body: '<title>Razorpay</title><h1>Pay here</h1>' }),
+    )
+    // What the gateway said before its operator changed the rate.
+    await page.route('**/console/api/top-up-terms', async (route) => {
+      const response = await route.fetch()
+      const { data } = (await response.json()) as { data: object }
+      await route.fulfill({ response, json: { data: { ...data, rate: '50' } } })
+    })
+    const before = razorpay.links.size
+    await page.goto('/console/credits/top-up')
+    await page.getByText('$10.00', { exact: true }).waitFor()
+    await page.unroute('**/console/api/top-up-terms')
+    await page.getByRole('button', { name: 'Pay with Razorpay' }).click()
+    await page.getByText('The rate has changed while this page was open.').waitFor()
+    await page.getByText('$5.617030837499').waitFor()
+    await page.getByRole('button', { name: 'Pay with Razorpay' }).click()
+    await page.getByRole('heading', { name: 'Pay here' }).waitFor()
+    expect(razorpay.links.size).toBe(before + 1)
+    expect(seen(visit).complaints).toEqual([])
+    await context.close()
+  }, 40_000)
+
   test('the receipt of somebody else is as one that there is not', async () => {
     const visit = await console.visit()
     await console.weir.command('accounts', 'create', '--email', 'other@example.org')

@@ -8,7 +8,7 @@ import { t } from '../strings/text.ts'
 import type { AccountWhole } from './wire.ts'
 
 export function AccountStatement() {
-  const { id = '' } = useParams<{ id: string }>()
+  const { id } = useParams<{ id: string }>()
   const account = `admin/accounts/${encodeURIComponent(id)}`
   const { data } = useQuery({
     queryKey: ['admin', 'account', id],

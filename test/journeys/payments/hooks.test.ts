@@ -20,7 +20,10 @@ beforeAll(async () => {
   razorpay = new FakeRazorpay()
   stripe = new FakeStripe()
   const both = settingsFor(razorpay, `  stripe: ${stripe.settings}`)
-  const before = both.replace('webhook_secret:', 'webhook_secret_before: "the-one-before", webhook_secret:')
+  const before = both.replaceAll(
+    'webhook_secret:',
+    'webhook_secret_before: "the-one-before", webhook_secret:',
+  )
   weir = await serveWeir({ config: before })
 })
 afterAll(async () => {
@@ -310,6 +313,19 @@ describe('Stripe', () => {
       state: 'credited',
       payment_id: session.paymentIntent,
     })
+  })
+
+  test('may sign with the secret before the last change, and with no other', async () => {
+    const anna = await payer()
+    const session = stripe.pay(sessionOf(await open(anna)).id)
+    const { data } = JSON.parse(stripe.completed(session).body) as { data: { object: object } }
+    const signed = (secret: string) => stripe.signed('checkout.session.completed', data.object, { secret })
+    for (const secret of ['guessed', razorpay.webhookSecret])
+      expect((await deliver(weir, signed(secret), 'stripe')).code).toBe('bad_signature')
+    expect((await deliver(weir, signed('the-one-before'), 'stripe')).json).toMatchObject({
+      outcome: 'applied',
+    })
+    expect(await anna.purchased()).toBe('5.617030837499')
   })
 
   test('is believed in what it is asked, refunds by their sum in any order, and disputes', async () => {

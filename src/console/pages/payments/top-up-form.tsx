@@ -43,6 +43,7 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
   const [amount, setAmount] = useState('500')
   const [tried, setTried] = useState(false)
   const [processor, setProcessor] = useState<ProcessorId | undefined>(terms.processors[0]?.id)
+  const [changed, setChanged] = useState(false)
   // A request that is sent again after a lost answer opens the same top-up; another amount is another request.
   const attempt = useRef({ of: '', key: '' })
   const fault = amountFault(amount, terms.min, terms.max)
@@ -60,6 +61,9 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
       const body = { amount, currency: 'INR', processor }
       const headers = { 'idempotency-key': attempt.current.key }
       const topUp = await call<TopUp>('POST', 'top-ups', body, headers)
+      // Nobody pays at a rate that was not shown: the next press, with the rate in view, opens the page of this top-up.
+      setChanged(topUp.rate !== terms.rate)
+      if (topUp.rate !== terms.rate) return client.invalidateQueries({ queryKey: ['top-up-terms'] })
       attempt.current = { of: '', key: '' }
       client.removeQueries({ queryKey: ['top-ups'] })
       const page = topUp.state === 'open' && topUp.url !== null ? URL.parse(topUp.url) : null
@@ -105,6 +109,13 @@ function AmountForm({ terms }: { terms: TopUpTerms }) {
         {test && (
           <Note tone="warn">
             {t('This is a test mode: the whole flow runs, no money moves, and no credit is added.')}
+          </Note>
+        )}
+        {changed && (
+          <Note tone="warn" role="status">
+            {t(
+              'The rate has changed while this page was open. This is what it becomes now: pay if you agree.',
+            )}
           </Note>
         )}
         {error !== null && refused === undefined && <Failure error={error} />}
