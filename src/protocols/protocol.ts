@@ -6,7 +6,7 @@ import type { Progress } from '../conversation/progress.ts'
 import type { ChatRequest, JsonObject } from '../conversation/request.ts'
 import type { Usage } from '../conversation/usage.ts'
 import type { RenderedError } from '../errors.ts'
-import type { Steps } from '../json/steps.ts'
+import type { DoneOrSteps } from '../json/steps.ts'
 import type { ClientFields } from './request/client-fields.ts'
 import type { Parts } from './request/addresses.ts'
 import type { EmbeddingOutbound } from './embeddings/embeddings.ts'
@@ -151,7 +151,7 @@ export interface Passthrough<Quirks = unknown> {
 export interface PassthroughStream {
   readonly progress: Progress
   /** Bytes of the provider's body, cut anywhere. Returns what the client gets for them. */
-  push(bytes: Uint8Array): Steps<readonly Uint8Array[]>
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]>
   /** The provider's body has ended; afterwards `progress` says `finished` or holds a fault. */
   end(): readonly Uint8Array[]
   /**

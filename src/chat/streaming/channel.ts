@@ -1,18 +1,20 @@
 // Turns a provider's streamed bytes into the client's, and tracks the progress of the answer.
 
+import { andThen, type Awaitable } from '../../awaitable.ts'
 import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { Steps } from '../../json/steps.ts'
+import { type DoneOrSteps, isSteps, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import type { StoppedBy } from '../outcome.ts'
+import type { Turns, Urgency } from './turns.ts'
 
 /** One streamed answer. Frames are returned whole, so something else may be written between any two. */
 export interface StreamChannel {
   readonly progress: Progress
   /** Takes bytes of the provider's body, cut anywhere. Returns the client's bytes. */
-  push(bytes: Uint8Array): Steps<readonly Uint8Array[]>
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]>
   /** The provider's body has ended; afterwards `progress` is finished or holds a fault. */
   end(): readonly Uint8Array[]
   /** Takes the events of an answer that arrived whole although a stream was requested; the last one ends it. */
@@ -21,4 +23,17 @@ export interface StreamChannel {
   finish(usage: Usage, bill: Bill, stoppedBy: StoppedBy | undefined): Steps<readonly Uint8Array[]>
   /** The last bytes of an answer that failed after its first byte. */
   fail(error: RenderedError): Steps<readonly Uint8Array[]>
+}
+
+/** Pushes bytes into a channel when the loop has time for it; in several turns if there is much to do. */
+export function pushed(
+  turns: Turns,
+  channel: Pick<StreamChannel, 'push'>,
+  bytes: Uint8Array,
+  urgency: Urgency,
+): Awaitable<readonly Uint8Array[]> {
+  return andThen(
+    turns.run(() => channel.push(bytes), urgency),
+    (made) => (isSteps(made) ? turns.through(made, urgency) : made),
+  )
 }

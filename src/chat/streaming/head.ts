@@ -4,7 +4,7 @@ import type { ChatEvent } from '../../conversation/event.ts'
 import { isObject, parseJson } from '../../protocols/json.ts'
 import type { Memory } from '../../observe/memory.ts'
 import type { ByteReader } from './relay.ts'
-import type { StreamChannel } from './channel.ts'
+import { pushed, type StreamChannel } from './channel.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 
 export interface Head {
@@ -37,7 +37,7 @@ export async function readHead(
     for (const [at, piece] of steps.entries()) {
       received.push(piece)
       if (!isSmall(piece)) memory.makeRoom()
-      const made = turns.through(channel.push(piece), isSmall(piece) ? 'soon' : 'later')
+      const made = pushed(turns, channel, piece, isSmall(piece) ? 'soon' : 'later')
       head.push(...(made instanceof Promise ? await made : made))
       // Anything after the first content is buffered for the client like the rest of the stream.
       if (hasBegun() && at + 1 < steps.length)

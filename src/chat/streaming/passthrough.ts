@@ -4,7 +4,7 @@ import type { ChatEvent } from '../../conversation/event.ts'
 import type { Progress } from '../../conversation/progress.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { RenderedError } from '../../errors.ts'
-import type { Steps } from '../../json/steps.ts'
+import type { DoneOrSteps, Steps } from '../../json/steps.ts'
 import type { AnswerContext, Bill, PassthroughStream, StreamEncoder } from '../../protocols/protocol.ts'
 import { type StoppedBy, stopNote } from '../outcome.ts'
 import type { StreamChannel } from './channel.ts'
@@ -31,7 +31,7 @@ export class PassthroughChannel implements StreamChannel {
     return this.#whole?.progress ?? this.#stream.progress
   }
 
-  push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
     return this.#stream.push(bytes)
   }
 

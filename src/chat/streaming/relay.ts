@@ -11,7 +11,8 @@ import { errorOf, shuttingDown, transportFault, withoutSecrets } from '../routin
 import type { FinalFigures, Outcome, StoppedBy } from '../outcome.ts'
 import type { AnswerKeeper } from '../answer-keeper.ts'
 import type { ChatLimits } from '../limits.ts'
-import type { StreamChannel } from './channel.ts'
+import { pushed, type StreamChannel } from './channel.ts'
+import { offAbort, onAbort } from './on-abort.ts'
 import { isSmall, stepsOf, type Turns } from './turns.ts'
 import type { Deadline, Watchdog } from './watchdog.ts'
 
@@ -115,10 +116,10 @@ const afterFinishMs = 1_000
 class Relay {
   readonly #open: OpenStream
   readonly #options: RelayOptions
-  readonly #onDisconnect = () => this.disconnected()
   readonly #onStopping = () => this.#stop(shuttingDown())
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #clientGone = false
+  #concluded = false
   #stoppedBy: StoppedBy | undefined
   /** Set if the gateway itself ended the stream. */
   #stopError: GatewayError | undefined
@@ -145,18 +146,19 @@ class Relay {
       if (this.#hasRoom) this.#enqueue(keepalive)
       silence.extend(limits.keepaliveMs)
     })
-    disconnect.addEventListener('abort', this.#onDisconnect, { once: true })
-    stopping.addEventListener('abort', this.#onStopping, { once: true })
+    // Never removed: the signal is as short-lived as the client's request, and removing costs as much as adding.
+    disconnect.addEventListener('abort', () => this.disconnected(), { once: true })
+    onAbort(stopping, this.#onStopping)
     if (disconnect.aborted) this.disconnected()
     if (stopping.aborted) this.#onStopping()
-    await this.#pump(() => silence.extend(limits.keepaliveMs))
+    await this.#pump(silence)
     total.clear()
     silence.clear()
     this.#drain?.clear()
     this.#buffered.close()
-    stopping.removeEventListener('abort', this.#onStopping)
+    offAbort(stopping, this.#onStopping)
     await this.#conclude()
-    disconnect.removeEventListener('abort', this.#onDisconnect)
+    this.#concluded = true
   }
 
   wake(): void {
@@ -164,7 +166,7 @@ class Relay {
   }
 
   disconnected(): void {
-    if (this.#clientGone) return
+    if (this.#clientGone || this.#concluded) return
     this.#clientGone = true
     this.#resume?.()
     this.#open.rounds?.leave()
@@ -174,7 +176,8 @@ class Relay {
     else this.#open.abort()
   }
 
-  async #pump(onBytes: () => void): Promise<void> {
+  /** Reads the provider's body to its end and passes it on; every read puts off the next sign of life. */
+  async #pump(silence: Deadline): Promise<void> {
     const { channel, reader, head, ended, rounds } = this.#open
     const { limits, watchdog, onDisconnect, onProgress } = this.#options
     const gap = watchdog.arm(limits.gapMs, () => this.#expire('the provider fell silent'))
@@ -182,16 +185,23 @@ class Relay {
       // Removed from the head, so that unread bytes are held once.
       for (const bytes of head.splice(0)) this.#enqueue(bytes)
       let { progress } = channel
+      gap.pause()
+      if (!this.#hasRoom) await this.#roomForMore()
       for (let over = ended; !over;) {
-        if (!this.#hasRoom) {
-          gap.clear()
-          await this.#roomForMore()
-        }
         if (rounds?.isBetween !== true) gap.extend(progress.finished ? afterFinishMs : limits.gapMs)
-        const { done, value } = await reader.readMany()
-        gap.clear()
-        for (const bytes of value ?? []) await this.#take(bytes)
-        onBytes()
+        const reading = reader.readMany()
+        const { done, value } = reading instanceof Promise ? await reading : reading
+        gap.pause()
+        if (value !== undefined)
+          for (const bytes of value) {
+            const taking = this.#take(bytes)
+            if (taking !== undefined) await taking
+            if (this.#hasRoom) continue
+            await this.#roomForMore()
+            // The client may have stalled until the gateway ended the stream: the rest is not needed.
+            if (this.#stopError !== undefined) throw this.#stopError
+          }
+        silence.extend(limits.keepaliveMs)
         if (this.#clientGone && onDisconnect !== 'drain') break
         if (done) {
           this.#open.read()
@@ -213,18 +223,31 @@ class Relay {
     }
   }
 
-  /** Passes bytes on in steps, so that other calls get their turn. */
-  async #take(bytes: Uint8Array): Promise<void> {
+  /** Passes bytes on: at once if they are few and the loop has time, and otherwise in steps between other calls. */
+  #take(bytes: Uint8Array): Promise<void> | undefined {
+    if (!isSmall(bytes)) return this.#takeInSteps(bytes)
+    const made = pushed(this.#options.turns, this.#open.channel, bytes, 'soon')
+    if (made instanceof Promise) return made.then((frames) => this.#give(frames))
+    this.#give(made)
+    return undefined
+  }
+
+  async #takeInSteps(bytes: Uint8Array): Promise<void> {
     const { channel } = this.#open
-    const urgency = isSmall(bytes) ? 'soon' : 'begun'
     for (const piece of stepsOf(bytes)) {
-      if (urgency === 'begun') this.#options.memory.makeRoom()
-      const made = this.#options.turns.through(channel.push(piece), urgency)
-      for (const out of made instanceof Promise ? await made : made) this.#enqueue(out)
-      if (!this.#hasRoom) await this.#roomForMore()
-      // The gateway has ended the stream meanwhile: the rest is not needed.
+      this.#options.memory.makeRoom()
+      const made = pushed(this.#options.turns, channel, piece, 'begun')
+      this.#give(made instanceof Promise ? await made : made)
+      if (this.#hasRoom) continue
+      await this.#roomForMore()
       if (this.#stopError !== undefined) throw this.#stopError
     }
+  }
+
+  /** Throws if the gateway has ended the stream meanwhile: the rest is not needed. */
+  #give(frames: readonly Uint8Array[]): void {
+    for (const bytes of frames) this.#enqueue(bytes)
+    if (this.#stopError !== undefined) throw this.#stopError
   }
 
   #endOfBody(): void {
@@ -344,7 +367,12 @@ class Relay {
   }
 
   #send(bytes: Uint8Array): void {
-    if (!this.#clientGone) this.#onStream((controller) => controller.enqueue(bytes))
+    if (this.#clientGone) return
+    try {
+      this.#controller?.enqueue(bytes)
+    } catch {
+      this.disconnected()
+    }
   }
 
   /** Acting on a stream that its reader has just cancelled throws: that only means the client disconnected. */

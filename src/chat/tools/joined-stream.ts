@@ -5,7 +5,7 @@ import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
 import type { Attempt } from '../../credits/ledger/ledger.ts'
 import type { RenderedError } from '../../errors.ts'
-import { atOnce, type Steps } from '../../json/steps.ts'
+import { atOnce, isSteps, type Steps } from '../../json/steps.ts'
 import type { Bill } from '../../protocols/protocol.ts'
 import { finished, type StoppedBy } from '../outcome.ts'
 import { DispatchFailed, pause } from '../routing/dispatch.ts'
@@ -89,7 +89,8 @@ export class JoinedStream implements OpenStream, StreamChannel {
   // ---- the channel ------------------------------------------------------------------------------------------
 
   *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
-    if (bytes.length > 0) yield* this.#round.channel.push(bytes)
+    const pushed = bytes.length > 0 ? this.#round.channel.push(bytes) : []
+    if (isSteps(pushed)) yield* pushed
     // Anything written after this is awaited by the next look.
     this.#written = Promise.withResolvers()
     return yield* this.#parts.sink.written()

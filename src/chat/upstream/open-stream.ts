@@ -8,7 +8,7 @@ import type { ChatLimits } from '../limits.ts'
 import type { Round } from '../call.ts'
 import type { Candidate } from '../routing/candidates.ts'
 import { AttemptFailed } from '../routing/fault-error.ts'
-import type { StreamChannel } from '../streaming/channel.ts'
+import { pushed, type StreamChannel } from '../streaming/channel.ts'
 import { disconnectPolicy } from '../streaming/disconnect.ts'
 import { type Head, looksLikeStream, readHead } from '../streaming/head.ts'
 import { PassthroughChannel } from '../streaming/passthrough.ts'
@@ -113,7 +113,7 @@ async function wholeAsStream(
   if (looksLikeStream(text)) {
     const head: Uint8Array[] = []
     for (const piece of stepsOf(Buffer.from(text))) {
-      const made = turns.through(channel.push(piece))
+      const made = pushed(turns, channel, piece, 'later')
       head.push(...(made instanceof Promise ? await made : made))
     }
     return { reader, head: [...head, ...channel.end()], ended: true }

@@ -141,7 +141,8 @@ export class UpstreamRequest {
     const reader = readerOf(response)
     const arrival = this.#arrival!
     const note = (read: Read): Read => {
-      const bytes = (read.value ?? []).reduce((sum, { length }) => sum + length, 0)
+      let bytes = 0
+      if (read.value !== undefined) for (const { length } of read.value) bytes += length
       // A small read was all that had arrived.
       if (bytes <= smallBytes) arrival.end()
       else arrival.grows(bytes)

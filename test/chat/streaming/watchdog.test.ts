@@ -34,6 +34,16 @@ test('one that is extended counts from then', () => {
   expect(pass(10)).toEqual(['a'])
 })
 
+test('one that is paused does not fire, and counts from when it is extended', () => {
+  const { arm, pass } = setUp()
+  const deadline = arm('a', 100)
+  deadline.pause()
+  expect(pass(1_000)).toEqual([])
+  deadline.extend(100)
+  expect(pass(99)).toEqual([])
+  expect(pass(1)).toEqual(['a'])
+})
+
 test('one that is cleared never fires, unless it is extended again', () => {
   const { arm, pass } = setUp()
   const deadline = arm('a', 100)

@@ -24,7 +24,9 @@ const utf8 = new TextEncoder()
 function relayed(pieces: readonly Uint8Array[], quirks: OpenAIChatQuirks) {
   const channel = passthrough.stream(contextOf(), { choices: 1, maxEventBytes: 1_000_000 }, targetOf(quirks))
   const bytes = [...pieces.flatMap((piece) => [...atOnce(channel.push(piece))]), ...channel.end()]
-  return { text: Buffer.concat(bytes).toString('utf8'), progress: channel.progress }
+  const { started, finished, fault, usage, delivered, finishReason, upstreamId } = channel.progress
+  const progress = { started, finished, fault, usage, delivered, finishReason, upstreamId }
+  return { text: Buffer.concat(bytes).toString('utf8'), progress }
 }
 
 /** The same, each event by itself and through the parser. */
@@ -79,6 +81,7 @@ describe('any stream', () => {
   const content = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom('data: ', '\n\n', '"}}]}\n\n', '\r\n\r\n', '\u2028', '\\', '"'),
+    fc.constantFrom('word ', 'a \\', '\t'),
   )
   const between = fc.constantFrom('\n\n', '\n\n', '\n\n', '\r\n\r\n', '\n\n: a comment\n\n', '\n\n\n')
 

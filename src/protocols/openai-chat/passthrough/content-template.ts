@@ -55,6 +55,12 @@ export class ContentTemplate {
   /** The run of events from `at` on that match the learnt one, repaired; undefined if there is none. */
   run(events: string, at: number): MendedRun | undefined {
     const { from, to } = (this.#events ??= { from: inEvent(this.#theirs), to: inEvent(this.#ours) })
+    if (!events.startsWith(from.before, at)) return undefined
+    return plainRun(events, at, from, to) ?? this.#eachOf(events, at)
+  }
+
+  #eachOf(events: string, at: number): MendedRun | undefined {
+    const { from, to } = this.#events!
     const run = { text: '', end: at, content: '' }
     while (events.startsWith(from.before, run.end)) {
       const start = run.end + from.before.length
@@ -67,6 +73,31 @@ export class ContentTemplate {
       run.content += text
     }
     return run.end === at ? undefined : run
+  }
+}
+
+/** A quote would end a JSON string, and what `bareControl` finds no JSON string holds as it is. */
+const notPlain = /[^ !#-\uffff]/
+
+/**
+ * The events from `at` up to the last like them, if there is nothing else among them: then what stands between two
+ * texts is the same every time, and all are exchanged at once. Undefined where a text is empty or holds a quote, and
+ * where other events stand between.
+ */
+function plainRun(events: string, at: number, from: Surroundings, to: Surroundings): MendedRun | undefined {
+  const end = events.lastIndexOf(from.after)
+  const start = at + from.before.length
+  if (end <= start) return undefined
+  const within = events.slice(start, end)
+  // A backslash before a quote makes it part of the text.
+  if (within.endsWith('\\') || within.includes('\\"')) return undefined
+  const texts = within.split(from.after + from.before)
+  const content = texts.join('')
+  if (notPlain.test(content) || texts.includes('')) return undefined
+  return {
+    text: to.before + texts.join(to.after + to.before) + to.after,
+    end: end + from.after.length,
+    content,
   }
 }
 

@@ -5,12 +5,13 @@ import type { Progress } from '../../../conversation/progress.ts'
 import type { JsonObject } from '../../../conversation/request.ts'
 import type { Usage } from '../../../conversation/usage.ts'
 import type { RenderedError } from '../../../errors.ts'
-import type { Steps } from '../../../json/steps.ts'
+import type { DoneOrSteps, Steps } from '../../../json/steps.ts'
 import { fault } from '../../faults.ts'
 import { bytesOf, encodeFrame, SseDecoder } from '../../framing/sse.ts'
 import { faultInside } from '../../openai/fault.ts'
 import type { AnswerContext, Bill, PassthroughStream } from '../../protocol.ts'
 import type { OpenAIChatQuirks } from '../outbound/quirks.ts'
+import type { MendedRun } from './content-template.ts'
 import { framesOf, isLarge } from './large-chunk.ts'
 import { FrameRepair } from './repair.ts'
 
@@ -22,7 +23,7 @@ function faultIn(error: unknown): Fault {
 }
 
 /** Repairs each frame to the wire contract and keeps its unknown fields. */
-export class RepairStream implements PassthroughStream {
+export class RepairStream implements PassthroughStream, Progress {
   readonly #decoder: SseDecoder
   readonly #repair: FrameRepair
   readonly #context: AnswerContext
@@ -37,23 +38,55 @@ export class RepairStream implements PassthroughStream {
     this.#choices = choices
   }
 
+  // ---- the progress, read after every chunk: so it is no object of its own ------------------------------------
+
   get progress(): Progress {
-    const repair = this.#repair
-    const broken = this.#over && !repair.finished ? fault('cut', 'the stream broke off') : undefined
-    return {
-      started: repair.started,
-      finished: repair.finished && (repair.done || this.#over),
-      fault: this.#fault ?? (repair.error === undefined ? broken : faultIn(repair.error)),
-      usage: repair.usage,
-      delivered: repair.delivered,
-      finishReason: repair.finishReason,
-      upstreamId: repair.id,
-    }
+    return this
   }
 
-  *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
+  get started(): boolean {
+    return this.#repair.started
+  }
+
+  get finished(): boolean {
+    return this.#repair.finished && (this.#repair.done || this.#over)
+  }
+
+  get fault(): Fault | undefined {
+    if (this.#fault !== undefined) return this.#fault
+    const { error, finished } = this.#repair
+    if (error !== undefined) return faultIn(error)
+    return this.#over && !finished ? fault('cut', 'the stream broke off') : undefined
+  }
+
+  get usage(): Usage | undefined {
+    return this.#repair.usage
+  }
+
+  get delivered(): Progress['delivered'] {
+    return this.#repair.delivered
+  }
+
+  get finishReason(): Progress['finishReason'] {
+    return this.#repair.finishReason
+  }
+
+  get upstreamId(): string | undefined {
+    return this.#repair.id
+  }
+
+  // ---- the stream -------------------------------------------------------------------------------------------
+
+  push(bytes: Uint8Array): DoneOrSteps<readonly Uint8Array[]> {
+    const received = this.#decoder.decode(bytes)
+    const run = this.#decoder.between ? this.#repair.run(received, 0) : undefined
+    return run?.end === received.length ? [utf8.encode(run.text)] : this.#inSteps(received, run)
+  }
+
+  /** What is left of a text behind a run of events that are repaired already. */
+  *#inSteps(received: string, run: MendedRun | undefined): Steps<readonly Uint8Array[]> {
     try {
-      const events = yield* this.#mended(this.#decoder.decode(bytes))
+      const events = yield* this.#mended(received, run)
       return events === '' ? [] : [utf8.encode(events)]
     } catch (error) {
       return this.#unreadable(error)
@@ -83,9 +116,9 @@ export class RepairStream implements PassthroughStream {
   }
 
   /** Events that differ from those before in their text alone go on without having been frames at all. */
-  *#mended(received: string): Steps<string> {
-    let events = ''
-    for (let at = 0; at < received.length;) {
+  *#mended(received: string, begun: MendedRun | undefined): Steps<string> {
+    let events = begun?.text ?? ''
+    for (let at = begun?.end ?? 0; at < received.length;) {
       const run = this.#decoder.between ? this.#repair.run(received, at) : undefined
       if (run) {
         events += run.text
