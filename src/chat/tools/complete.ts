@@ -120,16 +120,16 @@ class ToolAnswer {
   }
 
   async stream(): Promise<Response> {
-    const { parts, call, hold, tools } = this.#loop
-    // Nothing is encoded until the first round is answered: only then is the provider known.
+    const { parts, call, hold, tools, approved } = this.#loop
+    // Nothing is encoded until the first round is answered: only then is the provider known. Calls that the client has
+    // approved run before it, and are shown while they do.
     let write = (event: ContentEvent) => void early.push(event)
     const early: ContentEvent[] = []
     const loop = new ToolLoop({ ...this.#loop, emit: (event) => write(event) }, this.#first)
     for (const item of tools.items) write({ kind: 'gateway-item', choice: 0, item })
-    refuseUnaffordable(await loop.runApproved(this.#loop.approved))
-    const { answer, candidate } = await loop.play()
-    if (answer.kind !== 'stream') throw new Error('a stream was asked for')
-    const context = contextOf(parts, call, candidate, answer.warnings)
+    const first = approved.length > 0 ? undefined : streamOf(await loop.play())
+    const { candidate, warnings } = first ?? { candidate: hold.candidate, warnings: this.#loop.warnings }
+    const context = contextOf(parts, call, candidate, warnings)
     const sink = new AnswerSink(call.inbound.encoder(context), context.extra)
     for (const event of early) sink.event(event)
     write = (event) => {
@@ -140,11 +140,11 @@ class ToolAnswer {
     const head = await parts.turns.through(sink.written())
     const failed = (attempts: readonly Attempt[]) => hold.tried(attempts)
     const joined = new JoinedStream(
-      { loop, sink, signal, failed, abort: () => this.#life.end() },
-      answer,
+      { loop, sink, signal, failed, approved, abort: () => this.#life.end() },
+      first?.answer,
       head,
     )
-    const headers = answerHeaders(call, candidate, answer.warnings)
+    const headers = answerHeaders(call, candidate, warnings)
     return streamResponse(parts, call, hold, joined, headers)
   }
 
@@ -183,6 +183,12 @@ async function owe(call: IncomingCall, hold: Hold, error: unknown): Promise<void
 }
 
 const faultsOfRequests: ReadonlySet<number> = new Set([400, 413, 422])
+
+/** A round that is streamed. */
+function streamOf({ answer, candidate }: Awaited<ReturnType<ToolLoop['play']>>) {
+  if (answer.kind !== 'stream') throw new Error('a stream was asked for')
+  return { answer, candidate, warnings: answer.warnings }
+}
 
 /** After approved calls have run there must be credit left for an answer. */
 function refuseUnaffordable(stoppedBy: StoppedBy | undefined): void {

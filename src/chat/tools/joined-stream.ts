@@ -1,5 +1,6 @@
 // Joins the streams of all rounds: the relay sees one answer, with the output of tools between two rounds.
 
+import type { ApprovedCall } from '../../conversation/gateway-tools.ts'
 import { EventProgress, type Progress } from '../../conversation/progress.ts'
 import type { Fault } from '../../conversation/event.ts'
 import type { Usage } from '../../conversation/usage.ts'
@@ -17,6 +18,8 @@ import type { ToolLoop } from './loop.ts'
 
 export interface JoinedParts {
   readonly loop: ToolLoop
+  /** Calls of an earlier answer that run before the first round. */
+  readonly approved: readonly ApprovedCall[]
   readonly sink: AnswerSink
   /** Cancels everything the call does. */
   readonly abort: () => void
@@ -39,7 +42,8 @@ export class JoinedStream implements OpenStream, StreamChannel {
   readonly progress: Progress
   readonly rounds: NonNullable<OpenStream['rounds']>
   readonly #parts: JoinedParts
-  #round: OpenedStream
+  /** Undefined before the first one. */
+  #round: OpenedStream | undefined
   /** The round's body has been read to its end. */
   #isRead: boolean
   /** The round has been booked: its progress is no longer part of what is still to be charged. */
@@ -51,14 +55,14 @@ export class JoinedStream implements OpenStream, StreamChannel {
   #left = false
   #written = Promise.withResolvers<void>()
 
-  /** `head`: what the sink wrote of the first round. */
-  constructor(parts: JoinedParts, first: OpenedStream, head: readonly Uint8Array[]) {
+  /** `head`: what the sink wrote so far. Without a `first` round the approved calls run before it. */
+  constructor(parts: JoinedParts, first: OpenedStream | undefined, head: readonly Uint8Array[]) {
     this.#parts = parts
     this.#round = first
-    this.#isRead = first.ended
+    this.#isRead = first?.ended ?? true
     this.head = [...head]
     this.progress = new JoinedProgress(
-      () => (this.#isBooked ? unbegun : this.#round.channel.progress),
+      () => (this.#isBooked ? unbegun : (this.#round?.channel.progress ?? unbegun)),
       () => this.#isFinal,
     )
     this.rounds = roundsOf({
@@ -74,22 +78,22 @@ export class JoinedStream implements OpenStream, StreamChannel {
   }
 
   read(): void {
-    this.#round.read()
+    this.#round?.read()
   }
 
   pausing(): void {
-    this.#round.pausing()
+    this.#round?.pausing()
   }
 
   abort(): void {
     this.#parts.abort()
-    this.#round.abort()
+    this.#round?.abort()
   }
 
   // ---- the channel ------------------------------------------------------------------------------------------
 
   *push(bytes: Uint8Array): Steps<readonly Uint8Array[]> {
-    const pushed = bytes.length > 0 ? this.#round.channel.push(bytes) : []
+    const pushed = bytes.length > 0 ? (this.#round?.channel.push(bytes) ?? []) : []
     if (isSteps(pushed)) yield* pushed
     // Anything written after this is awaited by the next look.
     this.#written = Promise.withResolvers()
@@ -97,7 +101,7 @@ export class JoinedStream implements OpenStream, StreamChannel {
   }
 
   end(): readonly Uint8Array[] {
-    if (!this.#isRead) this.#round.channel.end()
+    if (!this.#isRead) this.#round?.channel.end()
     return atOnce(this.#parts.sink.written())
   }
 
@@ -119,47 +123,46 @@ export class JoinedStream implements OpenStream, StreamChannel {
 
   async #readMany(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
     if (this.#isFinal) return { done: true }
-    if (this.#isRead) return this.#goOn()
-    const { reader, channel } = this.#round
+    const round = this.#round
+    if (this.#isRead || !round) return this.#goOn()
+    const { reader, channel } = round
     try {
-      const next = channel.progress.finished ? await this.#rest() : await reader.readMany()
+      const next = channel.progress.finished ? await this.#rest(round) : await reader.readMany()
       if (!next.done) return next
-      this.#round.read()
+      round.read()
     } catch (error) {
       // The connection broke: the answer may have been complete before.
       channel.end()
       if (!channel.progress.finished) throw error
     }
     channel.end()
-    this.#round.abort()
+    round.abort()
     this.#isRead = true
     return nothingRead
   }
 
   /** Reads what a provider still sends after the end of its answer. */
-  async #rest(): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
+  async #rest(round: OpenedStream): Promise<{ done: boolean; value?: Uint8Array[] | undefined }> {
     const lingering = new AbortController()
     const late = pause(lingerMs, lingering.signal).then(() => 'late' as const)
-    const next = await Promise.race([this.#round.reader.readMany(), late])
+    const next = await Promise.race([round.reader.readMany(), late])
     lingering.abort()
     if (next !== 'late') return next
-    this.#round.abort()
+    round.abort()
     return { done: true }
   }
 
   /** Resolves as soon as a tool wrote something or the next round is ready. */
   async #goOn(): Promise<{ done: boolean; value?: Uint8Array[] }> {
-    const { loop } = this.#parts
-    const { progress } = this.#round.channel
     if (this.#left && this.#following === undefined) return { done: true }
     if (this.#following === undefined) {
-      const calls = progress.finished ? await loop.endRound(() => finished(progress)) : 'final'
+      const calls = this.#round ? await this.#endRound(this.#round.channel) : 'approved'
       if (calls === 'final') {
         this.#isFinal = true
         return nothingRead
       }
       this.#isBooked = calls === 'calls'
-      this.#following = this.#follow(calls)
+      this.#following = calls === 'approved' ? this.#open() : this.#follow(calls)
       // The relay may have ended by then; without a handler the rejection would be unhandled.
       this.#following.catch(() => undefined)
     }
@@ -167,23 +170,36 @@ export class JoinedStream implements OpenStream, StreamChannel {
     return nothingRead
   }
 
+  #endRound({ progress }: StreamChannel): Promise<'final' | 'calls-last' | 'calls'> | 'final' {
+    return progress.finished ? this.#parts.loop.endRound(() => finished(progress)) : 'final'
+  }
+
+  /** What comes before the first round. */
+  async #open(): Promise<void> {
+    const { loop, approved } = this.#parts
+    this.#stoppedBy = await loop.runApproved(approved)
+    if (this.#stoppedBy === undefined) await this.#play()
+  }
+
   async #follow(calls: 'calls' | 'calls-last'): Promise<void> {
-    const { loop, signal } = this.#parts
-    const next = await loop.follow(calls)
+    const next = await this.#parts.loop.follow(calls)
     if (next.kind === 'final') this.#isFinal = true
     else if (next.kind === 'stopped') this.#stoppedBy = next.by
-    else {
-      const { answer } = await loop.play().catch((error: unknown) => {
-        if (error instanceof DispatchFailed) this.#parts.failed(error.attempts)
-        throw error
-      })
-      if (answer.kind !== 'stream') throw new Error('a stream was asked for')
-      this.#round = answer
-      this.#isRead = answer.ended
-      this.#isBooked = false
-      this.#following = undefined
-      if (signal.aborted) answer.abort()
-    }
+    else await this.#play()
+  }
+
+  async #play(): Promise<void> {
+    const { loop, signal, failed } = this.#parts
+    const { answer } = await loop.play().catch((error: unknown) => {
+      if (error instanceof DispatchFailed) failed(error.attempts)
+      throw error
+    })
+    if (answer.kind !== 'stream') throw new Error('a stream was asked for')
+    this.#round = answer
+    this.#isRead = answer.ended
+    this.#isBooked = false
+    this.#following = undefined
+    if (signal.aborted) answer.abort()
   }
 
   #leave(): void {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { JsonObject } from '../../../src/conversation/request.ts'
-import { eventually, receiptOf } from '../../support/call-gateway.ts'
+import { eventually, receiptOf, restingCredits } from '../../support/call-gateway.ts'
 import { mcpServer, type TestMcpServer, text } from '../../support/mcp-server.ts'
 import type { ServedWeir } from '../../support/run-weir.ts'
 import {
@@ -14,6 +14,7 @@ import {
   done,
   event,
   lastChunk,
+  plain,
   type Script,
   type ScriptedProvider,
   someUsage,
@@ -35,6 +36,8 @@ function gate(): Gate {
 
 /** Of the tools, by what they are asked; and of the provider's search. */
 let gates: Record<string, Gate>
+/** The provider refuses every request. */
+let refuses: boolean
 /** Resolves when the provider's connection is closed. */
 let left: Promise<void>
 let tools: TestMcpServer
@@ -48,6 +51,7 @@ const searched = 'The river runs.'
 
 /** Two tools are called at once in the first round; then the answer is there. */
 const callsBoth: Script = async (wire) => {
+  if (refuses) return void wire.write(plain(400, 'application/json', '{"error":{"message":"no"}}'))
   await wire.write(streamHead)
   const isFirst = (wire.body['messages'] as JsonObject[]).every(({ role }) => role !== 'tool')
   const named = (name: string) =>
@@ -188,6 +192,7 @@ afterAll(async () => {
 })
 
 beforeEach(() => {
+  refuses = false
   gates = { slow: gate(), quick: gate(), search: gate() }
 })
 
@@ -244,6 +249,54 @@ describe('tools of the gateway', () => {
     const found = await upTo(events, ({ type }) => type === 'response.output_item.done')
     expect(found).toEqual(['response.web_search_call.completed', 'response.output_item.done'])
     expect((await upTo(events, () => false)).slice(-2)).toEqual(['response.completed', 'the end'])
+  })
+
+  /** A response that continues one whose call of the MCP tool its user was asked about. */
+  async function approved(): Promise<AsyncIterator<OpenAI.Responses.ResponseStreamEvent>> {
+    const asking = [search, { ...level(), require_approval: 'always' as const }]
+    gates['slow']!.open()
+    const first = openai.responses.stream({ model: 'lab/m', input: question, tools: asking })
+    const { id, output } = await first.finalResponse()
+    const request = output.find(({ type }) => type === 'mcp_approval_request')!
+    const stream = await openai.responses.create({
+      model: 'lab/m',
+      previous_response_id: id,
+      input: [{ type: 'mcp_approval_response', approval_request_id: request.id!, approve: true }],
+      tools: asking,
+      stream: true,
+    })
+    return stream[Symbol.asyncIterator]()
+  }
+
+  test('responses: a call that the user has approved is seen to run, before the model goes on', async () => {
+    const events = await approved()
+    const begun = await upTo(events, ({ type }) => type === 'response.mcp_call_arguments.done')
+    expect(begun.slice(0, 2)).toEqual(['response.created', 'response.in_progress'])
+    expect(begun).toContain('response.mcp_call.in_progress')
+    gates['quick']!.open()
+    const called = await upTo(events, ({ type }) => type === 'response.output_item.done')
+    expect(called).toEqual(['response.mcp_call.completed', 'response.output_item.done'])
+    const rest = await upTo(events, () => false)
+    expect(rest).toContain('response.output_text.delta')
+    expect(rest.slice(-2)).toEqual(['response.completed', 'the end'])
+  })
+
+  test('responses: where no provider answers after an approved call, the stream ends with the error', async () => {
+    const events = await approved()
+    await upTo(events, ({ type }) => type === 'response.mcp_call_arguments.done')
+    refuses = true
+    gates['quick']!.open()
+    const types: string[] = []
+    const failed = (async () => {
+      for (;;) {
+        const { value, done: isOver } = await events.next()
+        if (isOver) return undefined
+        types.push(value.type)
+      }
+    })().catch((error: unknown) => error)
+    expect(await failed).toBeInstanceOf(OpenAI.APIError)
+    expect(types).toContain('response.mcp_call.completed')
+    expect((await restingCredits(weir)).held).toBe('0')
   })
 
   test('messages: a call is a block before its tool has ended, and its result one when it has', async () => {
