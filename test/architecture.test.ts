@@ -281,10 +281,11 @@ describe('the house', () => {
     expect(readers).toEqual([])
   })
 
-  test('S7 nothing starts a process or evaluates text as code', () => {
+  test('S7 nothing evaluates text as code, or starts a process but this program as a worker', () => {
     const suspicious = /\bBun\.spawn|\bchild_process\b|\beval\(|\bnew Function\(|\bvm\.run/
+    const starts = new Set(['build.ts', 'serve/workers/process.ts'])
     const found = files.filter(
-      (file) => file !== 'build.ts' && suspicious.test(readFileSync(join(source, file), 'utf8')),
+      (file) => !starts.has(file) && suspicious.test(readFileSync(join(source, file), 'utf8')),
     )
     expect(found).toEqual([])
   })
@@ -303,6 +304,18 @@ describe('the house', () => {
       return !named.has(roomOf(file)) && opens.test(code)
     })
     expect(found).toEqual(['egress/egress.ts'])
+  })
+
+  test('a worker knows no database: what it keeps, it asks of the process that does', () => {
+    // Types are of no use at run time, and the front belongs to the process of the ledger.
+    const reachable = reachableFrom(
+      'serve/workers/worker.ts',
+      Map.groupBy(
+        imports.filter(({ typeOnly }) => !typeOnly),
+        ({ from }) => from,
+      ),
+    )
+    expect([...reachable].filter((file) => roomOf(file) === 'store')).toEqual([])
   })
 
   test('no folder holds more than fifteen files', () => {

@@ -35,9 +35,12 @@ export class InFlight {
   readonly #watchers = new Map<string, number>()
   readonly #clock: () => number
 
-  /** `clock` gives milliseconds since 1970. */
-  constructor(clock: () => number = Date.now) {
+  readonly #left: (requestId: string) => void
+
+  /** `clock` gives milliseconds since 1970; `left` is called once for each request that has left. */
+  constructor(clock: () => number = Date.now, left: (requestId: string) => void = () => undefined) {
     this.#clock = clock
+    this.#left = left
   }
 
   get size(): number {
@@ -111,5 +114,6 @@ export class InFlight {
     const others = this.#perAccount.get(call.account)
     others?.delete(call)
     if (others?.size === 0) this.#perAccount.delete(call.account)
+    this.#left(requestId)
   }
 }

@@ -19,6 +19,11 @@ export const configSchema = z.strictObject({
         aliases: ['WEIR_HOST'],
       }),
       port: whole('The port to listen on; 0 takes a free one', 8787, 0, 65_535, ['WEIR_PORT']),
+      workers: note(
+        z.union([z.literal('auto'), z.int().min(1).max(64)]).default(1),
+        'Processes that serve calls, beside one that keeps the ledger where there are several (Linux); `auto` is one for ' +
+          'each core but one',
+      ),
       public_url: note(
         baseUrl.optional(),
         'The address under which clients reach the gateway, without /v1, such as https://models.example.org; links in ' +

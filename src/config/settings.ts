@@ -117,6 +117,9 @@ function unoptional(schema: z.core.$ZodType): z.core.$ZodType {
 function kindOf(schema: z.core.$ZodType): SettingKind {
   if (schema instanceof z.ZodNumber) return 'integer'
   if (schema instanceof z.ZodBoolean) return 'boolean'
+  // A number, or a word in its place.
+  if (schema instanceof z.ZodUnion && schema.options.some((each) => each instanceof z.ZodNumber))
+    return 'integer'
   if (schema instanceof z.ZodUnion) return 'keys'
   if (schema instanceof z.ZodArray) {
     return schema.element instanceof z.ZodString || schema.element instanceof z.ZodEnum ? 'list' : 'structure'

@@ -1,5 +1,9 @@
 // What the routes depend on.
 
+import type { Awaitable } from '../awaitable.ts'
+import type { LiveCall } from '../chat/in-flight.ts'
+import type { Health, ProviderHealth } from '../chat/routing/health.ts'
+
 import type { ManagementKeyStore } from '../accounts/management-key.ts'
 import type { McpServers } from '../accounts/mcp-server.ts'
 import type { AccountStore } from '../accounts/account.ts'
@@ -11,7 +15,7 @@ import type { FileChanges } from '../catalog/file-changes.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ChatParts } from '../chat/parts.ts'
 import type { StatementReader } from '../credits/ledger/statements.ts'
-import type { AuditReport, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
+import type { AuditReport, CallLedger, DayAudit, LedgerStore } from '../credits/ledger/ledger.ts'
 import type { CallLog } from '../observe/call-log.ts'
 import type { Log } from '../observe/log.ts'
 import type { RequestReader } from '../observe/request-log.ts'
@@ -28,7 +32,7 @@ import type { ConversationStore } from '../responses/conversation-store.ts'
 import type { ParsedResponses } from '../responses/parsed-responses.ts'
 import type { ResponseStore } from '../responses/response-store.ts'
 import type { FreeCredit } from './app/free-credit.ts'
-import type { Limiter } from './intake/paid/limits.ts'
+import type { RequestLimiter } from './intake/paid/limits.ts'
 import type { IdempotencyParts } from './intake/paid/idempotency.ts'
 import type { BodyLimits, BodyParts } from './intake/read-body.ts'
 import type { HookLimit } from './payments/hook-limit.ts'
@@ -59,7 +63,7 @@ export interface SettingsView {
 
 /** What any route may need: authentication, reading bodies, and the gateway's address. */
 export interface IntakeParts extends BodyParts {
-  readonly accounts: AccountStore
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
   readonly body: BodyLimits
   readonly log: Log
   /** Milliseconds since 1970. */
@@ -73,8 +77,8 @@ export interface IntakeParts extends BodyParts {
 /** For routes that cost money: chats, embeddings, estimates. */
 export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly chat: ChatParts
-  readonly ledger: LedgerStore
-  readonly limiter: Limiter
+  readonly ledger: CallLedger
+  readonly limiter: RequestLimiter
   readonly calls: CallLog
   /** Private `host` or `host:port` entries that users' requests may reach. */
   readonly reachableHosts: readonly string[]
@@ -82,26 +86,40 @@ export interface PaidParts extends IntakeParts, IdempotencyParts {
   readonly keepOpen: (request: Request) => void
 }
 
-/** Accounts and how they sign in. */
-export interface IdentityParts {
+/** What identifies the app of a signed-in account, beside its session. */
+export interface AppParts {
   readonly site: Site
+  readonly identityStore: Pick<IdentityStore, 'touchSession'>
+  readonly freeCredit: Pick<FreeCredit, 'ensure'>
+}
+
+/** Who people are, and how they prove it. */
+export interface IdentityParts extends AppParts {
   readonly identities: Identities
   readonly identityStore: IdentityStore
   readonly passkeys: Passkeys
   /** undefined without a configured issuer. */
   readonly oidc: Oidc | undefined
-  readonly freeCredit: Pick<FreeCredit, 'ensure'>
   readonly acts: ActLog
 }
 
-/** Stored answers. */
+/** Where answers are stored, and continued from. */
 export interface ResponseParts {
-  readonly responses: ResponseStore
+  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'conversation'>
   /** The same, to be read. */
   readonly parsedResponses: ParsedResponses
-  readonly conversations: ConversationStore
   readonly responseLimits: ResponseLimits
 }
+
+/** What models can be called. */
+export interface ModelParts {
+  readonly catalog: Catalog
+  /** The providers that can answer now, by id: configured with a key, or found running. */
+  readonly answering: () => ReadonlySet<string>
+}
+
+/** What the routes need that serve models: a process beside the ledger's has these alone. */
+export interface ServingParts extends PaidParts, AppParts, ResponseParts, ModelParts {}
 
 /** Records of calls and charges. */
 export interface RecordParts {
@@ -143,9 +161,17 @@ export interface PaymentParts {
 }
 
 /** Everything routes depend on; each handler names the part it needs. */
-export interface HttpParts
-  extends PaidParts, IdentityParts, ResponseParts, RecordParts, PaymentParts, WebhookParts {
+export interface HttpParts extends ServingParts, IdentityParts, RecordParts, PaymentParts, WebhookParts {
+  readonly accounts: AccountStore
+  readonly ledger: LedgerStore
+  readonly identityStore: IdentityStore
+  readonly responses: ResponseStore
+  readonly conversations: ConversationStore
   readonly managementKeys: ManagementKeyStore
+  /** The calls in flight of an account, in the order they came. */
+  readonly callsOf: (account: string) => Awaitable<readonly Readonly<LiveCall>[]>
+  /** How a provider is doing for the calls of an account. */
+  readonly healthOf: (...asked: Parameters<Health['report']>) => Awaitable<ProviderHealth>
   /** How the catalog differs from the bundled one. Rejects if the imported file is damaged. */
   readonly catalogFile: () => Promise<CatalogFileState>
   readonly settings: () => SettingsView
@@ -185,7 +211,4 @@ export interface HttpParts
   }
   /** Audits the ledger, or one UTC day of it, beside the calls. Rejects with `rate_limit_exceeded` while another runs. */
   readonly audit: (day?: number) => Promise<AuditReport | DayAudit>
-  readonly catalog: Catalog
-  /** The providers that can answer now, by id: configured with a key, or found running. */
-  readonly answering: () => ReadonlySet<string>
 }

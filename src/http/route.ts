@@ -3,7 +3,7 @@
 import type { Caller } from '../accounts/caller.ts'
 import type { Operation } from './docs/operation.ts'
 import type { Refuse } from './intake/error-response.ts'
-import type { HttpParts } from './parts.ts'
+import type { HttpParts, ServingParts } from './parts.ts'
 
 export interface Call {
   readonly request: Request
@@ -14,7 +14,7 @@ export interface Call {
   readonly caller: () => Caller | Promise<Caller>
 }
 
-export type Identify = (parts: HttpParts, request: Request) => Caller | Promise<Caller>
+export type Identify = (parts: ServingParts, request: Request) => Caller | Promise<Caller>
 
 /** `Parts` is what the handler depends on. */
 export interface Route<Parts = HttpParts> {

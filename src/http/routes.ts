@@ -12,7 +12,7 @@ import { simulatedPage } from './payments/simulated-page.ts'
 import { createTopUp, getTopUp } from './payments/top-ups.ts'
 import { redeemVoucher } from './payments/vouchers.ts'
 import type { Route } from './route.ts'
-import type { HttpParts } from './parts.ts'
+import type { HttpParts, ServingParts } from './parts.ts'
 import { getHealth, getReadiness, listErrors } from './service/health.ts'
 import { listProviders } from './service/providers.ts'
 import { getCredits, getGeneration, getKey, getUsage, getUsageCsv } from './v1/account/account.ts'
@@ -26,7 +26,8 @@ import { countMessageTokens, createMessage, refuseMessages } from './v1/messages
 import { errorsForModels, listModels, showModel } from './v1/models/models.ts'
 import { createResponse, deleteResponse, getResponse, listInputItems } from './v1/responses/routes.ts'
 
-export const api: readonly Route[] = [
+/** What serves models: all that a process beside the ledger's serves by itself. */
+export const serving: readonly Route<ServingParts>[] = [
   createChatCompletion,
   createCompletion,
   createMessage,
@@ -36,28 +37,34 @@ export const api: readonly Route[] = [
   listGeminiModels,
   showGeminiModel,
   createResponse,
+  createEmbeddings,
+  estimateCall,
+  listModels,
+  showModel,
+  inApp(createChatCompletion),
+  inApp(createResponse),
+  inApp(estimateCall),
+  inAppOnly(listModels),
+  inAppOnly(showModel),
+  getHealth,
+]
+
+/** The API: every route that the documentation describes. */
+export const api: readonly Route[] = [
+  ...serving,
   getResponse,
   deleteResponse,
   listInputItems,
-  createEmbeddings,
-  estimateCall,
   getGeneration,
-  listModels,
-  showModel,
   getKey,
   getCredits,
   getUsage,
   getUsageCsv,
   listRequests,
   getRequest,
-  inApp(createChatCompletion),
-  inApp(createResponse),
   inApp(getResponse),
   inApp(deleteResponse),
   inApp(listInputItems),
-  inApp(estimateCall),
-  inAppOnly(listModels),
-  inAppOnly(showModel),
   inApp(getCredits),
   inApp(getGeneration),
   callMcp,
@@ -70,7 +77,6 @@ export const api: readonly Route[] = [
   redeemVoucher,
   listProviders,
   listErrors,
-  getHealth,
   getReadiness,
 ]
 
@@ -116,9 +122,20 @@ const nowhere: Route = {
 
 /** The application: turns requests into responses without listening. Never throws. */
 export function createRoutes(parts: HttpParts) {
+  return application(parts, [...routes, nowhere])
+}
+
+/** The same of a process that serves models alone: `elsewhere` answers whatever else is asked for. */
+export function createServingRoutes(parts: ServingParts, elsewhere: (request: Request) => Promise<Response>) {
+  const handle: Route<unknown>['handle'] = (_, { request }) => elsewhere(request)
+  const others: Route<unknown> = { method: 'ALL', path: '/*', handle, errors: errorsAt, takesNoTurn: true }
+  return application(parts, [...serving, { ...others, path: getReadiness.path, takesNoHost: true }, others])
+}
+
+function application<Parts extends ServingParts>(parts: Parts, all: readonly Route<Parts>[]) {
   // By default Elysia looks for the path after the eleventh character of the URL, which assumes long hosts.
   const app = new Elysia({ aot: true, handler: { standardHostname: false } })
-  for (const route of [...routes, nowhere]) {
+  for (const route of all) {
     app.route(
       route.method,
       route.path,

@@ -20,17 +20,22 @@ const leastThreads = 4
 /** Bun's maximum. The actual limit is `limits.max_connections_upstream`. */
 const mostRequests = '65336'
 
+/** The command that starts this program, without its arguments. */
+export function ownCommand(): [string, ...string[]] {
+  const script = process.argv[1]
+  // In an executable the script is a file inside it, and the arguments follow the program's name directly.
+  const isInside = script === undefined || script.startsWith('/$bunfs/')
+  return isInside ? [process.execPath] : [process.execPath, ...process.execArgv, script]
+}
+
 /**
  * Replaces the process, keeping its id, unless the limit is set already. Returns if the platform cannot (Windows):
  * then 256 concurrent requests are the limit.
  */
 export function raiseFetchLimit(env: Environment): void {
   if (env[limitName] || typeof process.execve !== 'function' || process.platform === 'win32') return
-  const script = process.argv[1]
-  // In an executable the script is embedded, and the arguments follow the program's name.
-  const own = script === undefined || script.startsWith('/$bunfs/') ? [] : [...process.execArgv, script]
   const given = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  process.execve(process.execPath, [process.execPath, ...own, ...process.argv.slice(2)], {
+  process.execve(process.execPath, [...ownCommand(), ...process.argv.slice(2)], {
     ...Object.fromEntries(given),
     [limitName]: mostRequests,
     [poolName]: env[poolName] ?? `${Math.max(leastThreads, availableParallelism())}`,

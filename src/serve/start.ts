@@ -2,21 +2,22 @@
 
 import type { StartFacts } from './banner.ts'
 import { firstRun } from './first-run.ts'
-import { listenFault } from './listen-fault.ts'
+import { type Front, serveAlone } from './front.ts'
 import { announceServer, withdrawServer } from './running-server.ts'
 import { Discovery, watchServers } from './gateway/discovery.ts'
-import { createGateway, type Gateway } from './gateway/gateway.ts'
-import type { GatewayParts } from './gateway/gateway-parts.ts'
+import { createGateway } from './gateway/gateway.ts'
+import type { GatewayParts, ListeningServer } from './gateway/gateway-parts.ts'
 import { type Live, liveOf } from './gateway/live.ts'
 import { sweepPayments } from './gateway/payments.ts'
-import { stopServing } from './stop.ts'
 import { startFacts } from './start-facts.ts'
 import { unsoldModels } from './unsold.ts'
 import type { Config } from '../config.ts'
+import type { Environment } from '../config/read/environment.ts'
 import { armFailpoint, parseFailpoint, pass } from '../credits/ledger/failpoint.ts'
 import { startSweep } from '../credits/ledger/sweep.ts'
 import type { Log } from '../observe/log.ts'
-import { openStore, type Store } from '../store/open.ts'
+import { openStore } from '../store/open.ts'
+import { workerCount } from './worker-count.ts'
 
 export interface RunningGateway {
   readonly facts: Omit<StartFacts, 'dataDir' | 'configFile'>
@@ -24,12 +25,15 @@ export interface RunningGateway {
   stop(): Promise<void>
 }
 
-/** Opens the store, serves, and resolves with everything for the banner. `settings`: for display. */
+/** Opens the store, serves, and resolves with everything for the banner. `settings`: for display; `env`: for workers. */
 export async function startGateway(
   config: Config,
   log: Log,
   settings: GatewayParts['settings'],
+  env: Environment = {},
 ): Promise<RunningGateway> {
+  const count = workerCount(config)
+  const crew = count === 1 ? undefined : new (await import('./workers/crew.ts')).Crew()
   const owner = `gateway_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const store = await openStore(config.data_dir, {
     retention: { requestsMs: config.retention.requests, signaturesMs: config.retention.signatures },
@@ -43,6 +47,8 @@ export async function startGateway(
       log.error('the disk has failed to keep what was committed; the gateway ends', { error })
       process.exit(1)
     },
+    lives: (name) => crew?.lives(name) ?? false,
+    accountsChanged: () => crew?.forget(),
   })
   const failpoint = parseFailpoint(config.test.failpoint ?? '')
   if (failpoint) armFailpoint(failpoint)
@@ -55,11 +61,34 @@ export async function startGateway(
   const live: Live = liveOf(config, [])
   for (const { name, problem } of unsoldModels(config, live.catalog))
     log.warn('configuration', { name, problem })
-  let listening: Server | undefined
-  const parts = { config, settings, store, live, log, owner }
-  const gateway = createGateway({ ...parts, clock: Date.now, server: () => listening })
-  const server = await listenOrClose(config, gateway, store)
-  listening = server
+  let listening: ListeningServer | undefined
+  const gateway = createGateway({
+    // Workers answer pages of other origins themselves.
+    config: crew ? { ...config, server: { ...config.server, cors_origins: [] } } : config,
+    settings,
+    store,
+    live,
+    log,
+    owner,
+    clock: Date.now,
+    server: () => listening,
+    workers: crew?.views,
+  })
+  let front: Front
+  try {
+    const parts = { config, log, store, gateway }
+    const listens = (server: ListeningServer) => void (listening = server)
+    front = crew
+      ? await (
+          await import('./workers/front.ts')
+        ).serveWithWorkers({ ...parts, crew, count, env, clock: Date.now, listens })
+      : serveAlone(parts)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  listening = front.listening
+  const port = listening.port ?? config.server.port
   try {
     // Only after the port is ours: a key that was made and never shown would be lost.
     const ownerKey = await firstRun(
@@ -71,13 +100,15 @@ export async function startGateway(
       },
       Date.now(),
     )
-    const discovery = new Discovery(config, server.port ?? config.server.port)
+    const discovery = new Discovery(config, port)
     const servers = await discovery.scan()
     // Parsing the catalog again for nothing would double what it takes of the memory.
     if (servers.length > 0) Object.assign(live, liveOf(config, servers))
-    const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) =>
-      log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length }),
-    )
+    crew?.serversAre(servers)
+    const watch = watchServers(live, discovery, config, (change, { id, baseUrl, models }) => {
+      log.info(`a local server was ${change}`, { provider: id, url: baseUrl, models: models.length })
+      crew?.serversAre(live.servers)
+    })
     // Start-up garbage would otherwise stay until the first burst of calls.
     Bun.gc(true)
     const leaveMemory = gateway.memory.watch()
@@ -93,7 +124,7 @@ export async function startGateway(
       log.warn('a sweep of the payments failed; the next tries again', { error }),
     )
     const notifying = gateway.notify()
-    const facts = startFacts(config, server.port ?? config.server.port, live, ownerKey)
+    const facts = startFacts(config, port, live, ownerKey)
     announce(config, log, facts.baseUrl)
     return {
       facts,
@@ -104,12 +135,12 @@ export async function startGateway(
         payments.stop()
         notifying.stop()
         leaveMemory()
-        return stopServing({ config, log, server, gateway, store })
+        return front.stop()
       },
     }
   } catch (error) {
     // A failed start must end: otherwise it would serve although nobody has seen its banner or key.
-    await server.stop(true)
+    await front.close()
     await store.close()
     throw error
   }
@@ -121,32 +152,6 @@ function announce({ data_dir }: Config, log: Log, baseUrl: string): void {
     announceServer(data_dir, baseUrl)
   } catch (error) {
     log.warn('commands will not find this server by its data directory', { error })
-  }
-}
-
-type Server = ReturnType<typeof Bun.serve>
-
-function listen({ server }: Config, { fetch }: Gateway): Server {
-  return Bun.serve({
-    hostname: server.host,
-    port: server.port,
-    // Two gateways on one port would share it, and the database, without a word.
-    reusePort: false,
-    development: false,
-    idleTimeout: Math.round(server.idle_timeout_ms / 1000),
-    // The routes count what they read and refuse in the contract's shape; Bun would answer without a body.
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch: (request) => fetch(request),
-  })
-}
-
-/** If the port is taken, the start ends; the database is closed before the error is passed on. */
-async function listenOrClose(config: Config, gateway: Gateway, store: Store): Promise<Server> {
-  try {
-    return listen(config, gateway)
-  } catch (cause) {
-    await store.close()
-    throw listenFault(config.server, cause)
   }
 }
 

@@ -3,13 +3,13 @@
 import type { Config } from '../config.ts'
 import type { Log } from '../observe/log.ts'
 import type { Store } from '../store/store.ts'
-import type { Gateway } from './gateway/gateway.ts'
+import type { Servant } from './gateway/gateway.ts'
 
 export interface Serving {
   readonly config: Pick<Config, 'timeouts'>
   readonly log: Log
   readonly server: Pick<ReturnType<typeof Bun.serve>, 'pendingRequests' | 'stop'>
-  readonly gateway: Gateway
+  readonly gateway: Omit<Servant, 'fetch' | 'memory'>
   readonly store: Pick<Store, 'close'>
 }
 

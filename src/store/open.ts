@@ -52,6 +52,10 @@ export interface StoreOptions {
    * leaves it out.
    */
   readonly serveAs?: string
+  /** Whether a process that serves calls beside this one is alive, by its name in holds. None is, if left out. */
+  readonly lives?: (owner: string) => boolean
+  /** Called when accounts, keys or sessions may have changed, in this process or in another. */
+  readonly accountsChanged?: () => void
   /** Called with messages for the operator, and the names of files that were set aside. */
   readonly notice?: (message: string, facts: Readonly<Record<string, unknown>>) => void
   readonly group?: Partial<GroupLimits>
@@ -113,7 +117,7 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
   const database = openDatabase(dataDir, clock())
   const path = databasePath(dataDir)
   // With the lock, every earlier server is known to be dead; without it none is.
-  const isDead = (owner: string) => lock !== undefined && owner !== serveAs
+  const isDead = (owner: string) => lock !== undefined && owner !== serveAs && options.lives?.(owner) !== true
   const anchors = new Anchors(anchorsBeside(path), clock, (head) =>
     options.anchored?.({ transaction: head.tx, hash: head.hash.toHex() }),
   )
@@ -157,7 +161,10 @@ function storeIn(dataDir: string, options: StoreOptions, lock: { release(): void
     throw error
   }
 
-  const accounts = new SqliteAccounts(database, clock, () => ledger.forgetKeys())
+  const accounts = new SqliteAccounts(database, clock, {
+    rotated: () => ledger.forgetKeys(),
+    changed: () => options.accountsChanged?.(),
+  })
   return {
     ledger,
     accounts,

@@ -109,7 +109,7 @@ export function ledgerStoreConformance(
         Array.from({ length: 100 }, (_, n) => (n % 2 ? ledger : other).hold(holdOf(`c${n}`))),
       )
       expect(results.filter((result) => result.kind === 'held')).toHaveLength(40)
-      expect(other.balance('anna')).toEqual(await ledger.balance('anna'))
+      expect(await other.balance('anna')).toEqual(await ledger.balance('anna'))
     })
 
     test('a call id is used once', async () => {

@@ -2,6 +2,7 @@
 // compares its ledger with the provider's bill.
 
 import { Database } from 'bun:sqlite'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { seeded, type Random } from '../simulation/random.ts'
 import { startWeir, type RunningWeir } from '../support/run-weir.ts'
@@ -19,6 +20,8 @@ export interface KillOptions {
   readonly seed: number
   /** The longest time between two kills at random instants. */
   readonly pauseMs: number
+  /** Processes that serve, beside that of the ledger where there are several: then it is often one of them that dies. */
+  readonly workers?: number
   readonly tell?: (line: string) => void
 }
 
@@ -67,8 +70,14 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   const stream = `stream: { checkpoint_tokens: ${checkpoint.tokens}, checkpoint_ms: ${checkpoint.ms} }`
   const tools = startToolServers()
   const config = configOf(provider, stream + tools.config)
+  const { workers = 1 } = options
   const start = (failpoint?: string) =>
-    startWeir({ config, dataDir: home.path, env: failpoint ? { WEIR_TEST_FAILPOINT: failpoint } : {} })
+    startWeir({
+      config,
+      dataDir: home.path,
+      env: failpoint ? { WEIR_TEST_FAILPOINT: failpoint } : {},
+      args: ['--workers', String(workers)],
+    })
   const plans = plansOf(options, random)
   const deaths: Death[] = []
   const late: string[] = []
@@ -83,6 +92,11 @@ export async function killAgainAndAgain(options: KillOptions): Promise<KillRepor
   try {
     load.run()
     for (const [number, plan] of plans.entries()) {
+      if (workers > 1) {
+        const tookMs = await deathOfWorker(weir, plan, home.path, random)
+        slowestRecoveryMs = Math.max(slowestRecoveryMs, tookMs)
+        if (tookMs > recoveryMs) late.push(`kill ${number}: a worker's calls are open after ${recoveryMs} ms`)
+      }
       let output = await death(weir, plan)
       const killedAt = Date.now()
       await weir.stop()
@@ -136,9 +150,48 @@ function plansOf({ kills, lanes, pauseMs }: KillOptions, random: Random): DeathP
 
 /** Waits for the death of a server that serves, and gives what it has printed. */
 async function death(weir: RunningWeir, { serving, afterMs }: DeathPlan): Promise<string> {
-  await (serving === undefined ? Bun.sleep(afterMs) : Promise.race([weir.exited, Bun.sleep(reachMs)]))
+  if (serving === undefined) await Bun.sleep(afterMs)
+  else await reached(weir, serving)
   await weir.kill()
   return weir.output()
+}
+
+/**
+ * Waits for the death of a worker, or kills one; gives the milliseconds until its calls were ended while the others went
+ * on. 0 where it is the process of the ledger that died.
+ */
+async function deathOfWorker(
+  weir: RunningWeir,
+  { serving, starting, afterMs }: DeathPlan,
+  dataDir: string,
+  random: Random,
+): Promise<number> {
+  // What the next start is to find open, nobody may end before.
+  if (starting !== undefined) return 0
+  if (serving === undefined) {
+    // Every second kill at any moment is that of the whole.
+    if (random.oneIn(2)) return 0
+    await Bun.sleep(afterMs)
+    const children = readFileSync(`/proc/${weir.pid}/task/${weir.pid}/children`, 'utf8')
+    const pids = children.split(' ').map(Number).filter(Boolean)
+    if (pids.length === 0) return 0
+    process.kill(random.pick(pids), 'SIGKILL')
+  } else {
+    await reached(weir, serving)
+  }
+  const diedAt = Date.now()
+  const tookMs = await recovered(dataDir, diedAt, () => isAlive(weir))
+  // Where it was the ledger's process that died, its successor recovers.
+  return isAlive(weir) ? tookMs : 0
+}
+
+/** Of a process that is gone, as of one that nobody has waited for. */
+function statusOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8')
+  } catch {
+    return 'State:\tZ'
+  }
 }
 
 async function deathAtStart(starting: Promise<RunningWeir>): Promise<string> {
@@ -152,18 +205,30 @@ async function deathAtStart(starting: Promise<RunningWeir>): Promise<string> {
   }
 }
 
+/** Resolves when a process, of the ledger or a worker, has died at the failpoint that was armed, or after a time. */
+async function reached(weir: RunningWeir, serving: string): Promise<void> {
+  const deadline = performance.now() + reachMs
+  const line = `failpoint ${serving.split(':')[0]!} `
+  while (isAlive(weir) && !weir.output().includes(line) && performance.now() < deadline) await Bun.sleep(5)
+}
+
+function isAlive({ pid }: RunningWeir): boolean {
+  return !/^State:\s+Z/m.test(statusOf(pid))
+}
+
 function victimOf(cause: Death['cause'], output: string): string | undefined {
   return new RegExp(`^failpoint ${cause} (.+)$`, 'm').exec(output)?.[1]
 }
 
-/** Milliseconds until no call of the killed process is open any more. */
-async function recovered(dataDir: string, killedAt: number): Promise<number> {
+/** Milliseconds until no call of the killed process is open any more; `mayEnd` says no when nobody is left to end them. */
+async function recovered(dataDir: string, killedAt: number, mayEnd = () => true): Promise<number> {
   const started = performance.now()
   const database = new Database(join(dataDir, 'weir.db'), { readonly: true })
   try {
     database.run('PRAGMA busy_timeout = 1000')
     const open = database.prepare<{ open: number }, [number]>(openCalls)
-    while (open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs) await Bun.sleep(10)
+    while (mayEnd() && open.get(killedAt)!.open > 0 && performance.now() - started <= recoveryMs)
+      await Bun.sleep(10)
     return performance.now() - started
   } finally {
     database.close()

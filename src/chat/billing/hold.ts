@@ -3,7 +3,7 @@
 import { andThen, type Awaitable } from '../../awaitable.ts'
 import { freeIn } from '../../credits/balance.ts'
 import { pass } from '../../credits/ledger/failpoint.ts'
-import type { Attempt, Balance, LedgerStore } from '../../credits/ledger/ledger.ts'
+import type { Attempt, Balance, CallLedger } from '../../credits/ledger/ledger.ts'
 import { larger, smaller, type Pico } from '../../credits/money.ts'
 import type { Pool } from '../../credits/pool.ts'
 import { errorTable, GatewayError } from '../../errors.ts'
@@ -34,7 +34,7 @@ import { refusedHold } from './refused-hold.ts'
 import { EarlierRounds, type ToolFee } from './rounds.ts'
 
 export interface BillingParts {
-  readonly ledger: LedgerStore
+  readonly ledger: CallLedger
   /** Identifies this process in holds: one presumed dead cannot end a call that recovery has ended already. */
   readonly owner: string
   readonly limits: ChatLimits

@@ -338,6 +338,12 @@ export interface LedgerProof {
 
 export interface LedgerStore extends LedgerCommands, LedgerReader, LedgerProof {}
 
+/** What serving a call needs. */
+export type CallLedger = Pick<
+  LedgerStore,
+  'startHold' | 'extend' | 'checkpoint' | 'settle' | 'release' | 'recordPrice' | 'balance' | 'keySpend'
+>
+
 /** Commands of operators, payments and the sweep; calls need none of them. */
 export interface LedgerUpkeep {
   /** Both reject with `idempotency_conflict` if their id was used for another refund or correction. */

@@ -90,8 +90,7 @@ export const insightRoutes: readonly AdminRoute[] = [
       id: 'listAllProviders',
       summary: 'List the providers, and how each has been doing',
     },
-    ({ parts, operator }) =>
-      describeProviders(parts.chat, { account: operator, key: null, channel: 'app', mode: 'live' }),
+    ({ parts, operator }) => describeProviders(parts, { account: operator }),
   ),
   adminRoute(
     {

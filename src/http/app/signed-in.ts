@@ -3,7 +3,7 @@
 import type { Caller } from '../../accounts/caller.ts'
 import type { Session } from '../../accounts/session.ts'
 import { authenticateSession } from '../intake/authenticate.ts'
-import type { HttpParts } from '../parts.ts'
+import type { ServingParts } from '../parts.ts'
 import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
 
 /**
@@ -11,7 +11,7 @@ import { requireOwnOrigin, sessionCookie } from '../intake/site.ts'
  * the account is suspended. The session token comes as a bearer token, or as the console's cookie with a request of
  * its own pages; the bearer token takes precedence.
  */
-export async function signedIn(parts: HttpParts, request: Request): Promise<Caller> {
+export async function signedIn(parts: ServingParts, request: Request): Promise<Caller> {
   const cookie = request.headers.has('authorization') ? undefined : sessionCookie(request, parts.site)
   if (cookie !== undefined) requireOwnOrigin(request, parts.site)
   const { caller, session } = await authenticateSession(request.headers, parts, cookie)
@@ -25,7 +25,7 @@ const seenEveryMs = 3_600_000
 
 /** Extends a session that ends when idle, at most once an hour. */
 export async function stillUsed(
-  { identityStore, now }: Pick<HttpParts, 'identityStore' | 'now'>,
+  { identityStore, now }: Pick<ServingParts, 'identityStore' | 'now'>,
   { id, idleMs, seenAt }: Session,
 ): Promise<void> {
   const at = now()

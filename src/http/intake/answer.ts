@@ -4,16 +4,16 @@ import type { Caller } from '../../accounts/caller.ts'
 import { isWithin } from '../../accounts/identity/network.ts'
 import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Call, Route } from '../route.ts'
-import type { HttpParts } from '../parts.ts'
+import type { Call, Identify, Route } from '../route.ts'
+import type { ServingParts } from '../parts.ts'
 import { authenticate } from './authenticate.ts'
 import { errorResponse, newRequestId } from './error-response.ts'
 import { checkHeaders, checkTarget } from './header-guard.ts'
 
 /** Runs a route. Never rejects: whatever the handler throws becomes an error in the shape of the route's clients. */
-export async function answered(
-  parts: HttpParts,
-  route: Route,
+export async function answered<Parts extends ServingParts>(
+  parts: Parts,
+  route: Route<Parts>,
   request: Request,
   params: Call['params'],
 ): Promise<Response> {
@@ -45,7 +45,7 @@ export async function answered(
 }
 
 /** Throws `network_not_allowed` for a key used outside of its networks, and whatever `identify` throws. */
-function callerOf(parts: HttpParts, request: Request, identify: Route['identify']): Awaitable<Caller> {
+function callerOf(parts: ServingParts, request: Request, identify: Identify | undefined): Awaitable<Caller> {
   return whenDone(
     () => (identify === undefined ? authenticate(request.headers, parts) : identify(parts, request)),
     (caller) => {
@@ -65,7 +65,12 @@ export function asCaller<Parts>(
 }
 
 /** Every error has a request id that can be found in the log, even if the request never became a call. */
-function noteRefusal({ calls }: HttpParts, request: Request, error: GatewayError, requestId: string): void {
+function noteRefusal(
+  { calls }: ServingParts,
+  request: Request,
+  error: GatewayError,
+  requestId: string,
+): void {
   const { code, status, details } = error
   const path = URL.parse(request.url)?.pathname.slice(0, 200)
   const fields = { request_id: requestId, method: request.method, path, status, code, param: details.param }

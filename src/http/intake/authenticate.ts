@@ -8,7 +8,7 @@ import { type Awaitable, whenDone } from '../../awaitable.ts'
 import { GatewayError } from '../../errors.ts'
 
 export interface Authentication {
-  readonly accounts: AccountStore
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
   readonly now: () => number
 }
 

@@ -1,26 +1,27 @@
 // GET /v1/providers: the available providers and their health.
 
 import type { Caller } from '../../accounts/caller.ts'
-import type { ChatParts } from '../../chat/parts.ts'
 import type { LastError } from '../../chat/routing/health.ts'
 import { asCaller } from '../intake/answer.ts'
 import type { Route } from '../route.ts'
 import type { HttpParts } from '../parts.ts'
 
-export const listProviders: Route<Pick<HttpParts, 'chat'>> = {
+type Health = Pick<HttpParts, 'chat' | 'healthOf'>
+
+export const listProviders: Route<Health> = {
   method: 'GET',
   path: '/v1/providers',
-  handle: asCaller(({ chat }, caller) => describeProviders(chat, caller)),
+  handle: asCaller(describeProviders),
   operation: async () => (await import('./documentation.ts')).providers,
 }
 
-/** Every configured provider with its health for this caller, as seen by this process. No addresses, no keys. */
-export function describeProviders(
-  { providers, health }: Pick<ChatParts, 'providers' | 'health'>,
-  caller: Caller,
-): object {
-  const data = [...providers.values()].map((provider) => {
-    const seen = health.report(provider, caller.account.id)
+/** Every configured provider with its health for this caller, as seen by this gateway. No addresses, no keys. */
+export async function describeProviders(
+  { chat, healthOf }: Health,
+  caller: Pick<Caller, 'account'>,
+): Promise<object> {
+  const described = [...chat.providers.values()].map(async (provider) => {
+    const seen = await healthOf(provider, caller.account.id)
     return {
       id: provider.id,
       object: 'provider',
@@ -41,7 +42,7 @@ export function describeProviders(
       })),
     }
   })
-  return { object: 'list', data }
+  return { object: 'list', data: await Promise.all(described) }
 }
 
 function lastErrorObject({ at, upstream, code, status, reason }: LastError) {

@@ -19,7 +19,12 @@ export interface GatewayParts {
   readonly owner: string
   /** The server that listens for this gateway; undefined before it does, or without one. */
   readonly server: () => ListeningServer | undefined
+  /** What the processes beside this one see; undefined where there are none. */
+  readonly workers?: WorkerViews | undefined
 }
 
+/** All processes together. */
+export type WorkerViews = Pick<HttpParts, 'callsOf' | 'healthOf'>
+
 /** The part of the server that the gateway uses. */
-type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>
+export type ListeningServer = Pick<ReturnType<typeof Bun.serve>, 'port' | 'timeout' | 'requestIP'>

@@ -80,7 +80,8 @@ function oidcOf({ accounts }: Config, parts: Omit<OidcParts, 'settings'>): Oidc 
   return new Oidc({ ...parts, settings })
 }
 
-function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {
+/** The address of the gateway, and of its clients. */
+export function siteOf({ server: settings }: Config, server: GatewayParts['server']): Site {
   const { host, public_url: publicUrl, trusted_proxies: trusted } = settings
   const port = () => server()?.port ?? settings.port
   const listening = () => new URL(baseUrlOf(host, port())).origin

@@ -19,6 +19,10 @@ export interface Mcp {
   readonly probe: (account: string, name: string) => Promise<McpProbe>
   readonly authorization: McpAuthorization
   readonly open: ToolSources['mcp']
+  /** A registered server, with a fresh token where it is authorised. Rejects with GatewayError where there is none. */
+  readonly registered: (account: string, name: string) => Promise<McpServer>
+  /** The server has refused a request with that token. */
+  readonly noteRefusal: (account: string, name: string, token: string, challenge: Challenge) => Promise<void>
 }
 
 /** OAuth of registered servers. `begin` and `end` reject with GatewayError. */
@@ -46,11 +50,21 @@ export interface McpAuthorization {
 
 type McpConfig = Pick<Config, 'egress' | 'mcp' | 'secrets' | 'timeouts'>
 
+function mcpSettings(config: McpConfig) {
+  const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
+  return { egress, mostTools: config.mcp.tools }
+}
+
+/** The tools of MCP servers for a process that has `registered` from another. */
+export function mcpBeside(config: McpConfig, registered: Mcp['registered']): Mcp['open'] {
+  return mcpSources({ ...mcpSettings(config), registered })
+}
+
 export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: () => number): Mcp {
   const { master_key: keys } = config.secrets
   const servers = new McpServers(store.mcpServers, keys.length === 0 ? undefined : sealer(keys), now)
-  const egress = { allowHosts: config.egress.allow_hosts, answerBytes: config.mcp.answer_bytes }
-  const settings = { egress, mostTools: config.mcp.tools }
+  const settings = mcpSettings(config)
+  const { egress } = settings
   const authorized = (serverUrl: string) => ({ serverUrl, egress, now })
   const keep = async (account: string, { name, url }: McpServerRecord, kept: OAuthKept) => {
     const record = await servers.find(account, name).catch(() => undefined)
@@ -124,5 +138,7 @@ export function mcpOf(config: McpConfig, store: Pick<Store, 'mcpServers'>, now: 
     probe: async (account, name) =>
       probeServer(await registered(account, name), settings, AbortSignal.timeout(config.timeouts.tool_ms)),
     open: mcpSources({ ...settings, registered }),
+    registered,
+    noteRefusal,
   }
 }

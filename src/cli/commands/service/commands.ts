@@ -7,6 +7,7 @@ import { invocationOf, ready } from '../../action.ts'
 /** Adds `weir serve`, `weir backup`, `weir doctor` and the like. */
 export function serviceCommands(weir: Command, io: Io): void {
   serving(weir, io)
+  working(weir, io)
   upkeep(weir, io)
   deployment(weir, io)
 }
@@ -17,7 +18,15 @@ function serving(weir: Command, io: Io): void {
     .description('run the gateway')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
+    .option('--workers <number>', 'processes that serve calls (1); auto is one for each core but one')
   serve.action(async (...given: unknown[]) => (await import('./serve.ts')).serve(io, invocationOf(given)))
+}
+
+/** What `serve` starts for itself: without its connection it can do nothing. */
+function working(weir: Command, io: Io): void {
+  weir
+    .command('worker', { hidden: true })
+    .action(async () => (await import('../../../serve/workers/worker.ts')).runWorker(io.clock))
 }
 
 function upkeep(weir: Command, io: Io): void {

@@ -16,7 +16,7 @@ export async function serve(io: Io, invocation: Invocation): Promise<void> {
   const { shownSettings } = await import('../../../config.ts')
   const { loaded } = context
   const settings = () => ({ file: loaded.file ?? null, settings: shownSettings(loaded) })
-  const gateway = await startGateway(context.config, log, settings)
+  const gateway = await startGateway(context.config, log, settings, context.env)
   const facts = { ...gateway.facts, dataDir: context.config.data_dir, configFile: context.loaded.file }
   io.out(context.json ? `${JSON.stringify(startFactsJson(facts))}\n` : `${renderBanner(facts)}\n`)
   await stopSignal(log)

@@ -1,5 +1,6 @@
 // Streams the account's running calls as events, checked twice a second, without contents.
 
+import type { Awaitable } from '../../../awaitable.ts'
 import type { LiveCall } from '../../../chat/in-flight.ts'
 import { formatUsd } from '../../../credits/money.ts'
 import { GatewayError } from '../../../errors.ts'
@@ -31,7 +32,7 @@ export const liveRoutes: readonly ConsoleRoute[] = [
         return !parts.ready() || now?.revokedAt !== null || now.expiresAt <= parts.now()
       }
       return new Response(
-        liveEvents(() => inFlight.callsOf(account.id), isOver, endWatch, request.signal),
+        liveEvents(() => parts.callsOf(account.id), isOver, endWatch, request.signal),
         {
           headers: {
             'content-type': 'text/event-stream',
@@ -46,7 +47,7 @@ export const liveRoutes: readonly ConsoleRoute[] = [
 
 /** Ends when `isOver`, when the reader disconnects, and after ten minutes. */
 function liveEvents(
-  callsNow: () => readonly Readonly<LiveCall>[],
+  callsNow: () => Awaitable<readonly Readonly<LiveCall>[]>,
   isOver: () => Promise<boolean>,
   endWatch: () => void,
   signal: AbortSignal,
@@ -79,9 +80,10 @@ function liveEvents(
       }
       const look = async () => {
         const over = await isOver().catch(() => true)
+        const now = await callsNow()
         if (timer === undefined) return
         if (over || performance.now() - began > longestMs) return close()
-        const calls = callsNow().slice(-mostCalls).map(callView)
+        const calls = now.slice(-mostCalls).map(callView)
         const here = new Set(calls.map(({ id }) => id))
         const settled = seen
           .filter(({ id, phase }) => phase !== 'settled' && !here.has(id))

@@ -18,7 +18,7 @@ export interface IdempotencyLimits {
 }
 
 export interface IdempotencyParts {
-  readonly idempotency: IdempotencyStore
+  readonly idempotency: Omit<IdempotencyStore, 'sweep'>
   readonly idempotencyLimits: IdempotencyLimits
   readonly turns: Pick<Turns, 'run' | 'through'>
   readonly now: () => number

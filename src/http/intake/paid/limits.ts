@@ -1,8 +1,8 @@
 // Limits the requests of a key, an account and the whole gateway: concurrently, and per minute.
 
 import { LRUCache } from 'lru-cache'
-import { lineOf } from '../../../accounts/api-key.ts'
-import type { Caller } from '../../../accounts/caller.ts'
+import { type ApiKey, lineOf } from '../../../accounts/api-key.ts'
+import type { Awaitable } from '../../../awaitable.ts'
 import type { InFlight } from '../../../chat/in-flight.ts'
 import { GatewayError } from '../../../errors.ts'
 
@@ -88,7 +88,26 @@ interface Applied {
   readonly needs: number
 }
 
-export class Limiter {
+/** Of a caller, what limits go by. */
+export interface LimitedCaller {
+  readonly account: { readonly id: string }
+  readonly key: Pick<ApiKey, 'id' | 'lineage' | 'requestsPerMinute' | 'tokensPerMinute'> | null
+}
+
+/** What lets requests in: in this process, or in another that counts for several. */
+export interface RequestLimiter {
+  /**
+   * Lets a request in, until `leave` or the end of its call. Throws or rejects with `overloaded` when the gateway is
+   * full, and `rate_limit_exceeded` with the time to wait when the account or the key has had its share; neither counts.
+   */
+  enter(caller: LimitedCaller, requestId: string): Awaitable<void>
+  /** The request has ended before its call began, or its call has ended. */
+  leave(requestId: string): void
+  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: of each unit the limit that is closest. */
+  headers(caller: LimitedCaller): Awaitable<Readonly<Record<string, string>>>
+}
+
+export class Limiter implements RequestLimiter {
   readonly #limits: RequestLimits
   readonly #inFlight: InFlight
   readonly #keyRequests: Rates
@@ -106,11 +125,7 @@ export class Limiter {
     this.#accountRequests = new Rates(clock)
   }
 
-  /**
-   * Admits a request until `leave` or the end of its call. Throws `overloaded` if the gateway is full, and
-   * `rate_limit_exceeded` with the time to wait if the account or key has used its share; neither counts.
-   */
-  enter(caller: Caller, requestId: string): void {
+  enter(caller: LimitedCaller, requestId: string): void {
     const account = caller.account.id
     if (this.#inFlight.size >= this.#limits.inFlight)
       throw new GatewayError('overloaded', { retryAfterMs: 1_000 })
@@ -129,7 +144,6 @@ export class Limiter {
     this.#inFlight.enter(requestId, account)
   }
 
-  /** The request ended before its call began, or its call ended. */
   leave(requestId: string): void {
     this.#inFlight.leave(requestId)
   }
@@ -139,8 +153,7 @@ export class Limiter {
     if (key !== null) this.#keyTokens.spend(this.#lines.get(key) ?? key, tokens)
   }
 
-  /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`: the tightest limit of each unit. */
-  headers(caller: Caller): Record<string, string> {
+  headers(caller: LimitedCaller): Record<string, string> {
     const headers: Record<string, string> = {}
     const applied = this.#appliedTo(caller)
     if (applied.length === 0) return headers
@@ -157,7 +170,7 @@ export class Limiter {
     return headers
   }
 
-  #appliedTo({ account, key }: Caller): readonly Applied[] {
+  #appliedTo({ account, key }: LimitedCaller): readonly Applied[] {
     const { accountRequestsPerMinute, keyRequestsPerMinute, keyTokensPerMinute } = this.#limits
     const applied: Applied[] = []
     const add = (unit: Applied['unit'], rates: Rates, perMinute: number, name: string) => {
@@ -176,6 +189,16 @@ export class Limiter {
 
 function remaining({ rates, name, perMinute }: Applied): number {
   return rates.remaining(name, perMinute)
+}
+
+/** Whether any rate limits what the caller may ask for in a minute. */
+export function isRateLimited(limits: RequestLimits, { key }: LimitedCaller): boolean {
+  if (limits.accountRequestsPerMinute > 0) return true
+  return (
+    key !== null &&
+    (lower(limits.keyRequestsPerMinute, key.requestsPerMinute) > 0 ||
+      lower(limits.keyTokensPerMinute, key.tokensPerMinute) > 0)
+  )
 }
 
 /** The lower of the gateway's limit and the key's own: an owner cannot raise the operator's. */

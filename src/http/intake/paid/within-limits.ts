@@ -18,7 +18,8 @@ export async function withinLimits(
 ): Promise<Response> {
   let response: Response
   try {
-    limiter.enter(caller, requestId)
+    const entered = limiter.enter(caller, requestId)
+    if (entered instanceof Promise) await entered
     response = await run()
   } catch (error) {
     limiter.leave(requestId)
@@ -26,7 +27,8 @@ export async function withinLimits(
     if (!(error instanceof GatewayError) || error.code === 'internal_error') throw error
     response = await refuse(error, requestId, publicUrl())
   }
-  const limits = limiter.headers(caller)
+  const read = limiter.headers(caller)
+  const limits = read instanceof Promise ? await read : read
   for (const name in limits) response.headers.set(name, limits[name]!)
   return response
 }

@@ -6,9 +6,9 @@ import type { Inbound } from '../../../protocols/protocol.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
-import type { PaidParts } from '../../parts.ts'
+import type { PaidParts, ServingParts } from '../../parts.ts'
 
-export const createChatCompletion: Route = {
+export const createChatCompletion: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/chat/completions',
   handle: (parts, call) => serve(parts, call, chat),
@@ -16,7 +16,7 @@ export const createChatCompletion: Route = {
 }
 
 /** The older form of a chat. */
-export const createCompletion: Route = {
+export const createCompletion: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/completions',
   handle: (parts, call) => serve(parts, call, textCompletions),

@@ -7,9 +7,9 @@ import { embeddingBody, parseEmbedding } from '../../../protocols/embeddings/inb
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { refuseDropped, servePaid } from '../../intake/paid/serve-paid.ts'
 import type { Call, Route } from '../../route.ts'
-import type { PaidParts } from '../../parts.ts'
+import type { PaidParts, ServingParts } from '../../parts.ts'
 
-export const createEmbeddings: Route = {
+export const createEmbeddings: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/embeddings',
   handle: serve,

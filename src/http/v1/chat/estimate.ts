@@ -8,9 +8,9 @@ import { inbound } from '../../../protocols/openai-chat/inbound/inbound.ts'
 import type { InboundRequest } from '../../../protocols/protocol.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import type { Call, Route } from '../../route.ts'
-import type { PaidParts, ResponseParts } from '../../parts.ts'
+import type { PaidParts, ResponseParts, ServingParts } from '../../parts.ts'
 
-export const estimateCall: Route = {
+export const estimateCall: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/estimate',
   handle: answer,

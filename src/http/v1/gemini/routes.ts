@@ -2,7 +2,7 @@
 
 import { authenticateEither } from '../../intake/authenticate.ts'
 import type { Identify, Route } from '../../route.ts'
-import type { HttpParts } from '../../parts.ts'
+import type { HttpParts, ServingParts } from '../../parts.ts'
 import { refuseGemini } from './errors.ts'
 
 /** Google's clients send the key as `x-goog-api-key`, or as a bearer. */
@@ -10,7 +10,7 @@ const byGoogleKey: Identify = (parts, request) => authenticateEither(request.hea
 
 const errors = () => refuseGemini
 
-export const callGemini: Route = {
+export const callGemini: Route<ServingParts> = {
   method: 'POST',
   path: '/v1beta/models/*',
   handle: async (parts, call) => (await import('./gemini.ts')).callGemini(parts, call),
@@ -20,7 +20,7 @@ export const callGemini: Route = {
 }
 
 /** Where Google's client libraries call from their third version on. */
-export const callGeminiV1: Route = {
+export const callGeminiV1: Route<ServingParts> = {
   ...callGemini,
   path: '/v1/models/*',
   operation: async () => (await import('./documentation.ts')).callGeminiV1,

@@ -9,7 +9,7 @@ import { refusalIn, type Refuse } from '../../intake/error-response.ts'
 import { readJson, refuseByHeaders } from '../../intake/read-body.ts'
 import { parsedBody, serveChat } from '../../intake/paid/serve-paid.ts'
 import type { Call, Identify, Route } from '../../route.ts'
-import type { PaidParts } from '../../parts.ts'
+import type { PaidParts, ServingParts } from '../../parts.ts'
 import { withinLimits } from '../../intake/paid/within-limits.ts'
 
 const inShape = refusalIn(inbound.error)
@@ -20,7 +20,7 @@ export const refuseMessages: Refuse = (...failed) => identified(inShape(...faile
 /** Its clients send the key as `x-api-key`, or as a bearer. */
 const byEitherKey: Identify = (parts, request) => authenticateEither(request.headers, parts)
 
-export const createMessage: Route = {
+export const createMessage: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/messages',
   handle: serve,
@@ -30,7 +30,7 @@ export const createMessage: Route = {
 }
 
 /** Counts the tokens of a request that is not sent anywhere. Counts as a request of its caller, and costs nothing. */
-export const countMessageTokens: Route = {
+export const countMessageTokens: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/messages/count_tokens',
   handle: count,

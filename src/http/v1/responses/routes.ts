@@ -2,9 +2,9 @@
 
 import { asCaller } from '../../intake/answer.ts'
 import type { Route } from '../../route.ts'
-import type { HttpParts } from '../../parts.ts'
+import type { HttpParts, ServingParts } from '../../parts.ts'
 
-export const createResponse: Route = {
+export const createResponse: Route<ServingParts> = {
   method: 'POST',
   path: '/v1/responses',
   handle: async (parts, call) => (await import('./create.ts')).createResponse(parts, call),

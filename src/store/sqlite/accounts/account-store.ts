@@ -37,11 +37,18 @@ interface Found<T> {
   readonly row: T | undefined
 }
 
+export interface AccountEvents {
+  /** A key has got a successor. */
+  rotated(): void
+  /** Accounts, keys or sessions may have changed, here or in the file. */
+  changed(): void
+}
+
 export class SqliteAccounts implements AccountStore {
   readonly #database: Database
   readonly #outbox: Outbox
   readonly #clock: () => number
-  readonly #rotated: () => void
+  readonly #heard: AccountEvents
   readonly #sql: ReturnType<typeof statements>
   readonly #list: AccountList
   readonly #accounts = new LRUCache<string, Found<Account>>({ max: cachedRows })
@@ -50,10 +57,9 @@ export class SqliteAccounts implements AccountStore {
   #dataVersion: unknown
   #checkedAt = -Infinity
 
-  /** `rotated` is called when a key was replaced. */
-  constructor(database: Database, clock: () => number, rotated: () => void) {
+  constructor(database: Database, clock: () => number, heard: AccountEvents) {
     this.#clock = clock
-    this.#rotated = rotated
+    this.#heard = heard
     this.#database = database
     this.#outbox = new Outbox(database)
     this.#sql = statements(database)
@@ -80,7 +86,7 @@ export class SqliteAccounts implements AccountStore {
         param: 'email',
       })
     }
-    this.#accounts.clear()
+    this.#drop(this.#accounts)
     return account
   }
 
@@ -108,7 +114,7 @@ export class SqliteAccounts implements AccountStore {
       this.#sql.insertKey.run(...keyValues(key))
       this.#outbox.add(keyCreated(key, null))
     })
-    this.#keys.clear()
+    this.#drop(this.#keys)
   }
 
   insertSuccessor(key: ApiKey, replaces: string): boolean {
@@ -118,8 +124,8 @@ export class SqliteAccounts implements AccountStore {
       this.#outbox.add(keyCreated(key, replaces))
       return true
     })
-    this.#keys.clear()
-    this.#rotated()
+    this.#drop(this.#keys)
+    this.#heard.rotated()
     return inserted
   }
 
@@ -141,7 +147,7 @@ export class SqliteAccounts implements AccountStore {
         key.id,
       ),
     )
-    this.#keys.clear()
+    this.#drop(this.#keys)
   }
 
   keyUsedAt(id: string): number | null {
@@ -177,7 +183,7 @@ export class SqliteAccounts implements AccountStore {
 
   #setSuspended(id: string, suspended: 0 | 1): boolean {
     const { changes } = writing(() => this.#sql.setSuspended.run(suspended, id))
-    this.#accounts.clear()
+    this.#drop(this.#accounts)
     return Number(changes) === 1
   }
 
@@ -197,7 +203,7 @@ export class SqliteAccounts implements AccountStore {
         session.elevatedUntil,
       ),
     )
-    this.#sessions.clear()
+    this.#drop(this.#sessions)
   }
 
   findSession(id: string): Session | undefined {
@@ -213,13 +219,13 @@ export class SqliteAccounts implements AccountStore {
 
   revokeSession(id: string, at: number): boolean {
     const { changes } = writing(() => this.#sql.revokeSession.run(at, id))
-    this.#sessions.clear()
+    this.#drop(this.#sessions)
     return Number(changes) === 1
   }
 
   #changeKey(update: Statement, id: string, at: number): boolean {
     const { changes } = writing(() => update.run(at, id))
-    this.#keys.clear()
+    this.#drop(this.#keys)
     return Number(changes) === 1
   }
 
@@ -250,6 +256,12 @@ export class SqliteAccounts implements AccountStore {
     this.#accounts.clear()
     this.#keys.clear()
     this.#sessions.clear()
+    this.#heard.changed()
+  }
+
+  #drop(cache: { clear(): void }): void {
+    cache.clear()
+    this.#heard.changed()
   }
 }
 

@@ -1,0 +1,230 @@
+// What serves models, put together: the same in a gateway of one process and in a process beside the ledger's.
+
+import type { AccountStore } from '../../accounts/account.ts'
+import type { IdentityStore } from '../../accounts/identity/identity-store.ts'
+import { TokenCounter } from '../../chat/counting/token-counter.ts'
+import type { InFlight } from '../../chat/in-flight.ts'
+import type { ChatLimits } from '../../chat/limits.ts'
+import { Health } from '../../chat/routing/health.ts'
+import { RetryBudget } from '../../chat/routing/retry-budget.ts'
+import { Buffered } from '../../chat/streaming/buffered.ts'
+import { Turns } from '../../chat/streaming/turns.ts'
+import { Watchdog } from '../../chat/streaming/watchdog.ts'
+import { Arrivals } from '../../chat/upstream/arrivals.ts'
+import { ConnectionLimit } from '../../chat/upstream/connection-limit.ts'
+import { media } from '../../chat/upstream/inline-media.ts'
+import type { SignatureMemory } from '../../chat/upstream/signatures.ts'
+import { type Config, secretsOf } from '../../config.ts'
+import type { IdempotencyStore } from '../../credits/ledger/idempotency.ts'
+import type { CallLedger } from '../../credits/ledger/ledger.ts'
+import { formatUsd } from '../../credits/money.ts'
+import type { RequestLimiter, RequestLimits } from '../../http/intake/paid/limits.ts'
+import type { AppParts, ServingParts } from '../../http/parts.ts'
+import { callEnded } from '../../observe/call-ended.ts'
+import { CallLog } from '../../observe/call-log.ts'
+import { Memory } from '../../observe/memory.ts'
+import type { RequestLogRow } from '../../observe/request-log.ts'
+import { secretFilter } from '../../observe/secret-filter.ts'
+import { outbounds } from '../../protocols/registry.ts'
+import { Upstream } from '../../providers/upstream.ts'
+import { ParsedResponses } from '../../responses/parsed-responses.ts'
+import type { ResponseStore } from '../../responses/response-store.ts'
+import type { ToolSources } from '../../tools/tool.ts'
+import { baseUrlOf } from '../banner.ts'
+import type { GatewayParts } from './gateway-parts.ts'
+import { siteOf } from './identity.ts'
+import { answering, liveCatalog } from './live.ts'
+import { toolSourcesOf } from './tool-sources.ts'
+
+/** What calls need of what is kept: the store of this process, or another's across a socket. */
+export interface CallStore {
+  readonly accounts: Pick<AccountStore, 'findKey' | 'findAccount' | 'findSession'>
+  readonly identities: Pick<IdentityStore, 'touchSession'>
+  readonly ledger: CallLedger
+  readonly idempotency: Omit<IdempotencyStore, 'sweep'>
+  readonly responses: Pick<ResponseStore, 'keep' | 'stored' | 'find' | 'conversation'>
+  readonly signatures: SignatureMemory
+  readonly ended: EndedCalls
+}
+
+/** Where calls are noted when they have ended. */
+export interface EndedCalls {
+  append(row: RequestLogRow): void
+  /** A call that was refused before it began; `model` is empty for one that there is not. */
+  appendRefused(row: RequestLogRow, model: string): void
+}
+
+export interface CountingLimiter extends RequestLimiter {
+  /** Counts the tokens of an answer, once they are known. */
+  spentTokens(key: string | null, tokens: number): void
+}
+
+export interface ServingSource extends Pick<
+  GatewayParts,
+  'config' | 'live' | 'log' | 'clock' | 'owner' | 'server'
+> {
+  readonly store: CallStore
+  readonly inFlight: InFlight
+  readonly limiter: CountingLimiter
+  readonly mcp: ToolSources['mcp']
+  readonly freeCredit: AppParts['freeCredit']
+}
+
+/** What serves models, and how it ends. */
+export interface Serving {
+  readonly parts: ServingParts
+  /** The memory of this process; to be watched by whoever owns the process. */
+  readonly memory: Memory
+  /** Stops accepting calls; running ones continue. */
+  drain(): void
+  /** Ends running calls with an error; each is settled. */
+  cutOff(): void
+  /** Stops background work; called once nothing is in flight. */
+  close(): void
+}
+
+export function servingOf(source: ServingSource): Serving {
+  const { config, store, live, log, clock, owner, inFlight, limiter } = source
+  const stopping = new AbortController()
+  let draining = false
+  const counter = new TokenCounter()
+  const memory = new Memory()
+  const catalog = liveCatalog(live)
+  const publicUrl = () => publicUrlOf(config, source.server()?.port ?? config.server.port)
+  const calls = new CallLog({
+    log,
+    usd: formatUsd,
+    keep: (row) => store.ended.append(row),
+    // Days are kept without end, and anybody can invent model names.
+    keepRefused: (row) => store.ended.appendRefused(row, catalog.find(row.model) ? row.model : ''),
+  })
+  const turns = new Turns()
+  const parts: ServingParts = {
+    chat: {
+      catalog,
+      get providers() {
+        return live.providers
+      },
+      outbounds,
+      ledger: store.ledger,
+      signatures: store.signatures,
+      onCallEnded: callEnded(
+        [
+          (call, failure) => calls.ended(call, failure),
+          ({ key, promptTokens, completionTokens }) =>
+            limiter.spentTokens(key, promptTokens + completionTokens),
+        ],
+        log,
+      ),
+      keepsContents: config.log.prompts,
+      log,
+      watchdog: new Watchdog(),
+      turns,
+      memory,
+      counter,
+      buffered: new Buffered(config.stream.total_buffer_bytes),
+      limits: limitsOf(config),
+      toolSources: toolSourcesOf(config, { open: source.mcp }, clock, log),
+      owner,
+      now: clock,
+      redact: secretFilter(secretsOf(config)),
+      media: media({ allowHosts: config.egress.allow_hosts, limits: mediaLimits(config) }),
+      inFlight,
+      health: new Health(clock),
+      retryBudget: new RetryBudget(clock),
+      upstream: new Upstream(),
+      arrivals: new Arrivals(config.limits.arrived_bytes),
+      connections: new ConnectionLimit(config.limits.max_connections_upstream),
+      stopping: stopping.signal,
+      publicUrl,
+    },
+    accounts: store.accounts,
+    identityStore: store.identities,
+    ledger: store.ledger,
+    idempotency: store.idempotency,
+    responses: store.responses,
+    parsedResponses: new ParsedResponses(store.responses, turns),
+    responseLimits: {
+      retentionMs: config.responses.retention_ms,
+      storedBytes: config.responses.stored_bytes,
+      accountBytes: config.responses.account_bytes,
+    },
+    idempotencyLimits: {
+      keepMs: config.idempotency.keep_ms,
+      answerBytes: config.idempotency.answer_bytes,
+    },
+    site: siteOf(config, source.server),
+    freeCredit: source.freeCredit,
+    catalog,
+    answering: () => answering(live),
+    limiter,
+    calls,
+    body: {
+      maxBodyBytes: config.server.max_body_bytes,
+      maxHeaderBytes: config.server.max_header_bytes,
+      maxDepth: config.limits.json_depth,
+    },
+    turns,
+    log,
+    now: clock,
+    ready: () => !draining,
+    publicUrl,
+    reachableHosts: config.egress.allow_hosts,
+    keepOpen: (request) => source.server()?.timeout(request, 0),
+  }
+  return {
+    parts,
+    memory,
+    drain: () => {
+      draining = true
+    },
+    cutOff: () => stopping.abort(),
+    close: () => counter.stop(),
+  }
+}
+
+/** Where clients find the gateway: what the operator says, else where it listens. */
+function publicUrlOf({ server }: Config, port: number): string {
+  return server.public_url ?? baseUrlOf(server.host, port).replace(/\/v1$/, '')
+}
+
+export function requestLimits({ limits, rate_limits }: Config): RequestLimits {
+  return {
+    inFlight: limits.requests_in_flight,
+    inFlightPerAccount: limits.requests_in_flight_per_account,
+    keyRequestsPerMinute: rate_limits.key_requests_per_minute,
+    keyTokensPerMinute: rate_limits.key_tokens_per_minute,
+    accountRequestsPerMinute: rate_limits.account_requests_per_minute,
+  }
+}
+
+function limitsOf({ timeouts, stream, ledger, limits }: Config): ChatLimits {
+  return {
+    connectMs: timeouts.connect_ms,
+    firstByteMs: timeouts.first_byte_ms,
+    firstByteReasoningMs: timeouts.first_byte_reasoning_ms,
+    toolMs: timeouts.tool_ms,
+    gapMs: timeouts.gap_ms,
+    totalMs: timeouts.total_ms,
+    clientStallMs: timeouts.client_stall_ms,
+    drainMs: timeouts.drain_ms,
+    keepaliveMs: stream.keepalive_ms,
+    bufferBytes: stream.buffer_bytes,
+    checkpointMs: stream.checkpoint_ms,
+    checkpointTokens: stream.checkpoint_tokens,
+    holdOutputTokens: ledger.hold_default_output_tokens,
+    leaseMs: ledger.lease_ms,
+    answerBytes: limits.upstream_body_bytes,
+    eventBytes: limits.sse_event_bytes,
+    attempts: limits.attempts,
+    toolCalls: limits.tool_calls,
+  }
+}
+
+function mediaLimits({ egress }: Config) {
+  return {
+    fileBytes: egress.file_bytes,
+    requestBytes: egress.request_bytes,
+    timeoutMs: egress.timeout_ms,
+  }
+}

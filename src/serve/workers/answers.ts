@@ -1,0 +1,107 @@
+// How the ledger's process answers one worker, and what that worker leaves behind when it dies.
+
+import type { ClaimedCall } from '../../credits/ledger/idempotency.ts'
+import type { Store } from '../../store/store.ts'
+import type { Shared } from '../gateway/gateway.ts'
+import type { LedgerAnswers, LedgerHears } from './protocol.ts'
+
+export interface AnswerParts {
+  readonly store: Pick<
+    Store,
+    'accounts' | 'identities' | 'idempotency' | 'ledger' | 'responses' | 'signatures'
+  >
+  readonly shared: Shared
+  /** Tells the worker that a hold is durable, by the number that it gave it. */
+  readonly holdDurable: (number: number) => void
+}
+
+export interface WorkerDesk {
+  readonly handlers: LedgerAnswers & LedgerHears
+  /** The worker is gone: what it had begun is nobody's any more. To be called once its calls have been recovered. */
+  abandon(): Promise<void>
+}
+
+/** Answers for one worker. */
+export function deskOf({ store, shared, holdDurable }: AnswerParts): WorkerDesk {
+  const { accounts, identities, idempotency, ledger, responses, signatures } = store
+  const { limiter, ended } = shared
+  /** The requests of the worker that are in flight. */
+  const entered = new Set<string>()
+  /** The Idempotency-Keys that its calls hold, by call. */
+  const claims = new Map<string, ClaimedCall>()
+  let isGone = false
+  const abandonClaims = async () => {
+    const left = [...claims.values()]
+    claims.clear()
+    await Promise.allSettled(left.map((claim) => idempotency.finish(claim)))
+  }
+  return {
+    handlers: {
+      findKey: (id) => accounts.findKey(id),
+      findAccount: (idOrEmail) => accounts.findAccount(idOrEmail),
+      findSession: (id) => accounts.findSession(id),
+      touchSession: (...given) => identities.touchSession(...given),
+
+      async startHold(command, number) {
+        const { result, durable } = await ledger.startHold(command)
+        void durable.then(() => holdDurable(number))
+        return result
+      },
+      extend: (call, owner, more) => ledger.extend(call, owner, more),
+      checkpoint: (command) => ledger.checkpoint(command),
+      settle: (command) => ledger.settle(command),
+      release: (command) => ledger.release(command),
+      balance: (account) => ledger.balance(account),
+      keySpend: (key, windowStart) => ledger.keySpend(key, windowStart),
+      recordPrice: (version, model, price) => ledger.recordPrice(version, model, price),
+
+      async claim(command) {
+        const claim = await idempotency.claim(command)
+        if (claim.kind === 'fresh') {
+          const { account, key, call } = command
+          claims.set(call, { account, key, call })
+          // Nobody will make the call: the key is not to wait for it.
+          if (isGone) await abandonClaims()
+        }
+        return claim
+      },
+      keepAnswer: (claim, answer) => idempotency.keep(claim, answer),
+      async finish(claim) {
+        claims.delete(claim.call)
+        await idempotency.finish(claim)
+      },
+
+      keepResponse: (command) => responses.keep(command),
+      findResponse: (account, id) => responses.find(account, id),
+      conversation: (account, id, maxBytes) => responses.conversation(account, id, maxBytes),
+      storedBytes: async (account) => (await responses.stored(account)).bytes(),
+      recallSignature: async (id) => signatures.recall(id),
+      rememberSignature: (id, signature) => signatures.remember(id, signature),
+
+      freeCredit: (account) => shared.freeCredit.ensure(account),
+      enter(caller, requestId) {
+        limiter.enter(caller, requestId)
+        entered.add(requestId)
+      },
+      left(requestId) {
+        if (entered.delete(requestId)) limiter.leave(requestId)
+      },
+      limitHeaders: (caller) => limiter.headers(caller),
+      spentTokens: (key, tokens) => limiter.spentTokens(key, tokens),
+      async mcpServer(account, name) {
+        const { url, headers, refused } = await shared.mcp.registered(account, name)
+        const token = headers.get('authorization')?.replace(/^Bearer /, '')
+        return { url, headers: [...headers], token: refused && token }
+      },
+      mcpRefused: (...given) => shared.mcp.noteRefusal(...given),
+      callEnded: (row) => ended.append(row),
+      callRefused: (row, model) => ended.appendRefused(row, model),
+    },
+    async abandon() {
+      isGone = true
+      for (const requestId of entered) limiter.leave(requestId)
+      entered.clear()
+      await abandonClaims()
+    },
+  }
+}

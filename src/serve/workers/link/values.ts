@@ -1,0 +1,70 @@
+// Values as JSON text between two processes of one gateway: what JSON has no word for is a string that begins with `~`.
+
+const mark = '~'
+const markCode = mark.charCodeAt(0)
+
+/**
+ * A value as JSON has it: bigint, bytes and `undefined` marked, strings that begin with the mark escaped. Throws TypeError for what the other side could not have back: functions, instances of
+ * classes, numbers that are not finite.
+ */
+export function packed(value: unknown): unknown {
+  switch (typeof value) {
+    case 'string':
+      return value.charCodeAt(0) === markCode ? mark + value : value
+    case 'bigint':
+      return `${mark}n${value}`
+    case 'undefined':
+      return `${mark}u`
+    case 'boolean':
+      return value
+    case 'number':
+      if (!Number.isFinite(value)) throw new TypeError('a number that is not finite cannot be sent')
+      return value
+    case 'object':
+      return value === null ? null : packedObject(value)
+    default:
+      throw new TypeError(`a ${typeof value} cannot be sent`)
+  }
+}
+
+function packedObject(value: object): unknown {
+  if (Array.isArray(value)) return value.map(packed)
+  if (value instanceof Uint8Array)
+    return `${mark}b${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}`
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null)
+    throw new TypeError('an instance of a class cannot be sent')
+  // Without a prototype `__proto__` is a name like any other.
+  const copy: Record<string, unknown> = Object.create(null)
+  for (const [name, each] of Object.entries(value)) copy[name] = packed(each)
+  return copy
+}
+
+/** What `packed` was given, from JSON that was parsed. Changes `value`, whose parts the answer is made of. */
+export function unpacked(value: unknown): unknown {
+  if (typeof value === 'string') return value.charCodeAt(0) === markCode ? unmarked(value) : value
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length; at++) value[at] = unpacked(value[at])
+    return value
+  }
+  const fields = value as Record<string, unknown>
+  // What was parsed has each of these as a property of its own, `__proto__` too.
+  for (const name of Object.keys(fields)) fields[name] = unpacked(fields[name])
+  return fields
+}
+
+function unmarked(text: string): unknown {
+  switch (text[1]) {
+    case mark:
+      return text.slice(1)
+    case 'n':
+      return BigInt(text.slice(2))
+    case 'b':
+      return new Uint8Array(Buffer.from(text.slice(2), 'base64'))
+    case 'u':
+      return undefined
+    default:
+      throw new TypeError('a marked value of an unknown kind')
+  }
+}

@@ -1,0 +1,56 @@
+// What a worker serves: models by itself, and everything else through the ledger's process.
+
+import type { InFlight } from '../../chat/in-flight.ts'
+import type { ProviderHealth } from '../../chat/routing/health.ts'
+import { crossOrigin } from '../../http/intake/cors.ts'
+import { createServingRoutes } from '../../http/routes.ts'
+import type { Servant } from '../gateway/gateway.ts'
+import type { GatewayParts } from '../gateway/gateway-parts.ts'
+import { mcpBeside } from '../gateway/mcp.ts'
+import { servingOf } from '../gateway/serving.ts'
+import { idleSeconds } from '../listen.ts'
+import { forwarded } from './forward.ts'
+import type { Remote } from './remote-store.ts'
+
+export interface WorkerParts extends Pick<
+  GatewayParts,
+  'config' | 'live' | 'log' | 'clock' | 'owner' | 'server'
+> {
+  readonly remote: Remote
+  readonly inFlight: InFlight
+  /** The socket of the ledger's process. */
+  readonly forwardTo: string
+}
+
+export interface WorkerServant extends Servant {
+  readonly inFlight: InFlight
+  /** How a provider is doing for the calls of an account here; undefined for one that there is not. */
+  healthOf(provider: string, account: string): ProviderHealth | undefined
+}
+
+export function createWorkerServant(given: WorkerParts): WorkerServant {
+  const { config, remote, inFlight, live, server } = given
+  const { store, limiter, freeCredit } = remote
+  const mcp = mcpBeside(config, remote.mcpServer)
+  const { parts, memory, drain, cutOff, close } = servingOf({ ...given, store, limiter, freeCredit, mcp })
+  const forwarding = {
+    socket: given.forwardTo,
+    peerOf: (request: Request) => server()?.requestIP(request)?.address ?? '',
+    allowIdle: (request: Request, seconds: number) => server()?.timeout(request, seconds),
+    idleSeconds: idleSeconds(config),
+    maxBodyBytes: config.server.max_body_bytes,
+  }
+  const { fetch } = createServingRoutes(parts, (request) => forwarded(forwarding, request))
+  return {
+    fetch: crossOrigin(config.server.cors_origins, fetch),
+    inFlight,
+    healthOf(id, account) {
+      const provider = live.providers.get(id)
+      return provider && parts.chat.health.report(provider, account)
+    },
+    memory,
+    drain,
+    cutOff,
+    close,
+  }
+}

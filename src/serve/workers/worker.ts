@@ -1,0 +1,116 @@
+// The process of a worker: it serves models, and asks the ledger's process for all that there is once.
+
+import { InFlight } from '../../chat/in-flight.ts'
+import { secretsOf } from '../../config.ts'
+import { armFailpoint, parseFailpoint } from '../../credits/ledger/failpoint.ts'
+import { createLog, type Log, standardErrorSink } from '../../observe/log.ts'
+import { liveOf } from '../gateway/live.ts'
+import { requestLimits } from '../gateway/serving.ts'
+import { listen, type Server } from '../listen.ts'
+import { listenFault } from '../listen-fault.ts'
+import { stopServing } from '../stop.ts'
+import { connectLink } from './link/connect.ts'
+import type { Link } from './link/link.ts'
+import type { LedgerAnswers, LedgerHears, WorkerAnswers, WorkerHears, WorkerStart } from './protocol.ts'
+import { type Remote, remoteOf } from './remote-store.ts'
+import { createWorkerServant, type WorkerServant } from './servant.ts'
+
+/** The descriptor of the socket to the ledger's process, which has opened it. */
+const linkFd = 3
+
+type LedgerLink = Link<LedgerAnswers, LedgerHears>
+
+/**
+ * Serves until it is told to stop, and ends at once when the ledger's process does: without it nothing can be charged.
+ * `clock` gives milliseconds since 1970.
+ */
+export async function runWorker(clock: () => number): Promise<void> {
+  let starting: Promise<Working> | undefined
+  let working: Working | undefined
+  let stopping = false
+  let log: Log | undefined
+  const ended = Promise.withResolvers<void>()
+  const stop = async () => {
+    if (stopping) return
+    stopping = true
+    // Whoever cannot start has nothing to stop.
+    const running = await starting?.catch(() => undefined)
+    await running?.stop()
+    link.end()
+  }
+  const handlers: WorkerAnswers & WorkerHears = {
+    async start(start) {
+      const { config } = start
+      log = createLog(config.log, { sink: standardErrorSink(), clock, secrets: secretsOf(config) })
+      starting = startWorking(start, link, log, clock)
+      working = await starting
+    },
+    callsOf: async (account) => working?.servant.inFlight.callsOf(account) ?? [],
+    healthOf: async (provider, account) => working?.servant.healthOf(provider, account),
+    holdDurable: (number) => working?.remote.holdDurable(number),
+    forget: () => working?.remote.forget(),
+    serversAre: (servers) => working?.serversAre(servers),
+    drain: () => void stop(),
+  }
+  const link: LedgerLink = await connectLink({
+    fd: linkFd,
+    handlers,
+    failed: (what, error) => log?.error('a message of the ledger failed', { what, error }),
+    closed: () => (stopping ? ended.resolve() : process.exit(1)),
+  })
+  // A terminal sends these to all processes of the gateway: the ledger's decides what they mean.
+  for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
+  process.on('SIGTERM', () => void stop())
+  await ended.promise
+}
+
+interface Working {
+  readonly servant: WorkerServant
+  readonly remote: Remote
+  serversAre(servers: WorkerStart['servers']): void
+  stop(): Promise<void>
+}
+
+/** Rejects with an error that says why the address cannot be listened on. */
+async function startWorking(
+  { config, owner, port, forwardTo, servers }: WorkerStart,
+  link: LedgerLink,
+  log: Log,
+  clock: () => number,
+): Promise<Working> {
+  const failpoint = parseFailpoint(config.test.failpoint ?? '')
+  if (failpoint) armFailpoint(failpoint)
+  const live = liveOf(config, servers)
+  const inFlight = new InFlight(clock, (requestId) => link.tell('left', requestId))
+  const remote = remoteOf(link, { inFlight, limits: requestLimits(config), clock })
+  let listening: Server | undefined
+  const server = () => listening
+  const servant = createWorkerServant({
+    config,
+    live,
+    log,
+    clock,
+    owner,
+    server,
+    remote,
+    inFlight,
+    forwardTo,
+  })
+  try {
+    listening = listen(config, servant, { port, shared: true })
+  } catch (cause) {
+    throw listenFault({ host: config.server.host, port }, cause)
+  }
+  Bun.gc(true)
+  const leaveMemory = servant.memory.watch()
+  const serving = { config, log, server: listening, gateway: servant, store: { close: async () => {} } }
+  return {
+    servant,
+    remote,
+    serversAre: (now) => void Object.assign(live, liveOf(config, now)),
+    stop() {
+      leaveMemory()
+      return stopServing(serving)
+    },
+  }
+}

@@ -1,0 +1,88 @@
+// Accounts, keys and sessions as a worker remembers them.
+
+import { describe, expect, test } from 'bun:test'
+import type { ApiKey } from '../../../src/accounts/api-key.ts'
+import { KnownAccounts } from '../../../src/serve/workers/known-accounts.ts'
+
+const key = (revokedAt: number | null): ApiKey => ({
+  id: 'key1',
+  account: 'anna',
+  name: '',
+  mode: 'live',
+  hash: '',
+  lastFour: '',
+  createdAt: 0,
+  expiresAt: null,
+  revokedAt,
+  spendLimit: null,
+  limitWindow: 'total',
+  allowedModels: null,
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  networks: null,
+  lineage: null,
+  replacedBy: null,
+})
+
+function lab() {
+  let now = 0
+  const asked: PromiseWithResolvers<ApiKey | undefined>[] = []
+  const nobody = () => Promise.resolve(undefined)
+  const known = new KnownAccounts(
+    {
+      findKey: () => {
+        asked.push(Promise.withResolvers())
+        return asked.at(-1)!.promise
+      },
+      findAccount: nobody,
+      findSession: nobody,
+    },
+    () => now,
+  )
+  return { known, asked, pass: (ms: number) => void (now += ms) }
+}
+
+describe('what a worker remembers', () => {
+  test('is asked for once by many, and given at once for a quarter of a second', async () => {
+    const { known, asked, pass } = lab()
+    const many = [known.findKey('key1'), known.findKey('key1')]
+    asked[0]!.resolve(key(null))
+    expect((await Promise.all(many)).map((found) => found?.id)).toEqual(['key1', 'key1'])
+    pass(249)
+    expect(known.findKey('key1')).toMatchObject({ id: 'key1' })
+    expect(asked).toHaveLength(1)
+    pass(1)
+    void known.findKey('key1')
+    expect(asked).toHaveLength(2)
+  })
+
+  test('that a key is unknown is remembered as well', async () => {
+    const { known, asked } = lab()
+    const found = known.findKey('key1')
+    asked[0]!.resolve(undefined)
+    expect(await found).toBeUndefined()
+    expect(known.findKey('key1')).toBeUndefined()
+    expect(asked).toHaveLength(1)
+  })
+
+  test('is forgotten when it changes, and so is an answer that was on its way then', async () => {
+    const { known, asked } = lab()
+    const before = known.findKey('key1')
+    known.forget()
+    const after = known.findKey('key1')
+    asked[1]!.resolve(key(7))
+    expect(await after).toMatchObject({ revokedAt: 7 })
+    asked[0]!.resolve(key(null))
+    await before
+    expect(known.findKey('key1')).toMatchObject({ revokedAt: 7 })
+  })
+
+  test('a question that failed is asked again', async () => {
+    const { known, asked } = lab()
+    const failed = Promise.resolve(known.findKey('key1'))
+    asked[0]!.reject(new Error('gone'))
+    await expect(failed).rejects.toThrow('gone')
+    void known.findKey('key1')
+    expect(asked).toHaveLength(2)
+  })
+})

@@ -1,0 +1,28 @@
+// Parts of a ledger's process for tests that need only some of them.
+
+import { InFlight } from '../../../src/chat/in-flight.ts'
+import { Limiter, type RequestLimits } from '../../../src/http/intake/paid/limits.ts'
+import type { Shared } from '../../../src/serve/gateway/gateway.ts'
+
+export const noLimits: RequestLimits = {
+  inFlight: 1_000,
+  inFlightPerAccount: 1_000,
+  keyRequestsPerMinute: 0,
+  keyTokensPerMinute: 0,
+  accountRequestsPerMinute: 0,
+}
+
+/** What all workers share, where nobody uses it but for the limits given. */
+export function sharedOf(limits: RequestLimits, inFlight = new InFlight(), clock = Date.now): Shared {
+  const unused = () => {
+    throw new Error('not part of this test')
+  }
+  return {
+    limiter: new Limiter(limits, inFlight, clock),
+    ended: { append: unused, appendRefused: unused },
+    freeCredit: { ensure: unused },
+    mcp: { registered: unused, noteRefusal: unused },
+  }
+}
+
+export const noShared = sharedOf(noLimits)
