@@ -11,6 +11,10 @@ const lookEveryMs = 250
 const burstBytes = 32 * 1024 ** 2
 /** The same as a share of what was alive: collecting a large heap takes longer. */
 const burstShare = 0.4
+/** Collecting all objects of a larger heap than this holds the loop for more than 50 ms, bytes without buffers. */
+const collectableBytes = 128 * 1024 ** 2
+/** Beyond this growth it is done all the same, before the memory of the machine is full, bytes. */
+const mostGrownBytes = 768 * 1024 ** 2
 /** While large answers are read, memory is measured at most this often, milliseconds. */
 const burstLookMs = 10
 /** After a burst of large answers, a last collection runs this much later, milliseconds. */
@@ -19,6 +23,8 @@ const afterwardsMs = 2_000
 interface MemoryUse {
   /** Bytes of the heap, and of the buffers and strings that belong to it. */
   readonly taken: () => number
+  /** Bytes of the heap alone. */
+  readonly heap: () => number
   /** Collects young objects without waiting for it, so no call is held up. */
   readonly collectYoung: () => void
   /** Collects all objects and waits for it: 10 to 30 ms with two thousand streams. */
@@ -32,6 +38,7 @@ const ofThisProcess: MemoryUse = {
     const { heapUsed, external } = process.memoryUsage()
     return heapUsed + external
   },
+  heap: () => process.memoryUsage().heapTotal,
   collectYoung: () => Bun.gc(false),
   collectAll: fullGC,
   now: () => performance.now(),
@@ -60,7 +67,9 @@ export class Memory {
     if (now - this.#lookedAt < burstLookMs) return
     this.#lookedAt = now
     this.#burst = true
-    if (this.#grown() > Math.max(burstBytes, burstShare * this.#low)) this.#collectAll()
+    const grown = this.#grown()
+    if (grown <= Math.max(burstBytes, burstShare * this.#low)) return
+    if (grown > mostGrownBytes || this.#use.heap() <= collectableBytes) this.#collectAll()
   }
 
   /** Watches this process's memory until the returned function is called. */

@@ -6,7 +6,9 @@ import type { IncomingCall } from '../../src/chat/call.ts'
 import { loweredFor, type LoweringParts } from '../../src/chat/upstream/lower.ts'
 import type { Json, JsonObject } from '../../src/conversation/request.ts'
 import { inbound as messages } from '../../src/protocols/anthropic-messages/inbound/inbound.ts'
+import { inbound as gemini, withModel } from '../../src/protocols/gemini/inbound/inbound.ts'
 import { inbound as chat } from '../../src/protocols/openai-chat/inbound/inbound.ts'
+import { inbound as completions } from '../../src/protocols/openai-completions/inbound.ts'
 import { responsesCall } from '../../src/protocols/openai-responses/inbound/inbound.ts'
 import { checkedRequest } from '../../src/protocols/openai-responses/inbound/check.ts'
 import type { Inbound, InboundRequest, Target, Warning } from '../../src/protocols/protocol.ts'
@@ -65,7 +67,7 @@ export const customRoutes: readonly Route[] = Object.keys(outbounds).map((protoc
 )
 
 /** The least that a client of each protocol says, with more fields. */
-export type Client = 'chat' | 'responses' | 'messages'
+export type Client = 'chat' | 'responses' | 'messages' | 'completions' | 'gemini'
 
 interface Asked {
   readonly inbound: Inbound
@@ -87,6 +89,12 @@ export function asks(client: Client, more: JsonObject): Asked {
     case 'messages': {
       const body = { model: 'a/m', max_tokens: 64, messages: hello, ...more }
       return { inbound: messages, request: messages.parse(body) }
+    }
+    case 'completions':
+      return { inbound: completions, request: completions.parse({ model: 'a/m', prompt: 'Hello', ...more }) }
+    case 'gemini': {
+      const body = { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], ...more }
+      return { inbound: gemini, request: gemini.parse(withModel(body, 'a/m', false)) }
     }
   }
 }

@@ -83,16 +83,12 @@ function recalled(name: string): Attack {
     name: `recalled: ${name}`,
     run: async (weir, scale) => {
       const headers = { authorization: `Bearer ${weir.key}`, 'content-type': 'application/json' }
-      const ask = (body: string) =>
-        fetch(`${weir.baseUrl}/responses`, { method: 'POST', headers, body }).then((response) =>
-          response.json(),
-        )
       // Of the ten megabytes that a body may have something is left for what follows.
-      const { id } = (await ask(
-        longConversation('lab/small', 'input', { store: true }, 9_000, 270_000),
-      )) as Body
+      const body = longConversation('lab/small', 'input', { store: true }, 9_000, 270_000)
+      const stored = await fetch(`${weir.baseUrl}/responses`, { method: 'POST', headers, body })
+      const { id } = (await stored.json()) as Body
       const next = JSON.stringify({ model: 'lab/small', previous_response_id: id, input: 'And then?' })
-      await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => ask(next)))
+      await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => send(weir, '/responses', next)))
     },
   }
 }

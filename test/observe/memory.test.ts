@@ -7,9 +7,10 @@ const MB = 1024 ** 2
 
 /** A process that has so much in use, of which a collection of all objects leaves `alive`. */
 function setUp(taken: number, alive = taken) {
-  const state = { taken: taken * MB, alive: alive * MB, ms: 0, all: 0, young: 0 }
+  const state = { heap: 60 * MB, taken: taken * MB, alive: alive * MB, ms: 0, all: 0, young: 0 }
   const memory = new Memory({
     taken: () => state.taken,
+    heap: () => state.heap,
     collectYoung: () => void state.young++,
     collectAll: () => {
       state.all++
@@ -51,6 +52,15 @@ test('of a large heap more may be left behind: to look at all of it takes longer
   expect(state.all).toBe(1)
 })
 
+test('a heap that takes long to look at is collected when much more has been left behind', () => {
+  const { state, read } = setUp(60)
+  state.heap = 200 * MB
+  read(760, 1)
+  expect(state.all).toBe(0)
+  read(10, 1)
+  expect(state.all).toBe(1)
+})
+
 test('memory that stays alive is not collected again and again', () => {
   const { state, read } = setUp(60)
   state.alive = 200 * MB
@@ -63,6 +73,7 @@ test('the memory is measured a hundred times a second at the most', () => {
   let measured = 0
   const memory = new Memory({
     taken: () => ++measured,
+    heap: () => 0,
     collectYoung: () => undefined,
     collectAll: () => undefined,
     now: () => 5,

@@ -5,6 +5,9 @@ import type { JsonObject } from '../../src/conversation/request.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { asks, type Client, lowered, routeTo } from '../chat/routes.ts'
 
+/** Clients of text completions and of Google's API have tools of other shapes, or none. */
+type ToolClient = Exclude<Client, 'completions' | 'gemini'>
+
 const lab = routeTo('lab', 'm', false)
 
 async function answerTo(client: Client, more: JsonObject) {
@@ -17,13 +20,13 @@ async function answerTo(client: Client, more: JsonObject) {
   }
 }
 
-const functions: Readonly<Record<Client, JsonObject>> = {
+const functions: Readonly<Record<ToolClient, JsonObject>> = {
   chat: { type: 'function', function: { name: 'f' } },
   responses: { type: 'function', name: 'f' },
   messages: { name: 'f', input_schema: { type: 'object' } },
 }
-const clients: readonly Client[] = ['chat', 'responses', 'messages']
-const place: Readonly<Record<Client, string>> = {
+const clients: readonly ToolClient[] = ['chat', 'responses', 'messages']
+const place: Readonly<Record<ToolClient, string>> = {
   chat: 'tools[1].type',
   responses: 'tools[1].type',
   messages: 'tools.1.type',
@@ -55,7 +58,7 @@ describe('tools of MCP servers', () => {
   const server = { type: 'mcp', server_label: 'a', server_url: 'https://a.example/mcp' }
   const toolset = { type: 'mcp_toolset', mcp_server_name: 'a' }
 
-  test.each<[Client, JsonObject]>([
+  test.each<[ToolClient, JsonObject]>([
     ['chat', toolset],
     ['responses', toolset],
     ['messages', server],

@@ -51,6 +51,10 @@ function parsed(body: unknown, stream: boolean): InboundRequest {
   const made = chatBody(data, String(body['model'] ?? ''), stream)
   const named = (thrown: unknown) => renamed(thrown, made.params)
   const request = attempt(() => chat.parse(made.body), named)
+  const [dropped] = made.warnings
+  if (dropped && request.envelope.strict) {
+    throw new GatewayError('unsupported_parameter', { message: dropped.message, param: dropped.param })
+  }
   return {
     ...request,
     warnings: [...(request.warnings ?? []), ...made.warnings],

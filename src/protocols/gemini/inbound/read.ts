@@ -5,7 +5,7 @@ import { GatewayError } from '../../../errors.ts'
 import { unsupportedParam } from '../../request/invalid-param.ts'
 import type { Warning } from '../../protocol.ts'
 import { messagesOf, systemMessage } from './contents.ts'
-import { gatewayFields, type GenerateContentRequest } from './schema.ts'
+import { gatewayFields, type GenerateContentRequest, knownFields } from './schema.ts'
 import { jsonSchemaOf } from './schema-of-types.ts'
 
 type Config = NonNullable<GenerateContentRequest['generationConfig']>
@@ -46,13 +46,38 @@ export function chatBody(request: GenerateContentRequest, model: string, stream:
   }
 }
 
-/** Google's own fields that affect how it answers: dropped with a warning. */
-const googleOnly = ['safetySettings', 'labels'] as const
+/** Google's own fields that affect how it answers. */
+const googleOnly: ReadonlySet<string> = new Set([
+  'safetySettings',
+  'labels',
+  'generationConfig.mediaResolution',
+])
 
+/** Fields that no provider gets: dropped with a warning. */
 function droppedOf(request: GenerateContentRequest): Warning[] {
-  const fields: string[] = googleOnly.filter((field) => request[field] != null)
-  if (request.generationConfig?.['mediaResolution'] != null) fields.push('generationConfig.mediaResolution')
-  return fields.map((param) => ({ param, message: 'Only Google itself knows this field; dropped.' }))
+  const { generationConfig, toolConfig } = request
+  const fields = [
+    ...unreadIn(request, knownFields.body, ''),
+    ...unreadIn(generationConfig ?? {}, knownFields.generationConfig, 'generationConfig.'),
+    ...unreadIn(toolConfig ?? {}, knownFields.toolConfig, 'toolConfig.'),
+  ]
+  return fields.map((param) => ({
+    param,
+    message: googleOnly.has(param)
+      ? 'Only Google itself knows this field; dropped.'
+      : 'Unknown field; dropped.',
+  }))
+}
+
+function unreadIn(
+  fields: Readonly<Record<string, unknown>>,
+  known: ReadonlySet<string>,
+  path: string,
+): string[] {
+  const isUnread = (field: string) => !known.has(field) || googleOnly.has(path + field)
+  return Object.keys(fields)
+    .filter((field) => fields[field] != null && isUnread(field))
+    .map((field) => path + field)
 }
 
 // ---- tools ------------------------------------------------------------------------------------------------

@@ -64,6 +64,12 @@ const generationConfig = z.looseObject({
     .nullish(),
 })
 
+const toolConfig = z.looseObject({
+  functionCallingConfig: z
+    .looseObject({ mode: text.nullish(), allowedFunctionNames: z.array(text).nullish() })
+    .nullish(),
+})
+
 /** The gateway's own fields, as in chat completions. */
 const { models, provider, max_cost, session_id, strict, on_disconnect } = gatewayShape
 const ours = { models, provider, max_cost, session_id, strict, on_disconnect }
@@ -72,13 +78,7 @@ export const generateContentRequest = z.looseObject({
   contents: z.array(content).min(1),
   systemInstruction: content.nullish(),
   tools: z.array(z.looseObject({ functionDeclarations: z.array(functionDeclaration).nullish() })).nullish(),
-  toolConfig: z
-    .looseObject({
-      functionCallingConfig: z
-        .looseObject({ mode: text.nullish(), allowedFunctionNames: z.array(text).nullish() })
-        .nullish(),
-    })
-    .nullish(),
+  toolConfig: toolConfig.nullish(),
   generationConfig: generationConfig.nullish(),
   safetySettings: z.array(json).nullish(),
   cachedContent: text.nullish(),
@@ -89,6 +89,15 @@ export const generateContentRequest = z.looseObject({
 export type GenerateContentRequest = z.infer<typeof generateContentRequest>
 export type ClientContent = z.infer<typeof content>
 export type ClientPart = z.infer<typeof part>
+
+/** The fields that are read, of the body and of its objects. */
+export const knownFields: Readonly<Record<'body' | 'generationConfig' | 'toolConfig', ReadonlySet<string>>> =
+  {
+    // The path gives the model, and whether the answer is streamed.
+    body: new Set([...Object.keys(generateContentRequest.shape), 'model', 'stream']),
+    generationConfig: new Set(Object.keys(generationConfig.shape)),
+    toolConfig: new Set(Object.keys(toolConfig.shape)),
+  }
 
 /** The gateway's fields, passed to the chat request unchanged. */
 export const gatewayFields = Object.keys(ours)
