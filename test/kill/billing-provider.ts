@@ -198,7 +198,8 @@ function toolPiece({ calls, nonce, words }: RoundPlan, at: number, word: string)
   return { tool_calls: [{ index: 0, ...first, function: text }] }
 }
 
-const lexicon = ['the ', 'river ', 'runs ', 'down ', 'to ', 'a ', 'weir ', 'and ', 'on ', 'again ']
+// Each is one token of the vocabulary that Weir counts with, as it is one token on this provider's bill.
+const lexicon = ['the ', 'river ', 'runs ', 'down ', 'to ', 'a ', 'bank ', 'and ', 'on ', 'again ']
 
 function wordsOf(count: number): string[] {
   return Array.from({ length: count }, (_, at) => lexicon[at % lexicon.length]!)

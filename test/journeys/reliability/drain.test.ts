@@ -107,7 +107,8 @@ describe('a gateway that is told to stop', () => {
     await next.weir.stop()
     await mock.stop()
     home.remove()
-  })
+    // Four processes start, one after the other.
+  }, 30_000)
 
   test('with nothing in flight is gone at once, whatever connections are open', async () => {
     const lab = await startLab({ providers: {}, models: {} })
