@@ -86,7 +86,11 @@ function recalled(name: string): Attack {
       // Of the ten megabytes that a body may have something is left for what follows.
       const body = longConversation('lab/small', 'input', { store: true }, 9_000, 270_000)
       const stored = await fetch(`${weir.baseUrl}/responses`, { method: 'POST', headers, body })
-      const { id } = (await stored.json()) as Body
+        .then((response) => response.json() as Promise<Body>)
+        // A connection that breaks is an answer, too: then there is nothing to go on with.
+        .catch(() => undefined)
+      if (stored === undefined) return
+      const { id } = stored
       const next = JSON.stringify({ model: 'lab/small', previous_response_id: id, input: 'And then?' })
       await Promise.all(Array.from({ length: Math.ceil(8 * scale) }, () => send(weir, '/responses', next)))
     },
