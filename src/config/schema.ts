@@ -22,7 +22,7 @@ export const configSchema = z.strictObject({
       workers: note(
         z.union([z.literal('auto'), z.int().min(1).max(64)]).default(1),
         'Processes that serve calls, beside one that keeps the ledger where there are several (Linux); `auto` is one for ' +
-          'each core but one',
+          'each core but one, at most 4',
       ),
       public_url: note(
         baseUrl.optional(),

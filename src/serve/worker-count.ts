@@ -3,8 +3,11 @@
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config.ts'
 
-/** Beyond this one ledger process has no more to give. */
-const mostByItself = 16
+/**
+ * The most that `auto` starts. Of the processor time of a call the ledger's process takes a third to a half of what a
+ * gateway without workers takes: this many keep it busy, and more wait for it.
+ */
+const mostByItself = 4
 
 /**
  * The workers of a configuration; 1 is this process alone. `auto` leaves a core to the ledger. Throws where several are

@@ -176,9 +176,7 @@ async function deathOfWorker(
     const pids = children.split(' ').map(Number).filter(Boolean)
     if (pids.length === 0) return 0
     process.kill(random.pick(pids), 'SIGKILL')
-  } else {
-    await reached(weir, serving)
-  }
+  } else if (!(await reached(weir, serving))) return 0
   const diedAt = Date.now()
   const tookMs = await recovered(dataDir, diedAt, () => isAlive(weir))
   // Where it was the ledger's process that died, its successor recovers.
@@ -205,11 +203,13 @@ async function deathAtStart(starting: Promise<RunningWeir>): Promise<string> {
   }
 }
 
-/** Resolves when a process, of the ledger or a worker, has died at the failpoint that was armed, or after a time. */
-async function reached(weir: RunningWeir, serving: string): Promise<void> {
+/** Resolves when a process, of the ledger or a worker, has died at the armed failpoint, or after a time: with whether one has. */
+async function reached(weir: RunningWeir, serving: string): Promise<boolean> {
   const deadline = performance.now() + reachMs
   const line = `failpoint ${serving.split(':')[0]!} `
-  while (isAlive(weir) && !weir.output().includes(line) && performance.now() < deadline) await Bun.sleep(5)
+  const isReached = () => weir.output().includes(line)
+  while (isAlive(weir) && !isReached() && performance.now() < deadline) await Bun.sleep(5)
+  return isReached()
 }
 
 function isAlive({ pid }: RunningWeir): boolean {

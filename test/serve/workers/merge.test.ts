@@ -95,9 +95,10 @@ describe('how many processes serve', () => {
     // setting    cores  platform        workers
     [undefined, 8, 'linux', 1],
     ['2', 1, 'linux', 2],
-    ['auto', 8, 'linux', 7],
+    ['auto', 4, 'linux', 3],
+    ['auto', 8, 'linux', 4],
     ['auto', 1, 'linux', 1],
-    ['auto', 64, 'linux', 16],
+    ['auto', 64, 'linux', 4],
     ['auto', 8, 'darwin', 1],
     ['1', 8, 'darwin', 1],
   ] as const)('server.workers %p on %p cores of %p: %p', (setting, cores, platform, workers) => {

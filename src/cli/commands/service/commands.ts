@@ -18,7 +18,10 @@ function serving(weir: Command, io: Io): void {
     .description('run the gateway')
     .option('--host <address>', 'the address to listen on (127.0.0.1)')
     .option('--port <number>', 'the port to listen on (8787); 0 takes a free one')
-    .option('--workers <number>', 'processes that serve calls (1); auto is one for each core but one')
+    .option(
+      '--workers <number>',
+      'processes that serve calls (1); auto is one for each core but one, at most 4',
+    )
   serve.action(async (...given: unknown[]) => (await import('./serve.ts')).serve(io, invocationOf(given)))
 }
 
