@@ -14,7 +14,7 @@ const burstShare = 0.4
 /** Collecting all objects of a larger heap than this holds the loop for more than 50 ms, bytes without buffers. */
 const collectableBytes = 128 * 1024 ** 2
 /** Beyond this growth it is done all the same, before the memory of the machine is full, bytes. */
-const mostGrownBytes = 768 * 1024 ** 2
+const mostGrownBytes = 384 * 1024 ** 2
 /** While large answers are read, memory is measured at most this often, milliseconds. */
 const burstLookMs = 10
 /** After a burst of large answers, a last collection runs this much later, milliseconds. */
@@ -67,9 +67,7 @@ export class Memory {
     if (now - this.#lookedAt < burstLookMs) return
     this.#lookedAt = now
     this.#burst = true
-    const grown = this.#grown()
-    if (grown <= Math.max(burstBytes, burstShare * this.#low)) return
-    if (grown > mostGrownBytes || this.#use.heap() <= collectableBytes) this.#collectAll()
+    this.#collectBeyond(Math.max(burstBytes, burstShare * this.#low))
   }
 
   /** Watches this process's memory until the returned function is called. */
@@ -82,7 +80,7 @@ export class Memory {
   /** Collects young objects if memory has grown, and all objects some time after large answers. */
   look(): void {
     const isOver = this.#burst && this.#use.now() - this.#collectedAt > afterwardsMs
-    if (isOver && this.#grown() > growthBytes) this.#collectAll()
+    if (isOver) this.#collectBeyond(growthBytes)
     const bytes = this.#use.taken()
     const hasGrown = bytes > this.#youngFrom + growthBytes
     if (hasGrown) this.#use.collectYoung()
@@ -95,7 +93,11 @@ export class Memory {
     return bytes - this.#low
   }
 
-  #collectAll(): void {
+  /** Collects all objects after so much growth, unless that would take too long. */
+  #collectBeyond(bytes: number): void {
+    const grown = this.#grown()
+    if (grown <= bytes) return
+    if (grown <= mostGrownBytes && this.#use.heap() > collectableBytes) return
     this.#use.collectAll()
     this.#burst = false
     this.#low = this.#use.taken()
